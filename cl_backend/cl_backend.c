@@ -127,6 +127,13 @@ static void backend_trim(kiln_backend *base)
     kilni_cl_pool_trim(kilni_cl_backend_of(base));
 }
 
+static kiln_status backend_set_budget(kiln_backend *base, uint64_t bytes, kiln_error *err)
+{
+    (void)err;
+    kilni_cl_set_budget(base, bytes);
+    return KILN_STATUS_OK;
+}
+
 static kiln_status blas_or_own(kilni_cl_backend *backend, const kiln_op_record *record,
                                const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
 {
@@ -225,58 +232,88 @@ static const kiln_backend_queue_ops cl_queue_ops = {
     .write = kiln_cl_write,
     .map = kiln_cl_map,
     .unmap = kiln_cl_unmap,
+    .abandon = kilni_cl_abandon,
 };
 
-static const kiln_backend_ops cl_ops = {
-    .struct_size = sizeof(kiln_backend_ops),
-    .scheme = "opencl",
+static const kiln_backend_device_ops cl_device_ops = {
+    .struct_size = sizeof(kiln_backend_device_ops),
     .close = backend_close,
     .info = backend_info,
     .dtype_usage = backend_dtype_usage,
     .stats = backend_stats,
-    .alloc = backend_alloc,
-    .free = backend_free,
-    .trim = backend_trim,
-    .upload = kilni_cl_upload,
-    .read = backend_read,
-    .copy = kilni_cl_copy,
     .execute = backend_execute,
     .runs = backend_runs,
     .flush = backend_flush,
     .sync = backend_sync,
+};
+
+static const kiln_backend_memory_ops cl_memory_ops = {
+    .struct_size = sizeof(kiln_backend_memory_ops),
+    .alloc = backend_alloc,
     .alloc_persistent = backend_alloc_persistent,
+    .free = backend_free,
+    .trim = backend_trim,
+    .set_budget = backend_set_budget,
+    .reset_peaks = kilni_cl_reset_peaks,
     .host_alloc = kilni_cl_host_alloc,
     .host_free = kilni_cl_host_free,
     .wrap_host = kilni_cl_wrap_host,
     .map = kilni_cl_map_shared,
     .unmap = kilni_cl_unmap_shared,
+};
+
+static const kiln_backend_transfer_ops cl_transfer_ops = {
+    .struct_size = sizeof(kiln_backend_transfer_ops),
+    .upload = kilni_cl_upload,
+    .read = backend_read,
+    .copy = kilni_cl_copy,
     .read_begin = kilni_cl_read_begin,
     .read_poll = kilni_cl_read_poll,
     .read_wait = kilni_cl_read_wait,
     .read_end = backend_read_end,
-    .program_build = kilni_cl_built_create,
-    .program_ready = kilni_cl_built_ready,
-    .program_parts = kilni_cl_built_parts,
+};
+
+static const kiln_backend_program_ops cl_program_ops = {
+    .struct_size = sizeof(kiln_backend_program_ops),
+    .build = kilni_cl_built_create,
+    .free = kilni_cl_built_free,
+    .launch = kilni_cl_built_launch,
+    .time = kilni_cl_built_time,
+    .ready = kilni_cl_built_ready,
+    .parts = kilni_cl_built_parts,
     .compiles = kilni_cl_compiles,
-    .program_free = kilni_cl_built_free,
-    .program_launch = kilni_cl_built_launch,
-    .program_time = kilni_cl_built_time,
-    .abandon = kilni_cl_abandon,
-    .trace_set = kilni_cl_trace_set,
-    .trace_tag = kilni_cl_trace_tag,
-    .trace_take = kilni_cl_trace_take,
-    .alloc_arena = kilni_cl_alloc_arena,
-    .window = kilni_cl_sub_buffer,
+};
+
+static const kiln_backend_arena_ops cl_arena_ops = {
+    .struct_size = sizeof(kiln_backend_arena_ops),
+    .alloc = kilni_cl_alloc_arena,
+    .sub_buffer = kilni_cl_sub_buffer,
     .lend = kilni_cl_lend,
     .asked = kilni_cl_asked,
-    .set_budget = kilni_cl_set_budget,
-    .reset_peaks = kilni_cl_reset_peaks,
-    .queues = &cl_queue_ops,
+};
+
+static const kiln_backend_trace_ops cl_trace_ops = {
+    .struct_size = sizeof(kiln_backend_trace_ops),
+    .set = kilni_cl_trace_set,
+    .tag = kilni_cl_trace_tag,
+    .take = kilni_cl_trace_take,
+};
+
+static const kiln_backend tables = {
+    .struct_size = sizeof(kiln_backend),
+    .scheme = "opencl",
+    .device = &cl_device_ops,
+    .memory = &cl_memory_ops,
+    .transfer = &cl_transfer_ops,
+    .program = &cl_program_ops,
+    .arena = &cl_arena_ops,
+    .queue = &cl_queue_ops,
+    .trace = &cl_trace_ops,
 };
 
 bool kiln_cl_is(const kiln_backend *backend)
 {
-    return backend != NULL && backend->ops == &cl_ops;
+    return backend != NULL && backend->device == &cl_device_ops;
 }
 
 void kiln_cl_counters_get(kiln_backend *base, kiln_cl_counters *out_counters)
@@ -378,7 +415,8 @@ static kiln_status open_any(const kiln_env *env, const open_request *request,
     if (backend == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a device");
     }
-    backend->base.ops = &cl_ops;
+    backend->base = tables;
+    backend->base.env = env;
     backend->env = env;
     pthread_mutex_init(&backend->reader.lock, NULL);
     char folder[1024];
@@ -439,6 +477,7 @@ kiln_status kiln_cl_open_lane(kiln_backend *base, kiln_backend **out_lane, kiln_
 
 static const kiln_backend_provider provider = {
     .struct_size = sizeof(kiln_backend_provider),
+    .interface = KILN_BACKEND_INTERFACE,
     .scheme = "opencl",
     .open = open_backend,
     .describe = kilni_cl_device_describe,

@@ -13,21 +13,25 @@ static kilni_host_backend *host_of(kiln_backend *backend)
     return (kilni_host_backend *)backend;
 }
 
-kiln_status kilni_host_open(const kiln_env *env, const kiln_backend_ops *ops,
+static void limit(kilni_host_backend *host, uint64_t bytes)
+{
+    host->budget = bytes > 0 ? bytes : host->info.memory_bytes;
+}
+
+kiln_status kilni_host_open(const kiln_env *env, const kiln_backend *tables,
                             const kiln_device_info *info, kiln_backend **out_backend,
                             kiln_error *err)
 {
     *out_backend = NULL;
     kilni_host_backend *host = kiln_alloc(env, sizeof(*host));
     if (host == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a backend", ops->scheme);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a backend", tables->scheme);
     }
-    host->base.ops = ops;
-    host->env = env;
+    host->base = *tables;
+    host->base.env = env;
     host->info = *info;
     host->info.fingerprint = kiln_hash_bytes(info->name, strlen(info->name));
-    kilni_host_set_budget(&host->base,
-                          (uint64_t)kiln_config_int(env->config, KILN_KNOB_MEMORY_BUDGET));
+    limit(host, (uint64_t)kiln_config_int(env->config, KILN_KNOB_MEMORY_BUDGET));
     *out_backend = &host->base;
     return KILN_STATUS_OK;
 }
@@ -35,7 +39,7 @@ kiln_status kilni_host_open(const kiln_env *env, const kiln_backend_ops *ops,
 void kilni_host_close(kiln_backend *backend)
 {
     if (backend != NULL) {
-        kiln_free(host_of(backend)->env, backend);
+        kiln_free(backend->env, backend);
     }
 }
 
@@ -65,9 +69,11 @@ void kilni_host_reset_peaks(kiln_backend *backend)
     host_of(backend)->stats.bytes_peak = host_of(backend)->stats.bytes_used;
 }
 
-void kilni_host_set_budget(kiln_backend *backend, uint64_t bytes)
+kiln_status kilni_host_set_budget(kiln_backend *backend, uint64_t bytes, kiln_error *err)
 {
-    host_of(backend)->budget = bytes > 0 ? bytes : host_of(backend)->info.memory_bytes;
+    (void)err;
+    limit(host_of(backend), bytes);
+    return KILN_STATUS_OK;
 }
 
 static kiln_status check_range(const kiln_backend *backend, const kiln_buffer *buffer,
@@ -76,7 +82,7 @@ static kiln_status check_range(const kiln_backend *backend, const kiln_buffer *b
     size_t has = buffer != NULL ? buffer->bytes : 0;
     if (offset > has || bytes > has - offset) {
         return kiln_fail(err, OUT_OF_RANGE, "%s: bytes %zu+%zu are outside a buffer of %zu",
-                         backend->ops->scheme, offset, bytes, has);
+                         backend->scheme, offset, bytes, has);
     }
     return KILN_STATUS_OK;
 }
@@ -95,7 +101,7 @@ kiln_status kilni_host_alloc(kiln_backend *backend, size_t bytes, kiln_buffer **
                              kiln_error *err)
 {
     kilni_host_backend *host = host_of(backend);
-    const kiln_allocator *allocator = &host->env->allocator;
+    const kiln_allocator *allocator = &host->base.env->allocator;
     *out_buffer = NULL;
     if (host->budget > 0 &&
         (bytes > host->budget || host->stats.bytes_used > host->budget - bytes)) {
@@ -106,14 +112,14 @@ kiln_status kilni_host_alloc(kiln_backend *backend, size_t bytes, kiln_buffer **
             bytes, (unsigned long long)host->stats.bytes_used,
             (unsigned long long)host->stats.buffers_live, (unsigned long long)host->budget);
     }
-    kiln_buffer *buffer = kiln_alloc(host->env, sizeof(*buffer));
+    kiln_buffer *buffer = kiln_alloc(host->base.env, sizeof(*buffer));
     unsigned char *data = buffer != NULL ? allocator->alloc(allocator->user, bytes > 0 ? bytes : 1,
                                                             (size_t)BUFFER_ALIGN)
                                          : NULL;
     if (data == NULL) {
-        kiln_free(host->env, buffer);
+        kiln_free(host->base.env, buffer);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a buffer of %zu bytes",
-                         backend->ops->scheme, bytes);
+                         backend->scheme, bytes);
     }
     buffer->data = data;
     buffer->bytes = bytes;
@@ -125,12 +131,12 @@ kiln_status kilni_host_alloc(kiln_backend *backend, size_t bytes, kiln_buffer **
 void kilni_host_free(kiln_backend *backend, kiln_buffer *buffer)
 {
     kilni_host_backend *host = host_of(backend);
-    const kiln_allocator *allocator = &host->env->allocator;
+    const kiln_allocator *allocator = &host->base.env->allocator;
     if (buffer == NULL) {
         return;
     }
     if (buffer->window) {
-        kiln_free(host->env, buffer);
+        kiln_free(host->base.env, buffer);
         return;
     }
     host->stats.buffers_live--;
@@ -141,10 +147,10 @@ void kilni_host_free(kiln_backend *backend, kiln_buffer *buffer)
     } else {
         allocator->free(allocator->user, buffer->data);
     }
-    kiln_free(host->env, buffer);
+    kiln_free(host->base.env, buffer);
 }
 
-kiln_status kilni_host_window(kiln_backend *backend, kiln_buffer *parent, size_t offset,
+static kiln_status sub_buffer(kiln_backend *backend, kiln_buffer *parent, size_t offset,
                               size_t bytes, kiln_buffer **out_buffer, kiln_error *err)
 {
     kilni_host_backend *host = host_of(backend);
@@ -153,12 +159,12 @@ kiln_status kilni_host_window(kiln_backend *backend, kiln_buffer *parent, size_t
     if (status == KILN_STATUS_OK && offset % BUFFER_ALIGN != 0) {
         status =
             kiln_fail(err, INVALID_ARGUMENT, "%s: a window at byte %zu; multiples of %d are needed",
-                      backend->ops->scheme, offset, BUFFER_ALIGN);
+                      backend->scheme, offset, BUFFER_ALIGN);
     }
-    kiln_buffer *buffer = status == KILN_STATUS_OK ? kiln_alloc(host->env, sizeof(*buffer)) : NULL;
+    kiln_buffer *buffer =
+        status == KILN_STATUS_OK ? kiln_alloc(host->base.env, sizeof(*buffer)) : NULL;
     if (status == KILN_STATUS_OK && buffer == NULL) {
-        status =
-            kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a window", backend->ops->scheme);
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a window", backend->scheme);
     }
     if (status == KILN_STATUS_OK) {
         *buffer = (kiln_buffer){.data = parent->data + offset, .bytes = bytes, .window = true};
@@ -174,12 +180,11 @@ kiln_status kilni_host_wrap(kiln_backend *backend, void *memory, size_t bytes,
     kilni_host_backend *host = host_of(backend);
     if ((uintptr_t)memory % BUFFER_ALIGN != 0) {
         return kiln_fail(err, UNIMPLEMENTED, "%s: memory at %p is not aligned to %d bytes",
-                         backend->ops->scheme, memory, BUFFER_ALIGN);
+                         backend->scheme, memory, BUFFER_ALIGN);
     }
-    kiln_buffer *buffer = kiln_alloc(host->env, sizeof(*buffer));
+    kiln_buffer *buffer = kiln_alloc(host->base.env, sizeof(*buffer));
     if (buffer == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a buffer",
-                         backend->ops->scheme);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "%s: no memory for a buffer", backend->scheme);
     }
     *buffer = (kiln_buffer){.data = memory, .bytes = bytes, .release = release, .user = user};
     count_alloc(host, bytes);
@@ -195,20 +200,8 @@ kiln_status kilni_host_map(kiln_backend *backend, kiln_buffer *buffer, size_t of
     return status;
 }
 
-void kilni_host_unmap(kiln_backend *backend, kiln_buffer *buffer, const void *data)
-{
-    (void)backend;
-    (void)buffer;
-    (void)data;
-}
-
-void kilni_host_trim(kiln_backend *backend)
-{
-    (void)backend;
-}
-
-kiln_status kilni_host_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
-                              const void *source, size_t bytes, kiln_error *err)
+static kiln_status upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                          const void *source, size_t bytes, kiln_error *err)
 {
     kiln_status status = check_range(backend, buffer, offset, bytes, err);
     if (status == KILN_STATUS_OK && bytes > 0) {
@@ -217,8 +210,8 @@ kiln_status kilni_host_upload(kiln_backend *backend, kiln_buffer *buffer, size_t
     return status;
 }
 
-kiln_status kilni_host_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
-                            void *out_data, size_t bytes, kiln_error *err)
+static kiln_status read(kiln_backend *backend, kiln_buffer *buffer, size_t offset, void *out_data,
+                        size_t bytes, kiln_error *err)
 {
     kiln_status status = check_range(backend, buffer, offset, bytes, err);
     if (status == KILN_STATUS_OK && bytes > 0) {
@@ -227,9 +220,8 @@ kiln_status kilni_host_read(kiln_backend *backend, kiln_buffer *buffer, size_t o
     return status;
 }
 
-kiln_status kilni_host_copy(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
-                            kiln_buffer *target, size_t target_offset, size_t bytes,
-                            kiln_error *err)
+static kiln_status copy(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
+                        kiln_buffer *target, size_t target_offset, size_t bytes, kiln_error *err)
 {
     kiln_status status = check_range(backend, source, source_offset, bytes, err);
     if (status == KILN_STATUS_OK) {
@@ -254,3 +246,22 @@ kiln_status kilni_host_sync(kiln_backend *backend, kiln_error *err)
     (void)err;
     return KILN_STATUS_OK;
 }
+
+const kiln_backend_transfer_ops kilni_host_transfer_ops = {
+    .struct_size = sizeof(kiln_backend_transfer_ops),
+    .upload = upload,
+    .read = read,
+    .copy = copy,
+    .read_begin = kiln_backend_read_at_once,
+    .read_poll = kiln_backend_read_is_done,
+    .read_wait = kiln_backend_no_read_wait,
+    .read_end = kiln_backend_no_read_end,
+};
+
+const kiln_backend_arena_ops kilni_host_arena_ops = {
+    .struct_size = sizeof(kiln_backend_arena_ops),
+    .alloc = kilni_host_alloc,
+    .sub_buffer = sub_buffer,
+    .lend = kiln_backend_no_lend,
+    .asked = kiln_backend_asked_none,
+};

@@ -2,21 +2,24 @@
 #ifndef KILN_BACKEND_HOST_H
 #define KILN_BACKEND_HOST_H
 
-/// The part that the reference and null backends share: buffers in host memory and their
-/// statistics.
+/// The part that the reference and null backends share: buffers in host memory, their statistics,
+/// and the tables in which the two do not differ.
 
 #include "ir_backend.h"
 #include "reference_internal.h"
 
 typedef struct kilni_host_backend {
     kiln_backend base;
-    const kiln_env *env;
     kiln_device_info info;
     kiln_backend_stats stats;
     uint64_t budget;
 } kilni_host_backend;
 
-kiln_status kilni_host_open(const kiln_env *env, const kiln_backend_ops *ops,
+extern const kiln_backend_transfer_ops kilni_host_transfer_ops;
+extern const kiln_backend_arena_ops kilni_host_arena_ops;
+
+/// A backend with these tables.
+kiln_status kilni_host_open(const kiln_env *env, const kiln_backend *tables,
                             const kiln_device_info *info, kiln_backend **out_backend,
                             kiln_error *err);
 void kilni_host_close(kiln_backend *backend);
@@ -26,24 +29,13 @@ void kilni_host_stats(kiln_backend *backend, kiln_backend_stats *out_stats);
 kiln_status kilni_host_alloc(kiln_backend *backend, size_t bytes, kiln_buffer **out_buffer,
                              kiln_error *err);
 void kilni_host_free(kiln_backend *backend, kiln_buffer *buffer);
-void kilni_host_trim(kiln_backend *backend);
-kiln_status kilni_host_window(kiln_backend *backend, kiln_buffer *parent, size_t offset,
-                              size_t bytes, kiln_buffer **out_buffer, kiln_error *err);
-void kilni_host_set_budget(kiln_backend *backend, uint64_t bytes);
+kiln_status kilni_host_set_budget(kiln_backend *backend, uint64_t bytes, kiln_error *err);
 void kilni_host_reset_peaks(kiln_backend *backend);
-kiln_status kilni_host_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
-                              const void *source, size_t bytes, kiln_error *err);
-kiln_status kilni_host_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
-                            void *out_data, size_t bytes, kiln_error *err);
-kiln_status kilni_host_copy(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
-                            kiln_buffer *target, size_t target_offset, size_t bytes,
-                            kiln_error *err);
 kiln_status kilni_host_wrap(kiln_backend *backend, void *memory, size_t bytes,
                             void (*release)(void *user), void *user, kiln_buffer **out_buffer,
                             kiln_error *err);
 kiln_status kilni_host_map(kiln_backend *backend, kiln_buffer *buffer, size_t offset, size_t bytes,
                            const void **out_data, kiln_error *err);
-void kilni_host_unmap(kiln_backend *backend, kiln_buffer *buffer, const void *data);
 kiln_status kilni_host_flush(kiln_backend *backend, kiln_error *err);
 kiln_status kilni_host_sync(kiln_backend *backend, kiln_error *err);
 

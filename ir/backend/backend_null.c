@@ -26,7 +26,7 @@ static kiln_status program_build(kiln_backend *backend, const kiln_program *prog
 {
     kilni_host_backend *host = (kilni_host_backend *)backend;
     *out_built = NULL;
-    kiln_built *built = kiln_alloc(host->env, sizeof(*built));
+    kiln_built *built = kiln_alloc(backend->env, sizeof(*built));
     if (built == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "null: no memory for a program");
     }
@@ -38,7 +38,7 @@ static kiln_status program_build(kiln_backend *backend, const kiln_program *prog
 
 static void program_free(kiln_backend *backend, kiln_built *built)
 {
-    kiln_free(((kilni_host_backend *)backend)->env, built);
+    kiln_free(backend->env, built);
 }
 
 static kiln_status program_launch(kiln_backend *backend, kiln_built *built,
@@ -59,31 +59,53 @@ static kiln_status program_time(kiln_backend *backend, kiln_built *built, const 
     return program_launch(backend, built, launch, err);
 }
 
-static const kiln_backend_ops null_ops = {
-    .struct_size = sizeof(kiln_backend_ops),
-    .scheme = "null",
+static const kiln_backend_device_ops device_ops = {
+    .struct_size = sizeof(kiln_backend_device_ops),
     .close = kilni_host_close,
     .info = kilni_host_info,
     .dtype_usage = kilni_host_dtype_usage,
     .stats = kilni_host_stats,
-    .alloc = kilni_host_alloc,
-    .free = kilni_host_free,
-    .trim = kilni_host_trim,
-    .upload = kilni_host_upload,
-    .read = kilni_host_read,
-    .copy = kilni_host_copy,
     .execute = execute,
+    .runs = kiln_backend_runs_all,
     .flush = kilni_host_flush,
     .sync = kilni_host_sync,
-    .map = kilni_host_map,
-    .unmap = kilni_host_unmap,
-    .program_build = program_build,
-    .program_free = program_free,
-    .program_launch = program_launch,
-    .program_time = program_time,
-    .window = kilni_host_window,
+};
+
+static const kiln_backend_memory_ops memory_ops = {
+    .struct_size = sizeof(kiln_backend_memory_ops),
+    .alloc = kilni_host_alloc,
+    .alloc_persistent = kilni_host_alloc,
+    .free = kilni_host_free,
+    .trim = kiln_backend_no_trim,
     .set_budget = kilni_host_set_budget,
     .reset_peaks = kilni_host_reset_peaks,
+    .host_alloc = kiln_backend_host_alloc,
+    .host_free = kiln_backend_host_free,
+    .wrap_host = kiln_backend_no_wrap,
+    .map = kilni_host_map,
+    .unmap = kiln_backend_no_unmap,
+};
+
+static const kiln_backend_program_ops program_ops = {
+    .struct_size = sizeof(kiln_backend_program_ops),
+    .build = program_build,
+    .free = program_free,
+    .launch = program_launch,
+    .time = program_time,
+    .ready = kiln_backend_is_ready,
+    .parts = kiln_backend_no_parts,
+    .compiles = kiln_backend_compiles_all,
+};
+
+static const kiln_backend tables = {
+    .struct_size = sizeof(kiln_backend),
+    .scheme = "null",
+    .device = &device_ops,
+    .memory = &memory_ops,
+    .transfer = &kilni_host_transfer_ops,
+    .program = &program_ops,
+    .arena = &kilni_host_arena_ops,
+    .trace = &kiln_backend_no_trace,
 };
 
 /// Figures of an ordinary CPU, so that fusers find fusing worth it.
@@ -115,13 +137,14 @@ static kiln_status open_null(const kiln_env *env, const char *address, kiln_back
 {
     (void)address;
     (void)user;
-    return kilni_host_open(env, &null_ops, &null_info, out_backend, err);
+    return kilni_host_open(env, &tables, &null_info, out_backend, err);
 }
 
 const kiln_backend_provider *kiln_ir_null_provider(void)
 {
     static const kiln_backend_provider provider = {
         .struct_size = sizeof(kiln_backend_provider),
+        .interface = KILN_BACKEND_INTERFACE,
         .scheme = "null",
         .open = open_null,
     };

@@ -89,28 +89,41 @@ static kiln_status execute(kiln_backend *backend, const kiln_op_record *record,
     return info->reference(record, inputs, outputs, err);
 }
 
-static const kiln_backend_ops reference_ops = {
-    .struct_size = sizeof(kiln_backend_ops),
-    .scheme = "reference",
+static const kiln_backend_device_ops device_ops = {
+    .struct_size = sizeof(kiln_backend_device_ops),
     .close = kilni_host_close,
     .info = kilni_host_info,
     .dtype_usage = kilni_host_dtype_usage,
     .stats = kilni_host_stats,
-    .alloc = kilni_host_alloc,
-    .free = kilni_host_free,
-    .trim = kilni_host_trim,
-    .upload = kilni_host_upload,
-    .read = kilni_host_read,
-    .copy = kilni_host_copy,
     .execute = execute,
+    .runs = kiln_backend_runs_all,
     .flush = kilni_host_flush,
     .sync = kilni_host_sync,
-    .wrap_host = kilni_host_wrap,
-    .map = kilni_host_map,
-    .unmap = kilni_host_unmap,
-    .window = kilni_host_window,
+};
+
+static const kiln_backend_memory_ops memory_ops = {
+    .struct_size = sizeof(kiln_backend_memory_ops),
+    .alloc = kilni_host_alloc,
+    .alloc_persistent = kilni_host_alloc,
+    .free = kilni_host_free,
+    .trim = kiln_backend_no_trim,
     .set_budget = kilni_host_set_budget,
     .reset_peaks = kilni_host_reset_peaks,
+    .host_alloc = kiln_backend_host_alloc,
+    .host_free = kiln_backend_host_free,
+    .wrap_host = kilni_host_wrap,
+    .map = kilni_host_map,
+    .unmap = kiln_backend_no_unmap,
+};
+
+static const kiln_backend tables = {
+    .struct_size = sizeof(kiln_backend),
+    .scheme = "reference",
+    .device = &device_ops,
+    .memory = &memory_ops,
+    .transfer = &kilni_host_transfer_ops,
+    .arena = &kilni_host_arena_ops,
+    .trace = &kiln_backend_no_trace,
 };
 
 static const kiln_device_info reference_info = {
@@ -137,7 +150,7 @@ static kiln_status open_reference(const kiln_env *env, const char *address,
 {
     (void)address;
     (void)user;
-    return kilni_host_open(env, &reference_ops, &reference_info, out_backend, err);
+    return kilni_host_open(env, &tables, &reference_info, out_backend, err);
 }
 
 static kiln_status reference_type(const kiln_env *env, size_t index, kiln_device_type *out_type,
@@ -153,6 +166,7 @@ const kiln_backend_provider *kiln_ir_reference_provider(void)
 {
     static const kiln_backend_provider provider = {
         .struct_size = sizeof(kiln_backend_provider),
+        .interface = KILN_BACKEND_INTERFACE,
         .scheme = "reference",
         .open = open_reference,
         .type_of = reference_type,

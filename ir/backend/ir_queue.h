@@ -3,7 +3,9 @@
 #define KILN_IR_QUEUE_H
 
 /// Queues of a device as a backend offers them: auxiliary queues beside its own, points in a queue,
-/// and buffers that the host looks into. A backend offers the whole table or none of it.
+/// and buffers that the host looks into. A backend offers the whole table or none of it; without it
+/// nothing is queued in this process: the host does all work at once, or another host has the
+/// queue.
 ///
 /// Unless a function says otherwise, its caller holds the backend's lock, and what it gives belongs
 /// to the caller.
@@ -50,6 +52,10 @@ typedef struct kiln_backend_queue_ops {
                        uint32_t access, void **out_pointer, kiln_error *err);
     kiln_status (*unmap)(kiln_backend *backend, kiln_buffer *buffer, void *pointer,
                          kiln_error *err);
+    /// What was queued last does not come back. From now on every call to this backend fails with
+    /// DEVICE_LOST and this reason, and none waits, closing included; what the queue may still use
+    /// is left to it.
+    void (*abandon)(kiln_backend *backend, const char *why);
 } kiln_backend_queue_ops;
 
 #ifdef __cplusplus

@@ -344,10 +344,9 @@ kiln_status kiln_ir_expand(const kiln_env *env, const kiln_op_record *call,
 bool kiln_ir_is_expanded(kiln_backend *backend, const kiln_op_record *record)
 {
     const kiln_op_info *info = kiln_op_info_of(record->op);
-    const kiln_backend_ops *ops = backend->ops;
-    if (info->decompose == NULL || (ops->info(backend)->features & KILN_FEATURE_OWN_VIEWS) != 0) {
+    if (info->decompose == NULL ||
+        (backend->device->info(backend)->features & KILN_FEATURE_OWN_VIEWS) != 0) {
         return false; // a remote device expands on its own side
     }
-    return info->cls == KILN_CLASS_ELEMENTWISE ||
-           (ops->runs != NULL && !ops->runs(backend, record));
+    return info->cls == KILN_CLASS_ELEMENTWISE || !backend->device->runs(backend, record);
 }

@@ -68,7 +68,6 @@ static void record(kilni_onnx_call *call, const kiln_op_record *op, const kilni_
 static kiln_status evaluate(kiln_onnx_session *session, const kiln_op_record *op,
                             const kilni_onnx_ref *inputs, kilni_onnx_ref value, kiln_error *err)
 {
-    const kiln_backend_ops *host = session->host->ops;
     kiln_view views[KILN_MAX_INPUTS + 1];
     uint32_t made = 0;
     kiln_status status = KILN_STATUS_OK;
@@ -77,28 +76,31 @@ static kiln_status evaluate(kiln_onnx_session *session, const kiln_op_record *op
         const kiln_tensor_desc *desc = is_input ? &op->inputs[made] : &op->outputs[0];
         size_t bytes = (size_t)kiln_desc_bytes(desc);
         kiln_buffer *buffer = NULL;
-        status = host->alloc(session->host, bytes, &buffer, err);
+        status = session->host->memory->alloc(session->host, bytes, &buffer, err);
         views[made] = kiln_view_dense(desc, buffer);
         if (status == KILN_STATUS_OK && is_input && bytes > 0) {
-            status = host->upload(session->host, buffer, 0, inputs[made]->host, bytes, err);
+            status = session->host->transfer->upload(session->host, buffer, 0, inputs[made]->host,
+                                                     bytes, err);
         }
     }
     size_t bytes = (size_t)kiln_desc_bytes(&op->outputs[0]);
     if (status == KILN_STATUS_OK) {
-        status = host->execute(session->host, op, views, &views[op->n_inputs], err);
+        status =
+            session->host->device->execute(session->host, op, views, &views[op->n_inputs], err);
     }
     if (status == KILN_STATUS_OK) {
         value->owned = kiln_alloc(&session->env, bytes + 1);
         value->host = value->owned;
         status = value->owned == NULL
                      ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes)
-                 : bytes > 0 ? host->read(session->host, views[op->n_inputs].buffer, 0,
-                                          value->owned, bytes, err)
-                             : KILN_STATUS_OK;
+                 : bytes > 0
+                     ? session->host->transfer->read(session->host, views[op->n_inputs].buffer, 0,
+                                                     value->owned, bytes, err)
+                     : KILN_STATUS_OK;
     }
     for (uint32_t i = 0; i < made; i++) {
         if (views[i].buffer != NULL) {
-            host->free(session->host, views[i].buffer);
+            session->host->memory->free(session->host, views[i].buffer);
         }
     }
     return status;

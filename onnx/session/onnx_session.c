@@ -43,7 +43,7 @@ void kiln_onnx_session_destroy(kiln_onnx_session *session)
     kiln_free(&env, session->kept);
     kiln_arena_fini(&session->arena);
     if (session->host != NULL) {
-        session->host->ops->close(session->host);
+        session->host->device->close(session->host);
     }
     kiln_device_release(session->device);
     kiln_free(&env, session);

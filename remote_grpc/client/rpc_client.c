@@ -239,21 +239,6 @@ static kiln_status read_now(kilni_rpc_client *self, const kiln_buffer *buffer, s
     return status == KILN_STATUS_OK ? kilni_rpc_pending_settle(self, pending, err) : status;
 }
 
-static kiln_status copy(kilni_rpc_client *self, const kiln_buffer *source, size_t source_offset,
-                        kiln_buffer *target, size_t target_offset, size_t bytes, kiln_error *err)
-{
-    void *staging = kiln_alloc(self->env, bytes > 0 ? bytes : 1);
-    if (staging == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
-    }
-    kiln_status status = read_now(self, source, source_offset, staging, bytes, err);
-    if (status == KILN_STATUS_OK) {
-        status = upload(self, target, target_offset, staging, bytes, err);
-    }
-    kiln_free(self->env, staging);
-    return status;
-}
-
 static kiln_status client_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                                  const void *source, size_t bytes, kiln_error *err)
 {
@@ -281,17 +266,6 @@ static kiln_status client_read(kiln_backend *backend, kiln_buffer *buffer, size_
     kilni_rpc_client *self = kilni_rpc_client_of(backend);
     pthread_mutex_lock(&self->lock);
     kiln_status status = read_now(self, buffer, offset, out_data, bytes, err);
-    pthread_mutex_unlock(&self->lock);
-    return status;
-}
-
-static kiln_status client_copy(kiln_backend *backend, kiln_buffer *source, size_t source_offset,
-                               kiln_buffer *target, size_t target_offset, size_t bytes,
-                               kiln_error *err)
-{
-    kilni_rpc_client *self = kilni_rpc_client_of(backend);
-    pthread_mutex_lock(&self->lock);
-    kiln_status status = copy(self, source, source_offset, target, target_offset, bytes, err);
     pthread_mutex_unlock(&self->lock);
     return status;
 }
@@ -434,42 +408,70 @@ static void client_stats(kiln_backend *backend, kiln_backend_stats *out_stats)
     *out_stats = kilni_rpc_client_of(backend)->stats;
 }
 
-static void client_trim(kiln_backend *backend)
-{
-    (void)backend; // the server's pool is the server's
-}
-
 static void client_close(kiln_backend *backend)
 {
     kilni_rpc_client *self = kilni_rpc_client_of(backend);
     kiln_error ignored = KILN_ERROR_INIT;
+    if (self == NULL) {
+        return;
+    }
     if (self->is_open && !self->link.cut) {
         (void)!send_batch(self, &ignored);
     }
     kilni_rpc_client_end(self);
 }
 
-const kiln_backend_ops kilni_rpc_client_ops = {
-    .struct_size = sizeof(kiln_backend_ops),
-    .scheme = "grpc",
+static const kiln_backend_device_ops device_ops = {
+    .struct_size = sizeof(kiln_backend_device_ops),
     .close = client_close,
     .info = client_info,
     .dtype_usage = client_dtype_usage,
     .stats = client_stats,
-    .alloc = client_alloc,
-    .free = client_free,
-    .trim = client_trim,
-    .upload = client_upload,
-    .read = client_read,
-    .copy = client_copy,
     .execute = client_execute,
+    .runs = kiln_backend_runs_all,
     .flush = client_flush,
     .sync = client_sync,
+};
+
+static const kiln_backend_memory_ops memory_ops = {
+    .struct_size = sizeof(kiln_backend_memory_ops),
+    .alloc = client_alloc,
+    .alloc_persistent = client_alloc,
+    .free = client_free,
+    .trim = kiln_backend_no_trim, // the server's pool is the server's
+    .set_budget = kiln_backend_no_budget,
+    .reset_peaks = kiln_backend_no_reset_peaks,
+    .host_alloc = kiln_backend_host_alloc,
+    .host_free = kiln_backend_host_free,
+    .wrap_host = kiln_backend_no_wrap,
+    .map = kiln_backend_no_map,
+    .unmap = kiln_backend_no_unmap,
+};
+
+static const kiln_backend_transfer_ops transfer_ops = {
+    .struct_size = sizeof(kiln_backend_transfer_ops),
+    .upload = client_upload,
+    .read = client_read,
+    .copy = kiln_backend_copy_by_host,
     .read_begin = client_read_begin,
     .read_poll = kilni_rpc_pending_poll,
     .read_wait = kilni_rpc_pending_wait,
     .read_end = kilni_rpc_pending_end,
+};
+
+static const kiln_backend_peer_ops peer_ops = {
+    .struct_size = sizeof(kiln_backend_peer_ops),
     .expose = client_expose,
     .withdraw = client_withdraw,
     .obtain = client_obtain,
+};
+
+const kiln_backend kilni_rpc_client_backend = {
+    .struct_size = sizeof(kiln_backend),
+    .scheme = "grpc",
+    .device = &device_ops,
+    .memory = &memory_ops,
+    .transfer = &transfer_ops,
+    .peer = &peer_ops,
+    .trace = &kiln_backend_no_trace,
 };

@@ -65,7 +65,8 @@ static inline kilni_rpc_client *kilni_rpc_client_of(kiln_backend *backend)
     return (kilni_rpc_client *)backend;
 }
 
-extern const kiln_backend_ops kilni_rpc_client_ops;
+/// The tables of a client.
+extern const kiln_backend kilni_rpc_client_backend;
 
 /// Opens a session when there is none. Errors: UNAVAILABLE, FAILED_PRECONDITION (another protocol),
 /// DEADLINE_EXCEEDED.

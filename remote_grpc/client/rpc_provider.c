@@ -48,7 +48,8 @@ static kiln_status open_client(const kiln_env *env, const char *address, kiln_ba
     if (self == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a remote device");
     }
-    self->base.ops = &kilni_rpc_client_ops;
+    self->base = kilni_rpc_client_backend;
+    self->base.env = env;
     pthread_mutex_init(&self->lock, NULL);
     self->env = env;
     self->timeout_ms = env->config != NULL ? kiln_config_int(env->config, KILN_KNOB_REMOTE_TIMEOUT)
@@ -80,20 +81,32 @@ static kiln_status open_client(const kiln_env *env, const char *address, kiln_ba
 const kiln_backend_provider *kiln_rpc_provider(void)
 {
     static const kiln_backend_provider provider = {
-        .struct_size = sizeof(provider), .scheme = "grpc", .open = open_client};
+        .struct_size = sizeof(provider),
+        .scheme = "grpc",
+        .open = open_client,
+        .interface = KILN_BACKEND_INTERFACE,
+    };
     return &provider;
 }
 
 const kiln_backend_provider *kiln_rpc_tls_provider(void)
 {
     static const kiln_backend_provider provider = {
-        .struct_size = sizeof(provider), .scheme = "grpcs", .open = open_client};
+        .struct_size = sizeof(provider),
+        .scheme = "grpcs",
+        .open = open_client,
+        .interface = KILN_BACKEND_INTERFACE,
+    };
     return &provider;
 }
 
 const kiln_backend_provider *kiln_rpc_unix_provider(void)
 {
     static const kiln_backend_provider provider = {
-        .struct_size = sizeof(provider), .scheme = "unix", .open = open_client};
+        .struct_size = sizeof(provider),
+        .scheme = "unix",
+        .open = open_client,
+        .interface = KILN_BACKEND_INTERFACE,
+    };
     return &provider;
 }

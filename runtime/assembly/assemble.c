@@ -115,7 +115,7 @@ void kilni_device_free(kiln_device *device)
     kilni_dependencies_release(device->gates);
     kilni_aux_queues_close(device);
     if (device->backend != NULL) {
-        device->backend->ops->close(device->backend);
+        device->backend->device->close(device->backend);
     }
     pthread_cond_destroy(&device->future_ended);
     pthread_mutex_destroy(&device->ended.lock);
@@ -179,6 +179,10 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     kiln_status status =
         provider->open(&context->env, address, &device->backend, err, provider->user);
     if (status == KILN_STATUS_OK) {
+        status = kiln_backend_check(device->backend, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        device->arena.off = device->backend->arena == NULL;
         kilni_device_set_names(device);
         kilni_trace_join(device, kilni_context_trace(context));
         status = read_modes(device, err);

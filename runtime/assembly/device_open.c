@@ -119,8 +119,8 @@ static kiln_status set_defaults(kiln_device *device, const kiln_device_options *
                              name != NULL ? name : "an unknown dtype",
                              i == 0 ? "floats" : "integers");
         }
-        if ((device->backend->ops->dtype_usage(device->backend, given[i]) & KILN_USAGE_STORAGE) ==
-            0) {
+        if ((device->backend->device->dtype_usage(device->backend, given[i]) &
+             KILN_USAGE_STORAGE) == 0) {
             return kiln_fail(err, UNIMPLEMENTED, "%s does not store %s", device->address, name);
         }
         *(i == 0 ? &device->float_dtype : &device->int_dtype) = given[i];

@@ -21,7 +21,7 @@ void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kilni_engines_count(device, &stats);
-    device->backend->ops->stats(device->backend, &stats.backend);
+    device->backend->device->stats(device->backend, &stats.backend);
     stats.blocks_fused = device->counts.blocks_fused;
     stats.ops_fused = device->counts.ops_fused;
     stats.tensors_live = device->tensors.live;
@@ -120,7 +120,7 @@ kiln_status kiln_flush(kiln_device *device, kiln_error *err)
         status = kilni_stream_run(stream, /*drain=*/true, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = device->backend->ops->flush(device->backend, err);
+        status = device->backend->device->flush(device->backend, err);
     }
     pthread_mutex_unlock(&device->lock);
     return status;
@@ -177,8 +177,6 @@ void kiln_device_trim(kiln_device *device)
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     (void)kilni_reclaim(device);
-    if (device->backend->ops->trim != NULL) {
-        device->backend->ops->trim(device->backend);
-    }
+    device->backend->memory->trim(device->backend);
     pthread_mutex_unlock(&device->lock);
 }

@@ -32,7 +32,12 @@ kiln_status kiln_opencl_device_open(kiln_context *context, struct _cl_context *c
 {
     given user = {cl_context, cl_queue};
     const kiln_backend_provider provider = {
-        .struct_size = sizeof(provider), .scheme = "opencl", .open = open_given, .user = &user};
+        .struct_size = sizeof(provider),
+        .scheme = "opencl",
+        .open = open_given,
+        .user = &user,
+        .interface = KILN_BACKEND_INTERFACE,
+    };
     *out_device = NULL;
     if (context == NULL || cl_context == NULL || cl_queue == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "context and queue must not be NULL");
@@ -74,7 +79,7 @@ kiln_status kiln_opencl_wrap(kiln_device *device, struct _cl_mem *mem, size_t of
     if (status == KILN_STATUS_OK) {
         status = kilni_tensor_around(handle, &desc, buffer, (int64_t)offset, out_tensor, err);
         if (status != KILN_STATUS_OK) {
-            device->backend->ops->free(device->backend, buffer);
+            device->backend->memory->free(device->backend, buffer);
         }
     }
     pthread_mutex_unlock(&device->lock);

@@ -75,8 +75,8 @@ static kiln_status save_input(kilni_check *check, uint32_t slot, kiln_error *err
     if (input->raw == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to save an input");
     }
-    return device->backend->ops->read(device->backend, binding->storage->buffer,
-                                      (size_t)input->begin, input->raw, input->bytes, err);
+    return device->backend->transfer->read(device->backend, binding->storage->buffer,
+                                           (size_t)input->begin, input->raw, input->bytes, err);
 }
 
 static kiln_status save_inputs(kilni_check *check, const kilni_sample *sample, kiln_error *err)
@@ -158,7 +158,6 @@ static void name_damage(kilni_check *check, const kilni_sample *sample,
 static kiln_status check_inputs(kilni_check *check, const kilni_sample *sample, kiln_error *err)
 {
     kiln_device *device = check->run->device;
-    const kiln_backend_ops *ops = device->backend->ops;
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < check->n_inputs && status == KILN_STATUS_OK; i++) {
         const kilni_check_input *input = &check->inputs[i];
@@ -170,12 +169,13 @@ static kiln_status check_inputs(kilni_check *check, const kilni_sample *sample, 
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to look at an input");
         }
         kiln_buffer *buffer = input->binding->storage->buffer;
-        status = ops->read(device->backend, buffer, (size_t)input->begin, now, input->bytes, err);
+        status = device->backend->transfer->read(device->backend, buffer, (size_t)input->begin, now,
+                                                 input->bytes, err);
         if (status == KILN_STATUS_OK && memcmp(now, input->raw, input->bytes) != 0) {
             snprintf(check->text, sizeof(check->text), "it writes into input %%%u",
                      input->slot + 1);
-            status = ops->upload(device->backend, buffer, (size_t)input->begin, input->raw,
-                                 input->bytes, err);
+            status = device->backend->transfer->upload(
+                device->backend, buffer, (size_t)input->begin, input->raw, input->bytes, err);
         }
         kiln_free(check->env, now);
     }

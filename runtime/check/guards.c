@@ -47,8 +47,9 @@ static kiln_status fill(kiln_backend *backend, kiln_buffer *buffer, size_t at, s
         // each time.
         size_t piece = done == 0 ? sizeof(few) : done;
         piece = piece < bytes - done ? piece : bytes - done;
-        status = done == 0 ? backend->ops->upload(backend, buffer, at, few, piece, err)
-                           : backend->ops->copy(backend, buffer, at, buffer, at + done, piece, err);
+        status = done == 0
+                     ? backend->transfer->upload(backend, buffer, at, few, piece, err)
+                     : backend->transfer->copy(backend, buffer, at, buffer, at + done, piece, err);
         done += piece;
     }
     return status;
@@ -59,11 +60,11 @@ static kiln_status write_words(kilni_guards *guards, const guarded *g, kiln_erro
     kiln_backend *backend = guards->device->backend;
     kiln_status status = fill(backend, g->whole, g->front, g->bytes, err);
     if (status == KILN_STATUS_OK && g->front > 0) {
-        status = backend->ops->upload(backend, g->whole, 0, guards->pattern, g->front, err);
+        status = backend->transfer->upload(backend, g->whole, 0, guards->pattern, g->front, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = backend->ops->upload(backend, g->whole, g->front + g->bytes, guards->pattern,
-                                      GUARD_BYTES, err);
+        status = backend->transfer->upload(backend, g->whole, g->front + g->bytes, guards->pattern,
+                                           GUARD_BYTES, err);
     }
     return status;
 }
@@ -73,10 +74,9 @@ static kiln_status alloc_guarded(kilni_allocator *self, size_t bytes, const kiln
 {
     kilni_guards *guards = (kilni_guards *)self;
     kiln_backend *backend = guards->device->backend;
-    const kiln_backend_ops *ops = backend->ops;
     *out_buffer = NULL;
-    if (ops->window == NULL) {
-        return kiln_fail(err, UNIMPLEMENTED, "%s has no guard words", ops->scheme);
+    if (backend->arena == NULL) {
+        return kiln_fail(err, UNIMPLEMENTED, "%s has no guard words", backend->scheme);
     }
     guarded *g = kiln_alloc(&guards->device->context->env, sizeof(*g));
     if (g == NULL) {
@@ -86,12 +86,12 @@ static kiln_status alloc_guarded(kilni_allocator *self, size_t bytes, const kiln
     *guards->last = g;
     guards->last = &g->next;
     kiln_status status =
-        kilni_alloc_for_windows(backend, bytes + 2 * (size_t)GUARD_BYTES, &g->whole, err);
+        backend->arena->alloc(backend, bytes + 2 * (size_t)GUARD_BYTES, &g->whole, err);
     if (status == KILN_STATUS_OK) {
         status = write_words(guards, g, err);
     }
     return status == KILN_STATUS_OK
-               ? ops->window(backend, g->whole, g->front, bytes, out_buffer, err)
+               ? backend->arena->sub_buffer(backend, g->whole, g->front, bytes, out_buffer, err)
                : status;
 }
 
@@ -119,7 +119,7 @@ void kilni_guards_destroy(kilni_guards *guards)
         guarded *g = guards->first;
         guards->first = g->next;
         if (g->whole != NULL) {
-            backend->ops->free(backend, g->whole);
+            backend->memory->free(backend, g->whole);
         }
         kiln_free(&guards->device->context->env, g);
     }
@@ -155,7 +155,7 @@ bool kilni_guards_damaged(kilni_guards *guards, kilni_guard_damage *out_damage)
             size_t at = side == 0 ? 0 : g->front + g->bytes;
             uint32_t distance = 0;
             if (g->whole != NULL &&
-                backend->ops->read(backend, g->whole, at, now, sizeof(now), NULL) ==
+                backend->transfer->read(backend, g->whole, at, now, sizeof(now), NULL) ==
                     KILN_STATUS_OK &&
                 find_damage(guards, now, side == 0, &distance)) {
                 *out_damage = (kilni_guard_damage){g->binding, number, side == 0, distance};

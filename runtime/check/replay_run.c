@@ -69,7 +69,8 @@ kiln_status kilni_replay_bind(kiln_device *device, const kiln_tensor_desc *desc,
         binding->view.offset_bytes = input->offset * (int64_t)size;
         memcpy(binding->view.strides, input->strides, desc->rank * sizeof(input->strides[0]));
     }
-    status = device->backend->ops->upload(device->backend, binding->view.buffer, 0,
+    status =
+        device->backend->transfer->upload(device->backend, binding->view.buffer, 0,
                                           bytes != NULL ? bytes : input->data, (size_t)length, err);
     kiln_free(env, bytes);
     return status;

@@ -23,16 +23,15 @@ static const uint64_t spin_ns = 200000;
 static bool wait_for_queue(kiln_device *device, uint64_t limit_ns, kiln_status *out_status)
 {
     kiln_backend *backend = device->backend;
-    const kiln_backend_ops *ops = backend->ops;
     kiln_error err = KILN_ERROR_INIT;
     kiln_pending *pending = NULL;
     struct timespec nap = {.tv_nsec = 20000};
-    *out_status = ops->read_begin(backend, NULL, 0, NULL, 0, &pending, &err);
-    if (*out_status != KILN_STATUS_OK) {
+    *out_status = backend->transfer->read_begin(backend, NULL, 0, NULL, 0, &pending, &err);
+    if (*out_status != KILN_STATUS_OK || pending == NULL) {
         return true;
     }
     uint64_t start = kiln_time_ns();
-    bool passed = ops->read_poll(pending);
+    bool passed = backend->transfer->read_poll(pending);
     while (!passed && kiln_time_ns() - start < limit_ns) {
         if (kiln_time_ns() - start < spin_ns) {
             sched_yield();
@@ -40,10 +39,11 @@ static bool wait_for_queue(kiln_device *device, uint64_t limit_ns, kiln_status *
             nanosleep(&nap, NULL);
             nap.tv_nsec = nap.tv_nsec < 1000000 ? nap.tv_nsec * 2 : nap.tv_nsec;
         }
-        passed = ops->read_poll(pending);
+        passed = backend->transfer->read_poll(pending);
     }
-    ops->read_wait(pending, /*cancel=*/!passed); // of no bytes: does not wait when cancelled
-    *out_status = ops->read_end(backend, pending, &err);
+    backend->transfer->read_wait(pending,
+                                 /*cancel=*/!passed); // of no bytes: does not wait when cancelled
+    *out_status = backend->transfer->read_end(backend, pending, &err);
     if (*out_status != KILN_STATUS_OK &&
         device->faults.first == NULL) { // else nobody would hear of it
         device->faults.first = kilni_fault_create(device, &err);
@@ -54,12 +54,11 @@ static bool wait_for_queue(kiln_device *device, uint64_t limit_ns, kiln_status *
 uint64_t kilni_watchdog_begin(const kilni_run *run, const kiln_plan_block *block)
 {
     kiln_device *device = run->device;
-    const kiln_backend_ops *ops = device->backend->ops;
     kiln_status status = KILN_STATUS_OK;
     // A gate may open only by what this thread does later.
-    if (device->check.watchdog_ms <= 0 || ops->abandon == NULL || ops->read_begin == NULL ||
-        device->gates != NULL || kiln_fuse_block_ships(run->engine, block) ||
-        !wait_for_queue(device, earlier_ns, &status) || status != KILN_STATUS_OK) {
+    if (device->check.watchdog_ms <= 0 || device->backend->queue == NULL || device->gates != NULL ||
+        kiln_fuse_block_ships(run->engine, block) || !wait_for_queue(device, earlier_ns, &status) ||
+        status != KILN_STATUS_OK) {
         return 0;
     }
     uint64_t least = (uint64_t)device->check.watchdog_ms * 1000000;
@@ -87,7 +86,7 @@ bool kilni_watchdog_wait(const kilni_run *run, const kiln_plan_block *block, con
     kiln_error cause = KILN_ERROR_INIT;
     (void)kiln_fail(&cause, DEADLINE_EXCEEDED, "%s", why);
     kiln_fuse_block_hung(run->engine, block, &cause);
-    device->backend->ops->abandon(device->backend, why);
+    device->backend->queue->abandon(device->backend, why);
     (void)kiln_fail(err, DEVICE_LOST, "device given up: %s", why);
     return false;
 }

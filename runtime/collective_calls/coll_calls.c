@@ -217,7 +217,7 @@ static kiln_status prepare_locked(const call_plan *plan, uint32_t rank, kilni_ra
     } else if (describe_output(plan, plan->collective->first + rank, &desc)) {
         KILN_TRY(out, status, make_output(device, call, &desc, &plan->out_tensors[rank], err));
     }
-    KILN_TRY(out, status, device->backend->ops->flush(device->backend, err));
+    KILN_TRY(out, status, device->backend->device->flush(device->backend, err));
 out:
     return status;
 }
@@ -330,7 +330,7 @@ static kiln_status run_all_reduce(kiln_device *device, const rank_start *how,
     KILN_TRY(out, status, expect_output(device, call, output, err));
     KILN_TRY(out, status, start_rank(how, desc, call, err));
     call = NULL; // the event's now
-    KILN_TRY(out, status, device->backend->ops->flush(device->backend, err));
+    KILN_TRY(out, status, device->backend->device->flush(device->backend, err));
 out:
     if (call != NULL) {
         kilni_rank_call_free(device, call, err);
@@ -365,7 +365,7 @@ static kiln_status find_rank(kiln_device *device, const kiln_op_record *record, 
 bool kilni_collective_is_served(kiln_device *device, const kiln_op_record *record,
                                 const kilni_binding *input)
 {
-    if (strcmp(device->backend->ops->scheme, "grpc") != 0) {
+    if (strcmp(device->backend->scheme, "grpc") != 0) {
         return false;
     }
     if (record->op == KILN_OP_COLLECTIVE_SYNC) { // of what no call of this process brings

@@ -49,7 +49,7 @@ static bool trim_device(kiln_device *device)
     if (!kilni_device_gates(device) || pthread_mutex_trylock(&device->lock) != 0) {
         return false;
     }
-    backend->ops->trim(backend);
+    backend->memory->trim(backend);
     pthread_mutex_unlock(&device->lock);
     return true;
 }
@@ -60,11 +60,11 @@ static kiln_status memory_alloc(kiln_coll_memory *memory, size_t bytes,
     kiln_backend *backend = backend_of(memory);
     kiln_buffer *buffer = NULL;
     lock(memory);
-    kiln_status status = backend->ops->alloc(backend, bytes, &buffer, err);
+    kiln_status status = backend->memory->alloc(backend, bytes, &buffer, err);
     unlock(memory);
     if (status == KILN_STATUS_RESOURCE_EXHAUSTED && trim_device(device_of(memory))) {
         lock(memory);
-        status = backend->ops->alloc(backend, bytes, &buffer, err);
+        status = backend->memory->alloc(backend, bytes, &buffer, err);
         unlock(memory);
     }
     *out_buffer = (kiln_coll_buffer *)buffer;
@@ -75,7 +75,7 @@ static void memory_free(kiln_coll_memory *memory, kiln_coll_buffer *buffer)
 {
     kiln_backend *backend = backend_of(memory);
     lock(memory);
-    backend->ops->free(backend, (kiln_buffer *)buffer);
+    backend->memory->free(backend, (kiln_buffer *)buffer);
     unlock(memory);
 }
 
@@ -85,7 +85,7 @@ static void memory_free(kiln_coll_memory *memory, kiln_coll_buffer *buffer)
 /// The queues of the device, or NULL.
 static const kiln_backend_queue_ops *queues_of(kiln_coll_memory *memory)
 {
-    return kiln_backend_queues(backend_of(memory));
+    return backend_of(memory)->queue;
 }
 
 /// Where the device's memory is the host's. Elsewhere the backend's own staging, which is pinned,
@@ -94,7 +94,7 @@ static bool maps(kiln_coll_memory *memory)
 {
     kiln_backend *backend = backend_of(memory);
     return queues_of(memory) != NULL &&
-           (backend->ops->info(backend)->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
+           (backend->device->info(backend)->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
 }
 
 // Blocks of the host are kept between mappings: fresh ones cost a page fault for every page.
@@ -175,20 +175,14 @@ static kiln_status read_back(kiln_coll_memory *memory, const kiln_coll_area *are
     kiln_buffer *buffer = area != NULL ? (kiln_buffer *)area->buffer : NULL;
     size_t offset = area != NULL ? (size_t)area->offset : 0;
     size_t bytes = area != NULL ? kiln_coll_area_bytes(area) : 0;
-    kiln_status status = KILN_STATUS_OK;
     lock(memory);
-    if (backend->ops->read_begin != NULL) {
-        status = backend->ops->read_begin(backend, buffer, offset, data, bytes, &pending, err);
-    } else if (area != NULL) {
-        status = backend->ops->read(backend, buffer, offset, data, bytes, err);
-    } else {
-        status = backend->ops->sync(backend, err);
-    }
+    kiln_status status =
+        backend->transfer->read_begin(backend, buffer, offset, data, bytes, &pending, err);
     unlock(memory);
     if (pending != NULL) {
-        backend->ops->read_wait(pending, /*cancel=*/false);
+        backend->transfer->read_wait(pending, /*cancel=*/false);
         lock(memory);
-        status = backend->ops->read_end(backend, pending, err);
+        status = backend->transfer->read_end(backend, pending, err);
         unlock(memory);
     }
     return status;
@@ -217,8 +211,8 @@ static kiln_status memory_write(kiln_coll_memory *memory, const kiln_coll_area *
     kiln_backend *backend = backend_of(memory);
     lock(memory);
     kiln_status status =
-        backend->ops->upload(backend, (kiln_buffer *)area->buffer, (size_t)area->offset, data,
-                             kiln_coll_area_bytes(area), err);
+        backend->transfer->upload(backend, (kiln_buffer *)area->buffer, (size_t)area->offset, data,
+                                  kiln_coll_area_bytes(area), err);
     unlock(memory);
     return status;
 }
@@ -240,11 +234,11 @@ static kiln_status memory_copy(kiln_coll_memory *memory, const kiln_coll_area *t
                                const kiln_coll_area *source, kiln_error *err)
 {
     kiln_backend *backend = backend_of(memory);
-    if (queues_of(memory) == NULL && backend->ops->read_begin != NULL) {
+    if (backend->device->info(backend)->type == KILN_DEVICE_REMOTE) {
         return copy_far(memory, target, source, err);
     }
     lock(memory);
-    kiln_status status = backend->ops->copy(
+    kiln_status status = backend->transfer->copy(
         backend, (kiln_buffer *)source->buffer, (size_t)source->offset,
         (kiln_buffer *)target->buffer, (size_t)target->offset, kiln_coll_area_bytes(target), err);
     unlock(memory);
@@ -302,7 +296,7 @@ static kiln_view view_of(const kiln_coll_area *area)
 /// A remote device computes on whole buffers only, and the bytes come over the network anyway.
 static bool computes_on_views(kiln_coll_memory *memory)
 {
-    return strcmp(backend_of(memory)->ops->scheme, "grpc") != 0;
+    return strcmp(backend_of(memory)->scheme, "grpc") != 0;
 }
 
 /// Runs one operation on flat views of one length.
@@ -325,7 +319,7 @@ static kiln_status execute_flat(kiln_coll_memory *memory, kiln_op op, const kiln
                                    .outputs = &descs[n_inputs],
                                    .attrs = attr};
     lock(memory);
-    kiln_status status = backend->ops->execute(backend, &record, inputs, output, err);
+    kiln_status status = backend->device->execute(backend, &record, inputs, output, err);
     unlock(memory);
     return status;
 }
@@ -462,10 +456,10 @@ static kiln_status after_mark(kiln_backend *backend, after_call from, kiln_error
     }
     *call = from;
     kilni_dependencies_retain(call->dependencies);
-    kiln_status status = kiln_backend_queues(backend)->marker(backend, &event, err);
+    kiln_status status = backend->queue->marker(backend, &event, err);
     if (status == KILN_STATUS_OK) {
-        status = kiln_backend_queues(backend)->event_after(event, pass_on, call, err);
-        kiln_backend_queues(backend)->event_destroy(event);
+        status = backend->queue->event_after(event, pass_on, call, err);
+        backend->queue->event_destroy(event);
     }
     if (status != KILN_STATUS_OK) {
         kilni_dependencies_release(call->dependencies);
@@ -569,7 +563,7 @@ static kiln_status memory_stage(kiln_coll_memory *memory, uint32_t index, size_t
     kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&out->lock);
     if (self->stages[index] == NULL) {
-        status = out->backend->ops->host_alloc(out->backend, bytes, &self->stages[index], err);
+        status = out->backend->memory->host_alloc(out->backend, bytes, &self->stages[index], err);
     }
     pthread_mutex_unlock(&out->lock);
     *out_host = self->stages[index];
@@ -582,7 +576,7 @@ static void drop_stages(kilni_device_memory *self)
     for (uint32_t i = 0; i < KILN_COLL_STAGES; i++) {
         if (self->stages[i] != NULL) {
             pthread_mutex_lock(&out->lock);
-            out->backend->ops->host_free(out->backend, self->stages[i]);
+            out->backend->memory->host_free(out->backend, self->stages[i]);
             pthread_mutex_unlock(&out->lock);
         }
     }
@@ -594,9 +588,9 @@ static kiln_status memory_fetch(kiln_coll_memory *memory, const kiln_coll_area *
     kilni_aux_queue *out = &device_of(memory)->out;
     kiln_pending *pending = NULL;
     pthread_mutex_lock(&out->lock);
-    kiln_status status = out->backend->ops->read_begin(out->backend, (kiln_buffer *)area->buffer,
-                                                       (size_t)area->offset, host,
-                                                       kiln_coll_area_bytes(area), &pending, err);
+    kiln_status status = out->backend->transfer->read_begin(
+        out->backend, (kiln_buffer *)area->buffer, (size_t)area->offset, host,
+        kiln_coll_area_bytes(area), &pending, err);
     pthread_mutex_unlock(&out->lock);
     *out_ticket = (kiln_coll_ticket *)pending;
     return status;
@@ -607,9 +601,12 @@ static kiln_status memory_fetched(kiln_coll_memory *memory, kiln_coll_ticket *ti
 {
     kilni_aux_queue *out = &device_of(memory)->out;
     kiln_pending *pending = (kiln_pending *)ticket;
-    out->backend->ops->read_wait(pending, /*cancel=*/false);
+    if (pending == NULL) {
+        return KILN_STATUS_OK;
+    }
+    out->backend->transfer->read_wait(pending, /*cancel=*/false);
     pthread_mutex_lock(&out->lock);
-    kiln_status status = out->backend->ops->read_end(out->backend, pending, err);
+    kiln_status status = out->backend->transfer->read_end(out->backend, pending, err);
     pthread_mutex_unlock(&out->lock);
     return status;
 }

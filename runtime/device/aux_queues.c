@@ -12,8 +12,8 @@ static kiln_status open_queue(kiln_device *device, kilni_aux_queue *aux_queue, k
     if (aux_queue->backend != NULL) {
         return KILN_STATUS_OK;
     }
-    kiln_status status = kiln_backend_queues(device->backend)
-                             ->open_auxiliary(device->backend, &aux_queue->backend, err);
+    kiln_status status =
+        device->backend->queue->open_auxiliary(device->backend, &aux_queue->backend, err);
     if (status == KILN_STATUS_OK) {
         pthread_mutex_init(&aux_queue->lock, NULL);
     }
@@ -24,7 +24,7 @@ kiln_status kilni_aux_queues_open(kiln_device *device, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&device->lock);
-    if (kiln_backend_queues(device->backend) != NULL) {
+    if (device->backend->queue != NULL) {
         status = open_queue(device, &device->in, err);
         status = status == KILN_STATUS_OK ? open_queue(device, &device->out, err) : status;
     }
@@ -35,7 +35,7 @@ kiln_status kilni_aux_queues_open(kiln_device *device, kiln_error *err)
 static void close_queue(kilni_aux_queue *aux_queue)
 {
     if (aux_queue->backend != NULL) {
-        aux_queue->backend->ops->close(aux_queue->backend);
+        aux_queue->backend->device->close(aux_queue->backend);
         pthread_mutex_destroy(&aux_queue->lock);
     }
 }
@@ -50,22 +50,26 @@ void kilni_aux_queues_close(kiln_device *device)
 static void trim_queue(kilni_aux_queue *aux_queue)
 {
     if (aux_queue->backend != NULL && pthread_mutex_trylock(&aux_queue->lock) == 0) {
-        aux_queue->backend->ops->trim(aux_queue->backend);
+        aux_queue->backend->memory->trim(aux_queue->backend);
         pthread_mutex_unlock(&aux_queue->lock);
     }
 }
 
-void kilni_aux_queues_set_budget(kiln_device *device, uint64_t bytes)
+kiln_status kilni_aux_queues_set_budget(kiln_device *device, uint64_t bytes, kiln_error *err)
 {
+    kiln_status status = KILN_STATUS_OK;
     kilni_aux_queue *aux_queues[] = {&device->in, &device->out};
     pthread_mutex_lock(&device->lock); // those that come later take it from the device
     bool has_queues = device->out.backend != NULL;
     pthread_mutex_unlock(&device->lock);
     for (size_t i = 0; i < sizeof(aux_queues) / sizeof(aux_queues[0]) && has_queues; i++) {
+        kiln_backend *backend = aux_queues[i]->backend;
         pthread_mutex_lock(&aux_queues[i]->lock);
-        aux_queues[i]->backend->ops->set_budget(aux_queues[i]->backend, bytes);
+        status =
+            status == KILN_STATUS_OK ? backend->memory->set_budget(backend, bytes, err) : status;
         pthread_mutex_unlock(&aux_queues[i]->lock);
     }
+    return status;
 }
 
 bool kilni_aux_queues_trim(kiln_device *device)

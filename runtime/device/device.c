@@ -24,7 +24,7 @@ void kiln_device_release(kiln_device *device)
 const kiln_device_info *kiln_device_info_of(const kiln_device *device)
 {
     device = kilni_core(device);
-    return device->backend->ops->info(device->backend);
+    return device->backend->device->info(device->backend);
 }
 
 const char *kiln_device_address(const kiln_device *device)
@@ -43,22 +43,19 @@ kiln_status kilni_device_wait(kiln_device *device, kiln_error *err)
 {
     kiln_backend *backend = device->backend;
     kiln_pending *pending = NULL;
-    if (backend->ops->read_begin == NULL) {
-        return backend->ops->sync(backend, err);
-    }
-    kiln_status status = backend->ops->read_begin(backend, NULL, 0, NULL, 0, &pending, err);
+    kiln_status status = backend->transfer->read_begin(backend, NULL, 0, NULL, 0, &pending, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
     pthread_mutex_unlock(&device->lock);
     uint64_t start_ns = kilni_trace_now(device);
     if (pending != NULL) {
-        backend->ops->read_wait(pending, /*cancel=*/false);
+        backend->transfer->read_wait(pending, /*cancel=*/false);
     }
     kilni_trace_span(device, KILNI_SPAN_WAIT, NULL, start_ns);
     pthread_mutex_lock(&device->lock);
     if (pending != NULL) {
-        status = backend->ops->read_end(backend, pending, err);
+        status = backend->transfer->read_end(backend, pending, err);
     }
     kilni_device_sweep(device);
     return status;

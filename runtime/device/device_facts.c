@@ -9,7 +9,7 @@
 
 void kilni_device_set_names(kiln_device *device)
 {
-    const char *scheme = device->backend->ops->scheme;
+    const char *scheme = device->backend->scheme;
     snprintf(device->plain_name, sizeof(device->plain_name), "%.40s", scheme);
     snprintf(device->fused_name, sizeof(device->fused_name), "fusion<%.40s>", scheme);
 }
@@ -27,7 +27,7 @@ uint32_t kiln_device_dtype_usage(kiln_device *device, kiln_dtype dtype)
 {
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
-    uint32_t usage = device->backend->ops->dtype_usage(device->backend, dtype);
+    uint32_t usage = device->backend->device->dtype_usage(device->backend, dtype);
     pthread_mutex_unlock(&device->lock);
     return usage;
 }

@@ -135,10 +135,26 @@ kiln_store *kiln_context_store(const kiln_context *context)
     return store;
 }
 
+/// A provider of before has backends without tables, and no member that says so.
+static kiln_status check_interface(const kiln_backend_provider *provider, kiln_error *err)
+{
+    bool says = provider->struct_size >= sizeof(*provider);
+    if (says && provider->interface >= KILN_BACKEND_INTERFACE) {
+        return KILN_STATUS_OK;
+    }
+    return kiln_fail(err, FAILED_PRECONDITION,
+                     "provider \"%s\" has backends of interface %u, and %d is needed: build it "
+                     "again with the headers of this Kiln",
+                     provider->scheme, says ? provider->interface : 1, KILN_BACKEND_INTERFACE);
+}
+
 kiln_status kiln_context_add_provider(kiln_context *context, const kiln_backend_provider *provider,
                                       kiln_error *err)
 {
-    kiln_status status = KILN_STATUS_OK;
+    kiln_status status = check_interface(provider, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
     pthread_mutex_lock(&context->lock);
     for (size_t i = 0; i < context->n_providers && status == KILN_STATUS_OK; i++) {
         if (strcmp(context->providers[i]->scheme, provider->scheme) == 0) {

@@ -8,13 +8,11 @@
 kiln_status kiln_program_parts(kiln_device *device, const kiln_program *program,
                                kiln_program_part_fn take, void *user, kiln_error *err)
 {
-    const kiln_backend_ops *ops = device->backend->ops;
-    if (ops->program_parts == NULL) {
-        return kiln_fail(err, UNIMPLEMENTED, "device %s makes no binaries of programs",
-                         device->address);
+    if (device->backend->program == NULL) {
+        return kiln_fail(err, UNIMPLEMENTED, "device %s takes no programs", device->address);
     }
     pthread_mutex_lock(&device->lock);
-    kiln_status status = ops->program_parts(device->backend, program, take, user, err);
+    kiln_status status = device->backend->program->parts(device->backend, program, take, user, err);
     pthread_mutex_unlock(&device->lock);
     return status;
 }

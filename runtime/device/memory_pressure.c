@@ -15,7 +15,7 @@ enum {
 static uint64_t threshold_of(kiln_device *device)
 {
     kiln_backend_stats stats = {0};
-    device->backend->ops->stats(device->backend, &stats);
+    device->backend->device->stats(device->backend, &stats);
     return stats.bytes_budget / 8 * PRESSURE_EIGHTHS;
 }
 
@@ -49,28 +49,27 @@ kiln_status kiln_device_set_memory_budget(kiln_device *device, uint64_t bytes, k
     if (device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
     }
-    if (device->backend->ops->set_budget == NULL) {
-        return kiln_fail(err, UNIMPLEMENTED, "the memory of %s has no budget of this process",
-                         device->address);
-    }
     pthread_mutex_lock(&device->lock);
-    device->backend->ops->set_budget(device->backend, bytes);
-    kilni_pressure_init(device);
-    if (kilni_under_pressure(&device->memory)) {
-        kilni_relieve(device);
+    kiln_status status = device->backend->memory->set_budget(device->backend, bytes, err);
+    if (status == KILN_STATUS_OK) {
+        kilni_pressure_init(device);
+        if (kilni_under_pressure(&device->memory)) {
+            kilni_relieve(device);
+        }
     }
     pthread_mutex_unlock(&device->lock);
-    kilni_aux_queues_set_budget(device, bytes);
-    return KILN_STATUS_OK;
+    if (status != KILN_STATUS_OK) {
+        kiln_error_context(err, "%s", device->address);
+        return status;
+    }
+    return kilni_aux_queues_set_budget(device, bytes, err);
 }
 
 void kiln_device_reset_peaks(kiln_device *device)
 {
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
-    if (device->backend->ops->reset_peaks != NULL) {
-        device->backend->ops->reset_peaks(device->backend);
-    }
+    device->backend->memory->reset_peaks(device->backend);
     device->memory.live_peak = device->memory.live;
     pthread_mutex_unlock(&device->lock);
 }

@@ -20,7 +20,8 @@ kiln_status kilni_aux_queues_open(kiln_device *device, kiln_error *err);
 void kilni_aux_queues_close(kiln_device *device);
 
 /// What each may hold from now on. Without the device's lock.
-void kilni_aux_queues_set_budget(kiln_device *device, uint64_t bytes);
+KILN_NODISCARD kiln_status kilni_aux_queues_set_budget(kiln_device *device, uint64_t bytes,
+                                                       kiln_error *err);
 
 /// Gives their unused memory back. False: there are none.
 bool kilni_aux_queues_trim(kiln_device *device);

@@ -25,8 +25,8 @@ static kiln_status fetch(kiln_device *device, kiln_view *view, kiln_host_memory 
     kiln_backend *backend = device->backend;
     kiln_status status = !read || out_memory->bytes == 0
                              ? KILN_STATUS_OK
-                             : backend->ops->read(backend, view->buffer, (size_t)begin,
-                                                  out_memory->data, out_memory->bytes, err);
+                             : backend->transfer->read(backend, view->buffer, (size_t)begin,
+                                                       out_memory->data, out_memory->bytes, err);
     view->offset_bytes -= begin;
     return status;
 }
@@ -50,8 +50,8 @@ kiln_status kilni_custom_on_host(kiln_device *device, const kiln_op_record *reco
     for (size_t i = n_inputs; status == KILN_STATUS_OK && i < count; i++) {
         const kiln_view *to = &outputs[i - n_inputs];
         if (memory[i].bytes > 0) {
-            status = backend->ops->upload(backend, to->buffer, (size_t)to->offset_bytes,
-                                          memory[i].data, memory[i].bytes, err);
+            status = backend->transfer->upload(backend, to->buffer, (size_t)to->offset_bytes,
+                                               memory[i].data, memory[i].bytes, err);
         }
     }
     for (size_t i = 0; i < count; i++) {

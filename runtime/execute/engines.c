@@ -14,26 +14,25 @@
 static kiln_status admit(void *user, const kiln_program *program, kiln_error *err)
 {
     kiln_backend *backend = user;
-    return backend->ops->program_ready != NULL ? backend->ops->program_ready(backend, program, err)
-                                               : KILN_STATUS_OK;
+    return backend->program->ready(backend, program, err);
 }
 
 kiln_status kilni_engines_create(kiln_device *device, kiln_error *err)
 {
     kiln_fuse_registry *registry = NULL;
-    const kiln_device_info *info = device->backend->ops->info(device->backend);
+    const kiln_device_info *info = device->backend->device->info(device->backend);
     kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
     options.fusion_off = 1;
-    options.admit = admit;
-    options.admit_user = device->backend;
     kiln_status status = kilni_context_registry(device->context, &registry, err);
     if (status == KILN_STATUS_OK) {
         status = kiln_fuse_engine_create(registry, info, &options, &device->engines.plain, err);
     }
-    device->engines.fusion = (info->features & KILN_FEATURE_PROGRAMS) != 0 &&
-                             device->backend->ops->program_launch != NULL;
+    device->engines.fusion =
+        (info->features & KILN_FEATURE_PROGRAMS) != 0 && device->backend->program != NULL;
     if (status == KILN_STATUS_OK && device->engines.fusion) {
         options.fusion_off = 0;
+        options.admit = admit;
+        options.admit_user = device->backend;
         options.store = kiln_context_store(device->context);
         status = kiln_fuse_engine_create(registry, info, &options, &device->engines.fused, err);
     }
@@ -92,7 +91,7 @@ static kiln_status renew(kiln_device *device, const kiln_device_info *info, kiln
 kiln_status kilni_engines_follow(kilni_stream *stream, kiln_error *err)
 {
     kiln_device *device = stream->device;
-    const kiln_device_info *info = device->backend->ops->info(device->backend);
+    const kiln_device_info *info = device->backend->device->info(device->backend);
     kiln_status status = KILN_STATUS_OK;
     if (info->features != device->engines.planned_for && device->engines.former_plain == NULL) {
         status = renew(device, info, err);
@@ -129,21 +128,20 @@ bool kilni_engines_settled(const kilni_stream *stream, const kiln_fuse_segment *
 {
     kiln_device *device = stream->device;
     kiln_backend *backend = device->backend;
-    const kiln_device_info *info = backend->ops->info(backend);
-    device->engines.settled = device->engines.settled ||
-                              (info->features & KILN_FEATURE_COMPILER) == 0 ||
-                              backend->ops->compiles == NULL;
+    const kiln_device_info *info = backend->device->info(backend);
+    device->engines.settled =
+        device->engines.settled || (info->features & KILN_FEATURE_COMPILER) == 0;
     if (device->engines.settled || stream->engine == device->engines.plain) {
         return true;
     }
-    bool known = backend->ops->compiles(backend, /*ask=*/false);
+    bool known = backend->program->compiles(backend, /*ask=*/false);
     for (uint32_t i = 0; i < segment->plan->n_blocks && !known; i++) {
         // What is missing is needed anyway. Why it fails is said when it runs.
         (void)!kilni_plan_block_build(device, stream->engine, &segment->plan->blocks[i], NULL);
-        known = backend->ops->compiles(backend, /*ask=*/false);
+        known = backend->program->compiles(backend, /*ask=*/false);
     }
     if (!known && (searched || leaves_product_alone(segment))) {
-        known = backend->ops->compiles(backend, /*ask=*/true);
+        known = backend->program->compiles(backend, /*ask=*/true);
     }
     device->engines.settled = known;
     return (info->features & KILN_FEATURE_COMPILER) != 0;

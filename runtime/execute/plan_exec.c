@@ -22,7 +22,7 @@ static void block_state_free(void *pointer)
     state->device->hooks->scores_free(&state->scores, &state->device->context->env);
     kilni_plan_candidates_fini(state);
     if (state->built != NULL) {
-        state->device->backend->ops->program_free(state->device->backend, state->built);
+        state->device->backend->program->free(state->device->backend, state->built);
     }
     for (uint32_t i = 0; i < state->n_kept; i++) {
         kilni_persistent_temp_clear(state->device, &state->kept[i]);
@@ -61,7 +61,7 @@ kiln_status kilni_plan_block_build(kiln_device *device, kiln_fuse_engine *engine
     uint64_t start_ns = kilni_trace_now(device);
     kiln_fuse_block_doing(engine, block, KILN_FUSE_BUILDS);
     kiln_status status =
-        device->backend->ops->program_build(device->backend, block->program, &built, err);
+        device->backend->program->build(device->backend, block->program, &built, err);
     kiln_fuse_block_doing(engine, block, KILN_FUSE_DOES_NOTHING);
     kilni_trace_span(device, KILNI_SPAN_BUILD, block->fuser, start_ns);
     if (status != KILN_STATUS_OK) {
@@ -69,7 +69,7 @@ kiln_status kilni_plan_block_build(kiln_device *device, kiln_fuse_engine *engine
     }
     state = state != NULL ? state : make_state(device, block);
     if (state == NULL) {
-        device->backend->ops->program_free(device->backend, built);
+        device->backend->program->free(device->backend, built);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for a block");
     }
     state->built = built;

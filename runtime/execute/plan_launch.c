@@ -274,7 +274,7 @@ kiln_status kilni_plan_enqueue(const kilni_block_view *view, const kiln_plan_ste
         return status;
     }
     const kilni_block_state *state = view->block->state;
-    return device->backend->ops->program_launch(device->backend, state->built, &ready, err);
+    return device->backend->program->launch(device->backend, state->built, &ready, err);
 }
 
 kiln_status kilni_plan_launch_numbers(const kilni_block_view *view,

@@ -99,7 +99,7 @@ static kiln_status execute_on(const kilni_run *run, const kiln_plan_step *step,
     if (planned) {
         kilni_layout_lend(run, number);
     }
-    kiln_status status = backend->ops->execute(backend, record, inputs, outputs, err);
+    kiln_status status = backend->device->execute(backend, record, inputs, outputs, err);
     if (planned) {
         kilni_layout_learn(run, number);
     }
@@ -111,13 +111,12 @@ static kiln_status ask_backend(const kilni_run *run, const kiln_plan_step *step,
                                const kiln_view *outputs, kiln_error *err)
 {
     kiln_backend *backend = run->device->backend;
-    if (record->op == KILN_OP_CUSTOM && backend->ops->runs != NULL &&
-        !backend->ops->runs(backend, record)) {
+    if (record->op == KILN_OP_CUSTOM && !backend->device->runs(backend, record)) {
         return kilni_custom_on_host(run->device, record, inputs, outputs, err);
     }
     kiln_status status = execute_on(run, step, record, inputs, outputs, err);
     if (status == KILN_STATUS_OK && kilni_collective_is(record)) { // other members wait for it
-        status = backend->ops->flush(backend, err);
+        status = backend->device->flush(backend, err);
     }
     return status;
 }

@@ -19,7 +19,7 @@ static const kilni_layout *layout_of(const kiln_graph *graph, const kiln_fuse_se
         segment != NULL ? kilni_layout_of(segment->plan, segment->symbols) : NULL;
     if (layout == NULL) {
         (void)kiln_fail(err, FAILED_PRECONDITION,
-                        device->arena.off || device->backend->ops->window == NULL
+                        device->arena.off
                             ? "%s does not plan memory"
                             : "the memory of a graph on %s is known after its first run",
                         device->address);

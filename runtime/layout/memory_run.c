@@ -31,14 +31,13 @@ typedef struct plan_memory {
 static void unbind(kilni_layout *layout)
 {
     kiln_device *device = layout->device;
-    const kiln_backend_ops *ops = device->backend->ops;
     if (!layout->bound) {
         return;
     }
     for (uint32_t i = 0; i < layout->n_objects; i++) {
         kilni_object *object = &layout->objects[i];
         if (object->window != NULL && !object->shared) {
-            ops->free(device->backend, object->window);
+            device->backend->memory->free(device->backend, object->window);
         }
         object->window = NULL;
     }
@@ -59,25 +58,16 @@ bool kilni_arena_drop(kiln_device *device)
     while (arena->bound != NULL) {
         unbind(arena->bound);
     }
-    device->backend->ops->free(device->backend, arena->buffer);
+    device->backend->memory->free(device->backend, arena->buffer);
     device->memory.live -= arena->bytes;
     arena->buffer = NULL;
     arena->bytes = 0;
     return true;
 }
 
-kiln_status kilni_alloc_for_windows(kiln_backend *backend, size_t bytes, kiln_buffer **out_buffer,
-                                    kiln_error *err)
-{
-    const kiln_backend_ops *ops = backend->ops;
-    return (ops->alloc_arena != NULL ? ops->alloc_arena : ops->alloc)(backend, bytes, out_buffer,
-                                                                      err);
-}
-
 static bool reserve_arena(kiln_device *device, uint64_t bytes)
 {
     kilni_arena *arena = &device->arena;
-    const kiln_backend_ops *ops = device->backend->ops;
     if (bytes <= arena->bytes) {
         return true;
     }
@@ -86,10 +76,9 @@ static bool reserve_arena(kiln_device *device, uint64_t bytes)
         return false;
     }
     (void)kilni_arena_drop(device);
-    if (ops->trim != NULL) { // what was idle is not held beside it
-        ops->trim(device->backend);
-    }
-    kiln_status status = kilni_alloc_for_windows(device->backend, bytes, &arena->buffer, &err);
+    device->backend->memory->trim(device->backend); // what was idle is not held beside it
+    kiln_status status =
+        device->backend->arena->alloc(device->backend, bytes, &arena->buffer, &err);
     if (status != KILN_STATUS_OK) {
         arena->buffer = NULL;
         arena->off = status == KILN_STATUS_UNIMPLEMENTED;
@@ -111,7 +100,7 @@ static bool make_windows(kilni_layout *layout)
         if (object->home != KILNI_HOME_ARENA || layout->values[i].took || object->shared) {
             continue;
         }
-        kiln_status status = device->backend->ops->window(
+        kiln_status status = device->backend->arena->sub_buffer(
             device->backend, device->arena.buffer, (size_t)object->offset, (size_t)object->bytes,
             &object->window, &err);
         if (status != KILN_STATUS_OK) {
@@ -275,9 +264,8 @@ kilni_layout *kilni_layout_find(const kilni_run *run)
         }
         if (layout != NULL) {
             destroy(layout);
-            if (run->device->backend->ops->trim != NULL) { // what the pool gave before is idle now
-                run->device->backend->ops->trim(run->device->backend);
-            }
+            // What the pool gave before is idle now.
+            run->device->backend->memory->trim(run->device->backend);
         }
         layout = made;
     }
@@ -292,8 +280,7 @@ kilni_layout *kilni_layout_find(const kilni_run *run)
 kilni_layout *kilni_layout_begin(const kilni_run *run)
 {
     kilni_arena *arena = &run->device->arena;
-    if (arena->off || arena->busy || run->device->samples.measuring ||
-        run->device->backend->ops->window == NULL) {
+    if (arena->off || arena->busy || run->device->samples.measuring) {
         return NULL;
     }
     kilni_layout *layout = kilni_layout_find(run);
@@ -396,7 +383,7 @@ void kilni_layout_lend(const kilni_run *run, uint32_t step)
     kilni_layout *layout = run->layout;
     uint32_t first = layout->scratch_of[step];
     uint32_t count = layout->scratch_of[step + 1] - first;
-    if (count == 0 || run->device->backend->ops->lend == NULL) {
+    if (count == 0) {
         return;
     }
     for (uint32_t i = first; i < first + count; i++) {
@@ -405,7 +392,7 @@ void kilni_layout_lend(const kilni_run *run, uint32_t step)
             layout->loans[i] = buffer_of_host(run, &layout->objects[object->host]);
         }
     }
-    run->device->backend->ops->lend(run->device->backend, &layout->loans[first], count);
+    run->device->backend->arena->lend(run->device->backend, &layout->loans[first], count);
 }
 
 /// In the first run only: the layout of the next one has room for them.
@@ -413,9 +400,8 @@ void kilni_layout_learn(const kilni_run *run, uint32_t step)
 {
     kilni_layout *layout = run->layout;
     const uint64_t *bytes = NULL;
-    const kiln_backend_ops *ops = run->device->backend->ops;
     uint32_t count =
-        layout->settled || ops->asked == NULL ? 0 : ops->asked(run->device->backend, &bytes);
+        layout->settled ? 0 : run->device->backend->arena->asked(run->device->backend, &bytes);
     uint32_t wanted = layout->n_learned + count;
     if (wanted > layout->learned_capacity) {
         kilni_scratch *grown =

@@ -166,18 +166,15 @@ static kiln_status hand_out(const kiln_event *event, kiln_error *err)
 static void mark(kiln_event *event)
 {
     kiln_device *device = event->device;
-    const kiln_backend_ops *ops = device->backend->ops;
     if (event->marked) {
         return;
     }
     event->marked = true;
     pthread_mutex_lock(&device->lock);
     kiln_status status = hand_out(event, &event->result);
-    if (status == KILN_STATUS_OK && ops->read_begin != NULL) {
-        status =
-            ops->read_begin(device->backend, NULL, 0, NULL, 0, &event->pending, &event->result);
-    } else if (status == KILN_STATUS_OK) {
-        status = ops->sync(device->backend, &event->result);
+    if (status == KILN_STATUS_OK) {
+        status = device->backend->transfer->read_begin(device->backend, NULL, 0, NULL, 0,
+                                                       &event->pending, &event->result);
     }
     pthread_mutex_unlock(&device->lock);
     event->ended = event->pending == NULL;
@@ -188,9 +185,10 @@ static void mark(kiln_event *event)
 static void end(kiln_event *event)
 {
     kiln_backend *backend = event->device->backend;
-    backend->ops->read_wait(event->pending, /*cancel=*/false);
+    backend->transfer->read_wait(event->pending, /*cancel=*/false);
     pthread_mutex_lock(&event->device->lock);
-    event->result.code = (int32_t)backend->ops->read_end(backend, event->pending, &event->result);
+    event->result.code =
+        (int32_t)backend->transfer->read_end(backend, event->pending, &event->result);
     pthread_mutex_unlock(&event->device->lock);
     event->pending = NULL;
     event->ended = true;
@@ -202,7 +200,7 @@ bool kiln_event_poll(kiln_event *event)
         return false; // somebody waits for it
     }
     mark(event);
-    if (!event->ended && event->device->backend->ops->read_poll(event->pending)) {
+    if (!event->ended && event->device->backend->transfer->read_poll(event->pending)) {
         end(event);
     }
     bool ended = event->ended;
@@ -255,7 +253,7 @@ void kiln_event_destroy(kiln_event *event)
     }
     kiln_device *device = event->device;
     if (event->pending != NULL) {
-        device->backend->ops->read_wait(event->pending, /*cancel=*/true);
+        device->backend->transfer->read_wait(event->pending, /*cancel=*/true);
         end(event);
     }
     pthread_mutex_destroy(&event->lock);

@@ -35,9 +35,9 @@ static kiln_status alloc_buffer(kiln_device *device, size_t bytes, const kilni_b
         return device->memory.allocator->alloc(device->memory.allocator, bytes, binding, out_buffer,
                                                err);
     }
-    const kiln_backend_ops *ops = device->backend->ops;
-    bool persists = device->memory.persistent && ops->alloc_persistent != NULL;
-    return (persists ? ops->alloc_persistent : ops->alloc)(device->backend, bytes, out_buffer, err);
+    const kiln_backend_memory_ops *memory = device->backend->memory;
+    return (device->memory.persistent ? memory->alloc_persistent
+                                      : memory->alloc)(device->backend, bytes, out_buffer, err);
 }
 
 kiln_status kilni_binding_alloc(kiln_device *device, const kiln_tensor_desc *desc,
@@ -97,7 +97,7 @@ void kilni_binding_clear(kiln_device *device, kilni_binding *binding)
         storage->dependencies = NULL;
         if (!storage->planned) {
             device->memory.live -= storage->bytes;
-            device->backend->ops->free(device->backend, storage->buffer);
+            device->backend->memory->free(device->backend, storage->buffer);
             kiln_free(&device->context->env, storage);
         }
     } else if (storage != NULL && storage->kept > 0 && storage->refs == storage->kept) {
@@ -145,8 +145,8 @@ kiln_status kilni_binding_dense(kiln_device *device, const kiln_tensor_desc *des
                              kilni_binding_dependencies(binding))) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a tensor's value");
     }
-    return device->backend->ops->execute(device->backend, &record, &binding->view, &out_dense->view,
-                                         err);
+    return device->backend->device->execute(device->backend, &record, &binding->view,
+                                            &out_dense->view, err);
 }
 
 kiln_status kilni_binding_read(kiln_device *device, const kiln_tensor_desc *desc,
@@ -159,7 +159,8 @@ kiln_status kilni_binding_read(kiln_device *device, const kiln_tensor_desc *desc
     }
     kiln_status status = kilni_binding_dense(device, desc, binding, &dense, err);
     if (status == KILN_STATUS_OK) {
-        status = device->backend->ops->read(device->backend, dense.view.buffer,
+        status =
+            device->backend->transfer->read(device->backend, dense.view.buffer,
                                             (size_t)dense.view.offset_bytes, out_data, bytes, err);
     }
     kilni_binding_clear(device, &dense);

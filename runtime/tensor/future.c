@@ -29,7 +29,7 @@ static void await_end(kilni_future *future)
 static kiln_status gate_one(kiln_device *device, kilni_future *future, kiln_error *err)
 {
     kiln_error error = KILN_ERROR_INIT;
-    const kiln_backend_queue_ops *queues = kiln_backend_queues(device->backend);
+    const kiln_backend_queue_ops *queues = device->backend->queue;
     kiln_event *gate = NULL;
     if (future->gated || kilni_future_has_ended(future, &error)) {
         return KILN_STATUS_OK;

@@ -17,17 +17,11 @@ kiln_status kiln_host_alloc(kiln_device *device, size_t bytes, void **out_memory
     if (device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
     }
-    const kiln_backend_ops *ops = device->backend->ops;
-    if (ops->host_alloc != NULL) {
-        pthread_mutex_lock(&device->lock);
-        kiln_status status = ops->host_alloc(device->backend, bytes, out_memory, err);
-        pthread_mutex_unlock(&device->lock);
-        return status;
-    }
-    *out_memory = kiln_alloc(&device->context->env, bytes > 0 ? bytes : 1);
-    return *out_memory != NULL
-               ? KILN_STATUS_OK
-               : kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
+    pthread_mutex_lock(&device->lock);
+    kiln_status status =
+        device->backend->memory->host_alloc(device->backend, bytes, out_memory, err);
+    pthread_mutex_unlock(&device->lock);
+    return status;
 }
 
 void kiln_host_free(kiln_device *device, void *memory)
@@ -36,12 +30,8 @@ void kiln_host_free(kiln_device *device, void *memory)
         return;
     }
     device = kilni_core(device);
-    if (device->backend->ops->host_free == NULL) {
-        kiln_free(&device->context->env, memory);
-        return;
-    }
     pthread_mutex_lock(&device->lock);
-    device->backend->ops->host_free(device->backend, memory);
+    device->backend->memory->host_free(device->backend, memory);
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -91,8 +81,8 @@ static kiln_status wrap(kiln_device *handle, const kiln_tensor_desc *desc, const
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    status = backend->ops->wrap_host(backend, lent->memory, (size_t)kiln_desc_bytes(desc),
-                                     lent->release, lent->user, &buffer, &refused);
+    status = backend->memory->wrap_host(backend, lent->memory, (size_t)kiln_desc_bytes(desc),
+                                        lent->release, lent->user, &buffer, &refused);
     if (status == KILN_STATUS_OK) {
         tensor->binding.storage->buffer = buffer;
         tensor->binding.view.buffer = buffer;
@@ -124,12 +114,11 @@ kiln_status kiln_tensor_wrap(kiln_device *device, kiln_dtype dtype, size_t rank,
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    const kiln_backend_ops *ops = device->backend->ops;
     const lent_memory lent = {memory, release, user};
     status = KILN_STATUS_UNIMPLEMENTED;
     pthread_mutex_lock(&device->lock);
-    if (ops->wrap_host != NULL && kiln_desc_bytes(&desc) > 0 &&
-        (ops->dtype_usage(device->backend, dtype) & KILN_USAGE_STORAGE) != 0) {
+    if (kiln_desc_bytes(&desc) > 0 &&
+        (device->backend->device->dtype_usage(device->backend, dtype) & KILN_USAGE_STORAGE) != 0) {
         status = wrap(handle, &desc, &lent, out_tensor, err);
     }
     pthread_mutex_unlock(&device->lock);

@@ -46,10 +46,8 @@ static kiln_status begin_bytes(kiln_request *request, void *out_data, size_t byt
     if (bytes == 0) {
         return KILN_STATUS_OK;
     }
-    return backend->ops->read_begin != NULL
-               ? backend->ops->read_begin(backend, view->buffer, offset, out_data, bytes,
-                                          &request->pending, err)
-               : backend->ops->read(backend, view->buffer, offset, out_data, bytes, err);
+    return backend->transfer->read_begin(backend, view->buffer, offset, out_data, bytes,
+                                         &request->pending, err);
 }
 
 static kiln_status begin(kiln_request *request, kiln_tensor *tensor, void *out_data, size_t bytes,
@@ -69,7 +67,7 @@ static kiln_status begin(kiln_request *request, kiln_tensor *tensor, void *out_d
 static void wait_for(kiln_request *request, bool cancel)
 {
     if (request->pending != NULL && !request->waited) {
-        request->device->backend->ops->read_wait(request->pending, cancel);
+        request->device->backend->transfer->read_wait(request->pending, cancel);
     }
     request->waited = true;
 }
@@ -79,7 +77,7 @@ static void end(kiln_request *request)
     kiln_backend *backend = request->device->backend;
     if (request->pending != NULL) {
         kiln_error err = KILN_ERROR_INIT;
-        if (backend->ops->read_end(backend, request->pending, &err) != KILN_STATUS_OK &&
+        if (backend->transfer->read_end(backend, request->pending, &err) != KILN_STATUS_OK &&
             request->result.code == KILN_STATUS_OK) {
             request->result = err;
         }
@@ -209,7 +207,7 @@ kiln_status kiln_read_async(kiln_tensor *tensor, void *out_data, size_t bytes,
 bool kiln_request_poll(kiln_request *request)
 {
     return request->waited || request->pending == NULL ||
-           request->device->backend->ops->read_poll(request->pending);
+           request->device->backend->transfer->read_poll(request->pending);
 }
 
 kiln_status kiln_request_wait(kiln_request *request, kiln_error *err)
@@ -256,7 +254,6 @@ static kiln_status map_locked(kiln_mapping *mapping, kiln_tensor *tensor, size_t
                               kiln_error *err)
 {
     kiln_device *device = mapping->device;
-    const kiln_backend_ops *ops = device->backend->ops;
     kiln_request request = {.device = device};
     kiln_status status = take_place(&request, tensor, err);
     mapping->binding = request.binding;
@@ -266,13 +263,13 @@ static kiln_status map_locked(kiln_mapping *mapping, kiln_tensor *tensor, size_t
     if (status == KILN_STATUS_OK) {
         status = kilni_binding_status(&mapping->binding, err);
     }
-    if (status != KILN_STATUS_OK || ops->map == NULL || bytes == 0) {
+    if (status != KILN_STATUS_OK || bytes == 0) {
         return status;
     }
     kiln_error refused = KILN_ERROR_INIT;
     const kiln_view *view = &mapping->binding.view;
-    status = ops->map(device->backend, view->buffer, (size_t)view->offset_bytes, bytes,
-                      &mapping->data, &refused);
+    status = device->backend->memory->map(device->backend, view->buffer, (size_t)view->offset_bytes,
+                                          bytes, &mapping->data, &refused);
     if (status == KILN_STATUS_UNIMPLEMENTED) {
         return KILN_STATUS_OK;
     }
@@ -325,7 +322,8 @@ void kiln_mapping_release(kiln_mapping *mapping)
     kiln_device *device = mapping->device;
     pthread_mutex_lock(&device->lock);
     if (mapping->copy == NULL && mapping->data != NULL) {
-        device->backend->ops->unmap(device->backend, mapping->binding.view.buffer, mapping->data);
+        device->backend->memory->unmap(device->backend, mapping->binding.view.buffer,
+                                       mapping->data);
     }
     kilni_binding_clear(device, &mapping->binding);
     pthread_mutex_unlock(&device->lock);

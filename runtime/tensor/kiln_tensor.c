@@ -323,16 +323,16 @@ static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *da
         return status;
     }
     if (data != NULL) {
-        return device->backend->ops->upload(device->backend, tensor->binding.storage->buffer, 0,
-                                            data, bytes, err);
+        return device->backend->transfer->upload(device->backend, tensor->binding.storage->buffer,
+                                                 0, data, bytes, err);
     }
     // Zeros are made on the device.
     const kiln_attr attrs[] = {kilni_attr_ints(tensor->desc.dims, tensor->desc.rank),
                                kilni_attr_dtype(tensor->desc.dtype), kilni_attr_i64(0)};
     const kiln_op_record record = {
         .op = KILN_OP_FULL, .n_outputs = 1, .n_attrs = 3, .outputs = &tensor->desc, .attrs = attrs};
-    return device->backend->ops->execute(device->backend, &record, NULL, &tensor->binding.view,
-                                         err);
+    return device->backend->device->execute(device->backend, &record, NULL, &tensor->binding.view,
+                                            err);
 }
 
 static kiln_status create(kiln_device *handle, const kiln_tensor_desc *desc, const void *data,
@@ -342,7 +342,7 @@ static kiln_status create(kiln_device *handle, const kiln_tensor_desc *desc, con
     kiln_status status = KILN_STATUS_OK;
     kiln_tensor *tensor = NULL;
     pthread_mutex_lock(&device->lock);
-    if ((device->backend->ops->dtype_usage(device->backend, desc->dtype) & KILN_USAGE_STORAGE) ==
+    if ((device->backend->device->dtype_usage(device->backend, desc->dtype) & KILN_USAGE_STORAGE) ==
         0) {
         status = kiln_fail(err, UNIMPLEMENTED, "%s does not store %s", device->address,
                            kiln_dtype_name(desc->dtype));

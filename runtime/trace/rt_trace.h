@@ -56,9 +56,7 @@ void kilni_trace_step_end(const kilni_run *run, uint32_t index, kilni_step_mark 
 
 static inline void kilni_trace_tag(kiln_device *device, uint64_t tag)
 {
-    if (device->backend->ops->trace_tag != NULL) {
-        device->backend->ops->trace_tag(device->backend, tag);
-    }
+    device->backend->trace->tag(device->backend, tag);
 }
 
 typedef struct kilni_step_time {

@@ -165,7 +165,7 @@ void kilni_trace_step_end(const kilni_run *run, uint32_t index, kilni_step_mark 
         return;
     }
     kiln_backend_stats stats = {0};
-    device->backend->ops->stats(device->backend, &stats);
+    device->backend->device->stats(device->backend, &stats);
     kiln_string name, detail;
     kiln_string_init(&name, trace->env);
     kiln_string_init(&detail, trace->env);
@@ -205,14 +205,11 @@ static void take_span(const kiln_device_span *given, void *user)
 static void take_all(kiln_device *device)
 {
     kilni_trace *trace = kilni_trace_of(device);
-    const kiln_backend_ops *ops = device->backend->ops;
     kiln_error err = KILN_ERROR_INIT;
     uint64_t lost = 0;
-    if (ops->trace_take == NULL) {
-        return;
-    }
     pthread_mutex_lock(&trace->lock);
-    if (ops->trace_take(device->backend, take_span, device, &lost, &err) != KILN_STATUS_OK) {
+    if (device->backend->trace->take(device->backend, take_span, device, &lost, &err) !=
+        KILN_STATUS_OK) {
         kiln_log_write(trace->env, KILN_LOG_WARN, "runtime", "trace: %s", err.message);
     }
     trace->n_lost += lost;
@@ -221,13 +218,12 @@ static void take_all(kiln_device *device)
 
 void kilni_trace_join(kiln_device *device, kilni_trace *trace)
 {
-    const kiln_backend_ops *ops = device->backend->ops;
     kiln_error err = KILN_ERROR_INIT;
-    const char *name = ops->info(device->backend)->name;
+    const char *name = device->backend->device->info(device->backend)->name;
     if (trace == NULL || kilni_trace_of(device) != NULL) {
         return;
     }
-    if (ops->trace_set != NULL && ops->trace_set(device->backend, true, &err) != KILN_STATUS_OK) {
+    if (device->backend->trace->set(device->backend, true, &err) != KILN_STATUS_OK) {
         kiln_log_write(trace->env, KILN_LOG_WARN, "runtime", "trace without device times: %s",
                        err.message);
     }
@@ -245,14 +241,13 @@ void kilni_trace_join(kiln_device *device, kilni_trace *trace)
 
 void kilni_trace_leave(kiln_device *device)
 {
-    const kiln_backend_ops *ops = device->backend != NULL ? device->backend->ops : NULL;
     kiln_error err = KILN_ERROR_INIT;
-    if (ops == NULL || kilni_trace_of(device) == NULL) {
+    if (device->backend == NULL || kilni_trace_of(device) == NULL) {
         return;
     }
     take_all(device);
     atomic_store(&device->trace, NULL);
-    if (ops->trace_set != NULL && ops->trace_set(device->backend, false, &err) != KILN_STATUS_OK) {
+    if (device->backend->trace->set(device->backend, false, &err) != KILN_STATUS_OK) {
         kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime", "trace: %s", err.message);
     }
 }

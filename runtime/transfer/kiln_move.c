@@ -84,7 +84,7 @@ static void end_is_ready(kiln_status status, void *user)
 /// transfer itself would wait. Under the device's lock.
 static void wait_for_work(kiln_device *device, move *self)
 {
-    const kiln_backend_queue_ops *queues = kiln_backend_queues(device->backend);
+    const kiln_backend_queue_ops *queues = device->backend->queue;
     kiln_event *event = NULL;
     if (queues == NULL || queues->marker(device->backend, &event, NULL) != KILN_STATUS_OK) {
         return;
@@ -193,12 +193,12 @@ static kiln_status fetch(const way *from, kiln_buffer *buffer, size_t offset, vo
     kiln_backend *backend = from->backend;
     kiln_pending *pending = NULL;
     kiln_status status =
-        backend->ops->read_begin(backend, buffer, offset, out_data, bytes, &pending, err);
+        backend->transfer->read_begin(backend, buffer, offset, out_data, bytes, &pending, err);
     if (pending != NULL) {
         unlock_way(from);
-        backend->ops->read_wait(pending, /*cancel=*/false);
+        backend->transfer->read_wait(pending, /*cancel=*/false);
         pthread_mutex_lock(from->lock);
-        status = backend->ops->read_end(backend, pending, err);
+        status = backend->transfer->read_end(backend, pending, err);
     }
     unlock_way(from);
     return status;
@@ -210,9 +210,9 @@ static kiln_status write_chunk(move *current, const chunk *part, kiln_error *err
 {
     const kiln_view *view = &current->output.view;
     const way to = lock_target(current);
-    kiln_status status =
-        to.backend->ops->upload(to.backend, view->buffer, (size_t)view->offset_bytes + part->offset,
-                                part->data, part->bytes, err);
+    kiln_status status = to.backend->transfer->upload(to.backend, view->buffer,
+                                                      (size_t)view->offset_bytes + part->offset,
+                                                      part->data, part->bytes, err);
     unlock_way(&to);
     return status;
 }
@@ -292,7 +292,7 @@ static kiln_status read_chunk(kilni_mover *mover, move *current, chunk *part, ki
         return fetch(&from, view->buffer, offset, *stage, part->bytes, err);
     }
     kiln_status status =
-        from.backend->ops->read(from.backend, view->buffer, offset, *stage, part->bytes, err);
+        from.backend->transfer->read(from.backend, view->buffer, offset, *stage, part->bytes, err);
     unlock_way(&from);
     return status;
 }
@@ -303,15 +303,15 @@ static kiln_status map_source(move *current, unsigned char **out_data, kiln_erro
 {
     *out_data = NULL;
     kiln_backend *backend = current->source->backend;
-    bool is_shared = kiln_backend_queues(backend) != NULL &&
-                     (backend->ops->info(backend)->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
+    bool is_shared = backend->queue != NULL &&
+                     (backend->device->info(backend)->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
     if (is_shared) {
         void *data = NULL;
         const kiln_view *view = &current->input.view;
         const way from = lock_source(current);
-        kiln_status status = kiln_backend_queues(backend)->map(
-            from.backend, view->buffer, (size_t)view->offset_bytes, current->bytes, KILN_MAP_READ,
-            &data, err);
+        kiln_status status =
+            backend->queue->map(from.backend, view->buffer, (size_t)view->offset_bytes,
+                                current->bytes, KILN_MAP_READ, &data, err);
         unlock_way(&from);
         *out_data = data;
         return status;
@@ -323,8 +323,8 @@ static kiln_status unmap_source(move *current, void *data, kiln_error *err)
 {
     if (data != NULL) {
         const way from = lock_source(current); // any queue of the context may unmap
-        kiln_status status = kiln_backend_queues(from.backend)
-                                 ->unmap(from.backend, current->input.view.buffer, data, err);
+        kiln_status status =
+            from.backend->queue->unmap(from.backend, current->input.view.buffer, data, err);
         unlock_way(&from);
         return status;
     }
@@ -361,25 +361,25 @@ static kiln_status copy_chunks(kilni_mover *mover, move *current, unsigned char 
 /// `*out_done` false: nothing has moved.
 static kiln_status pass_directly(const move *current, bool *out_done, kiln_error *err)
 {
-    const kiln_backend_ops *ops = current->source->backend->ops;
     const kiln_view *input = &current->input.view;
     const kiln_view *output = &current->output.view;
     kiln_transfer transfer;
     *out_done = false;
-    if (ops != current->target->backend->ops || ops->expose == NULL || input->offset_bytes != 0 ||
+    const kiln_backend_peer_ops *peer = current->source->backend->peer;
+    if (peer == NULL || peer != current->target->backend->peer || input->offset_bytes != 0 ||
         output->offset_bytes != 0) {
         return KILN_STATUS_OK;
     }
     pthread_mutex_lock(&current->source->lock);
-    kiln_status status = ops->expose(current->source->backend, input->buffer, &transfer, err);
+    kiln_status status = peer->expose(current->source->backend, input->buffer, &transfer, err);
     pthread_mutex_unlock(&current->source->lock);
     if (status == KILN_STATUS_OK) {
         pthread_mutex_lock(&current->target->lock);
-        status = ops->obtain(current->target->backend, output->buffer, &transfer, err);
+        status = peer->obtain(current->target->backend, output->buffer, &transfer, err);
         pthread_mutex_unlock(&current->target->lock);
         if (status != KILN_STATUS_OK) {
             pthread_mutex_lock(&current->source->lock);
-            ops->withdraw(current->source->backend, &transfer);
+            peer->withdraw(current->source->backend, &transfer);
             pthread_mutex_unlock(&current->source->lock);
         }
     }
@@ -546,7 +546,7 @@ static kiln_status lend(kiln_tensor *tensor, move *self, kiln_error *err)
         status = kilni_binding_dense(device, &tensor->desc, &tensor->binding, &self->input, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = device->backend->ops->flush(device->backend, err);
+        status = device->backend->device->flush(device->backend, err);
     }
     if (status == KILN_STATUS_OK) {
         enter(device, &self->leaving);
@@ -563,7 +563,7 @@ static kiln_status receive_locked(kiln_device *handle, const kiln_tensor_desc *d
                                   kiln_error *err)
 {
     kiln_device *device = kilni_core(handle);
-    if ((device->backend->ops->dtype_usage(device->backend, desc->dtype) & KILN_USAGE_STORAGE) ==
+    if ((device->backend->device->dtype_usage(device->backend, desc->dtype) & KILN_USAGE_STORAGE) ==
         0) {
         return kiln_fail(err, UNIMPLEMENTED, "%s does not store %s", device->address,
                          kiln_dtype_name(desc->dtype));

@@ -202,7 +202,6 @@ static void drop_spare(kilni_sample *t)
 
 static kiln_status copy_set(const kilni_sample *t, kilni_binding *to, kiln_error *err)
 {
-    const kiln_backend_ops *ops = t->run->device->backend->ops;
     for (uint32_t i = 0; i < t->block->n_tensors; i++) {
         uint32_t slot = t->block->tensors[i];
         const kilni_binding *from = t->run->bindings[slot];
@@ -212,8 +211,9 @@ static kiln_status copy_set(const kilni_sample *t, kilni_binding *to, kiln_error
         const kiln_tensor_desc *desc = &t->run->segment->tensors[slot];
         kiln_status status = kilni_binding_alloc(t->run->device, desc, &to[i], err);
         if (status == KILN_STATUS_OK && to[i].storage != NULL) {
-            status = ops->copy(t->run->device->backend, from->storage->buffer, 0,
-                               to[i].storage->buffer, 0, (size_t)kiln_desc_bytes(desc), err);
+            status = t->run->device->backend->transfer->copy(
+                t->run->device->backend, from->storage->buffer, 0, to[i].storage->buffer, 0,
+                (size_t)kiln_desc_bytes(desc), err);
         }
         if (status != KILN_STATUS_OK) {
             return status;
@@ -224,7 +224,6 @@ static kiln_status copy_set(const kilni_sample *t, kilni_binding *to, kiln_error
 
 kiln_status kilni_shadow_copy_inputs(kilni_sample *t, uint32_t runs, kiln_error *err)
 {
-    const kiln_backend_ops *ops = t->run->device->backend->ops;
     drop_spare(t);
     kiln_status status = copy_set(t, t->scratch, err);
     if (runs > 1 && status == KILN_STATUS_OK) {
@@ -238,7 +237,9 @@ kiln_status kilni_shadow_copy_inputs(kilni_sample *t, uint32_t runs, kiln_error 
             status = copy_set(t, t->spare + (size_t)i * n, err);
         }
     }
-    return status == KILN_STATUS_OK ? ops->sync(t->run->device->backend, err) : status;
+    return status == KILN_STATUS_OK
+               ? t->run->device->backend->device->sync(t->run->device->backend, err)
+               : status;
 }
 
 /// What the run before made goes, and its inputs come as they were.
@@ -268,7 +269,7 @@ kiln_status kilni_shadow_run(kilni_sample *t, kilni_small_plan *c, kiln_error *e
         take_spare(t, i);
         kilni_plan_run(&run);
     }
-    return device->backend->ops->sync(device->backend, err);
+    return device->backend->device->sync(device->backend, err);
 }
 
 const kilni_fault *kilni_shadow_fault(const kilni_sample *t)

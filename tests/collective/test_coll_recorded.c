@@ -46,7 +46,7 @@ static void test_device_waits(void)
 static uint64_t budget_of(kiln_backend *backend)
 {
     kiln_backend_stats stats = {0};
-    backend->ops->stats(backend, &stats);
+    backend->device->stats(backend, &stats);
     return stats.bytes_budget;
 }
 

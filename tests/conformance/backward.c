@@ -99,7 +99,6 @@ static bool values_init(values *v, const kiln_tensor_desc *descs, unsigned count
 static kiln_status evaluate(trial *t, const kiln_op_record *record, const values *inputs,
                             values *outputs, kiln_error *err)
 {
-    const kiln_backend_ops *ops = t->backend->ops;
     kiln_view views[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS];
     unsigned total = (unsigned)record->n_inputs + record->n_outputs;
     kiln_status status = KILN_STATUS_OK;
@@ -110,23 +109,26 @@ static kiln_status evaluate(trial *t, const kiln_op_record *record, const values
         kiln_buffer *buffer = NULL;
         size_t bytes = (size_t)kiln_desc_bytes(desc);
         if (status == KILN_STATUS_OK) {
-            status = ops->alloc(t->backend, bytes, &buffer, err);
+            status = t->backend->memory->alloc(t->backend, bytes, &buffer, err);
         }
         if (status == KILN_STATUS_OK && is_input) {
-            status = ops->upload(t->backend, buffer, 0, inputs->data[i], bytes, err);
+            status =
+                t->backend->transfer->upload(t->backend, buffer, 0, inputs->data[i], bytes, err);
         }
         views[i] = kiln_view_dense(desc, buffer);
     }
     if (status == KILN_STATUS_OK) {
-        status = ops->execute(t->backend, record, views, views + record->n_inputs, err);
+        status =
+            t->backend->device->execute(t->backend, record, views, views + record->n_inputs, err);
     }
     for (unsigned i = 0; i < total; i++) {
         if (status == KILN_STATUS_OK && i >= record->n_inputs) {
             const kiln_tensor_desc *desc = &record->outputs[i - record->n_inputs];
-            status = ops->read(t->backend, views[i].buffer, 0, outputs->data[i - record->n_inputs],
-                               (size_t)kiln_desc_bytes(desc), err);
+            status = t->backend->transfer->read(t->backend, views[i].buffer, 0,
+                                                outputs->data[i - record->n_inputs],
+                                                (size_t)kiln_desc_bytes(desc), err);
         }
-        ops->free(t->backend, views[i].buffer);
+        t->backend->memory->free(t->backend, views[i].buffer);
     }
     return status;
 }
@@ -334,7 +336,7 @@ static bool run_pair(trial *t, const pair *p, double spoil)
     }
     kiln_sample_sink sink = {.env = &t->env, .take = take_sample, .user = t};
     kiln_samples_make(p->forward, KILN_DTYPE_F64, &sink);
-    t->backend->ops->close(t->backend);
+    t->backend->device->close(t->backend);
     return true;
 }
 

@@ -122,7 +122,6 @@ static kiln_status run_on_buffers(kiln_backend *backend, const kiln_op_record *r
                                   const kiln_view *inputs, int in_place, results *out,
                                   kiln_error *err)
 {
-    const kiln_backend_ops *ops = backend->ops;
     kiln_buffer *buffers[KILN_MAX_OUTPUTS] = {NULL};
     kiln_view outputs[KILN_MAX_OUTPUTS];
     kiln_status status = KILN_STATUS_OK;
@@ -131,7 +130,7 @@ static kiln_status run_on_buffers(kiln_backend *backend, const kiln_op_record *r
         size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
         bool replaces = i == 0 && in_place >= 0;
         if (bytes > 0 && !replaces) {
-            status = ops->alloc(backend, bytes, &buffers[i], err);
+            status = backend->memory->alloc(backend, bytes, &buffers[i], err);
         }
         outputs[i] =
             kiln_view_dense(&record->outputs[i], replaces ? inputs[in_place].buffer : buffers[i]);
@@ -143,11 +142,12 @@ static kiln_status run_on_buffers(kiln_backend *backend, const kiln_op_record *r
     for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_outputs; i++) {
         size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
         if (bytes > 0) {
-            status = ops->read(backend, outputs[i].buffer, 0, out->data[i], bytes, err);
+            status =
+                backend->transfer->read(backend, outputs[i].buffer, 0, out->data[i], bytes, err);
         }
     }
     for (unsigned i = 0; i < record->n_outputs; i++) {
-        ops->free(backend, buffers[i]);
+        backend->memory->free(backend, buffers[i]);
     }
     return status;
 }
@@ -158,7 +158,6 @@ static kiln_status run(kiln_backend *backend, const kiln_op_record *record, kiln
                        void *const *memory, const size_t *bytes, int in_place, results *out,
                        kiln_error *err)
 {
-    const kiln_backend_ops *ops = backend->ops;
     kiln_status status = KILN_STATUS_OK;
     unsigned made = 0;
     for (; status == KILN_STATUS_OK && made < record->n_inputs; made++) {
@@ -166,17 +165,18 @@ static kiln_status run(kiln_backend *backend, const kiln_op_record *record, kiln
         if (kiln_desc_count(&record->inputs[made]) == 0) {
             continue; // no elements, no buffer
         }
-        status = ops->alloc(backend, bytes[made], &inputs[made].buffer, err);
+        status = backend->memory->alloc(backend, bytes[made], &inputs[made].buffer, err);
         if (status != KILN_STATUS_OK) {
             break;
         }
-        status = ops->upload(backend, inputs[made].buffer, 0, memory[made], bytes[made], err);
+        status = backend->transfer->upload(backend, inputs[made].buffer, 0, memory[made],
+                                           bytes[made], err);
     }
     if (status == KILN_STATUS_OK) {
         status = run_on_buffers(backend, record, inputs, in_place, out, err);
     }
     while (made > 0) {
-        ops->free(backend, inputs[--made].buffer);
+        backend->memory->free(backend, inputs[--made].buffer);
     }
     return status;
 }
@@ -307,7 +307,7 @@ static void take_sample(const kiln_op_record *record, const void *const *data, v
         return;
     }
     try_layout(record, data, cover, LAYOUT_DENSE);
-    bool dense_only = (tested->ops->info(tested)->features & KILN_FEATURE_OWN_VIEWS) != 0;
+    bool dense_only = (tested->device->info(tested)->features & KILN_FEATURE_OWN_VIEWS) != 0;
     if (record->n_inputs > 0 && !dense_only) {
         try_layout(record, data, cover, (layout_kind)(1 + cover->samples % (LAYOUT_COUNT - 1)));
     }
@@ -493,9 +493,9 @@ int main(int argc, char **argv)
     cases[count++] = (kiln_test_case)KILN_TEST(test_coverage);
     int status = kiln_test_run(suite, cases, count, argc, argv);
     if (tested != NULL) {
-        tested->ops->close(tested);
+        tested->device->close(tested);
     }
-    judge->ops->close(judge);
+    judge->device->close(judge);
 #ifdef KILN_TEST_WITH_REMOTE
     remote_host_stop();
 #endif

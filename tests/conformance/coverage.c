@@ -29,7 +29,7 @@ static bool is_tried(coverage_table table, kiln_op op)
 static bool is_excused(kiln_backend *backend, kiln_dtype dtype)
 {
     return dtype == KILN_DTYPE_F64 &&
-           (backend->ops->dtype_usage(backend, dtype) & KILN_USAGE_ARITHMETIC) == 0;
+           (backend->device->dtype_usage(backend, dtype) & KILN_USAGE_ARITHMETIC) == 0;
 }
 
 static bool is_there(const coverage *cover)

@@ -35,7 +35,7 @@ static kiln_status emit(const kiln_op_record *record, void *user, kiln_error *er
         kiln_buffer *buffer = NULL;
         size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
         if (bytes > 0) {
-            kiln_status status = self->backend->ops->alloc(self->backend, bytes, &buffer, err);
+            kiln_status status = self->backend->memory->alloc(self->backend, bytes, &buffer, err);
             if (status != KILN_STATUS_OK) {
                 return status;
             }
@@ -54,7 +54,8 @@ static kiln_status copy_out(expansion *self, const uint64_t *ids, const kiln_op_
         const kiln_view *made = &self->views[ids[i] - 1];
         size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
         if (bytes > 0) {
-            status = self->backend->ops->copy(self->backend, made->buffer, 0, outputs[i].buffer,
+            status =
+                self->backend->transfer->copy(self->backend, made->buffer, 0, outputs[i].buffer,
                                               (size_t)outputs[i].offset_bytes, bytes, err);
         }
     }
@@ -67,7 +68,7 @@ kiln_status execute_or_expand(const kiln_env *env, kiln_backend *backend,
 {
     bool composite = kiln_op_info_of(record->op)->decompose != NULL;
     if (!kiln_ir_is_expanded(backend, record) && !(expand_on == backend && composite)) {
-        return backend->ops->execute(backend, record, inputs, outputs, err);
+        return backend->device->execute(backend, record, inputs, outputs, err);
     }
     expansion self = {.env = env, .backend = backend, .n_inputs = record->n_inputs};
     self.views = calloc(record->n_inputs + 1u, sizeof(*self.views));
@@ -84,7 +85,7 @@ kiln_status execute_or_expand(const kiln_env *env, kiln_backend *backend,
         status = copy_out(&self, ids, record, outputs, err);
     }
     for (size_t i = self.n_inputs; i < self.n_views; i++) {
-        backend->ops->free(backend, self.views[i].buffer);
+        backend->memory->free(backend, self.views[i].buffer);
     }
     free(self.views);
     return status;

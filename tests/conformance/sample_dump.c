@@ -85,7 +85,6 @@ static void write_call(const dump *d, const kiln_op_record *record, unsigned res
 static kiln_status evaluate(dump *d, const kiln_op_record *record, const void *const *data,
                             void *const *results)
 {
-    const kiln_backend_ops *ops = d->backend->ops;
     kiln_view views[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS];
     unsigned n_inputs = record->n_inputs;
     unsigned made = 0;
@@ -96,21 +95,21 @@ static kiln_status evaluate(dump *d, const kiln_op_record *record, const void *c
             is_input ? &record->inputs[made] : &record->outputs[made - n_inputs];
         size_t size = (size_t)kiln_desc_bytes(desc);
         kiln_buffer *buffer = NULL;
-        status = ops->alloc(d->backend, size, &buffer, &d->err);
+        status = d->backend->memory->alloc(d->backend, size, &buffer, &d->err);
         if (status == KILN_STATUS_OK && is_input) {
-            status = ops->upload(d->backend, buffer, 0, data[made], size, &d->err);
+            status = d->backend->transfer->upload(d->backend, buffer, 0, data[made], size, &d->err);
         }
         views[made] = kiln_view_dense(desc, buffer);
     }
     if (status == KILN_STATUS_OK) {
-        status = ops->execute(d->backend, record, views, views + n_inputs, &d->err);
+        status = d->backend->device->execute(d->backend, record, views, views + n_inputs, &d->err);
     }
     for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_outputs; i++) {
-        status = ops->read(d->backend, views[n_inputs + i].buffer, 0, results[i],
-                           (size_t)kiln_desc_bytes(&record->outputs[i]), &d->err);
+        status = d->backend->transfer->read(d->backend, views[n_inputs + i].buffer, 0, results[i],
+                                            (size_t)kiln_desc_bytes(&record->outputs[i]), &d->err);
     }
     while (made > 0) {
-        ops->free(d->backend, views[--made].buffer);
+        d->backend->memory->free(d->backend, views[--made].buffer);
     }
     return status;
 }
@@ -176,6 +175,6 @@ int main(int argc, char **argv)
             }
         }
     }
-    d.backend->ops->close(d.backend);
+    d.backend->device->close(d.backend);
     return d.failed ? 1 : 0;
 }

@@ -128,7 +128,7 @@ def headers_alone(prefix):
     return bad
 
 
-BACKEND_PART = ("kiln_backend_ops", "kiln_program", "kiln_plan", "kiln_explanation")
+BACKEND_PART = ("kiln_backend_device_ops", "kiln_program", "kiln_plan", "kiln_explanation")
 
 
 def users_part(prefix):

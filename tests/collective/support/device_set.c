@@ -18,8 +18,10 @@ static atomic_int uploads_left;
 static atomic_int executes_left;
 static atomic_int calls_made;
 static coll_snag snag = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-static kiln_backend_ops failing_ops;
-static const kiln_backend_ops *real_ops;
+static kiln_backend_transfer_ops failing_transfer;
+static kiln_backend_memory_ops failing_memory;
+static kiln_backend_device_ops failing_device;
+static kiln_backend real;
 
 static atomic_uint delay_us;
 static atomic_uint_fast64_t spent_ns;
@@ -54,7 +56,8 @@ static kiln_status failing_read(kiln_backend *backend, kiln_buffer *buffer, size
     stay();
     return atomic_fetch_sub(&reads_left, 1) == 1
                ? kiln_fail(err, DEVICE_LOST, "a read failed on purpose")
-               : spend(begin_ns, real_ops->read(backend, buffer, offset, out_data, bytes, err));
+               : spend(begin_ns,
+                       real.transfer->read(backend, buffer, offset, out_data, bytes, err));
 }
 
 /// How a server reads.
@@ -62,7 +65,7 @@ static kiln_status failing_map(kiln_backend *backend, kiln_buffer *buffer, size_
                                size_t bytes, const void **out_data, kiln_error *err)
 {
     stay();
-    return real_ops->map(backend, buffer, offset, bytes, out_data, err);
+    return real.memory->map(backend, buffer, offset, bytes, out_data, err);
 }
 
 static kiln_status failing_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
@@ -72,7 +75,8 @@ static kiln_status failing_upload(kiln_backend *backend, kiln_buffer *buffer, si
     stay();
     return atomic_fetch_sub(&uploads_left, 1) == 1
                ? kiln_fail(err, DEVICE_LOST, "an upload failed on purpose")
-               : spend(begin_ns, real_ops->upload(backend, buffer, offset, source, bytes, err));
+               : spend(begin_ns,
+                       real.transfer->upload(backend, buffer, offset, source, bytes, err));
 }
 
 static kiln_status failing_execute(kiln_backend *backend, const kiln_op_record *record,
@@ -82,7 +86,7 @@ static kiln_status failing_execute(kiln_backend *backend, const kiln_op_record *
     stay();
     return atomic_fetch_sub(&executes_left, 1) == 1
                ? kiln_fail(err, DEVICE_LOST, "an operation failed on purpose")
-               : real_ops->execute(backend, record, inputs, outputs, err);
+               : real.device->execute(backend, record, inputs, outputs, err);
 }
 
 static kiln_status open_failing(const kiln_env *env, const char *address,
@@ -93,19 +97,27 @@ static kiln_status open_failing(const kiln_env *env, const char *address,
     const kiln_backend_provider *reference = kiln_ir_reference_provider();
     kiln_status status = reference->open(env, "reference", out_backend, err, reference->user);
     if (status == KILN_STATUS_OK) {
-        real_ops = (*out_backend)->ops;
-        failing_ops = *real_ops;
-        failing_ops.read = failing_read;
-        failing_ops.map = failing_ops.map != NULL ? failing_map : NULL;
-        failing_ops.upload = failing_upload;
-        failing_ops.execute = failing_execute;
-        (*out_backend)->ops = &failing_ops;
+        real = **out_backend;
+        failing_transfer = *real.transfer;
+        failing_transfer.read = failing_read;
+        failing_transfer.upload = failing_upload;
+        failing_memory = *real.memory;
+        failing_memory.map = failing_map;
+        failing_device = *real.device;
+        failing_device.execute = failing_execute;
+        (*out_backend)->transfer = &failing_transfer;
+        (*out_backend)->memory = &failing_memory;
+        (*out_backend)->device = &failing_device;
     }
     return status;
 }
 
 static const kiln_backend_provider failing_provider = {
-    .struct_size = sizeof(kiln_backend_provider), .scheme = "failing", .open = open_failing};
+    .struct_size = sizeof(kiln_backend_provider),
+    .scheme = "failing",
+    .open = open_failing,
+    .interface = KILN_BACKEND_INTERFACE,
+};
 
 // ---- a server ----
 

@@ -75,17 +75,16 @@ bool cl_fixture_open(cl_fixture *f, const cl_settings *settings)
         return false;
     }
     f->backend = kilni_cl_backend_of(f->base);
-    f->ops = f->base->ops;
     return true;
 }
 
 void cl_fixture_close(cl_fixture *f)
 {
     kiln_backend_stats stats;
-    f->ops->stats(f->base, &stats);
+    f->base->device->stats(f->base, &stats);
     KILN_CHECK_INT(stats.buffers_live, 0);
     KILN_CHECK_INT(stats.bytes_used, 0);
-    f->ops->close(f->base);
+    f->base->device->close(f->base);
     cl_fixture_env_fini(f);
 }
 
@@ -107,9 +106,9 @@ kiln_buffer *cl_fixture_buffer(cl_fixture *f, size_t bytes, const void *data)
 {
     kiln_error err = KILN_ERROR_INIT;
     kiln_buffer *buffer = NULL;
-    kiln_status status = f->ops->alloc(f->base, bytes, &buffer, &err);
+    kiln_status status = f->base->memory->alloc(f->base, bytes, &buffer, &err);
     if (status == KILN_STATUS_OK && data != NULL) {
-        status = f->ops->upload(f->base, buffer, 0, data, bytes, &err);
+        status = f->base->transfer->upload(f->base, buffer, 0, data, bytes, &err);
     }
     if (status != KILN_STATUS_OK) {
         KILN_FAIL("%s", err.message);

@@ -14,7 +14,6 @@ typedef struct cl_fixture {
     char log[4096]; ///< what was logged, cut
     kiln_backend *base;
     kilni_cl_backend *backend;
-    const kiln_backend_ops *ops;
 } cl_fixture;
 
 typedef struct cl_settings {

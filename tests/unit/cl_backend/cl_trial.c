@@ -26,14 +26,13 @@ bool cl_trial_open(cl_trial *t, kiln_device_type form)
 
 void cl_trial_close(cl_trial *t)
 {
-    t->judge->ops->close(t->judge);
+    t->judge->device->close(t->judge);
     cl_fixture_close(&t->f);
 }
 
 kiln_status cl_trial_run(kiln_backend *backend, const kiln_op_record *record,
                          const void *const *data, void **out_results, kiln_error *err)
 {
-    const kiln_backend_ops *ops = backend->ops;
     kiln_view views[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS] = {0};
     unsigned total = (unsigned)record->n_inputs + record->n_outputs;
     kiln_status status = KILN_STATUS_OK;
@@ -43,15 +42,16 @@ kiln_status cl_trial_run(kiln_backend *backend, const kiln_op_record *record,
             is_input ? &record->inputs[i] : &record->outputs[i - record->n_inputs];
         size_t bytes = (size_t)kiln_desc_bytes(desc);
         kiln_buffer *buffer = NULL;
-        status = status == KILN_STATUS_OK ? ops->alloc(backend, bytes > 0 ? bytes : 1, &buffer, err)
-                                          : status;
+        status = status == KILN_STATUS_OK
+                     ? backend->memory->alloc(backend, bytes > 0 ? bytes : 1, &buffer, err)
+                     : status;
         if (status == KILN_STATUS_OK && is_input && bytes > 0) {
-            status = ops->upload(backend, buffer, 0, data[i], bytes, err);
+            status = backend->transfer->upload(backend, buffer, 0, data[i], bytes, err);
         }
         views[i] = kiln_view_dense(desc, buffer);
     }
     if (status == KILN_STATUS_OK) {
-        status = ops->execute(backend, record, views, views + record->n_inputs, err);
+        status = backend->device->execute(backend, record, views, views + record->n_inputs, err);
     }
     for (unsigned i = 0; i < total; i++) {
         if (i >= record->n_inputs) {
@@ -59,10 +59,11 @@ kiln_status cl_trial_run(kiln_backend *backend, const kiln_op_record *record,
             size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[k]);
             out_results[k] = calloc(1, bytes + 1);
             if (status == KILN_STATUS_OK && bytes > 0) {
-                status = ops->read(backend, views[i].buffer, 0, out_results[k], bytes, err);
+                status = backend->transfer->read(backend, views[i].buffer, 0, out_results[k], bytes,
+                                                 err);
             }
         }
-        ops->free(backend, views[i].buffer);
+        backend->memory->free(backend, views[i].buffer);
     }
     return status;
 }

@@ -55,12 +55,12 @@ static uint64_t run(const call *c, bool select)
                              .inputs = inputs,
                              .outputs = &out,
                              .attrs = c->attrs};
-    KILN_CHECK_INT(f.ops->execute(f.base, &record, views, &output, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->read(f.base, output.buffer, 0, &result, sizeof(result), &err),
+    KILN_CHECK_INT(f.base->device->execute(f.base, &record, views, &output, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, output.buffer, 0, &result, sizeof(result), &err),
                    KILN_STATUS_OK);
-    f.ops->free(f.base, views[0].buffer);
-    f.ops->free(f.base, views[1].buffer);
-    f.ops->free(f.base, output.buffer);
+    f.base->memory->free(f.base, views[0].buffer);
+    f.base->memory->free(f.base, views[1].buffer);
+    f.base->memory->free(f.base, output.buffer);
     cl_fixture_close(&f);
     return result;
 }
@@ -173,7 +173,7 @@ static bool library_takes(cl_fixture *f, int64_t offset, int64_t leading)
     // What is out of its reach it does not touch; what is not, is small enough to be there.
     KILN_CHECK_INT(kilni_cl_blas_matmul(f->backend, &record, views, &a, &done, &err),
                    KILN_STATUS_OK);
-    f->ops->free(f->base, buffer);
+    f->base->memory->free(f->base, buffer);
     return done;
 }
 
@@ -216,7 +216,7 @@ static void test_tensor_above_the_limit(void)
         return;
     }
     int64_t bytes = (int64_t)f.backend->info.max_alloc_bytes + 1;
-    KILN_CHECK_INT(f.ops->alloc(f.base, (size_t)bytes, &buffer, &err),
+    KILN_CHECK_INT(f.base->memory->alloc(f.base, (size_t)bytes, &buffer, &err),
                    KILN_STATUS_RESOURCE_EXHAUSTED);
     check_refusal(&f, &err, bytes, "");
     KILN_CHECK(buffer == NULL);
@@ -248,11 +248,11 @@ static void test_temporary_above_the_limit(void)
                              .inputs = &in,
                              .outputs = outputs,
                              .attrs = attrs};
-    KILN_CHECK_INT(f.ops->execute(f.base, &record, &input, views, &err),
+    KILN_CHECK_INT(f.base->device->execute(f.base, &record, &input, views, &err),
                    KILN_STATUS_RESOURCE_EXHAUSTED);
     check_refusal(&f, &err, 8 * length, "temporary memory of top_k: ");
-    f.ops->free(f.base, input.buffer);
-    f.ops->free(f.base, small);
+    f.base->memory->free(f.base, input.buffer);
+    f.base->memory->free(f.base, small);
     cl_fixture_close(&f);
 }
 

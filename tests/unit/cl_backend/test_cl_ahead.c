@@ -47,7 +47,7 @@ static void run_program(cl_fixture *f, int number)
     snprintf(source, sizeof(source), "__kernel void number(__global int *x) { x[0] = %d; }\n",
              number);
     cl_program_text_init(&text, source, &name, 1);
-    if (!KILN_CHECK_INT(f->ops->program_build(f->base, &text.program, &built, &err),
+    if (!KILN_CHECK_INT(f->base->program->build(f->base, &text.program, &built, &err),
                         KILN_STATUS_OK)) {
         return;
     }
@@ -55,18 +55,19 @@ static void run_program(cl_fixture *f, int number)
     kiln_launch_arg arg = {.kind = KILN_VALUE_BUFFER, .buffer = buffer};
     kiln_launch launch = {
         .n_dims = 1, .global = {1, 1, 1}, .local = {1, 1, 1}, .args = &arg, .n_args = 1};
-    KILN_CHECK_INT(f->ops->program_launch(f->base, built, &launch, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f->ops->read(f->base, buffer, 0, &got, sizeof(got), &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f->base->program->launch(f->base, built, &launch, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f->base->transfer->read(f->base, buffer, 0, &got, sizeof(got), &err),
+                   KILN_STATUS_OK);
     KILN_CHECK_INT(got, number);
-    f->ops->free(f->base, buffer);
-    f->ops->program_free(f->base, built);
+    f->base->memory->free(f->base, buffer);
+    f->base->program->free(f->base, built);
 }
 
 static outcome counts(cl_fixture *f)
 {
     kiln_backend_stats stats;
     kiln_cl_counters counters;
-    f->ops->stats(f->base, &stats);
+    f->base->device->stats(f->base, &stats);
     kiln_cl_counters_get(f->base, &counters);
     return (outcome){.built = stats.programs_built,
                      .loaded = stats.programs_loaded,

@@ -116,18 +116,18 @@ static bool execute(kiln_backend *base, const product *p, const run_state *s, co
     size_t bytes = ELEMENTS * size;
     int64_t out_bytes = kiln_desc_bytes(&s->out);
     for (int i = 0; i < 3; i++) {
-        KILN_TRY(out, status, base->ops->alloc(base, bytes, &buffers[i], &err));
+        KILN_TRY(out, status, base->memory->alloc(base, bytes, &buffers[i], &err));
     }
-    KILN_TRY(out, status, base->ops->upload(base, buffers[0], 0, a, bytes, &err));
-    KILN_TRY(out, status, base->ops->upload(base, buffers[1], 0, b, bytes, &err));
+    KILN_TRY(out, status, base->transfer->upload(base, buffers[0], 0, a, bytes, &err));
+    KILN_TRY(out, status, base->transfer->upload(base, buffers[1], 0, b, bytes, &err));
     memset(out, 0xff, bytes);
-    KILN_TRY(out, status, base->ops->upload(base, buffers[2], 0, out, bytes, &err));
+    KILN_TRY(out, status, base->transfer->upload(base, buffers[2], 0, out, bytes, &err));
     kiln_view inputs[2] = {view_of(&p->a, &s->in[0], buffers[0]),
                            view_of(&p->b, &s->in[1], buffers[1])};
     kiln_view output = kiln_view_dense(&s->out, buffers[2]);
     output.offset_bytes = p->out_offset * (int64_t)size;
-    KILN_TRY(out, status, base->ops->execute(base, &s->record, inputs, &output, &err));
-    KILN_TRY(out, status, base->ops->read(base, buffers[2], 0, out, bytes, &err));
+    KILN_TRY(out, status, base->device->execute(base, &s->record, inputs, &output, &err));
+    KILN_TRY(out, status, base->transfer->read(base, buffers[2], 0, out, bytes, &err));
     // Nothing around the output is touched.
     for (size_t i = 0; i < bytes; i++) {
         bool inside =
@@ -142,7 +142,7 @@ out:
         KILN_FAIL("%s", err.message);
     }
     for (int i = 0; i < 3; i++) {
-        base->ops->free(base, buffers[i]);
+        base->memory->free(base, buffers[i]);
     }
     return status == KILN_STATUS_OK;
 }
@@ -200,7 +200,7 @@ static bool open_both(cl_fixture *f, kiln_backend **out_reference)
 
 static void close_both(cl_fixture *f, kiln_backend *reference)
 {
-    reference->ops->close(reference);
+    reference->device->close(reference);
     cl_fixture_close(f);
 }
 
@@ -339,7 +339,7 @@ static void test_f64(void)
     if (!open_both(&f, &reference)) {
         return;
     }
-    if ((f.ops->info(f.base)->features & KILN_FEATURE_FP64) == 0) {
+    if ((f.base->device->info(f.base)->features & KILN_FEATURE_FP64) == 0) {
         kiln_test_skip("device has no f64");
     } else {
         product p = {.dtype = KILN_DTYPE_F64,
@@ -405,7 +405,7 @@ static void test_codes(void)
     gemm.a.offset = 1020;
     KILN_CHECK_INT(kilni_cl_blas_gemm(f.backend, &gemm, &err), KILN_STATUS_OUT_OF_RANGE);
     KILN_CHECK_INT(f.backend->stats.blas_calls, 0);
-    f.ops->free(f.base, buffer);
+    f.base->memory->free(f.base, buffer);
     cl_fixture_close(&f);
 }
 

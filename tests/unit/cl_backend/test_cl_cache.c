@@ -43,7 +43,7 @@ static bool run_once(const char *folder, uint32_t kernel, size_t local, outcome 
         return false;
     }
     cl_program_text_init(&text, source, names, 2);
-    KILN_CHECK_INT(f.ops->program_build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->program->build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
     kiln_buffer *buffer = cl_fixture_buffer(&f, 64 * sizeof(int), NULL);
     kiln_launch_arg args[2] = {{.kind = KILN_VALUE_BUFFER, .buffer = buffer},
                                {.kind = KILN_VALUE_BYTES, .length = 4, .bytes = 21}};
@@ -53,19 +53,20 @@ static bool run_once(const char *folder, uint32_t kernel, size_t local, outcome 
                           .local = {local, 1, 1},
                           .args = args,
                           .n_args = 2};
-    KILN_CHECK_INT(f.ops->program_launch(f.base, built, &launch, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->read(f.base, buffer, 63 * sizeof(int), &out->value, sizeof(int), &err),
-                   KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->program->launch(f.base, built, &launch, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(
+        f.base->transfer->read(f.base, buffer, 63 * sizeof(int), &out->value, sizeof(int), &err),
+        KILN_STATUS_OK);
     kilni_cl_programs_save(f.backend);
-    f.ops->stats(f.base, &stats);
+    f.base->device->stats(f.base, &stats);
     kiln_cl_counters_get(f.base, &counters);
     out->built = stats.programs_built;
     out->loaded = stats.programs_loaded;
     out->misses = counters.cache_misses;
     out->damaged = counters.cache_damaged;
     out->saved = counters.cache_saved;
-    f.ops->free(f.base, buffer);
-    f.ops->program_free(f.base, built);
+    f.base->memory->free(f.base, buffer);
+    f.base->program->free(f.base, built);
     cl_fixture_close(&f);
     return true;
 }
@@ -340,15 +341,15 @@ static void test_close_saves(void)
         return;
     }
     cl_program_text_init(&text, source, names, 2);
-    KILN_CHECK_INT(f.ops->program_build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->program->build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
     kiln_buffer *buffer = cl_fixture_buffer(&f, 64 * sizeof(int), NULL);
     kiln_launch_arg args[2] = {{.kind = KILN_VALUE_BUFFER, .buffer = buffer},
                                {.kind = KILN_VALUE_BYTES, .length = 4, .bytes = 21}};
     kiln_launch launch = {
         .n_dims = 1, .global = {64, 1, 1}, .local = {16, 1, 1}, .args = args, .n_args = 2};
-    KILN_CHECK_INT(f.ops->program_launch(f.base, built, &launch, &err), KILN_STATUS_OK);
-    f.ops->free(f.base, buffer);
-    f.ops->program_free(f.base, built);
+    KILN_CHECK_INT(f.base->program->launch(f.base, built, &launch, &err), KILN_STATUS_OK);
+    f.base->memory->free(f.base, buffer);
+    f.base->program->free(f.base, built);
     cl_fixture_close(&f);
     if (run_once(settings.cache, 0, 16, &out)) {
         KILN_CHECK_INT(out.loaded, 1);

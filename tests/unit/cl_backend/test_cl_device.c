@@ -17,7 +17,7 @@ static kiln_status open_only(cl_fixture *f, const char *address, kiln_error *err
     KILN_CHECK((status == KILN_STATUS_OK) == (base != NULL));
     if (base != NULL) {
         KILN_CHECK(kiln_cl_is(base));
-        base->ops->close(base);
+        base->device->close(base);
     }
     return status;
 }
@@ -65,11 +65,12 @@ static void test_address_by_name(void)
         return;
     }
     char address[64] = "opencl:name=";
-    strncat(address, f.ops->info(f.base)->name, 5);
+    strncat(address, f.base->device->info(f.base)->name, 5);
     address[12] ^= 0x20; // the other case
     cl_settings settings = {.address = address};
     if (cl_fixture_open(&named, &settings)) {
-        KILN_CHECK_STR(named.ops->info(named.base)->name, f.ops->info(f.base)->name);
+        KILN_CHECK_STR(named.base->device->info(named.base)->name,
+                       f.base->device->info(f.base)->name);
         cl_fixture_close(&named);
     }
     cl_fixture_close(&f);
@@ -104,7 +105,7 @@ static void test_parts(void)
     if (!cl_fixture_open(&f, NULL)) {
         return;
     }
-    const kiln_device_info *info = f.ops->info(f.base);
+    const kiln_device_info *info = f.base->device->info(f.base);
     uint32_t units = info->compute_units;
     bool is_cpu = info->type == KILN_DEVICE_CPU;
     cl_fixture_close(&f);
@@ -115,7 +116,7 @@ static void test_parts(void)
     snprintf(address, sizeof(address), "opencl:0#%u/%u", units - 1, units);
     cl_settings settings = {.address = address};
     if (cl_fixture_open(&f, &settings)) {
-        KILN_CHECK_INT(f.ops->info(f.base)->compute_units, 1);
+        KILN_CHECK_INT(f.base->device->info(f.base)->compute_units, 1);
         cl_fixture_close(&f);
     }
     if (!any_device(&f)) {
@@ -173,7 +174,7 @@ static void test_facts(void)
     if (!cl_fixture_open(&f, NULL)) {
         return;
     }
-    const kiln_device_info *info = f.ops->info(f.base);
+    const kiln_device_info *info = f.base->device->info(f.base);
     KILN_CHECK(info->name[0] != '\0' && info->driver[0] != '\0' && info->platform[0] != '\0');
     KILN_CHECK(info->compute_units >= 1);
     KILN_CHECK(info->memory_align >= 4);
@@ -196,10 +197,10 @@ static void test_facts(void)
     KILN_CHECK((info->features & KILN_FEATURE_PROGRAMS) != 0);
     KILN_CHECK(info->fingerprint.low != 0 || info->fingerprint.high != 0);
     uint32_t blas = (info->features & KILN_FEATURE_COMPILER) != 0 ? KILN_USAGE_ACCELERATED : 0;
-    KILN_CHECK_INT(f.ops->dtype_usage(f.base, KILN_DTYPE_F32),
+    KILN_CHECK_INT(f.base->device->dtype_usage(f.base, KILN_DTYPE_F32),
                    KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC | blas);
-    KILN_CHECK_INT(f.ops->dtype_usage(f.base, KILN_DTYPE_BF16), KILN_USAGE_STORAGE);
-    KILN_CHECK_INT(f.ops->dtype_usage(f.base, KILN_DTYPE_NONE), 0);
+    KILN_CHECK_INT(f.base->device->dtype_usage(f.base, KILN_DTYPE_BF16), KILN_USAGE_STORAGE);
+    KILN_CHECK_INT(f.base->device->dtype_usage(f.base, KILN_DTYPE_NONE), 0);
     cl_fixture_close(&f);
 }
 
@@ -210,7 +211,7 @@ static void test_capabilities(void)
     if (!cl_fixture_open(&f, NULL)) {
         return;
     }
-    const kiln_device_info *info = f.ops->info(f.base);
+    const kiln_device_info *info = f.base->device->info(f.base);
     cl_device_id device = f.backend->device;
     size_t items[8] = {0};
     cl_uint line = 0;
@@ -277,7 +278,7 @@ static void test_opening_again_leaves_nothing(void)
         bool pocl = f.backend->pocl;
         cl_context context = f.backend->context;
         clRetainContext(context);
-        f.ops->free(f.base, cl_fixture_buffer(&f, sizeof(i), &i));
+        f.base->memory->free(f.base, cl_fixture_buffer(&f, sizeof(i), &i));
         cl_fixture_close(&f);
         if (pocl) { // other drivers count as they like
             KILN_CHECK_INT(cl_fixture_references(context), 0);
@@ -324,13 +325,13 @@ static void test_measure_is_remembered(void)
         return;
     }
     KILN_CHECK_INT(kiln_cl_measure(f.base, &err), KILN_STATUS_OK);
-    uint64_t bytes_per_s = f.ops->info(f.base)->bytes_per_s;
-    uint64_t launch_ns = f.ops->info(f.base)->launch_ns;
+    uint64_t bytes_per_s = f.base->device->info(f.base)->bytes_per_s;
+    uint64_t launch_ns = f.base->device->info(f.base)->launch_ns;
     KILN_CHECK(bytes_per_s > 100000000 && launch_ns > 10);
     cl_fixture_close(&f);
     if (cl_fixture_open(&f, &settings)) {
-        KILN_CHECK_INT(f.ops->info(f.base)->bytes_per_s, bytes_per_s);
-        KILN_CHECK_INT(f.ops->info(f.base)->launch_ns, launch_ns);
+        KILN_CHECK_INT(f.base->device->info(f.base)->bytes_per_s, bytes_per_s);
+        KILN_CHECK_INT(f.base->device->info(f.base)->launch_ns, launch_ns);
         cl_fixture_close(&f);
     }
 }
@@ -342,8 +343,8 @@ static kiln_device_info opened(const cl_settings *settings)
     kiln_device_info info = {0};
     if (cl_fixture_open(&f, settings)) {
         kiln_backend_stats stats;
-        info = *f.ops->info(f.base);
-        f.ops->stats(f.base, &stats);
+        info = *f.base->device->info(f.base);
+        f.base->device->stats(f.base, &stats);
         KILN_CHECK_INT(stats.bytes_pooled + stats.bytes_peak + stats.kernels_launched, 0);
         cl_fixture_close(&f);
     }

@@ -86,7 +86,7 @@ static bool prepare(cl_fixture *f, many *m)
 {
     kiln_error err = KILN_ERROR_INIT;
     float values[ITEMS + 3];
-    kiln_status status = f->ops->program_build(f->base, &m->text.program, &m->built, &err);
+    kiln_status status = f->base->program->build(f->base, &m->text.program, &m->built, &err);
     if (!KILN_CHECK_INT(status, KILN_STATUS_OK)) {
         printf("  %s\n", err.message);
         return false;
@@ -109,9 +109,10 @@ static int64_t launch(cl_fixture *f, many *m)
     float out[ITEMS] = {0};
     uint32_t wrong = 0;
     kiln_cl_counters_get(f->base, &before);
-    KILN_CHECK_INT(f->ops->program_launch(f->base, m->built, &m->launch, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f->ops->read(f->base, m->args[BUFFERS - 1].buffer, 0, out, sizeof(out), &err),
-                   KILN_STATUS_OK);
+    KILN_CHECK_INT(f->base->program->launch(f->base, m->built, &m->launch, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(
+        f->base->transfer->read(f->base, m->args[BUFFERS - 1].buffer, 0, out, sizeof(out), &err),
+        KILN_STATUS_OK);
     for (int i = 0; i < ITEMS; i++) {
         float x = 0;
         for (int k = 1; k < BUFFERS; k++) {
@@ -127,9 +128,9 @@ static int64_t launch(cl_fixture *f, many *m)
 static void finish(cl_fixture *f, many *m)
 {
     for (int i = 0; i < BUFFERS; i++) {
-        f->ops->free(f->base, m->buffers[i]);
+        f->base->memory->free(f->base, m->buffers[i]);
     }
-    f->ops->program_free(f->base, m->built);
+    f->base->program->free(f->base, m->built);
     cl_fixture_close(f);
 }
 
@@ -146,7 +147,8 @@ static void test_many_buffers_are_packed(void)
     if (prepare(&f, &m)) {
         KILN_CHECK_INT(launch(&f, &m), 1);
         KILN_CHECK_INT(launch(&f, &m), 1);
-        KILN_CHECK_INT(f.ops->program_time(f.base, m.built, &m.launch, &ns, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(f.base->program->time(f.base, m.built, &m.launch, &ns, &err),
+                       KILN_STATUS_OK);
     }
     finish(&f, &m);
 }
@@ -163,14 +165,15 @@ static void test_windows_are_packed(void)
     if (!open_shared(&f)) {
         return;
     }
-    KILN_CHECK_INT(f.ops->alloc_arena(f.base, 65536, &arena, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->window(f.base, arena, 8192, 8192, &window, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->arena->alloc(f.base, 65536, &arena, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->arena->sub_buffer(f.base, arena, 8192, 8192, &window, &err),
+                   KILN_STATUS_OK);
     if (prepare(&f, &m)) {
         m.args[BUFFERS - 1].buffer = window;
         KILN_CHECK_INT(launch(&f, &m), 1);
     }
-    f.ops->free(f.base, window);
-    f.ops->free(f.base, arena);
+    f.base->memory->free(f.base, window);
+    f.base->memory->free(f.base, arena);
     finish(&f, &m);
 }
 
@@ -191,7 +194,7 @@ static void test_large_buffers_are_not(void)
         m.args[BUFFERS - 1].buffer = m.buffers[BUFFERS - 1];
         KILN_CHECK_INT(launch(&f, &m), 1);
     }
-    f.ops->free(f.base, large);
+    f.base->memory->free(f.base, large);
     finish(&f, &m);
 }
 
@@ -233,7 +236,7 @@ static void test_a_broken_source_says_so(void)
     if (!open_shared(&f)) {
         return;
     }
-    KILN_CHECK_INT(f.ops->program_build(f.base, &m.text.program, &m.built, &err),
+    KILN_CHECK_INT(f.base->program->build(f.base, &m.text.program, &m.built, &err),
                    KILN_STATUS_BUILD_FAILED);
     KILN_CHECK_CONTAINS(err.message, "no_such_type");
     KILN_CHECK(m.built == NULL);
@@ -255,28 +258,29 @@ static void test_slabs(void)
     for (uint32_t i = 0; i < COUNT; i++) {
         float value = (float)i;
         buffers[i] = cl_fixture_buffer(&f, BYTES, NULL);
-        KILN_CHECK_INT(f.ops->upload(f.base, buffers[i], BYTES - 4, &value, 4, &err),
+        KILN_CHECK_INT(f.base->transfer->upload(f.base, buffers[i], BYTES - 4, &value, 4, &err),
                        KILN_STATUS_OK);
     }
     KILN_CHECK(kilni_cl_buffer_of(buffers[0])->slab == kilni_cl_buffer_of(buffers[1])->slab);
     KILN_CHECK(kilni_cl_buffer_of(buffers[0])->slab !=
                kilni_cl_buffer_of(buffers[COUNT - 1])->slab);
     for (uint32_t i = 1; i < COUNT; i++) {
-        KILN_CHECK_INT(f.ops->read(f.base, buffers[i], BYTES - 4, &number, 4, &err),
+        KILN_CHECK_INT(f.base->transfer->read(f.base, buffers[i], BYTES - 4, &number, 4, &err),
                        KILN_STATUS_OK);
         KILN_CHECK_INT((int64_t)number, i);
-        f.ops->free(f.base, buffers[i]);
+        f.base->memory->free(f.base, buffers[i]);
     }
     uint64_t held = f.backend->pool.held_bytes;
-    f.ops->trim(f.base); // the last slab goes, that of the first buffer stays
+    f.base->memory->trim(f.base); // the last slab goes, that of the first buffer stays
     KILN_CHECK(f.backend->pool.held_bytes < held && f.backend->pool.held_bytes > 2 * BYTES);
     buffers[1] = cl_fixture_buffer(&f, BYTES, NULL);
-    KILN_CHECK_INT(f.ops->read(f.base, buffers[0], BYTES - 4, &number, 4, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, buffers[0], BYTES - 4, &number, 4, &err),
+                   KILN_STATUS_OK);
     KILN_CHECK_INT((int64_t)number, 0);
-    f.ops->free(f.base, buffers[0]);
-    f.ops->free(f.base, buffers[1]);
-    f.ops->trim(f.base);
-    f.ops->stats(f.base, &stats);
+    f.base->memory->free(f.base, buffers[0]);
+    f.base->memory->free(f.base, buffers[1]);
+    f.base->memory->trim(f.base);
+    f.base->device->stats(f.base, &stats);
     KILN_CHECK_INT(stats.bytes_pooled, 0);
     KILN_CHECK(f.backend->pool.slab == NULL);
     cl_fixture_close(&f);
@@ -293,7 +297,7 @@ static void test_small_budgets_have_no_slabs(void)
     f.backend->sub_buffers = KILNI_CL_SUB_UNPROVEN;
     kiln_buffer *buffer = cl_fixture_buffer(&f, 1000, NULL);
     KILN_CHECK(kilni_cl_buffer_of(buffer)->slab == NULL);
-    f.ops->free(f.base, buffer);
+    f.base->memory->free(f.base, buffer);
     cl_fixture_close(&f);
 }
 

@@ -10,7 +10,7 @@
 static kiln_backend_stats stats_of(cl_fixture *f)
 {
     kiln_backend_stats stats;
-    f->ops->stats(f->base, &stats);
+    f->base->device->stats(f->base, &stats);
     return stats;
 }
 
@@ -26,16 +26,16 @@ static void test_statistics(void)
     KILN_CHECK_INT(stats.bytes_used, 6000);
     KILN_CHECK_INT(stats.buffers_live, 2);
     KILN_CHECK_INT(stats.bytes_pooled, 1024 + 5120);
-    f.ops->free(f.base, b);
+    f.base->memory->free(f.base, b);
     stats = stats_of(&f);
     KILN_CHECK_INT(stats.bytes_used, 1000);
     KILN_CHECK_INT(stats.bytes_peak, 6000);
     KILN_CHECK_INT(stats.bytes_pooled, 1024 + 5120);
-    f.ops->trim(f.base); // a slab that is in use stays whole
+    f.base->memory->trim(f.base); // a slab that is in use stays whole
     KILN_CHECK_INT(stats_of(&f).bytes_pooled, f.backend->pool.slab != NULL ? 6144 : 1024);
-    f.ops->free(f.base, a);
-    f.ops->free(f.base, NULL);
-    f.ops->trim(f.base);
+    f.base->memory->free(f.base, a);
+    f.base->memory->free(f.base, NULL);
+    f.base->memory->trim(f.base);
     stats = stats_of(&f);
     KILN_CHECK_INT(stats.bytes_pooled, 0);
     KILN_CHECK_INT(stats.buffers_live, 0);
@@ -50,7 +50,7 @@ static void test_reuse(void)
         return;
     }
     for (int i = 0; i < 100; i++) {
-        f.ops->free(f.base, cl_fixture_buffer(&f, (size_t)(4000 + i % 50), NULL));
+        f.base->memory->free(f.base, cl_fixture_buffer(&f, (size_t)(4000 + i % 50), NULL));
     }
     kiln_cl_counters_get(f.base, &counters);
     KILN_CHECK_INT(counters.pool_creates, 1);
@@ -73,8 +73,8 @@ static void test_rounding(void)
         if (capacity < bytes || (bytes > 256 && capacity > bytes + bytes / 4 + 64)) {
             KILN_FAIL("%zu bytes become %zu", bytes, capacity);
         }
-        f.ops->free(f.base, buffer);
-        f.ops->trim(f.base);
+        f.base->memory->free(f.base, buffer);
+        f.base->memory->trim(f.base);
     }
     cl_fixture_close(&f);
 }
@@ -101,7 +101,7 @@ static void test_alignment(void)
         KILN_CHECK_INT(kiln_cl_unmap(f.base, buffers[i], pointer, &err), KILN_STATUS_OK);
     }
     for (size_t i = 0; i < 12; i++) {
-        f.ops->free(f.base, buffers[i]);
+        f.base->memory->free(f.base, buffers[i]);
     }
     cl_fixture_close(&f);
 }
@@ -118,16 +118,19 @@ static void test_budget(void)
         return;
     }
     kiln_buffer *first = cl_fixture_buffer(&f, 700000, NULL);
-    KILN_CHECK_INT(f.ops->upload(f.base, first, 0, &value, sizeof(value), &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->alloc(f.base, 400000, &more, &err), KILN_STATUS_RESOURCE_EXHAUSTED);
+    KILN_CHECK_INT(f.base->transfer->upload(f.base, first, 0, &value, sizeof(value), &err),
+                   KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->memory->alloc(f.base, 400000, &more, &err),
+                   KILN_STATUS_RESOURCE_EXHAUSTED);
     KILN_CHECK(more == NULL);
     KILN_CHECK_CONTAINS(err.message, "400000 bytes");
     KILN_CHECK_CONTAINS(err.message, "budget is 1048576");
     // What exists stays readable, and what fits is still given.
-    KILN_CHECK_INT(f.ops->read(f.base, first, 0, &back, sizeof(back), &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, first, 0, &back, sizeof(back), &err),
+                   KILN_STATUS_OK);
     KILN_CHECK_NEAR(back, 42.0, 0);
-    f.ops->free(f.base, cl_fixture_buffer(&f, 200000, NULL));
-    f.ops->free(f.base, first);
+    f.base->memory->free(f.base, cl_fixture_buffer(&f, 200000, NULL));
+    f.base->memory->free(f.base, first);
     cl_fixture_close(&f);
 }
 
@@ -140,13 +143,13 @@ static void test_budget_frees_idle(void)
         return;
     }
     for (size_t bytes = 100000; bytes <= 1000000; bytes += 100000) {
-        f.ops->free(f.base, cl_fixture_buffer(&f, bytes, NULL));
+        f.base->memory->free(f.base, cl_fixture_buffer(&f, bytes, NULL));
         KILN_CHECK(stats_of(&f).bytes_pooled <= 1048576);
     }
     // A size whose class would not fit is taken exactly.
     kiln_buffer *all = cl_fixture_buffer(&f, 1048576 - 8, NULL);
     KILN_CHECK(all != NULL);
-    f.ops->free(f.base, all);
+    f.base->memory->free(f.base, all);
     KILN_CHECK(stats_of(&f).bytes_pooled <= 1048576);
     cl_fixture_close(&f);
 }
@@ -159,11 +162,12 @@ static void test_larger_than_the_device_allows(void)
     if (!cl_fixture_open(&f, NULL)) {
         return;
     }
-    size_t largest = (size_t)f.ops->info(f.base)->max_alloc_bytes;
-    KILN_CHECK_INT(f.ops->alloc(f.base, largest + 1, &buffer, &err),
+    size_t largest = (size_t)f.base->device->info(f.base)->max_alloc_bytes;
+    KILN_CHECK_INT(f.base->memory->alloc(f.base, largest + 1, &buffer, &err),
                    KILN_STATUS_RESOURCE_EXHAUSTED);
     KILN_CHECK_CONTAINS(err.message, "largest buffer");
-    KILN_CHECK_INT(f.ops->alloc(f.base, SIZE_MAX, &buffer, &err), KILN_STATUS_RESOURCE_EXHAUSTED);
+    KILN_CHECK_INT(f.base->memory->alloc(f.base, SIZE_MAX, &buffer, &err),
+                   KILN_STATUS_RESOURCE_EXHAUSTED);
     KILN_CHECK(buffer == NULL);
     cl_fixture_close(&f);
 }
@@ -177,10 +181,11 @@ static void test_zero_bytes(void)
         return;
     }
     kiln_buffer *buffer = cl_fixture_buffer(&f, 0, NULL);
-    KILN_CHECK_INT(f.ops->upload(f.base, buffer, 0, &unused, 0, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->read(f.base, buffer, 0, &unused, 0, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->read(f.base, buffer, 0, &unused, 1, &err), KILN_STATUS_OUT_OF_RANGE);
-    f.ops->free(f.base, buffer);
+    KILN_CHECK_INT(f.base->transfer->upload(f.base, buffer, 0, &unused, 0, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, buffer, 0, &unused, 0, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, buffer, 0, &unused, 1, &err),
+                   KILN_STATUS_OUT_OF_RANGE);
+    f.base->memory->free(f.base, buffer);
     cl_fixture_close(&f);
 }
 
@@ -188,7 +193,7 @@ static uint32_t number_at(cl_fixture *f, kiln_buffer *buffer, size_t offset)
 {
     kiln_error err = KILN_ERROR_INIT;
     uint32_t number = 0;
-    KILN_CHECK_INT(f->ops->read(f->base, buffer, offset, &number, sizeof(number), &err),
+    KILN_CHECK_INT(f->base->transfer->read(f->base, buffer, offset, &number, sizeof(number), &err),
                    KILN_STATUS_OK);
     return number;
 }
@@ -201,32 +206,33 @@ static void check_windows(cl_fixture *f)
     kiln_buffer *arena = NULL;
     kiln_buffer *windows[WINDOWS] = {NULL};
     kiln_buffer *beyond = NULL;
-    KILN_CHECK_INT(f->ops->alloc_arena(f->base, BYTES, &arena, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f->base->arena->alloc(f->base, BYTES, &arena, &err), KILN_STATUS_OK);
     for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < WINDOWS; i++) { // each overlaps half of the next
-            KILN_CHECK_INT(f->ops->window(f->base, arena, (size_t)i * STEP, (size_t)2 * STEP,
-                                          &windows[i], &err),
+            KILN_CHECK_INT(f->base->arena->sub_buffer(f->base, arena, (size_t)i * STEP,
+                                                      (size_t)2 * STEP, &windows[i], &err),
                            KILN_STATUS_OK);
         }
         KILN_CHECK_INT(stats_of(f).buffers_live, 1);
         for (uint32_t i = 0; i < WINDOWS; i++) {
             uint32_t number = 1000 * round + i;
-            KILN_CHECK_INT(f->ops->upload(f->base, windows[i], STEP, &number, sizeof(number), &err),
-                           KILN_STATUS_OK);
+            KILN_CHECK_INT(
+                f->base->transfer->upload(f->base, windows[i], STEP, &number, sizeof(number), &err),
+                KILN_STATUS_OK);
         }
         for (uint32_t i = 1; i < WINDOWS; i++) {
             KILN_CHECK_INT(number_at(f, windows[i], 0), 1000 * round + i - 1);
         }
-        KILN_CHECK_INT(f->ops->copy(f->base, windows[1], 0, windows[6], STEP, 4, &err),
+        KILN_CHECK_INT(f->base->transfer->copy(f->base, windows[1], 0, windows[6], STEP, 4, &err),
                        KILN_STATUS_OK);
         KILN_CHECK_INT(number_at(f, windows[7], 0), 1000 * round);
         for (uint32_t i = 0; i < WINDOWS; i++) {
-            f->ops->free(f->base, windows[i]);
+            f->base->memory->free(f->base, windows[i]);
         }
     }
-    KILN_CHECK_INT(f->ops->window(f->base, arena, BYTES, STEP, &beyond, &err),
+    KILN_CHECK_INT(f->base->arena->sub_buffer(f->base, arena, BYTES, STEP, &beyond, &err),
                    KILN_STATUS_OUT_OF_RANGE);
-    f->ops->free(f->base, arena);
+    f->base->memory->free(f->base, arena);
     KILN_CHECK_INT(stats_of(f).bytes_pooled, 0);
 }
 
@@ -251,17 +257,18 @@ static void test_windows_of_shared_memory(void)
         return;
     }
     f.backend->sub_buffers = KILNI_CL_SUB_UNPROVEN;
-    KILN_CHECK_INT(f.ops->alloc_arena(f.base, 4096, &arena, &err), KILN_STATUS_OK);
-    f.ops->free(f.base, arena);
+    KILN_CHECK_INT(f.base->arena->alloc(f.base, 4096, &arena, &err), KILN_STATUS_OK);
+    f.base->memory->free(f.base, arena);
     if (f.backend->sub_buffers == KILNI_CL_SUB_SVM) {
         check_windows(&f);
     } else {
         printf("  no shared virtual memory on this device\n");
     }
     f.backend->sub_buffers = KILNI_CL_SUB_NONE;
-    KILN_CHECK_INT(f.ops->alloc_arena(f.base, 4096, &arena, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->window(f.base, arena, 0, 1024, &window, &err), KILN_STATUS_UNIMPLEMENTED);
-    f.ops->free(f.base, arena);
+    KILN_CHECK_INT(f.base->arena->alloc(f.base, 4096, &arena, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->arena->sub_buffer(f.base, arena, 0, 1024, &window, &err),
+                   KILN_STATUS_UNIMPLEMENTED);
+    f.base->memory->free(f.base, arena);
     cl_fixture_close(&f);
 }
 

@@ -24,7 +24,7 @@ static kiln_status build(cl_fixture *f, const char *source, const char *kernel,
 {
     cl_program_text text;
     cl_program_text_init(&text, source, &kernel, 1);
-    return f->ops->program_build(f->base, &text.program, out_built, err);
+    return f->base->program->build(f->base, &text.program, out_built, err);
 }
 
 static void run_scale(cl_fixture *f, kiln_built *built, kiln_buffer *x, float by)
@@ -34,7 +34,7 @@ static void run_scale(cl_fixture *f, kiln_built *built, kiln_buffer *x, float by
                                {.kind = KILN_VALUE_BYTES, .length = 4}};
     memcpy(&args[1].bytes, &by, sizeof(by));
     kiln_launch launch = {.n_dims = 1, .global = {8, 1, 1}, .args = args, .n_args = 2};
-    KILN_CHECK_INT(f->ops->program_launch(f->base, built, &launch, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f->base->program->launch(f->base, built, &launch, &err), KILN_STATUS_OK);
 }
 
 static void test_launches(void)
@@ -49,7 +49,7 @@ static void test_launches(void)
         return;
     }
     cl_program_text_init(&text, two_kernels, two_names, 2);
-    KILN_CHECK_INT(f.ops->program_build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->program->build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
     kiln_buffer *in = cl_fixture_buffer(&f, sizeof(x), x);
     kiln_buffer *out = cl_fixture_buffer(&f, sizeof(sums), NULL);
     run_scale(&f, built, in, 0.5f);
@@ -58,14 +58,15 @@ static void test_launches(void)
                                {.kind = KILN_VALUE_LOCAL, .bytes = 16}};
     // No local size: the kernel's own is used.
     kiln_launch launch = {.launch = 1, .n_dims = 1, .global = {8, 1, 1}, .args = args, .n_args = 3};
-    KILN_CHECK_INT(f.ops->program_launch(f.base, built, &launch, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->read(f.base, out, 0, sums, sizeof(sums), &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->program->launch(f.base, built, &launch, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, out, 0, sums, sizeof(sums), &err),
+                   KILN_STATUS_OK);
     KILN_CHECK_NEAR(sums[0], 5.0, 0);
     KILN_CHECK_NEAR(sums[1], 13.0, 0);
-    f.ops->free(f.base, in);
-    f.ops->free(f.base, out);
-    f.ops->program_free(f.base, built);
-    f.ops->program_free(f.base, NULL);
+    f.base->memory->free(f.base, in);
+    f.base->memory->free(f.base, out);
+    f.base->program->free(f.base, built);
+    f.base->program->free(f.base, NULL);
     cl_fixture_close(&f);
 }
 
@@ -92,9 +93,9 @@ static void test_build_failure_carries_the_log(void)
     KILN_CHECK_INT(
         build(&f, "__kernel void fine(__global float *x) { x[0] = 1; }", "fine", &built, &err),
         KILN_STATUS_OK);
-    f.ops->stats(f.base, &stats);
+    f.base->device->stats(f.base, &stats);
     KILN_CHECK_INT(stats.programs_built, 1);
-    f.ops->program_free(f.base, built);
+    f.base->program->free(f.base, built);
     cl_fixture_close(&f);
 }
 
@@ -112,23 +113,23 @@ static void test_what_a_program_may_not_be(void)
     KILN_CHECK_CONTAINS(err.message, "kernel nothing");
     cl_program_text_init(&text, two_kernels, two_names, 2);
     text.launches[1].source = 1;
-    KILN_CHECK_INT(f.ops->program_build(f.base, &text.program, &built, &err),
+    KILN_CHECK_INT(f.base->program->build(f.base, &text.program, &built, &err),
                    KILN_STATUS_INVALID_ARGUMENT);
     cl_program_text_init(&text, two_kernels, two_names, 2);
     text.source.defines = defines;
     text.source.n_defines = 1;
-    KILN_CHECK_INT(f.ops->program_build(f.base, &text.program, &built, &err),
+    KILN_CHECK_INT(f.base->program->build(f.base, &text.program, &built, &err),
                    KILN_STATUS_INVALID_ARGUMENT);
     cl_program_text_init(&text, two_kernels, two_names, 2);
     text.source.format = KILN_SOURCE_BINARY;
     text.source.fingerprint.low = 1;
-    KILN_CHECK_INT(f.ops->program_build(f.base, &text.program, &built, &err),
+    KILN_CHECK_INT(f.base->program->build(f.base, &text.program, &built, &err),
                    KILN_STATUS_FAILED_PRECONDITION);
     KILN_CHECK_CONTAINS(err.message, "binary is for device");
     text.source.fingerprint.low = 0;
-    KILN_CHECK(f.ops->program_build(f.base, &text.program, &built, &err) != KILN_STATUS_OK);
+    KILN_CHECK(f.base->program->build(f.base, &text.program, &built, &err) != KILN_STATUS_OK);
     text.source.format = KILN_SOURCE_SPIRV;
-    KILN_CHECK(f.ops->program_build(f.base, &text.program, &built, &err) != KILN_STATUS_OK);
+    KILN_CHECK(f.base->program->build(f.base, &text.program, &built, &err) != KILN_STATUS_OK);
     KILN_CHECK(built == NULL);
     cl_fixture_close(&f);
 }
@@ -145,23 +146,23 @@ static void test_what_a_launch_may_not_be(void)
         return;
     }
     cl_program_text_init(&text, two_kernels, two_names, 2);
-    KILN_CHECK_INT(f.ops->program_build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->program->build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
     kiln_launch launch = {.n_dims = 1, .global = {8, 1, 1}, .args = args, .n_args = 1};
-    KILN_CHECK_INT(f.ops->program_launch(f.base, built, &launch, &err),
+    KILN_CHECK_INT(f.base->program->launch(f.base, built, &launch, &err),
                    KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK_CONTAINS(err.message, "scale takes 2 arguments, not 1");
     launch.launch = 2;
-    KILN_CHECK_INT(f.ops->program_launch(f.base, built, &launch, &err),
+    KILN_CHECK_INT(f.base->program->launch(f.base, built, &launch, &err),
                    KILN_STATUS_INVALID_ARGUMENT);
     launch.launch = 0;
     launch.n_dims = 4;
-    KILN_CHECK_INT(f.ops->program_launch(f.base, built, &launch, &err),
+    KILN_CHECK_INT(f.base->program->launch(f.base, built, &launch, &err),
                    KILN_STATUS_INVALID_ARGUMENT);
     launch.n_dims = 1;
     launch.n_args = 2;
-    KILN_CHECK_INT(f.ops->program_launch(f.base, built, &launch, &err),
+    KILN_CHECK_INT(f.base->program->launch(f.base, built, &launch, &err),
                    KILN_STATUS_INVALID_ARGUMENT); // of the wrong size
-    f.ops->program_free(f.base, built);
+    f.base->program->free(f.base, built);
     cl_fixture_close(&f);
 }
 
@@ -180,12 +181,12 @@ static void test_nothing_to_launch(void)
         build(&f, "__kernel void fine(__global float *x) { x[0] = 1; }", "fine", &built, &err),
         KILN_STATUS_OK);
     kiln_launch launch = {.n_dims = 2, .global = {8, 0, 1}, .args = &arg, .n_args = 1};
-    KILN_CHECK_INT(f.ops->program_launch(f.base, built, &launch, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->program_time(f.base, built, &launch, &ns, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->program->launch(f.base, built, &launch, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->program->time(f.base, built, &launch, &ns, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(ns, 0);
-    f.ops->stats(f.base, &stats);
+    f.base->device->stats(f.base, &stats);
     KILN_CHECK_INT(stats.kernels_launched, 0);
-    f.ops->program_free(f.base, built);
+    f.base->program->free(f.base, built);
     cl_fixture_close(&f);
 }
 
@@ -210,14 +211,14 @@ static void test_timing(void)
                                {.kind = KILN_VALUE_BYTES, .length = 4, .bytes = 1000}};
     kiln_launch launch = {
         .n_dims = 1, .global = {1, 1, 1}, .local = {1, 1, 1}, .args = args, .n_args = 2};
-    KILN_CHECK_INT(f.ops->program_time(f.base, built, &launch, &short_ns, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->program->time(f.base, built, &launch, &short_ns, &err), KILN_STATUS_OK);
     args[1].bytes = 10000000;
-    KILN_CHECK_INT(f.ops->program_time(f.base, built, &launch, &long_ns, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->program->time(f.base, built, &launch, &long_ns, &err), KILN_STATUS_OK);
     KILN_CHECK(long_ns > 1000000);
-    KILN_CHECK_INT(f.ops->read(f.base, buffer, 0, x, sizeof(x), &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, buffer, 0, x, sizeof(x), &err), KILN_STATUS_OK);
     KILN_CHECK_NEAR(x[0], 2.0, 1e-6);
-    f.ops->free(f.base, buffer);
-    f.ops->program_free(f.base, built);
+    f.base->memory->free(f.base, buffer);
+    f.base->program->free(f.base, built);
     cl_fixture_close(&f);
 }
 
@@ -238,19 +239,20 @@ static void test_contraction(void)
         return;
     }
     cl_program_text_init(&text, source, name, 1);
-    KILN_CHECK_INT(f.ops->program_build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->program->build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
     kiln_buffer *in = cl_fixture_buffer(&f, sizeof(x), x);
     kiln_buffer *result = cl_fixture_buffer(&f, sizeof(out), NULL);
     kiln_launch_arg args[2] = {{.kind = KILN_VALUE_BUFFER, .buffer = in},
                                {.kind = KILN_VALUE_BUFFER, .buffer = result}};
     kiln_launch launch = {
         .n_dims = 1, .global = {1, 1, 1}, .local = {1, 1, 1}, .args = args, .n_args = 2};
-    KILN_CHECK_INT(f.ops->program_launch(f.base, built, &launch, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->read(f.base, result, 0, &out, sizeof(out), &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->program->launch(f.base, built, &launch, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, result, 0, &out, sizeof(out), &err),
+                   KILN_STATUS_OK);
     KILN_CHECK_NEAR(out, 0x1p-11, 0); // fused it would be 0x1p-11 + 0x1p-24
-    f.ops->free(f.base, in);
-    f.ops->free(f.base, result);
-    f.ops->program_free(f.base, built);
+    f.base->memory->free(f.base, in);
+    f.base->memory->free(f.base, result);
+    f.base->program->free(f.base, built);
     cl_fixture_close(&f);
 }
 
@@ -288,7 +290,8 @@ static void test_built_in_kernels(void)
             kilni_cl_push_buffer(&args, buffer);
             KILN_CHECK_INT(kilni_cl_enqueue(&args, 1, &one, &one, &err), KILN_STATUS_OK);
             int value = -1;
-            KILN_CHECK_INT(f.ops->read(f.base, buffer, 0, &value, 4, &err), KILN_STATUS_OK);
+            KILN_CHECK_INT(f.base->transfer->read(f.base, buffer, 0, &value, 4, &err),
+                           KILN_STATUS_OK);
             KILN_CHECK_INT(value, i % 3);
         }
     }
@@ -305,7 +308,7 @@ static void test_built_in_kernels(void)
                    KILN_STATUS_BUILD_FAILED);
     KILN_CHECK_CONTAINS(err.message, "probe.cl");
     KILN_CHECK(kernel == NULL);
-    f.ops->free(f.base, buffer);
+    f.base->memory->free(f.base, buffer);
     cl_fixture_close(&f);
 }
 
@@ -321,17 +324,17 @@ static void test_programs_are_shared(void)
         return;
     }
     uint32_t held = f.backend->programs.count; // what a GPU's speed was measured with
-    f.ops->stats(f.base, &stats);
+    f.base->device->stats(f.base, &stats);
     uint64_t built = stats.programs_built;
     KILN_CHECK_INT(build(&f, two_kernels, "scale", &a, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(build(&f, two_kernels, "sums", &b, &err), KILN_STATUS_OK);
-    f.ops->program_free(f.base, a);
-    f.ops->program_free(f.base, b);
+    f.base->program->free(f.base, a);
+    f.base->program->free(f.base, b);
     KILN_CHECK_INT(build(&f, two_kernels, "scale", &a, &err), KILN_STATUS_OK);
-    f.ops->stats(f.base, &stats);
+    f.base->device->stats(f.base, &stats);
     KILN_CHECK_INT(stats.programs_built - built, 1);
     KILN_CHECK_INT(f.backend->programs.count - held, 1);
-    f.ops->program_free(f.base, a);
+    f.base->program->free(f.base, a);
     cl_fixture_close(&f);
 }
 

@@ -27,7 +27,7 @@ static bool adder_open(cl_fixture *f, adder *a)
     static const int zeros[64];
     kiln_error err = KILN_ERROR_INIT;
     cl_program_text_init(&a->text, add_one, names, 1);
-    if (f->ops->program_build(f->base, &a->text.program, &a->built, &err) != KILN_STATUS_OK) {
+    if (f->base->program->build(f->base, &a->text.program, &a->built, &err) != KILN_STATUS_OK) {
         KILN_FAIL("%s", err.message);
         return false;
     }
@@ -42,7 +42,7 @@ static void adder_run(cl_fixture *f, adder *a, int times)
 {
     kiln_error err = KILN_ERROR_INIT;
     for (int i = 0; i < times; i++) {
-        if (f->ops->program_launch(f->base, a->built, &a->launch, &err) != KILN_STATUS_OK) {
+        if (f->base->program->launch(f->base, a->built, &a->launch, &err) != KILN_STATUS_OK) {
             KILN_FAIL("launch %d: %s", i, err.message);
             return;
         }
@@ -53,15 +53,16 @@ static int adder_value(cl_fixture *f, adder *a)
 {
     kiln_error err = KILN_ERROR_INIT;
     int value = -1;
-    KILN_CHECK_INT(f->ops->read(f->base, a->buffer, 63 * sizeof(int), &value, sizeof(value), &err),
-                   KILN_STATUS_OK);
+    KILN_CHECK_INT(
+        f->base->transfer->read(f->base, a->buffer, 63 * sizeof(int), &value, sizeof(value), &err),
+        KILN_STATUS_OK);
     return value;
 }
 
 static void adder_close(cl_fixture *f, adder *a)
 {
-    f->ops->free(f->base, a->buffer);
-    f->ops->program_free(f->base, a->built);
+    f->base->memory->free(f->base, a->buffer);
+    f->base->program->free(f->base, a->built);
 }
 
 static void test_more_than_the_window(void)
@@ -75,7 +76,7 @@ static void test_more_than_the_window(void)
     if (adder_open(&f, &a)) {
         adder_run(&f, &a, 5 * KILNI_CL_BATCH + 3);
         KILN_CHECK_INT(adder_value(&f, &a), 5 * KILNI_CL_BATCH + 3);
-        f.ops->stats(f.base, &stats);
+        f.base->device->stats(f.base, &stats);
         KILN_CHECK_INT(stats.kernels_launched, 5 * KILNI_CL_BATCH + 3);
         adder_close(&f, &a);
     }
@@ -113,7 +114,7 @@ static void test_mark_calls_back(void)
     if (!cl_fixture_open(&f, NULL)) {
         return;
     }
-    if (strcmp(f.ops->info(f.base)->platform, "Oclgrind") == 0) {
+    if (strcmp(f.base->device->info(f.base)->platform, "Oclgrind") == 0) {
         kiln_test_skip("Oclgrind runs queued work only when the host waits");
         cl_fixture_close(&f);
         return;
@@ -170,13 +171,13 @@ static void gate_with(kiln_status given)
     KILN_CHECK_INT(s.calls, 0);
     opener o = {.gate = gate, .status = given};
     KILN_CHECK_INT(pthread_create(&thread, NULL, open_later, &o), 0);
-    KILN_CHECK_INT(f.ops->sync(f.base, &err), given);
+    KILN_CHECK_INT(f.base->device->sync(f.base, &err), given);
     KILN_CHECK_INT(pthread_join(thread, NULL), 0);
     KILN_CHECK(wait_for(&s, 1));
     if (given != KILN_STATUS_OK) {
         KILN_CHECK_CONTAINS(err.message, kiln_status_name(given));
     }
-    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->device->sync(f.base, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(adder_value(&f, &a), 3);
     kiln_cl_event_destroy(gate);
     kiln_cl_event_destroy(mark);
@@ -204,8 +205,8 @@ static void test_gate_destroyed_unopened(void)
     }
     KILN_CHECK_INT(kiln_cl_gate(f.base, &gate, &err), KILN_STATUS_OK);
     kiln_cl_event_destroy(gate);
-    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_CANCELLED);
-    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->device->sync(f.base, &err), KILN_STATUS_CANCELLED);
+    KILN_CHECK_INT(f.base->device->sync(f.base, &err), KILN_STATUS_OK);
     cl_fixture_close(&f);
 }
 
@@ -228,7 +229,7 @@ static void test_lane(void)
     }
     kiln_buffer *a = cl_fixture_buffer(&f, sizeof(ones), ones);
     kiln_buffer *b = cl_fixture_buffer(&f, sizeof(ones), sums);
-    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->device->sync(f.base, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_cl_open_lane(f.base, &lane, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_cl_gate(f.base, &gate, &err), KILN_STATUS_OK);
     if (lane != NULL) {
@@ -244,18 +245,18 @@ static void test_lane(void)
         KILN_CHECK_INT(kiln_cl_write(lane, b, 0, ones, sizeof(ones), &err), KILN_STATUS_OK);
         KILN_CHECK_INT(kiln_cl_write(lane, b, 4, ones, sizeof(ones), &err),
                        KILN_STATUS_OUT_OF_RANGE);
-        KILN_CHECK_INT(lane->ops->execute(lane, &add, operands, &y, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(lane->device->execute(lane, &add, operands, &y, &err), KILN_STATUS_OK);
         KILN_CHECK_INT(kiln_cl_mark(lane, &mark, &err), KILN_STATUS_OK);
         KILN_CHECK_INT(kiln_cl_event_wait(mark, &err), KILN_STATUS_OK);
-        KILN_CHECK_INT(lane->ops->read(lane, b, 0, sums, sizeof(sums), &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(lane->transfer->read(lane, b, 0, sums, sizeof(sums), &err), KILN_STATUS_OK);
         KILN_CHECK(sums[0] == 0 && sums[63] == 126);
         kiln_cl_event_destroy(mark);
-        lane->ops->close(lane);
+        lane->device->close(lane);
     }
     kiln_cl_event_signal(gate, KILN_STATUS_OK);
     kiln_cl_event_destroy(gate);
-    f.ops->free(f.base, a);
-    f.ops->free(f.base, b);
+    f.base->memory->free(f.base, a);
+    f.base->memory->free(f.base, b);
     cl_fixture_close(&f);
 }
 
@@ -290,18 +291,21 @@ static void test_lost_device(void)
         return;
     }
     adder_run(&f, &a, 1);
-    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->device->sync(f.base, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(kilni_cl_fail_wait(f.backend, &err, CL_OUT_OF_RESOURCES, "waiting"),
                    KILN_STATUS_DEVICE_LOST);
     KILN_CHECK_CONTAINS(f.log, "device lost");
-    KILN_CHECK_INT(f.ops->alloc(f.base, 16, &buffer, &err), KILN_STATUS_DEVICE_LOST);
-    KILN_CHECK_INT(f.ops->upload(f.base, a.buffer, 0, &value, 4, &err), KILN_STATUS_DEVICE_LOST);
-    KILN_CHECK_INT(f.ops->read(f.base, a.buffer, 0, &value, 4, &err), KILN_STATUS_DEVICE_LOST);
-    KILN_CHECK_INT(f.ops->copy(f.base, a.buffer, 0, a.buffer, 8, 4, &err), KILN_STATUS_DEVICE_LOST);
-    KILN_CHECK_INT(f.ops->program_launch(f.base, a.built, &a.launch, &err),
+    KILN_CHECK_INT(f.base->memory->alloc(f.base, 16, &buffer, &err), KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.base->transfer->upload(f.base, a.buffer, 0, &value, 4, &err),
                    KILN_STATUS_DEVICE_LOST);
-    KILN_CHECK_INT(f.ops->flush(f.base, &err), KILN_STATUS_DEVICE_LOST);
-    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, a.buffer, 0, &value, 4, &err),
+                   KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.base->transfer->copy(f.base, a.buffer, 0, a.buffer, 8, 4, &err),
+                   KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.base->program->launch(f.base, a.built, &a.launch, &err),
+                   KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.base->device->flush(f.base, &err), KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.base->device->sync(f.base, &err), KILN_STATUS_DEVICE_LOST);
     KILN_CHECK_CONTAINS(err.message, "open it again");
     adder_close(&f, &a);
     cl_fixture_close(&f);
@@ -322,29 +326,29 @@ static void test_illegal_access(void)
     if (!cl_fixture_open(&f, NULL)) {
         return;
     }
-    if (f.ops->info(f.base)->type != KILN_DEVICE_GPU) {
+    if (f.base->device->info(f.base)->type != KILN_DEVICE_GPU) {
         kiln_test_skip("on a CPU an illegal access ends the process");
         cl_fixture_close(&f);
         return;
     }
     kiln_buffer *buffer = cl_fixture_buffer(&f, 4096, NULL);
     cl_program_text_init(&text, wild, name, 1);
-    KILN_CHECK_INT(f.ops->program_build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->program->build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
     kiln_launch_arg arg = {.kind = KILN_VALUE_BUFFER, .buffer = buffer};
     kiln_launch launch = {
         .n_dims = 1, .global = {64, 1, 1}, .local = {64, 1, 1}, .args = &arg, .n_args = 1};
-    KILN_CHECK_INT(f.ops->program_launch(f.base, built, &launch, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_DEVICE_LOST);
-    KILN_CHECK_INT(f.ops->sync(f.base, &err), KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.base->program->launch(f.base, built, &launch, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->device->sync(f.base, &err), KILN_STATUS_DEVICE_LOST);
+    KILN_CHECK_INT(f.base->device->sync(f.base, &err), KILN_STATUS_DEVICE_LOST);
     KILN_CHECK_CONTAINS(err.message, "open it again");
-    f.ops->free(f.base, buffer);
-    f.ops->program_free(f.base, built);
+    f.base->memory->free(f.base, buffer);
+    f.base->program->free(f.base, built);
     cl_fixture_close(&f);
     // NVIDIA gives no new context to a process that did this; others may.
     if (cl_fixture_env(&f, &none)) {
         kiln_status status = kiln_cl_provider()->open(&f.env, "opencl:0", &f.base, &err, NULL);
         if (status == KILN_STATUS_OK) {
-            f.base->ops->close(f.base);
+            f.base->device->close(f.base);
         } else {
             KILN_CHECK_INT(status, KILN_STATUS_DEVICE_LOST);
             KILN_CHECK_CONTAINS(err.message, "new process");
@@ -371,20 +375,21 @@ static void test_trace_is_bounded(void)
         return;
     }
     kiln_buffer *buffer = cl_fixture_buffer(&f, sizeof(data), data);
-    KILN_CHECK_INT(f.ops->trace_set(f.base, true, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->trace->set(f.base, true, &err), KILN_STATUS_OK);
     f.backend->trace.most_spans = MOST;
     for (int round = 0; round < 2; round++) {
         int taken = 0;
         uint64_t lost = 0;
         for (int i = 0; i < UPLOADS; i++) {
-            KILN_CHECK_INT(f.ops->upload(f.base, buffer, 0, data, sizeof(data), &err), 0);
+            KILN_CHECK_INT(f.base->transfer->upload(f.base, buffer, 0, data, sizeof(data), &err),
+                           0);
         }
-        KILN_CHECK_INT(f.ops->trace_take(f.base, count_span, &taken, &lost, &err), 0);
+        KILN_CHECK_INT(f.base->trace->take(f.base, count_span, &taken, &lost, &err), 0);
         KILN_CHECK_INT(taken, MOST);
         KILN_CHECK_INT(lost, UPLOADS - MOST);
     }
-    KILN_CHECK_INT(f.ops->trace_set(f.base, false, &err), KILN_STATUS_OK);
-    f.ops->free(f.base, buffer);
+    KILN_CHECK_INT(f.base->trace->set(f.base, false, &err), KILN_STATUS_OK);
+    f.base->memory->free(f.base, buffer);
     cl_fixture_close(&f);
 }
 

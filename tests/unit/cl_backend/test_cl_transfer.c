@@ -21,15 +21,17 @@ static void round_trip(cl_fixture *f, size_t bytes, size_t offset)
     for (size_t i = 0; i < bytes; i++) {
         data[i] = byte_at(i);
     }
-    KILN_CHECK_INT(f->ops->upload(f->base, buffer, offset, data, bytes, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f->base->transfer->upload(f->base, buffer, offset, data, bytes, &err),
+                   KILN_STATUS_OK);
     memset(data, 0xee, bytes); // the source may be reused
-    KILN_CHECK_INT(f->ops->read(f->base, buffer, offset, back, bytes, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f->base->transfer->read(f->base, buffer, offset, back, bytes, &err),
+                   KILN_STATUS_OK);
     size_t wrong = 0;
     for (size_t i = 0; i < bytes; i++) {
         wrong += back[i] != byte_at(i);
     }
     KILN_CHECK_INT(wrong, 0);
-    f->ops->free(f->base, buffer);
+    f->base->memory->free(f->base, buffer);
     free(data);
     free(back);
 }
@@ -81,12 +83,12 @@ static void test_many_small_uploads(void)
     for (int i = 0; i < COUNT; i++) {
         memset(block, i % 251, sizeof(block));
         size_t at = (size_t)i * BYTES;
-        if (f.ops->upload(f.base, buffer, at, block, BYTES, &err) != KILN_STATUS_OK) {
+        if (f.base->transfer->upload(f.base, buffer, at, block, BYTES, &err) != KILN_STATUS_OK) {
             KILN_FAIL("%s", err.message);
         }
     }
     unsigned char *back = malloc((size_t)COUNT * BYTES);
-    KILN_CHECK_INT(f.ops->read(f.base, buffer, 0, back, (size_t)COUNT * BYTES, &err),
+    KILN_CHECK_INT(f.base->transfer->read(f.base, buffer, 0, back, (size_t)COUNT * BYTES, &err),
                    KILN_STATUS_OK);
     size_t wrong = 0;
     for (size_t i = 0; i < (size_t)COUNT * BYTES; i++) {
@@ -94,7 +96,7 @@ static void test_many_small_uploads(void)
     }
     KILN_CHECK_INT(wrong, 0);
     free(back);
-    f.ops->free(f.base, buffer);
+    f.base->memory->free(f.base, buffer);
     cl_fixture_close(&f);
 }
 
@@ -113,8 +115,8 @@ static void test_copy_and_map(void)
     }
     kiln_buffer *a = cl_fixture_buffer(&f, sizeof(source), source);
     kiln_buffer *b = cl_fixture_buffer(&f, sizeof(source), source);
-    KILN_CHECK_INT(f.ops->copy(f.base, a, 128, b, 0, 128, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->read(f.base, b, 0, back, sizeof(back), &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->copy(f.base, a, 128, b, 0, 128, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, b, 0, back, sizeof(back), &err), KILN_STATUS_OK);
     KILN_CHECK_INT(back[0], 32 * 32);
     KILN_CHECK_INT(back[63], 63 * 63);
     KILN_CHECK_INT(
@@ -123,10 +125,10 @@ static void test_copy_and_map(void)
     KILN_CHECK_INT(((int *)pointer)[0], 33 * 33);
     ((int *)pointer)[1] = -5;
     KILN_CHECK_INT(kiln_cl_unmap(f.base, b, pointer, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->read(f.base, b, 8, back, 4, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, b, 8, back, 4, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(back[0], -5);
-    f.ops->free(f.base, a);
-    f.ops->free(f.base, b);
+    f.base->memory->free(f.base, a);
+    f.base->memory->free(f.base, b);
     cl_fixture_close(&f);
 }
 
@@ -140,17 +142,20 @@ static void test_wrong_ranges(void)
         return;
     }
     kiln_buffer *a = cl_fixture_buffer(&f, 50, bytes);
-    KILN_CHECK_INT(f.ops->upload(f.base, a, 0, bytes, 51, &err), KILN_STATUS_OUT_OF_RANGE);
+    KILN_CHECK_INT(f.base->transfer->upload(f.base, a, 0, bytes, 51, &err),
+                   KILN_STATUS_OUT_OF_RANGE);
     KILN_CHECK_CONTAINS(err.message, "51 bytes at offset 0 of a buffer of 50 bytes");
-    KILN_CHECK_INT(f.ops->upload(f.base, a, SIZE_MAX, bytes, 2, &err), KILN_STATUS_OUT_OF_RANGE);
-    KILN_CHECK_INT(f.ops->read(f.base, a, 49, bytes, 2, &err), KILN_STATUS_OUT_OF_RANGE);
-    KILN_CHECK_INT(f.ops->copy(f.base, a, 0, a, 40, 20, &err), KILN_STATUS_OUT_OF_RANGE);
-    KILN_CHECK_INT(f.ops->read(f.base, NULL, 0, bytes, 2, &err), KILN_STATUS_OUT_OF_RANGE);
+    KILN_CHECK_INT(f.base->transfer->upload(f.base, a, SIZE_MAX, bytes, 2, &err),
+                   KILN_STATUS_OUT_OF_RANGE);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, a, 49, bytes, 2, &err), KILN_STATUS_OUT_OF_RANGE);
+    KILN_CHECK_INT(f.base->transfer->copy(f.base, a, 0, a, 40, 20, &err), KILN_STATUS_OUT_OF_RANGE);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, NULL, 0, bytes, 2, &err),
+                   KILN_STATUS_OUT_OF_RANGE);
     KILN_CHECK_INT(kiln_cl_map(f.base, a, 0, 51, KILN_CL_MAP_READ, &pointer, &err),
                    KILN_STATUS_OUT_OF_RANGE);
     KILN_CHECK_INT(kiln_cl_map(f.base, a, 0, 5, 0, &pointer, &err), KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK(pointer == NULL);
-    f.ops->free(f.base, a);
+    f.base->memory->free(f.base, a);
     cl_fixture_close(&f);
 }
 

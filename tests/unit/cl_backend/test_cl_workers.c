@@ -49,7 +49,7 @@ static int open_and_count(void)
     if (!cl_fixture_open(&f, NULL)) {
         return NO_DEVICE;
     }
-    bool pocl = strstr(f.ops->info(f.base)->name, "pthread") != NULL;
+    bool pocl = strstr(f.base->device->info(f.base)->name, "pthread") != NULL;
     int count = bound_threads();
     cl_fixture_close(&f);
     return pocl ? count : NO_POCL;

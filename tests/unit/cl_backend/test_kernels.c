@@ -115,7 +115,8 @@ static void own_matmul(kiln_device_type form, kiln_dtype dtype)
                            kiln_view_dense(&descs[1], cl_fixture_buffer(&f, sizeof(b), b))};
     kiln_view output = kiln_view_dense(&descs[2], cl_fixture_buffer(&f, sizeof(c), NULL));
     KILN_CHECK_INT(kilni_cl_execute_own(f.backend, &record, inputs, &output, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->read(f.base, output.buffer, 0, c, sizeof(c), &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, output.buffer, 0, c, sizeof(c), &err),
+                   KILN_STATUS_OK);
     for (int i = 0; i < M * N; i++) {
         int32_t sum = 0;
         for (int k = 0; k < K; k++) {
@@ -126,9 +127,9 @@ static void own_matmul(kiln_device_type form, kiln_dtype dtype)
             break;
         }
     }
-    f.ops->free(f.base, inputs[0].buffer);
-    f.ops->free(f.base, inputs[1].buffer);
-    f.ops->free(f.base, output.buffer);
+    f.base->memory->free(f.base, inputs[0].buffer);
+    f.base->memory->free(f.base, inputs[1].buffer);
+    f.base->memory->free(f.base, output.buffer);
     cl_fixture_close(&f);
 }
 
@@ -253,11 +254,13 @@ static void test_overlap(void)
     kiln_view flipped = output;
     flipped.offset_bytes = (N - 1) * 4;
     flipped.strides[0] = -1;
-    KILN_CHECK_INT(f.ops->execute(f.base, &record, &flipped, &output, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(f.ops->read(f.base, output.buffer, 0, data, sizeof(data), &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->device->execute(f.base, &record, &flipped, &output, &err),
+                   KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, output.buffer, 0, data, sizeof(data), &err),
+                   KILN_STATUS_OK);
     for (int i = 0; i < N && KILN_CHECK_INT(data[i], -(N - 1 - i)); i++) {
     }
-    f.ops->free(f.base, output.buffer);
+    f.base->memory->free(f.base, output.buffer);
     cl_fixture_close(&f);
 }
 

@@ -146,7 +146,7 @@ static bool pays(cl_trial *t, int64_t rows, int64_t length)
                                    .inputs = &x,
                                    .outputs = &x,
                                    .attrs = attrs};
-    return t->f.base->ops->runs(t->f.base, &record);
+    return t->f.base->device->runs(t->f.base, &record);
 }
 
 static void test_few_long_rows(void)

@@ -126,24 +126,25 @@ static kiln_status run_on(kiln_backend *backend, kiln_op_record *record, const v
     kiln_view views[KILN_MAX_INPUTS];
     kiln_buffer *buffers[KILN_MAX_INPUTS + 1] = {NULL};
     size_t out_bytes = (size_t)kiln_desc_bytes(&record->outputs[0]);
-    kiln_status status = backend->ops->alloc(backend, out_bytes, &buffers[KILN_MAX_INPUTS], err);
+    kiln_status status = backend->memory->alloc(backend, out_bytes, &buffers[KILN_MAX_INPUTS], err);
     for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_inputs; i++) {
         size_t bytes = (size_t)kiln_desc_bytes(&record->inputs[i]);
-        status = backend->ops->alloc(backend, bytes, &buffers[i], err);
+        status = backend->memory->alloc(backend, bytes, &buffers[i], err);
         if (status == KILN_STATUS_OK) {
-            status = backend->ops->upload(backend, buffers[i], 0, data[i], bytes, err);
+            status = backend->transfer->upload(backend, buffers[i], 0, data[i], bytes, err);
         }
         views[i] = kiln_view_dense(&record->inputs[i], buffers[i]);
     }
     if (status == KILN_STATUS_OK) {
         kiln_view out = kiln_view_dense(&record->outputs[0], buffers[KILN_MAX_INPUTS]);
-        status = backend->ops->execute(backend, record, views, &out, err);
+        status = backend->device->execute(backend, record, views, &out, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = backend->ops->read(backend, buffers[KILN_MAX_INPUTS], 0, out_data, out_bytes, err);
+        status =
+            backend->transfer->read(backend, buffers[KILN_MAX_INPUTS], 0, out_data, out_bytes, err);
     }
     for (unsigned i = 0; i <= KILN_MAX_INPUTS; i++) {
-        backend->ops->free(backend, buffers[i]);
+        backend->memory->free(backend, buffers[i]);
     }
     return status;
 }
@@ -165,7 +166,7 @@ int64_t test_run(kiln_op op, const kiln_tensor_desc *inputs, const void *const *
     }
     if (status == KILN_STATUS_OK) {
         status = run_on(backend, &record, data, out_data, &err);
-        backend->ops->close(backend);
+        backend->device->close(backend);
     }
     if (status != KILN_STATUS_OK || env.live != 0) {
         kiln_test_fail(file, line, "%s, %lu allocations left",

@@ -20,33 +20,34 @@ static kiln_backend *open_backend(const kiln_backend_provider *provider, const c
 static void memory(const kiln_backend_provider *provider, const char *address)
 {
     kiln_backend *backend = open_backend(provider, address);
-    const kiln_backend_ops *ops = backend->ops;
     kiln_buffer *a = NULL;
     kiln_buffer *b = NULL;
     kiln_backend_stats stats;
     char data[8] = "";
-    KILN_CHECK_INT(ops->alloc(backend, 16, &a, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(ops->alloc(backend, 0, &b, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(ops->upload(backend, a, 4, "kiln", 5, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(ops->copy(backend, a, 4, a, 9, 5, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(ops->read(backend, a, 9, data, 5, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->memory->alloc(backend, 16, &a, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->memory->alloc(backend, 0, &b, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->transfer->upload(backend, a, 4, "kiln", 5, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->transfer->copy(backend, a, 4, a, 9, 5, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->transfer->read(backend, a, 9, data, 5, &err), KILN_STATUS_OK);
     KILN_CHECK_STR(data, "kiln");
-    KILN_CHECK_INT(ops->read(backend, a, 12, data, 5, &err), KILN_STATUS_OUT_OF_RANGE);
-    KILN_CHECK_INT(ops->upload(backend, a, SIZE_MAX, data, 2, &err), KILN_STATUS_OUT_OF_RANGE);
-    KILN_CHECK_INT(ops->copy(backend, a, 0, b, 0, 1, &err), KILN_STATUS_OUT_OF_RANGE);
-    KILN_CHECK_INT(ops->flush(backend, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(ops->sync(backend, &err), KILN_STATUS_OK);
-    ops->stats(backend, &stats);
+    KILN_CHECK_INT(backend->transfer->read(backend, a, 12, data, 5, &err),
+                   KILN_STATUS_OUT_OF_RANGE);
+    KILN_CHECK_INT(backend->transfer->upload(backend, a, SIZE_MAX, data, 2, &err),
+                   KILN_STATUS_OUT_OF_RANGE);
+    KILN_CHECK_INT(backend->transfer->copy(backend, a, 0, b, 0, 1, &err), KILN_STATUS_OUT_OF_RANGE);
+    KILN_CHECK_INT(backend->device->flush(backend, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->device->sync(backend, &err), KILN_STATUS_OK);
+    backend->device->stats(backend, &stats);
     KILN_CHECK_INT(stats.buffers_live, 2);
     KILN_CHECK_INT(stats.bytes_used, 16);
-    ops->free(backend, a);
-    ops->free(backend, b);
-    ops->free(backend, NULL);
-    ops->trim(backend);
-    ops->stats(backend, &stats);
+    backend->memory->free(backend, a);
+    backend->memory->free(backend, b);
+    backend->memory->free(backend, NULL);
+    backend->memory->trim(backend);
+    backend->device->stats(backend, &stats);
     KILN_CHECK_INT(stats.buffers_live, 0);
     KILN_CHECK_INT(stats.bytes_peak, 16);
-    ops->close(backend);
+    backend->device->close(backend);
     KILN_CHECK_INT(env.live, 0);
 }
 
@@ -64,23 +65,25 @@ static void test_views_that_lie(void)
     kiln_buffer *buffer = NULL;
     kiln_op_record neg = {
         .op = KILN_OP_NEG, .n_inputs = 1, .n_outputs = 1, .inputs = &x, .outputs = &y};
-    KILN_CHECK_INT(backend->ops->alloc(backend, 16, &buffer, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->memory->alloc(backend, 16, &buffer, &err), KILN_STATUS_OK);
     kiln_view good = kiln_view_dense(&x, buffer);
-    KILN_CHECK_INT(backend->ops->execute(backend, &neg, &good, &good, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->device->execute(backend, &neg, &good, &good, &err), KILN_STATUS_OK);
     kiln_view views[4] = {good, good, good, good};
     views[0].offset_bytes = 4;
     views[1].strides[0] = -1;
     views[2].buffer = NULL;
     views[3].dims[0] = 3;
     for (unsigned i = 0; i < 4; i++) {
-        KILN_CHECK(backend->ops->execute(backend, &neg, &views[i], &good, &err) != KILN_STATUS_OK);
-        KILN_CHECK(backend->ops->execute(backend, &neg, &good, &views[i], &err) != KILN_STATUS_OK);
+        KILN_CHECK(backend->device->execute(backend, &neg, &views[i], &good, &err) !=
+                   KILN_STATUS_OK);
+        KILN_CHECK(backend->device->execute(backend, &neg, &good, &views[i], &err) !=
+                   KILN_STATUS_OK);
     }
     kiln_op_record unknown = {.op = KILN_OP_COUNT};
-    KILN_CHECK_INT(backend->ops->execute(backend, &unknown, &good, &good, &err),
+    KILN_CHECK_INT(backend->device->execute(backend, &unknown, &good, &good, &err),
                    KILN_STATUS_UNIMPLEMENTED);
-    backend->ops->free(backend, buffer);
-    backend->ops->close(backend);
+    backend->memory->free(backend, buffer);
+    backend->device->close(backend);
     KILN_CHECK_INT(env.live, 0);
 }
 
@@ -100,14 +103,14 @@ static void test_shared_memory(void)
                            .outputs = &x,
                            .attrs = &axes};
     kiln_buffer *buffer = NULL;
-    KILN_CHECK_INT(backend->ops->alloc(backend, 16, &buffer, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(backend->ops->upload(backend, buffer, 0, values, 16, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->memory->alloc(backend, 16, &buffer, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->transfer->upload(backend, buffer, 0, values, 16, &err), KILN_STATUS_OK);
     kiln_view view = kiln_view_dense(&x, buffer);
-    KILN_CHECK_INT(backend->ops->execute(backend, &flip, &view, &view, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(backend->ops->read(backend, buffer, 0, out, 16, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->device->execute(backend, &flip, &view, &view, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->transfer->read(backend, buffer, 0, out, 16, &err), KILN_STATUS_OK);
     KILN_CHECK_MEM(out, ((const float[]){4, 3, 2, 1}), 16);
-    backend->ops->free(backend, buffer);
-    backend->ops->close(backend);
+    backend->memory->free(backend, buffer);
+    backend->device->close(backend);
 }
 
 static void test_null_takes_programs(void)
@@ -119,18 +122,18 @@ static void test_null_takes_programs(void)
     kiln_built *built = NULL;
     kiln_backend_stats stats;
     uint64_t ns = 1;
-    KILN_CHECK((backend->ops->info(backend)->features & KILN_FEATURE_PROGRAMS) != 0);
-    KILN_CHECK_INT(backend->ops->program_build(backend, &program, &built, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(backend->ops->program_launch(backend, built, &launch, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(backend->ops->program_time(backend, built, &launch, &ns, &err), KILN_STATUS_OK);
+    KILN_CHECK((backend->device->info(backend)->features & KILN_FEATURE_PROGRAMS) != 0);
+    KILN_CHECK_INT(backend->program->build(backend, &program, &built, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->program->launch(backend, built, &launch, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(backend->program->time(backend, built, &launch, &ns, &err), KILN_STATUS_OK);
     launch.launch = 1;
-    KILN_CHECK_INT(backend->ops->program_launch(backend, built, &launch, &err),
+    KILN_CHECK_INT(backend->program->launch(backend, built, &launch, &err),
                    KILN_STATUS_INVALID_ARGUMENT);
-    backend->ops->stats(backend, &stats);
+    backend->device->stats(backend, &stats);
     KILN_CHECK_INT(stats.kernels_launched, 2);
     KILN_CHECK_INT(stats.programs_built, 1);
-    backend->ops->program_free(backend, built);
-    backend->ops->close(backend);
+    backend->program->free(backend, built);
+    backend->device->close(backend);
     KILN_CHECK_INT(env.live, 0);
 }
 
@@ -147,10 +150,10 @@ static void test_no_memory(void)
     for (unsigned k = 1; k <= 2; k++) {
         kiln_buffer *buffer = NULL;
         env.fail_at = k;
-        KILN_CHECK_INT(backend->ops->alloc(backend, 8, &buffer, &err),
+        KILN_CHECK_INT(backend->memory->alloc(backend, 8, &buffer, &err),
                        KILN_STATUS_RESOURCE_EXHAUSTED);
     }
-    backend->ops->close(backend);
+    backend->device->close(backend);
     KILN_CHECK_INT(env.live, 0);
 }
 

@@ -98,7 +98,6 @@ static kiln_tensor_desc describe(const suite *s, uint32_t tensor)
 /// What the operator gives, by the reference; the caller frees it.
 static void *expected_of(const suite *s, const check *c)
 {
-    const kiln_backend_ops *ops = s->judge->ops;
     kiln_tensor_desc inputs[3] = {{0}}, output = describe(s, c->output);
     kiln_view views[3] = {{0}}, out_view;
     kiln_error err = {0};
@@ -116,20 +115,21 @@ static void *expected_of(const suite *s, const check *c)
         const mini_tensor *t = &s->mini->tensors[c->inputs[i]];
         kiln_buffer *buffer = NULL;
         inputs[i] = describe(s, c->inputs[i]);
-        ok = ok && ops->alloc(s->judge, t->bytes, &buffer, &err) == KILN_STATUS_OK &&
-             ops->upload(s->judge, buffer, 0, t->data, t->bytes, &err) == KILN_STATUS_OK;
+        ok = ok && s->judge->memory->alloc(s->judge, t->bytes, &buffer, &err) == KILN_STATUS_OK &&
+             s->judge->transfer->upload(s->judge, buffer, 0, t->data, t->bytes, &err) ==
+                 KILN_STATUS_OK;
         views[i] = kiln_view_dense(&inputs[i], buffer);
     }
     kiln_buffer *out_buffer = NULL;
-    ok = ok && ops->alloc(s->judge, bytes, &out_buffer, &err) == KILN_STATUS_OK;
+    ok = ok && s->judge->memory->alloc(s->judge, bytes, &out_buffer, &err) == KILN_STATUS_OK;
     out_view = kiln_view_dense(&output, out_buffer);
     ok = ok && kiln_ir_infer(&record, &output, &err) == KILN_STATUS_OK &&
-         ops->execute(s->judge, &record, views, &out_view, &err) == KILN_STATUS_OK &&
-         ops->read(s->judge, out_buffer, 0, result, bytes, &err) == KILN_STATUS_OK;
+         s->judge->device->execute(s->judge, &record, views, &out_view, &err) == KILN_STATUS_OK &&
+         s->judge->transfer->read(s->judge, out_buffer, 0, result, bytes, &err) == KILN_STATUS_OK;
     for (uint32_t i = 0; i < c->n_inputs; i++) {
-        ops->free(s->judge, views[i].buffer);
+        s->judge->memory->free(s->judge, views[i].buffer);
     }
-    ops->free(s->judge, out_buffer);
+    s->judge->memory->free(s->judge, out_buffer);
     if (!ok) {
         KILN_FAIL("reference of %s: %s", kiln_op_info_of(c->op)->name, err.message);
         free(result);
@@ -293,7 +293,7 @@ static void test_all(void)
         }
         compare_block(s);
         KILN_CHECK(s->covered >= (s->dtype == KILN_DTYPE_BOOL ? 20u : 50u));
-        s->judge->ops->close(s->judge);
+        s->judge->device->close(s->judge);
     }
     if (s->mini != NULL) {
         mini_close(s->mini);

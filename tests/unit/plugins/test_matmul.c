@@ -74,7 +74,7 @@ static bool judge_op(const mini_host *mini, const mini_op *op, kiln_buffer **buf
                              .outputs = &out_desc,
                              .attrs = attrs};
     if (kiln_ir_infer(&record, &out_desc, &err) != KILN_STATUS_OK ||
-        judge->ops->execute(judge, &record, inputs, &output, &err) != KILN_STATUS_OK) {
+        judge->device->execute(judge, &record, inputs, &output, &err) != KILN_STATUS_OK) {
         KILN_FAIL("reference of %s: %s", kiln_op_info_of(which)->name, err.message);
         return false;
     }
@@ -85,12 +85,12 @@ static bool judge_op(const mini_host *mini, const mini_op *op, kiln_buffer **buf
 
 static bool judge_all(const mini_host *mini, kiln_buffer **buffers)
 {
-    const kiln_backend_ops *ops = judge->ops;
     kiln_error err = {0};
     for (uint32_t i = 0; i < mini->n_tensors; i++) {
         const mini_tensor *t = &mini->tensors[i];
-        if (ops->alloc(judge, t->bytes, &buffers[i], &err) != KILN_STATUS_OK ||
-            ops->upload(judge, buffers[i], 0, t->data, t->bytes, &err) != KILN_STATUS_OK) {
+        if (judge->memory->alloc(judge, t->bytes, &buffers[i], &err) != KILN_STATUS_OK ||
+            judge->transfer->upload(judge, buffers[i], 0, t->data, t->bytes, &err) !=
+                KILN_STATUS_OK) {
             return false;
         }
     }
@@ -125,7 +125,7 @@ static void compare(mini_host *mini, kiln_buffer **buffers, const kf_opt_info *i
         char text[200] = "";
         void *expected = malloc(t->bytes);
         if (expected != NULL && is_result(mini, i) &&
-            KILN_CHECK_INT(judge->ops->read(judge, buffers[i], 0, expected, t->bytes, &err),
+            KILN_CHECK_INT(judge->transfer->read(judge, buffers[i], 0, expected, t->bytes, &err),
                            KILN_STATUS_OK) &&
             !kiln_tolerance_compare(tolerance, (kiln_dtype)t->view.dtype, mini_count(mini, i),
                                     t->data, expected, text, sizeof(text))) {
@@ -152,7 +152,7 @@ static bool check_block(mini_host *mini)
     }
     for (uint32_t i = 0; i < mini->n_tensors; i++) {
         if (buffers[i] != NULL) {
-            judge->ops->free(judge, buffers[i]);
+            judge->memory->free(judge, buffers[i]);
         }
     }
     mini->plugin->opt_destroy(opt);
@@ -284,7 +284,7 @@ static mini_host *begin(void)
 
 static void end(mini_host *mini)
 {
-    judge->ops->close(judge);
+    judge->device->close(judge);
     mini_close(mini);
     mini_opencl_close();
 }

@@ -63,12 +63,12 @@ static void attrs_of(const mini_host *mini, const mini_op *op, const kiln_op_sig
 /// Runs every operation on the reference; `buffers` has what each tensor is.
 static bool judge_all(const mini_host *mini, kiln_buffer **buffers)
 {
-    const kiln_backend_ops *ops = judge->ops;
     kiln_error err = {0};
     for (uint32_t i = 0; i < mini->n_tensors; i++) {
         const mini_tensor *t = &mini->tensors[i];
-        if (ops->alloc(judge, t->bytes, &buffers[i], &err) != KILN_STATUS_OK ||
-            ops->upload(judge, buffers[i], 0, t->data, t->bytes, &err) != KILN_STATUS_OK) {
+        if (judge->memory->alloc(judge, t->bytes, &buffers[i], &err) != KILN_STATUS_OK ||
+            judge->transfer->upload(judge, buffers[i], 0, t->data, t->bytes, &err) !=
+                KILN_STATUS_OK) {
             return false;
         }
     }
@@ -99,7 +99,7 @@ static bool judge_all(const mini_host *mini, kiln_buffer **buffers)
                                  .outputs = &out_desc,
                                  .attrs = attrs};
         if (kiln_ir_infer(&record, &out_desc, &err) != KILN_STATUS_OK ||
-            ops->execute(judge, &record, inputs, &output, &err) != KILN_STATUS_OK) {
+            judge->device->execute(judge, &record, inputs, &output, &err) != KILN_STATUS_OK) {
             KILN_FAIL("reference of %s: %s", kiln_op_info_of(which)->name, err.message);
             return false;
         }
@@ -152,7 +152,7 @@ static bool check_block(mini_host *mini, double scaled)
         char text[200] = "";
         void *expected = malloc(t->bytes);
         if (ok && is_result(mini, i) && expected != NULL &&
-            KILN_CHECK_INT(judge->ops->read(judge, buffers[i], 0, expected, t->bytes, &err),
+            KILN_CHECK_INT(judge->transfer->read(judge, buffers[i], 0, expected, t->bytes, &err),
                            KILN_STATUS_OK) &&
             !kiln_tolerance_compare(tolerance_of(scaled, t), (kiln_dtype)t->view.dtype,
                                     mini_count(mini, i), t->data, expected, text, sizeof(text))) {
@@ -160,7 +160,7 @@ static bool check_block(mini_host *mini, double scaled)
         }
         free(expected);
         if (buffers[i] != NULL) {
-            judge->ops->free(judge, buffers[i]);
+            judge->memory->free(judge, buffers[i]);
         }
     }
     mini->plugin->opt_destroy(opt);
@@ -281,7 +281,7 @@ static mini_host *begin(const variant *v)
 
 static void end(mini_host *mini)
 {
-    judge->ops->close(judge);
+    judge->device->close(judge);
     mini_close(mini);
     mini_opencl_close();
 }

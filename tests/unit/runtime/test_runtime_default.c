@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Which device opens when none is named: the configured one, else the first that any kind lists.
-// The process sees no OpenCL driver, so that the first kind has nothing to offer.
+// Also which providers and backends are not taken. The process sees no OpenCL driver, so that the
+// first kind has nothing to offer.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,8 @@ static kiln_status list_one(const kiln_env *env, size_t index, char out_address[
 static const kiln_backend_provider listed = {.struct_size = sizeof(kiln_backend_provider),
                                              .scheme = "listed",
                                              .open = open_null,
-                                             .describe = list_one};
+                                             .describe = list_one,
+                                             .interface = KILN_BACKEND_INTERFACE};
 
 /// The address of what opens in a context with these; "" when nothing does, with the message.
 static void opens(const kiln_backend_provider *provider, const char *configured, char out_text[256])
@@ -59,6 +61,48 @@ static void opens(const kiln_backend_provider *provider, const char *configured,
     }
     kiln_device_release(device);
     kiln_context_destroy(context);
+}
+
+/// As `listed`, of backends with a hole.
+static kiln_status open_holed(const kiln_env *env, const char *address, kiln_backend **out_backend,
+                              kiln_error *err, void *user)
+{
+    static kiln_backend_transfer_ops holed;
+    kiln_status status = open_null(env, address, out_backend, err, user);
+    if (status == KILN_STATUS_OK) {
+        holed = *(*out_backend)->transfer;
+        holed.read_poll = NULL;
+        (*out_backend)->transfer = &holed;
+    }
+    return status;
+}
+
+static void test_holes_are_refused(void)
+{
+    char text[256];
+    kiln_backend_provider holed = listed;
+    holed.open = open_holed;
+    opens(&holed, NULL, text);
+    KILN_CHECK(strstr(text, "entry 4 of the transfer table of backend null is NULL") != NULL);
+}
+
+/// What a library of before gives has no member that says which tables its backends have.
+static void test_providers_of_before_are_refused(void)
+{
+    kiln_backend_provider before[2] = {listed, listed};
+    before[0].struct_size = offsetof(kiln_backend_provider, interface);
+    before[1].interface = KILN_BACKEND_INTERFACE - 1;
+    for (size_t i = 0; i < 2; i++) {
+        kiln_context *context = NULL;
+        kiln_error err = KILN_ERROR_INIT;
+        KILN_CHECK_INT(kiln_context_create(NULL, &context, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_context_add_provider(context, &before[i], &err),
+                       KILN_STATUS_FAILED_PRECONDITION);
+        KILN_CHECK_STR(err.message,
+                       "provider \"listed\" has backends of interface 1, and 2 is needed: build it "
+                       "again with the headers of this Kiln");
+        kiln_context_destroy(context);
+    }
 }
 
 static void test_nothing_is_there(void)
@@ -88,9 +132,10 @@ static void test_configured(void)
 
 int main(int argc, char **argv)
 {
-    static const kiln_test_case cases[] = {KILN_TEST(test_nothing_is_there),
-                                           KILN_TEST(test_first_that_is_listed),
-                                           KILN_TEST(test_configured)};
+    static const kiln_test_case cases[] = {
+        KILN_TEST(test_nothing_is_there), KILN_TEST(test_first_that_is_listed),
+        KILN_TEST(test_configured), KILN_TEST(test_holes_are_refused),
+        KILN_TEST(test_providers_of_before_are_refused)};
     setenv("OCL_ICD_VENDORS", "/nonexistent", 1);
     unsetenv("KILN_DEVICE");
     return kiln_test_run("unit/runtime/default", cases, sizeof(cases) / sizeof(cases[0]), argc,

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a backend puts into a table where it has nothing better, and whether its tables are whole.
+// Decides that callers never ask for a single entry: a default does the plain thing, does nothing,
+// or says UNIMPLEMENTED where the header allows it.
+#include <string.h>
+
+#include "ir_backend.h"
+
+// ---- the device ----
+
+bool kiln_backend_runs_all(kiln_backend *backend, const kiln_op_record *record)
+{
+    (void)backend;
+    (void)record;
+    return true;
+}
+
+// ---- memory ----
+
+void kiln_backend_no_trim(kiln_backend *backend)
+{
+    (void)backend;
+}
+
+kiln_status kiln_backend_no_budget(kiln_backend *backend, uint64_t bytes, kiln_error *err)
+{
+    (void)bytes;
+    return kiln_fail(err, UNIMPLEMENTED, "the memory of %s has no budget of this process",
+                     backend->scheme);
+}
+
+void kiln_backend_no_reset_peaks(kiln_backend *backend)
+{
+    (void)backend;
+}
+
+kiln_status kiln_backend_host_alloc(kiln_backend *backend, size_t bytes, void **out_memory,
+                                    kiln_error *err)
+{
+    *out_memory = kiln_alloc(backend->env, bytes > 0 ? bytes : 1);
+    return *out_memory != NULL
+               ? KILN_STATUS_OK
+               : kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
+}
+
+void kiln_backend_host_free(kiln_backend *backend, void *memory)
+{
+    kiln_free(backend->env, memory);
+}
+
+kiln_status kiln_backend_no_wrap(kiln_backend *backend, void *memory, size_t bytes,
+                                 void (*release)(void *user), void *user, kiln_buffer **out_buffer,
+                                 kiln_error *err)
+{
+    (void)memory;
+    (void)bytes;
+    (void)release;
+    (void)user;
+    *out_buffer = NULL;
+    return kiln_fail(err, UNIMPLEMENTED, "%s has no buffers in memory of the host",
+                     backend->scheme);
+}
+
+kiln_status kiln_backend_no_map(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                                size_t bytes, const void **out_data, kiln_error *err)
+{
+    (void)buffer;
+    (void)offset;
+    (void)bytes;
+    *out_data = NULL;
+    return kiln_fail(err, UNIMPLEMENTED, "%s has no bytes that the host can see", backend->scheme);
+}
+
+void kiln_backend_no_unmap(kiln_backend *backend, kiln_buffer *buffer, const void *data)
+{
+    (void)backend;
+    (void)buffer;
+    (void)data;
+}
+
+// ---- arenas ----
+
+void kiln_backend_no_lend(kiln_backend *backend, kiln_buffer *const *buffers, uint32_t count)
+{
+    (void)backend;
+    (void)buffers;
+    (void)count;
+}
+
+uint32_t kiln_backend_asked_none(kiln_backend *backend, const uint64_t **out_bytes)
+{
+    (void)backend;
+    *out_bytes = NULL;
+    return 0;
+}
+
+// ---- transfers ----
+
+kiln_status kiln_backend_copy_by_host(kiln_backend *backend, kiln_buffer *source,
+                                      size_t source_offset, kiln_buffer *target,
+                                      size_t target_offset, size_t bytes, kiln_error *err)
+{
+    void *staging = kiln_alloc(backend->env, bytes > 0 ? bytes : 1);
+    if (staging == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
+    }
+    kiln_status status =
+        backend->transfer->read(backend, source, source_offset, staging, bytes, err);
+    if (status == KILN_STATUS_OK) {
+        status = backend->transfer->upload(backend, target, target_offset, staging, bytes, err);
+    }
+    kiln_free(backend->env, staging);
+    return status;
+}
+
+kiln_status kiln_backend_read_at_once(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
+                                      void *out_data, size_t bytes, kiln_pending **out_pending,
+                                      kiln_error *err)
+{
+    *out_pending = NULL;
+    return bytes > 0 ? backend->transfer->read(backend, buffer, offset, out_data, bytes, err)
+                     : backend->device->sync(backend, err);
+}
+
+bool kiln_backend_read_is_done(kiln_pending *pending)
+{
+    (void)pending;
+    return true;
+}
+
+void kiln_backend_no_read_wait(kiln_pending *pending, bool cancel)
+{
+    (void)pending;
+    (void)cancel;
+}
+
+kiln_status kiln_backend_no_read_end(kiln_backend *backend, kiln_pending *pending, kiln_error *err)
+{
+    (void)backend;
+    (void)pending;
+    (void)err;
+    return KILN_STATUS_OK;
+}
+
+// ---- programs ----
+
+kiln_status kiln_backend_is_ready(kiln_backend *backend, const kiln_program *program,
+                                  kiln_error *err)
+{
+    (void)backend;
+    (void)program;
+    (void)err;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_backend_no_parts(kiln_backend *backend, const kiln_program *program,
+                                  kiln_program_part_fn take, void *user, kiln_error *err)
+{
+    (void)program;
+    (void)take;
+    (void)user;
+    return kiln_fail(err, UNIMPLEMENTED, "%s makes no binaries of programs", backend->scheme);
+}
+
+bool kiln_backend_compiles_all(kiln_backend *backend, bool ask)
+{
+    (void)backend;
+    (void)ask;
+    return true;
+}
+
+// ---- the trace ----
+
+static kiln_status set_nothing(kiln_backend *backend, bool on, kiln_error *err)
+{
+    (void)backend;
+    (void)on;
+    (void)err;
+    return KILN_STATUS_OK;
+}
+
+static void tag_nothing(kiln_backend *backend, uint64_t tag)
+{
+    (void)backend;
+    (void)tag;
+}
+
+static kiln_status take_nothing(kiln_backend *backend,
+                                void (*take)(const kiln_device_span *span, void *user), void *user,
+                                uint64_t *out_lost, kiln_error *err)
+{
+    (void)backend;
+    (void)take;
+    (void)user;
+    (void)err;
+    *out_lost = 0;
+    return KILN_STATUS_OK;
+}
+
+const kiln_backend_trace_ops kiln_backend_no_trace = {
+    .struct_size = sizeof(kiln_backend_trace_ops),
+    .set = set_nothing,
+    .tag = tag_nothing,
+    .take = take_nothing,
+};
+
+// ---- whether the tables are whole ----
+
+typedef struct table_rule {
+    const char *name;
+    const void *table;
+    uint32_t size;
+    bool may_be_absent;
+} table_rule;
+
+/// Behind its size a table is pointers to functions and nothing else.
+static kiln_status check_table(const char *scheme, const table_rule *rule, kiln_error *err)
+{
+    uint32_t size = 0;
+    if (rule->table == NULL) {
+        return rule->may_be_absent ? KILN_STATUS_OK
+                                   : kiln_fail(err, INVALID_ARGUMENT, "backend %s has no %s table",
+                                               scheme, rule->name);
+    }
+    memcpy(&size, rule->table, sizeof(size));
+    if (size < rule->size) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "the %s table of backend %s has %u bytes, and %u are needed", rule->name,
+                         scheme, size, rule->size);
+    }
+    for (size_t at = sizeof(void (*)(void)), entry = 0; at < rule->size;
+         at += sizeof(void (*)(void)), entry++) {
+        void (*function)(void) = NULL;
+        memcpy(&function, (const char *)rule->table + at, sizeof(function));
+        if (function == NULL) {
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "entry %zu of the %s table of backend %s is "
+                             "NULL; take its default from backend_defaults.c",
+                             entry, rule->name, scheme);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_backend_check(const kiln_backend *backend, kiln_error *err)
+{
+    if (backend->struct_size < sizeof(*backend) || backend->scheme == NULL ||
+        backend->env == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "a backend without its struct_size, its scheme or its environment");
+    }
+#define RULE(member, may_be_absent)                                                                \
+    {                                                                                              \
+#member, backend->member, (uint32_t)sizeof(*backend->member), may_be_absent                \
+    }
+    const table_rule rules[] = {
+        RULE(device, false), RULE(memory, false), RULE(transfer, false), RULE(program, true),
+        RULE(arena, true),   RULE(queue, true),   RULE(peer, true),      RULE(trace, false),
+    };
+#undef RULE
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; status == KILN_STATUS_OK && i < sizeof(rules) / sizeof(rules[0]); i++) {
+        status = check_table(backend->scheme, &rules[i], err);
+    }
+    return status;
+}

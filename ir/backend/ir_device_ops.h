@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_IR_DEVICE_OPS_H
+#define KILN_IR_DEVICE_OPS_H
+
+/// The device of a backend: what it is, and operations in its queue. Every backend has this table.
+///
+/// Unless a function says otherwise, the runtime calls it under the backend's lock, and only `sync`
+/// waits. A failure of queued work is reported by the next read or `sync`.
+
+#include "ir_device.h"
+#include "ir_op.h"
+#include "ir_view.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kiln_backend kiln_backend;
+
+typedef struct kiln_backend_device_ops {
+    uint32_t struct_size;
+    /// Ends the device. All that it gave was given back; nobody calls it any more. Takes NULL.
+    void (*close)(kiln_backend *backend);
+    /// Facts that last as long as the device, but for its features: a device may lose its compiler.
+    /// Any thread.
+    const kiln_device_info *(*info)(kiln_backend *backend);
+    uint32_t (*dtype_usage)(kiln_backend *backend, kiln_dtype dtype); ///< KILN_USAGE_*; any thread
+    void (*stats)(kiln_backend *backend, kiln_backend_stats *out_stats);
+    /// Queues one operation on views; outputs have memory, dense. Of class ELEMENTWISE an output
+    /// may be an input of equal shape and dtype that is dense too; other classes get memory of
+    /// their own.
+    kiln_status (*execute)(kiln_backend *backend, const kiln_op_record *record,
+                           const kiln_view *inputs, const kiln_view *outputs, kiln_error *err);
+    /// Whether `execute` runs this operation itself; a composite for which it does not is expanded.
+    bool (*runs)(kiln_backend *backend, const kiln_op_record *record);
+    /// The device begins what is queued, without being waited for.
+    kiln_status (*flush)(kiln_backend *backend, kiln_error *err);
+    /// Waits for all that is queued.
+    kiln_status (*sync)(kiln_backend *backend, kiln_error *err);
+} kiln_backend_device_ops;
+
+/// Default of `runs`: every operation.
+KILN_API bool kiln_backend_runs_all(kiln_backend *backend, const kiln_op_record *record);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

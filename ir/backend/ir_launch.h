@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_IR_LAUNCH_H
+#define KILN_IR_LAUNCH_H
+
+/// Programs of a backend: building and launching what fusers wrote. A backend offers the whole
+/// table or none of it; without it the device takes no programs, and every operation is unfused.
+///
+/// Unless a function says otherwise, the runtime calls it under the backend's lock, and none waits
+/// for the queue.
+
+#include "ir_program.h"
+#include "ir_view.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kiln_backend kiln_backend;
+typedef struct kiln_built kiln_built; ///< a program made ready; each backend defines its own
+
+typedef struct kiln_launch_arg { ///< a kernel argument with its value
+    enum { KILN_VALUE_BUFFER = 1, KILN_VALUE_BYTES = 2, KILN_VALUE_LOCAL = 3 } kind;
+    uint32_t length; ///< BYTES: 1 to 8
+    kiln_buffer *buffer;
+    uint64_t bytes; ///< BYTES: the value, in memory order; LOCAL: how many
+} kiln_launch_arg;
+
+typedef struct kiln_launch {
+    uint32_t launch; ///< index in the program
+    uint32_t n_dims;
+    size_t global[3];
+    size_t local[3]; ///< local[0] == 0: the driver chooses
+    const kiln_launch_arg *args;
+    uint32_t n_args;
+} kiln_launch;
+
+typedef struct kiln_backend_program_ops {
+    uint32_t struct_size;
+    /// The program stays until `free`, which gets what this gives.
+    kiln_status (*build)(kiln_backend *backend, const kiln_program *program, kiln_built **out_built,
+                         kiln_error *err);
+    void (*free)(kiln_backend *backend, kiln_built *built);
+    /// Queues one launch. The arguments are the caller's again when this returns.
+    kiln_status (*launch)(kiln_backend *backend, kiln_built *built, const kiln_launch *launch,
+                          kiln_error *err);
+    /// As `launch`, but waits, before and after, and gives the device's time.
+    kiln_status (*time)(kiln_backend *backend, kiln_built *built, const kiln_launch *launch,
+                        uint64_t *out_ns, kiln_error *err);
+    /// Whether `build` would find all that it needs, or compile it. UNIMPLEMENTED: the device has
+    /// no compiler and there is no binary, with what to do.
+    kiln_status (*ready)(kiln_backend *backend, const kiln_program *program, kiln_error *err);
+    /// Calls `take` for each part of a program as the device has it. UNIMPLEMENTED: it has none to
+    /// show.
+    kiln_status (*parts)(kiln_backend *backend, const kiln_program *program,
+                         kiln_program_part_fn take, void *user, kiln_error *err);
+    /// Whether the device has compiled anything. Some say that they do (KILN_FEATURE_COMPILER) and
+    /// refuse; with `ask`, what had to be known is found out: a device that refuses loses the
+    /// feature, and then gets KILN_FEATURE_PREPARED.
+    bool (*compiles)(kiln_backend *backend, bool ask);
+} kiln_backend_program_ops;
+
+/// Default of `ready`: OK.
+KILN_API kiln_status kiln_backend_is_ready(kiln_backend *backend, const kiln_program *program,
+                                           kiln_error *err);
+
+/// Default of `parts`: UNIMPLEMENTED.
+KILN_API kiln_status kiln_backend_no_parts(kiln_backend *backend, const kiln_program *program,
+                                           kiln_program_part_fn take, void *user, kiln_error *err);
+
+/// Default of `compiles`: true.
+KILN_API bool kiln_backend_compiles_all(kiln_backend *backend, bool ask);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
