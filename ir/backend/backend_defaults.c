@@ -208,59 +208,107 @@ const kiln_backend_trace_ops kiln_backend_no_trace = {
 
 typedef struct table_rule {
     const char *name;
-    const void *table;
-    uint32_t size;
+    size_t offset; ///< of the pointer to it
+    size_t size;
     bool may_be_absent;
 } table_rule;
 
 /// Behind its size a table is pointers to functions and nothing else.
-static kiln_status check_table(const char *scheme, const table_rule *rule, kiln_error *err)
+static kiln_status check_table(const kiln_backend *backend, const table_rule *rule, kiln_error *err)
 {
+    const unsigned char *table = NULL;
     uint32_t size = 0;
-    if (rule->table == NULL) {
+    memcpy(&table, (const unsigned char *)backend + rule->offset, sizeof(table));
+    if (table == NULL) {
         return rule->may_be_absent ? KILN_STATUS_OK
                                    : kiln_fail(err, INVALID_ARGUMENT, "backend %s has no %s table",
-                                               scheme, rule->name);
+                                               backend->scheme, rule->name);
     }
-    memcpy(&size, rule->table, sizeof(size));
+    memcpy(&size, table, sizeof(size));
     if (size < rule->size) {
         return kiln_fail(err, INVALID_ARGUMENT,
-                         "the %s table of backend %s has %u bytes, and %u are needed", rule->name,
-                         scheme, size, rule->size);
+                         "the %s table of backend %s has %u bytes, and %zu are needed", rule->name,
+                         backend->scheme, size, rule->size);
     }
-    for (size_t at = sizeof(void (*)(void)), entry = 0; at < rule->size;
-         at += sizeof(void (*)(void)), entry++) {
-        void (*function)(void) = NULL;
-        memcpy(&function, (const char *)rule->table + at, sizeof(function));
+    void (*function)(void) = NULL;
+    for (size_t entry = 1; entry < rule->size / sizeof(function); entry++) {
+        memcpy(&function, table + entry * sizeof(function), sizeof(function));
         if (function == NULL) {
             return kiln_fail(err, INVALID_ARGUMENT,
-                             "entry %zu of the %s table of backend %s is "
-                             "NULL; take its default from backend_defaults.c",
-                             entry, rule->name, scheme);
+                             "function %zu of the %s table of backend %s is NULL; if it has none, "
+                             "name the default of that function",
+                             entry, rule->name, backend->scheme);
         }
     }
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_backend_check(const kiln_backend *backend, kiln_error *err)
+// Which tables there are, which of them may be absent, and their sizes.
+#define RULE(member, absent)                                                                       \
+    {                                                                                              \
+        .name = #member, .offset = offsetof(kiln_backend, member),                                 \
+        .size = sizeof(kiln_backend_##member##_ops), .may_be_absent = absent                       \
+    }
+static const table_rule rules[] = {
+    RULE(device, false), RULE(memory, false), RULE(transfer, false), RULE(trace, false),
+    RULE(program, true), RULE(arena, true),   RULE(queue, true),     RULE(peer, true),
+};
+#undef RULE
+
+static kiln_status check_base(const kiln_backend *backend, kiln_error *err)
 {
     if (backend->struct_size < sizeof(*backend) || backend->scheme == NULL ||
         backend->env == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "a backend without its struct_size, its scheme or its environment");
     }
-#define RULE(member, may_be_absent)                                                                \
-    {                                                                                              \
-#member, backend->member, (uint32_t)sizeof(*backend->member), may_be_absent                \
-    }
-    const table_rule rules[] = {
-        RULE(device, false), RULE(memory, false), RULE(transfer, false), RULE(program, true),
-        RULE(arena, true),   RULE(queue, true),   RULE(peer, true),      RULE(trace, false),
-    };
-#undef RULE
-    kiln_status status = KILN_STATUS_OK;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_backend_check(const kiln_backend *backend, kiln_error *err)
+{
+    kiln_status status = check_base(backend, err);
     for (size_t i = 0; status == KILN_STATUS_OK && i < sizeof(rules) / sizeof(rules[0]); i++) {
-        status = check_table(backend->scheme, &rules[i], err);
+        status = check_table(backend, &rules[i], err);
     }
     return status;
+}
+
+kiln_status kiln_backend_provider_check(const kiln_backend_provider *provider, kiln_error *err)
+{
+    bool says = provider->struct_size >= sizeof(*provider);
+    if (says && provider->interface >= KILN_BACKEND_INTERFACE) {
+        return KILN_STATUS_OK;
+    }
+    return kiln_fail(err, FAILED_PRECONDITION,
+                     "provider \"%s\" has backends of interface %u, and %d is needed: build it "
+                     "again with the headers of this Kiln",
+                     provider->scheme, says ? provider->interface : 1, KILN_BACKEND_INTERFACE);
+}
+
+/// What is not whole is not used, but where it can be it is closed.
+static void close_refused(kiln_backend *backend)
+{
+    if (check_base(backend, NULL) == KILN_STATUS_OK &&
+        check_table(backend, &rules[0], NULL) == KILN_STATUS_OK) {
+        backend->device->close(backend);
+    }
+}
+
+kiln_status kiln_backend_open(const kiln_backend_provider *provider, const kiln_env *env,
+                              const char *address, kiln_backend **out_backend, kiln_error *err)
+{
+    kiln_backend *backend = NULL;
+    *out_backend = NULL;
+    kiln_status status = provider->open(env, address, &backend, err, provider->user);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status = kiln_backend_check(backend, err);
+    if (status != KILN_STATUS_OK) {
+        close_refused(backend);
+        return status;
+    }
+    *out_backend = backend;
+    return KILN_STATUS_OK;
 }

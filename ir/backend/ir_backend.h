@@ -7,8 +7,8 @@
 ///
 /// A backend is tables of functions, each in a header of its own. A table is whole: no entry of it
 /// is NULL, and where a backend has nothing better it takes the defaults of `backend_defaults.c`.
-/// Some tables may be absent, which means one thing for the whole table. `kiln_backend_check` says
-/// whether all this holds, and the runtime asks it when a device is opened.
+/// Some tables may be absent, which means one thing for the whole table. The runtime opens devices
+/// by `kiln_backend_open`, which refuses a backend with a hole.
 ///
 /// Any thread may call the functions of a table, one at a time for each device (the caller's lock).
 /// All work is in order, as on one queue. Any thread may call the functions below; providers are
@@ -46,10 +46,6 @@ struct kiln_backend { ///< first member of every backend; the tables are static
     const kiln_backend_trace_ops *trace;
 };
 
-/// Checks that the tables of a backend are there and whole. INVALID_ARGUMENT names the first that
-/// is not.
-KILN_API kiln_status kiln_backend_check(const kiln_backend *backend, kiln_error *err);
-
 /// Whether this composite is recorded as simpler operations on this backend: always for class
 /// ELEMENTWISE, so that fusers see them, and where the backend does not run it itself.
 KILN_API bool kiln_ir_is_expanded(kiln_backend *backend, const kiln_op_record *record);
@@ -70,6 +66,20 @@ typedef struct kiln_backend_provider {
                            kiln_error *err, void *user);
     uint32_t interface; ///< KILN_BACKEND_INTERFACE, as the provider was built with
 } kiln_backend_provider;
+
+/// Checks that a provider was built for these tables; FAILED_PRECONDITION: for older ones.
+KILN_API kiln_status kiln_backend_provider_check(const kiln_backend_provider *provider,
+                                                 kiln_error *err);
+
+/// Checks that the tables of a backend are there and whole. INVALID_ARGUMENT names the first that
+/// is not.
+KILN_API kiln_status kiln_backend_check(const kiln_backend *backend, kiln_error *err);
+
+/// Opens a backend of a provider and checks it. The caller closes it by `close` of its device
+/// table, before the environment ends.
+KILN_API kiln_status kiln_backend_open(const kiln_backend_provider *provider, const kiln_env *env,
+                                       const char *address, kiln_backend **out_backend,
+                                       kiln_error *err);
 
 /// The backend "reference", which runs every operator's reference function on the host.
 KILN_API const kiln_backend_provider *kiln_ir_reference_provider(void);

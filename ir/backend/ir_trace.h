@@ -28,8 +28,8 @@ typedef struct kiln_device_span {
 
 typedef struct kiln_backend_trace_ops {
     uint32_t struct_size;
-    kiln_status (*set)(kiln_backend *backend, bool on,
-                       kiln_error *err); ///< begins or ends noting; waits
+    /// Begins or ends noting; waits.
+    kiln_status (*set)(kiln_backend *backend, bool on, kiln_error *err);
     void (*tag)(kiln_backend *backend, uint64_t tag); ///< the number of commands from here on
     /// Waits, and hands over what was noted since the last call, in order, and how many commands
     /// there was no room for. A span is the backend's, for the call.

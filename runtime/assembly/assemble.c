@@ -176,11 +176,7 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     pthread_condattr_destroy(&attributes);
     device->faults.no_memory.refs = 1;
     (void)kiln_fail(&device->faults.no_memory.error, RESOURCE_EXHAUSTED, "no host memory");
-    kiln_status status =
-        provider->open(&context->env, address, &device->backend, err, provider->user);
-    if (status == KILN_STATUS_OK) {
-        status = kiln_backend_check(device->backend, err);
-    }
+    kiln_status status = kiln_backend_open(provider, &context->env, address, &device->backend, err);
     if (status == KILN_STATUS_OK) {
         device->arena.off = device->backend->arena == NULL;
         kilni_device_set_names(device);

@@ -41,8 +41,8 @@ static bool wait_for_queue(kiln_device *device, uint64_t limit_ns, kiln_status *
         }
         passed = backend->transfer->read_poll(pending);
     }
-    backend->transfer->read_wait(pending,
-                                 /*cancel=*/!passed); // of no bytes: does not wait when cancelled
+    // Of no bytes: it does not wait when cancelled.
+    backend->transfer->read_wait(pending, /*cancel=*/!passed);
     *out_status = backend->transfer->read_end(backend, pending, &err);
     if (*out_status != KILN_STATUS_OK &&
         device->faults.first == NULL) { // else nobody would hear of it

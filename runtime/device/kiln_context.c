@@ -135,23 +135,10 @@ kiln_store *kiln_context_store(const kiln_context *context)
     return store;
 }
 
-/// A provider of before has backends without tables, and no member that says so.
-static kiln_status check_interface(const kiln_backend_provider *provider, kiln_error *err)
-{
-    bool says = provider->struct_size >= sizeof(*provider);
-    if (says && provider->interface >= KILN_BACKEND_INTERFACE) {
-        return KILN_STATUS_OK;
-    }
-    return kiln_fail(err, FAILED_PRECONDITION,
-                     "provider \"%s\" has backends of interface %u, and %d is needed: build it "
-                     "again with the headers of this Kiln",
-                     provider->scheme, says ? provider->interface : 1, KILN_BACKEND_INTERFACE);
-}
-
 kiln_status kiln_context_add_provider(kiln_context *context, const kiln_backend_provider *provider,
                                       kiln_error *err)
 {
-    kiln_status status = check_interface(provider, err);
+    kiln_status status = kiln_backend_provider_check(provider, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }

@@ -540,7 +540,7 @@ static kiln_status open_tested(const char *address)
     for (size_t i = 0; i < sizeof(providers) / sizeof(providers[0]); i++) {
         size_t length = strlen(providers[i]->scheme);
         if (strncmp(address, providers[i]->scheme, length) == 0 && address[length] == ':') {
-            return providers[i]->open(&env, address, &tested, &err, providers[i]->user);
+            return kiln_backend_open(providers[i], &env, address, &tested, &err);
         }
     }
     return kiln_fail(&err, INVALID_ARGUMENT, "no backend for %s", address);

@@ -83,7 +83,7 @@ static void test_holes_are_refused(void)
     kiln_backend_provider holed = listed;
     holed.open = open_holed;
     opens(&holed, NULL, text);
-    KILN_CHECK(strstr(text, "entry 4 of the transfer table of backend null is NULL") != NULL);
+    KILN_CHECK(strstr(text, "function 5 of the transfer table of backend null is NULL") != NULL);
 }
 
 /// What a library of before gives has no member that says which tables its backends have.
