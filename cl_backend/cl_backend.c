@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Opens and closes a device and fills the table of the backend interface. What each entry does lies
+// Opens and closes a device and fills the tables of the backend interface. What each entry does is
 // in the other files; here is only the order of construction, and which of BLAS and Kiln's own
 // kernels gets an operation.
 
@@ -70,7 +70,7 @@ static void backend_close(kiln_backend *base)
     kiln_free(backend->env, backend);
 }
 
-// ---- the table ----
+// ---- the tables ----
 
 static const kiln_device_info *backend_info(kiln_backend *base)
 {

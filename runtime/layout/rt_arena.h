@@ -15,7 +15,7 @@ typedef struct kilni_arena {
     kiln_buffer *buffer;
     uint64_t bytes;
     bool busy; ///< a run has it
-    bool off; ///< the backend makes no windows
+    bool off; ///< the backend cuts no arenas
     kilni_layout *bound; ///< layouts with windows in it, through `next_bound`
 } kilni_arena;
 
