@@ -38,8 +38,7 @@ typedef struct bench_entry {
     const char *(*case_name)(size_t index); ///< NULL past the last; NULL: it has no choice of cases
 } bench_entry;
 
-/// The benches; NULL past the last. Ownership: static storage. Lifetime: the process. Thread: any.
-/// Errors: none.
+/// The benches; NULL past the last.
 const bench_entry *bench_at(size_t index);
 
 kiln_status bench_choice(const bench_options *options, kiln_error *err);
@@ -61,8 +60,8 @@ const char *bench_kernels_case(size_t index);
 const char *bench_matmul_case(size_t index);
 const char *bench_ops_case(size_t index);
 
-/// The programs of `fusion`, for others that measure them; false past the last. Ownership: static
-/// storage. Lifetime: the process. Thread: one at a time. Errors: none.
+/// The programs of `fusion`, for others that measure them; false past the last. One thread at a
+/// time.
 struct choice_program;
 bool bench_fusion_program(size_t index, struct choice_program *out_program);
 

@@ -5,6 +5,10 @@
 /// fusion_host: loads fusers, records streams of operations, finds or searches the plan of each
 /// segment, lets fusers compete for its blocks, remembers plans and explains them. It executes
 /// nothing and sees no device: what to run leaves as a kiln_plan.
+///
+/// Unless a function says otherwise: any thread may call it, those of an engine and its streams one
+/// at a time (the device's lock); its arguments are borrowed for the call; what it returns is
+/// borrowed and lives as long as what it came from; it can fail with RESOURCE_EXHAUSTED.
 
 #include "base.h"
 #include "ir.h"
@@ -55,63 +59,70 @@ typedef struct kiln_fuse_plugin_info {
 } kiln_fuse_plugin_info;
 
 /// Looks at every file `*.so` of the shipped folder and of the option `plugin-path`, in a fixed
-/// order, and loads what may be loaded. A bad plugin never makes this fail. Ownership:
-/// `*out_registry` is the caller's (kiln_fuse_registry_destroy). Lifetime: longer than its engines;
-/// `env` longer still. Libraries stay loaded for the process. Thread: any. Errors:
-/// INVALID_ARGUMENT for a misspelt option `plugin-mode`, RESOURCE_EXHAUSTED.
+/// order, and loads what may be loaded. A bad plugin never makes this fail. `*out_registry` is the
+/// caller's (kiln_fuse_registry_destroy). It lives longer than its engines, and `env` longer still.
+/// Libraries stay loaded for the process. Errors: also INVALID_ARGUMENT for a misspelt option
+/// `plugin-mode`.
 KILN_NODISCARD KILN_API kiln_status
 kiln_fuse_registry_create(const kiln_env *env, const kiln_fuse_registry_options *options,
                           kiln_fuse_registry **out_registry, kiln_error *err);
+
+/// Frees a registry whose engines are gone. Takes NULL.
 KILN_API void kiln_fuse_registry_destroy(kiln_fuse_registry *registry);
+
 /// The user ends the process: later ones do not hold it against the plugin that is in a call. Safe
-/// in a signal handler. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: none.
+/// in a signal handler.
 KILN_API void kiln_fuse_registry_interrupted(kiln_fuse_registry *registry);
 
 /// Loads one more file by its path, before any engine is made. The reason for a refusal is the
-/// error. Ownership: the path is copied. Lifetime: n/a. Thread: one at a time. Errors: NOT_FOUND,
-/// PERMISSION_DENIED, FAILED_PRECONDITION (another ABI, sanitizer kind, missing note or symbol),
-/// INVALID_ARGUMENT, ALREADY_EXISTS.
+/// error. The path is copied. One thread at a time. Errors: NOT_FOUND, PERMISSION_DENIED,
+/// FAILED_PRECONDITION (another ABI, sanitizer kind, missing note or symbol), INVALID_ARGUMENT,
+/// ALREADY_EXISTS.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_registry_add(kiln_fuse_registry *registry,
                                                            const char *path, kiln_error *err);
 
 /// Adds the SHA-256 of a plugin's file to the list of the option `plugin-allow`, which is made when
-/// there is none. Ownership: nothing is kept. Lifetime: n/a. Thread: one process at a time. Errors:
-/// NOT_FOUND, ALREADY_EXISTS when it is listed, PERMISSION_DENIED for a list that others can write.
+/// there is none. One process at a time. Errors: NOT_FOUND, ALREADY_EXISTS when it is listed,
+/// PERMISSION_DENIED for a list that others can write.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_plugin_allow(const kiln_env *env, const char *path,
                                                            kiln_error *err);
 
-/// Ed25519 signatures of plugins, by OpenSSL's libcrypto where it is installed. `create` makes a
-/// secret key (PKCS #8 in PEM) in a new file that only this user can read; `public` gives the line
-/// that stands for it in the file of `plugin-keys`; `sign` writes the 64 bytes of the signature of
-/// a file's bytes beside it, as FILE.sig. Ownership: nothing is kept. Lifetime: n/a. Thread: any.
-/// Errors: UNIMPLEMENTED without libcrypto, ALREADY_EXISTS for a key's file, PERMISSION_DENIED for
-/// a secret that others can read, INVALID_ARGUMENT for what is no such key, NOT_FOUND.
+// Ed25519 signatures of plugins, by OpenSSL's libcrypto; UNIMPLEMENTED where it is not installed.
+
+/// Makes a secret key (PKCS #8 in PEM) in a new file that only this user can read. Errors: also
+/// ALREADY_EXISTS.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_key_create(const kiln_env *env, const char *key_path,
                                                          kiln_error *err);
+
+/// Gives the line that stands for a key in the file of `plugin-keys`. Errors: also NOT_FOUND,
+/// PERMISSION_DENIED for a secret that others can read, INVALID_ARGUMENT for what is no such key.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_key_public(const kiln_env *env, const char *key_path,
                                                          char out_hex[65], kiln_error *err);
+
+/// Writes the 64 bytes of the signature of a file's bytes beside it, as FILE.sig. Errors: as
+/// kiln_fuse_key_public.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_sign(const kiln_env *env, const char *key_path,
                                                    const char *path, kiln_error *err);
 
 /// Forgets what is kept in `state_folder` of the plugin with this id, or of all when it is NULL:
 /// refusals for a failed scan or an ended process, failures of fusers. Gives how many files of
-/// plugins that was. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: 0.
+/// plugins that was.
 KILN_API uint32_t kiln_fuse_registry_reset(const char *state_folder, const char *id);
 
 /// Says that no more files come: ids in the option `plugins` that no plugin has are warned of,
-/// once. Engines say it when they are made. Ownership: n/a. Lifetime: n/a. Thread: any. Errors:
-/// none.
+/// once. Engines say it when they are made.
 KILN_API void kiln_fuse_registry_complete(kiln_fuse_registry *registry);
 
-/// The candidates, sorted by path. Ownership: borrowed. Lifetime: the registry's. Thread: any.
-/// Errors: none.
+/// How many candidates there are.
 KILN_API size_t kiln_fuse_registry_count(const kiln_fuse_registry *registry);
+
+/// A candidate; they are sorted by path. NULL past the last.
 KILN_API const kiln_fuse_plugin_info *kiln_fuse_registry_plugin(const kiln_fuse_registry *registry,
                                                                 size_t index);
 
 /// The operator with this name: of exactly this version, or else the newest that is not newer (0:
-/// the newest of all). Ownership: borrowed. Lifetime: the registry's. Thread: any, while no plugin
-/// is added. Errors: NOT_FOUND, naming what there is and how to bring one.
+/// the newest of all). Not while a plugin is added. Errors: NOT_FOUND, naming what there is and how
+/// to bring one.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_registry_operator(const kiln_fuse_registry *registry,
                                                                 const char *name, uint32_t version,
                                                                 bool exact,
@@ -158,20 +169,24 @@ typedef struct kiln_fuse_stats {
 } kiln_fuse_stats;
 
 /// Makes a fuser of each loaded kind for the device; those that decline it are left out.
-/// Ownership: `*out_engine` is the caller's (kiln_fuse_engine_destroy). Lifetime: longer than its
-/// streams. Thread: any. Errors: RESOURCE_EXHAUSTED.
+/// `*out_engine` is the caller's (kiln_fuse_engine_destroy). It lives longer than its streams.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry,
                                                             const kiln_device_info *device,
                                                             const kiln_fuse_engine_options *options,
                                                             kiln_fuse_engine **out_engine,
                                                             kiln_error *err);
-/// One more with the same options, for a device that is not what it said when `engine` was made.
-/// Streams go over (kiln_fuse_stream_move). Ownership, Lifetime, Thread, Errors: as create.
+
+/// Makes one more with the same options, for a device that is not what it said when `engine` was
+/// made. Streams go over (kiln_fuse_stream_move). `*out_engine` is the caller's.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_engine_again(const kiln_fuse_engine *engine,
                                                            const kiln_device_info *device,
                                                            kiln_fuse_engine **out_engine,
                                                            kiln_error *err);
+
+/// Frees an engine whose streams are gone. Takes NULL.
 KILN_API void kiln_fuse_engine_destroy(kiln_fuse_engine *engine);
+
+/// Counts since the engine was made.
 KILN_API void kiln_fuse_engine_stats(const kiln_fuse_engine *engine, kiln_fuse_stats *out_stats);
 
 // ---- streams: record, plan, hand out ----
@@ -190,20 +205,20 @@ typedef struct kiln_fuse_segment {
     const kiln_attr *scalars; ///< values of scalar placeholders, I64 or F64
 } kiln_fuse_segment;
 
-/// A queue of operations with relative form. With `whole` nothing is handed out before a drain, and
-/// then all of it as one segment (graph capture). Ownership: `*out_stream` is the caller's
-/// (kiln_fuse_stream_destroy). Lifetime: within the engine's. Thread: streams of one engine one at
-/// a time (the device's lock). Errors: RESOURCE_EXHAUSTED.
+/// Makes a queue of operations in relative form. With `whole` nothing is handed out before a drain,
+/// and then all of it as one segment (graph capture). `*out_stream` is the caller's
+/// (kiln_fuse_stream_destroy); it lives within its engine.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_stream_create(kiln_fuse_engine *engine, bool whole,
                                                             kiln_fuse_stream **out_stream,
                                                             kiln_error *err);
+
+/// Frees a stream and what is queued in it. Takes NULL.
 KILN_API void kiln_fuse_stream_destroy(kiln_fuse_stream *stream);
 
 /// Records one verified operation; `tokens` are opaque, one for each input, then for each output,
 /// and the same tensor always has the same token. A tensor's first sight takes its facts (placed,
 /// contiguous, alignment) from the record. KILN_OP_DROP says that the caller let go of a tensor.
-/// Ownership: everything is copied; tokens stay the caller's. Lifetime: n/a. Thread: as create.
-/// Errors: RESOURCE_EXHAUSTED; then nothing was recorded.
+/// Everything is copied; tokens stay the caller's. After an error nothing was recorded.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_stream_push(kiln_fuse_stream *stream,
                                                           const kiln_op_record *record,
                                                           void *const *tokens, kiln_error *err);
@@ -211,31 +226,32 @@ KILN_NODISCARD KILN_API kiln_status kiln_fuse_stream_push(kiln_fuse_stream *stre
 /// The next segment to run, or NULL when it is better to wait for more operations. With `drain`
 /// everything queued comes out, segment by segment, until NULL. A segment is run as soon as every
 /// fuser is closed and an operation other than a drop follows it, so that the drops behind it are
-/// known. Call kiln_fuse_stream_done before the next. Ownership: borrowed. Lifetime: until done.
-/// Thread: as create. Errors: RESOURCE_EXHAUSTED. A fuser's failure is a strike, not an error.
+/// known. Call kiln_fuse_stream_done before the next. A fuser's failure is a strike, not an error.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_stream_next(kiln_fuse_stream *stream, bool drain,
                                                           const kiln_fuse_segment **out_segment,
                                                           kiln_error *err);
+
+/// Says that the segment has run: the stream goes on behind it.
 KILN_API void kiln_fuse_stream_done(kiln_fuse_stream *stream, const kiln_fuse_segment *segment);
+
 /// Instead of done, when nothing of the segment has run: its operations are queued again, and the
 /// next one may have another plan. Nothing may have been pushed meanwhile.
-/// Ownership: n/a. Lifetime: n/a. Thread: as create. Errors: none.
 KILN_API void kiln_fuse_stream_return(kiln_fuse_stream *stream, const kiln_fuse_segment *segment);
+
 /// Has another engine of the same device plan what is queued, and what comes. Nothing may be handed
-/// out. Ownership: n/a. Lifetime: within that engine's from now on. Thread: as create. Errors:
-/// none.
+/// out. The stream lives within that engine from now on.
 KILN_API void kiln_fuse_stream_move(kiln_fuse_stream *stream, kiln_fuse_engine *engine);
+
+/// How many operations are queued.
 KILN_API size_t kiln_fuse_stream_pending(const kiln_fuse_stream *stream);
 
 /// Forgets what is queued without planning it; `each` gets every token of every operation, as often
-/// as it was recorded. Nothing may be handed out. Ownership: n/a. Lifetime: n/a. Thread: as create.
-/// Errors: none.
+/// as it was recorded. Nothing may be handed out.
 KILN_API void kiln_fuse_stream_discard(kiln_fuse_stream *stream,
                                        void (*each)(void *token, void *user), void *user);
 
 /// Replaces a scalar attribute of an operation of the segment that the stream has handed out, for
-/// segments that are run again and again with other numbers. NONE: its fallback.
-/// Ownership: copied. Lifetime: until done. Thread: as create. Errors: none.
+/// segments that are run again and again with other numbers. NONE: its fallback. It is copied.
 KILN_API void kiln_fuse_stream_set_scalar(kiln_fuse_stream *stream, uint32_t op, uint32_t attr,
                                           const kiln_attr *value);
 
@@ -243,30 +259,30 @@ KILN_API void kiln_fuse_stream_set_scalar(kiln_fuse_stream *stream, uint32_t op,
 /// strike, and the next search of this segment goes without it. The executor runs the block's
 /// operations unfused. Nothing of that, and false, when the cause says nothing about the program:
 /// memory was short, or it was cancelled.
-/// Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.
 KILN_API bool kiln_fuse_block_failed(kiln_fuse_engine *engine, const kiln_plan_block *block,
                                      const kiln_error *cause);
 
 /// As above for a program that did not come back: its fuser is put away at once, in later processes
-/// too. Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.
+/// too.
 KILN_API void kiln_fuse_block_hung(kiln_fuse_engine *engine, const kiln_plan_block *block,
                                    const kiln_error *cause);
-/// Whether the block's fuser ships with Kiln, and is trusted as Kiln is. Ownership: a value.
-/// Lifetime: n/a. Thread: as streams. Errors: none.
+
+/// Whether the block's fuser ships with Kiln, and is trusted as Kiln is.
 KILN_API bool kiln_fuse_block_ships(const kiln_fuse_engine *engine, const kiln_plan_block *block);
-/// The file of the block's fuser when the user named it, else NULL. Ownership: the registry's.
-/// Lifetime: the registry's. Thread: as streams. Errors: none.
+
+/// The file of the block's fuser when the user named it, else NULL.
 KILN_API const char *kiln_fuse_block_named_file(const kiln_fuse_engine *engine,
                                                 const kiln_plan_block *block);
 
-/// Says that the executor now builds or runs a program of the block, or has done so: if the process
-/// ends meanwhile, the next one knows whose program it was. Ownership: borrowed. Lifetime: n/a.
-/// Thread: as streams. Errors: none.
+/// What the executor does with a program.
 typedef enum kiln_fuse_doing {
     KILN_FUSE_DOES_NOTHING = 0,
     KILN_FUSE_BUILDS = 1,
     KILN_FUSE_RUNS = 2
 } kiln_fuse_doing;
+
+/// Says that the executor now builds or runs a program of the block, or has done so: if the process
+/// ends meanwhile, the next one knows whose program it was.
 KILN_API void kiln_fuse_block_doing(kiln_fuse_engine *engine, const kiln_plan_block *block,
                                     kiln_fuse_doing doing);
 
@@ -284,8 +300,8 @@ typedef struct kiln_fuse_contender {
 enum { KILN_FUSE_MAX_CONTENDERS = 8 };
 
 /// The programs that may be measured for a block, the chosen one among them; none when that was
-/// done, in this process or another. Ownership: borrowed. Lifetime: the plan's. Thread: as streams.
-/// Errors: 0 when there are more than `capacity`.
+/// done, in this process or another, or when there are more than `capacity`. They live as long as
+/// the plan.
 KILN_API uint32_t kiln_fuse_contenders(const kiln_fuse_engine *engine, const kiln_plan *plan,
                                        uint32_t block, kiln_fuse_contender *out, uint32_t capacity);
 
@@ -293,14 +309,12 @@ KILN_API uint32_t kiln_fuse_contenders(const kiln_fuse_engine *engine, const kil
 /// remembered for extents like these (`symbols` as in the segment; each less than twice another),
 /// here and on disk, and the next plan of the segment has it. What a fuser claimed is held against
 /// it from now on.
-/// Ownership: values. Lifetime: n/a. Thread: as streams. Errors: none.
 KILN_API void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t block,
                                const int64_t *symbols, const uint64_t *measured_ns,
                                uint64_t unfused_ns);
 
 /// Whether a tournament found something faster than what one of the plan's blocks runs: who keeps
 /// the plan's segment does better to record it again.
-/// Ownership: borrowed. Lifetime: n/a. Thread: as streams. Errors: none.
 KILN_API bool kiln_fuse_plan_outdone(const kiln_plan *plan);
 
 // ---- explanation ----
@@ -311,23 +325,23 @@ enum { ///< flags of an explanation as text
 };
 
 /// Collects what was decided for the segment. Steps have no times yet, tensors no places among
-/// inputs and outputs. Ownership: `*out` is the caller's (kiln_explanation_fini). Lifetime: of its
-/// programs: the segment's; texts are copied. Thread: as streams. Errors: RESOURCE_EXHAUSTED.
+/// inputs and outputs. `*out` is the caller's (kiln_explanation_fini). Its programs live as long as
+/// the segment; texts are copied.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_explain_collect(kiln_fuse_engine *engine,
                                                               const kiln_fuse_segment *segment,
                                                               kiln_explanation *out,
                                                               kiln_error *err);
+
+/// Frees what an explanation has collected.
 KILN_API void kiln_explanation_fini(kiln_explanation *explanation);
 
-/// An explanation as text of at most 100 columns. Ownership: `out` is the caller's. Lifetime: n/a.
-/// Thread: any. Errors: `out->failed`.
+/// Writes an explanation as text of at most 100 columns. Without memory `out->failed` is set.
 KILN_API void kiln_explanation_print(const kiln_explanation *explanation, uint32_t flags,
                                      kiln_string *out);
 
 /// Both in one: writes for each block of the plan its operations, the candidates with length, score
 /// and reason, and the winner; for each operation left unfused the reason of each fuser. Text of at
-/// most 100 columns. Ownership: `out` is the caller's. Lifetime: n/a. Thread: as streams. Errors:
-/// RESOURCE_EXHAUSTED.
+/// most 100 columns.
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_explain(kiln_fuse_engine *engine,
                                                       const kiln_fuse_segment *segment,
                                                       uint32_t flags, kiln_string *out,

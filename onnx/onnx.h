@@ -4,6 +4,10 @@
 
 /// onnx: ONNX files as operations. A model is a decoded file; nothing of it has run. Files are
 /// hostile until checked: every count, length, path and depth is bounded before it is used.
+///
+/// Unless a function says otherwise: any thread may call those of a model, one at a time those of a
+/// session; its arguments are borrowed for the call; what it returns is borrowed and lives as long
+/// as the model, session or file that it came from; it can fail with RESOURCE_EXHAUSTED.
 
 #include "kiln.h"
 
@@ -40,36 +44,40 @@ typedef struct kiln_onnx_value_info { ///< texts belong to the model
     kiln_onnx_dim dims[KILN_MAX_RANK];
 } kiln_onnx_value_info;
 
-/// Opens a model file, or one in memory. The file is mapped: it must not change while the model is
-/// open. External data is looked for below the file's folder, or below `folder` (NULL: refused).
-/// Ownership: `*out_model` is the caller's (kiln_onnx_model_close); `bytes` are borrowed.
-/// Lifetime: until closed; `env`, and `bytes`, must outlive it. Thread: any.
-/// Errors: NOT_FOUND, PERMISSION_DENIED, DATA_LOSS for a damaged file, INVALID_ARGUMENT for one
-/// that contradicts itself, UNIMPLEMENTED for what Kiln cannot hold, RESOURCE_EXHAUSTED.
+/// Opens a model file. The file is mapped: it must not change while the model is open. External
+/// data is looked for below the file's folder. `*out_model` is the caller's
+/// (kiln_onnx_model_close); `env` must outlive it. Errors: also NOT_FOUND, PERMISSION_DENIED,
+/// DATA_LOSS for a damaged file, INVALID_ARGUMENT for one that contradicts itself, UNIMPLEMENTED
+/// for what Kiln cannot hold.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_model_open(const kiln_env *env, const char *path,
                                                          kiln_onnx_model **out_model,
                                                          kiln_error *err);
+
+/// Opens a model in memory, which must outlive it. External data is looked for below `folder`
+/// (NULL: refused). Else as kiln_onnx_model_open.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_model_open_memory(const kiln_env *env,
                                                                 const void *bytes, size_t length,
                                                                 const char *folder,
                                                                 kiln_onnx_model **out_model,
                                                                 kiln_error *err);
+
+/// Closes a model whose sessions are gone. Takes NULL.
 KILN_API void kiln_onnx_model_close(kiln_onnx_model *model);
 
-/// What a run needs and gives: the graph's inputs without those that have an initialiser, and its
-/// outputs. Ownership: borrowed. Lifetime: the model's. Thread: any. Errors: none.
+/// What a run needs: the graph's inputs without those that have an initialiser.
 KILN_API const kiln_onnx_value_info *kiln_onnx_model_inputs(const kiln_onnx_model *model,
                                                             size_t *out_count);
+
+/// What a run gives: the graph's outputs.
 KILN_API const kiln_onnx_value_info *kiln_onnx_model_outputs(const kiln_onnx_model *model,
                                                              size_t *out_count);
 
 /// Writes what a value has to be, for people: "float32 [batch,3,224,224]", "sequence of int64". Cut
-/// where `size` bytes are not enough, always terminated. Ownership: `text` is the caller's.
-/// Lifetime: n/a. Thread: any. Errors: none.
+/// where `size` bytes are not enough, always terminated.
 KILN_API void kiln_onnx_value_info_text(const kiln_onnx_value_info *info, char *text, size_t size);
 
 /// Version of the operator set of `domain` ("" for the standard one) that the model uses; 0 when
-/// none. Ownership: a value. Lifetime: n/a. Thread: any. Errors: 0.
+/// none.
 KILN_API int64_t kiln_onnx_model_opset(const kiln_onnx_model *model, const char *domain);
 
 // ---- sessions: a model on a device ----
@@ -96,15 +104,16 @@ typedef struct kiln_onnx_input {
     const kiln_onnx_value *value;
 } kiln_onnx_input;
 
-/// Resolves names, versions and operators of the whole model.
-/// Ownership: `*out_session` is the caller's (kiln_onnx_session_destroy). Lifetime: `model` must
-/// outlive it; it holds the device. Thread: one at a time. Errors: UNIMPLEMENTED naming operator,
-/// domain, version and node; INVALID_ARGUMENT for a graph that contradicts itself;
-/// RESOURCE_EXHAUSTED.
+/// Resolves names, versions and operators of the whole model. `*out_session` is the caller's
+/// (kiln_onnx_session_destroy). `model` must outlive it; it holds the device. Errors: also
+/// UNIMPLEMENTED naming operator, domain, version and node; INVALID_ARGUMENT for a graph that
+/// contradicts itself.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_create(const kiln_onnx_model *model,
                                                              kiln_device *device,
                                                              kiln_onnx_session **out_session,
                                                              kiln_error *err);
+
+/// Frees a session and gives its device back. Takes NULL.
 KILN_API void kiln_onnx_session_destroy(kiln_onnx_session *session);
 
 /// Who computed a node: the device; the host, from constants alone (as shapes are); or the host,
@@ -125,8 +134,7 @@ typedef struct kiln_onnx_node_info { ///< texts belong to the model
 typedef void (*kiln_onnx_trace_fn)(const kiln_onnx_node_info *info, void *user);
 
 /// From now on `fn` hears of every node that a run has gone through, those of branches and bodies
-/// before the node that holds them; NULL: nobody does. Ownership: `user` is borrowed. Lifetime: the
-/// session's. Thread: one at a time; called on the thread of the run. Errors: none.
+/// before the node that holds them, on the thread of the run; NULL: nobody does.
 KILN_API void kiln_onnx_session_trace(kiln_onnx_session *session, kiln_onnx_trace_fn fn,
                                       void *user);
 
@@ -143,8 +151,7 @@ typedef struct kiln_onnx_graph_info { ///< texts belong to the model
 
 typedef void (*kiln_onnx_graph_fn)(const kiln_onnx_graph_info *info, void *user);
 
-/// Calls `fn` for each of them, in the order of graphs and nodes. Ownership: borrowed. Lifetime:
-/// until the next run. Thread: one at a time. Errors: none.
+/// Calls `fn` for each of them, in the order of graphs and nodes. They live until the next run.
 KILN_API void kiln_onnx_session_graphs(const kiln_onnx_session *session, kiln_onnx_graph_fn fn,
                                        void *user);
 
@@ -153,19 +160,18 @@ KILN_API void kiln_onnx_session_graphs(const kiln_onnx_session *session, kiln_on
 /// kiln_graph_end it is captured like any other recording; the graph then runs with inputs of these
 /// shapes only, for lengths became attributes. Of a model that reads values, what lies between the
 /// reads becomes graphs when runs repeat. `out_tensors` has one place for each output of the model,
-/// in its order. Ownership: inputs are borrowed, those that a graph was made with held by the
-/// session; each out_tensors[i] is the caller's hold. Lifetime: until released. Thread: one at a
-/// time. Errors: INVALID_ARGUMENT for missing, unknown or unfitting inputs; UNIMPLEMENTED naming
-/// the node; whatever recording gives, with the node before it.
+/// in its order. Inputs are borrowed, those that a graph was made with held by the session; each
+/// out_tensors[i] is the caller's reference. Errors: also INVALID_ARGUMENT for missing, unknown or
+/// unfitting inputs; UNIMPLEMENTED naming the node; whatever recording gives, with the node before
+/// it.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_run(kiln_onnx_session *session,
                                                           const kiln_onnx_input *inputs,
                                                           size_t n_inputs,
                                                           kiln_tensor **out_tensors,
                                                           size_t n_outputs, kiln_error *err);
 
-/// The same for models whose outputs are sequences or optionals. Ownership: inputs are borrowed;
-/// what out_values hold is the caller's (kiln_onnx_values_free). Lifetime: until freed. Thread: one
-/// at a time. Errors: as kiln_onnx_session_run.
+/// The same for models whose outputs are sequences or optionals. Inputs are borrowed; what
+/// out_values hold is the caller's (kiln_onnx_values_free). Errors: as kiln_onnx_session_run.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_run_values(kiln_onnx_session *session,
                                                                  const kiln_onnx_input *inputs,
                                                                  size_t n_inputs,
@@ -173,7 +179,6 @@ KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_run_values(kiln_onnx_sessi
                                                                  size_t n_outputs, kiln_error *err);
 
 /// Releases the tensors of values that a run gave, and frees their lists; the array stays.
-/// Ownership: ends the caller's. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_onnx_values_free(const kiln_env *env, kiln_onnx_value *values, size_t count);
 
 // ---- tensors in files ----
@@ -192,16 +197,17 @@ typedef struct kiln_onnx_tensor_info {
 } kiln_onnx_tensor_info;
 
 /// Opens a file that holds a value of `kind`: TENSOR, SEQUENCE or OPTIONAL. `*out_kind` is TENSOR
-/// (one item), SEQUENCE (its items), or OPTIONAL for an optional that holds nothing. Ownership:
-/// `*out_file` is the caller's (kiln_onnx_tensor_close); `*out_items` belongs to it. Lifetime:
-/// until closed; `env` must outlive it. Thread: any. Errors: those of kiln_onnx_model_open;
-/// UNIMPLEMENTED for maps and what is nested deeper.
+/// (one item), SEQUENCE (its items), or OPTIONAL for an optional that holds nothing. `*out_file` is
+/// the caller's (kiln_onnx_tensor_close); `*out_items` belongs to it. `env` must outlive it.
+/// Errors: as kiln_onnx_model_open; UNIMPLEMENTED for maps and what is nested deeper.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_value_open(const kiln_env *env, const char *path,
                                                          kiln_onnx_kind kind,
                                                          kiln_onnx_tensor_file **out_file,
                                                          kiln_onnx_kind *out_kind,
                                                          const kiln_onnx_tensor_info **out_items,
                                                          size_t *out_count, kiln_error *err);
+
+/// Closes a file, and with it its items. Takes NULL.
 KILN_API void kiln_onnx_tensor_close(kiln_onnx_tensor_file *file);
 
 #ifdef __cplusplus

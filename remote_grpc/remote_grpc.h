@@ -6,6 +6,10 @@
 /// backend, so a program uses "grpc://host:port/0" like any other device. Built on gRPC's C core;
 /// no type of gRPC or protobuf leaves the folder. Lives in libkiln_remote.so, which libkiln opens
 /// at the first such address, and in libkiln_client.so, which is Kiln without devices of its own.
+///
+/// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
+/// call; texts that it returns live as long as the process, those of a server as long as it; it can
+/// fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
 
 #include "kiln.h"
 
@@ -13,30 +17,35 @@
 extern "C" {
 #endif
 
-/// Opens "grpc://HOST:PORT/DEVICE", "grpcs://..." (TLS) and "unix:PATH#DEVICE": a session with the
-/// server there. Port and device may be left out (3000, 0). The options remote-... say who the
-/// client is and how long it tries. Ownership: static storage. Lifetime: the process. Thread: any.
-/// Errors: of open: UNAVAILABLE (nobody answers), FAILED_PRECONDITION (another protocol),
-/// DEADLINE_EXCEEDED, UNAUTHENTICATED, NOT_FOUND (the device).
+/// Opens "grpc://HOST:PORT/DEVICE": a session with the server there. Port and device may be left
+/// out (3000, 0). The options remote-... say who the client is and how long it tries. Errors of its
+/// `open`: UNAVAILABLE (nobody answers), FAILED_PRECONDITION (another protocol), DEADLINE_EXCEEDED,
+/// UNAUTHENTICATED, NOT_FOUND (the device).
 KILN_API const struct kiln_backend_provider *kiln_rpc_provider(void);
+
+/// Opens "grpcs://HOST:PORT/DEVICE": the same over TLS.
 KILN_API const struct kiln_backend_provider *kiln_rpc_tls_provider(void);
+
+/// Opens "unix:PATH#DEVICE": the same over a socket of this machine.
 KILN_API const struct kiln_backend_provider *kiln_rpc_unix_provider(void);
 
 // ---- addresses: one number for each, in this process ----
 
 /// The number of an address, given at its first sight: equal addresses, however they are written,
-/// have one number. `kiln_rpc_address_of` gives the canonical text; NULL for a number that was not
-/// given, such as UINT32_MAX. Ownership: texts are static. Lifetime: the process. Thread: any.
-/// Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+/// have one number.
 KILN_NODISCARD KILN_API kiln_status kiln_rpc_address_id(const char *address, uint32_t *out_id,
                                                         kiln_error *err);
+
+/// The canonical text of an address with this number; NULL for a number that was not given, such as
+/// UINT32_MAX.
 KILN_API const char *kiln_rpc_address_of(uint32_t id);
 
-/// The same with the type of the device (KILN_DEVICE_REMOTE) in the upper half.
-/// Ownership: texts are static. Lifetime: the process. Thread: any. Errors: INVALID_ARGUMENT
-/// (another type), NOT_FOUND (a number that was not given).
+/// The number of an address with the type of the device (KILN_DEVICE_REMOTE) in the upper half.
 KILN_NODISCARD KILN_API kiln_status kiln_rpc_device_id(const char *address, uint64_t *out_device_id,
                                                        kiln_error *err);
+
+/// The canonical text for such a number. Errors: INVALID_ARGUMENT for another type, NOT_FOUND for a
+/// number that was not given.
 KILN_NODISCARD KILN_API kiln_status kiln_rpc_device_address(uint64_t device_id,
                                                             const char **out_address,
                                                             kiln_error *err);
@@ -71,9 +80,9 @@ typedef struct kiln_rpc_server_options {
 
 /// Listens and serves sessions on threads of its own until it is destroyed. Beyond loopback it
 /// listens only with TLS and either client certificates or tokens, unless `allow_public` is set.
-/// Ownership: `*out_server` is the caller's (kiln_rpc_server_destroy); the devices, all of one
-/// context, are held. Lifetime: until destroyed. Thread: any. Errors: INVALID_ARGUMENT,
-/// PERMISSION_DENIED (not loopback), UNAVAILABLE (the address is taken), NOT_FOUND (a file).
+/// `*out_server` is the caller's (kiln_rpc_server_destroy); the devices, all of one context, are
+/// held. Errors: also PERMISSION_DENIED (not loopback), UNAVAILABLE (the address is taken),
+/// NOT_FOUND (a file).
 KILN_NODISCARD KILN_API kiln_status kiln_rpc_server_create(kiln_device *const *devices,
                                                            uint32_t n_devices,
                                                            const kiln_rpc_server_options *options,
@@ -81,17 +90,14 @@ KILN_NODISCARD KILN_API kiln_status kiln_rpc_server_create(kiln_device *const *d
                                                            kiln_error *err);
 
 /// Tells health checks that it is going, takes no new sessions, and waits at most `timeout_ms`
-/// until the clients of those that run are gone. Gives whether they are. Ownership: n/a. Lifetime:
-/// n/a. Thread: one at a time. Errors: none.
+/// until the clients of those that run are gone. Gives whether they are. One thread at a time.
 KILN_API bool kiln_rpc_server_drain(kiln_rpc_server *server, uint32_t timeout_ms);
 
-/// Ends all sessions and waits for their threads. Takes NULL.
-/// Ownership: ends the caller's. Lifetime: n/a. Thread: not from a callback. Errors: none.
+/// Ends all sessions and waits for their threads. Takes NULL. Not from a callback.
 KILN_API void kiln_rpc_server_destroy(kiln_rpc_server *server);
 
 /// The address that a client opens, such as "grpc://127.0.0.1:40123", for each that is listened at,
-/// from 0; NULL past the last. Ownership: borrowed. Lifetime: the server's. Thread: any. Errors:
-/// none.
+/// from 0; NULL past the last.
 KILN_API const char *kiln_rpc_server_address(const kiln_rpc_server *server, uint32_t index);
 
 typedef struct kiln_rpc_server_stats {
@@ -102,7 +108,7 @@ typedef struct kiln_rpc_server_stats {
     uint64_t opened; ///< since the start
 } kiln_rpc_server_stats;
 
-/// Counts of sessions. Ownership: the caller's struct. Lifetime: n/a. Thread: any. Errors: none.
+/// Counts of sessions.
 KILN_API void kiln_rpc_server_stats_get(kiln_rpc_server *server, kiln_rpc_server_stats *out_stats);
 
 #ifdef __cplusplus

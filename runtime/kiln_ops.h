@@ -4,14 +4,13 @@
 #define KILN_KILN_OPS_H
 
 /// The operators of Kiln as functions. Each records one operation and gives a handle to its
-/// result at once; see kiln_record in kiln.h. For every function below:
+/// result at once; see kiln_record in kiln.h.
 ///
-/// Ownership: inputs are borrowed, attributes copied; `*out_tensor` is the caller's hold
-///            (kiln_release).
-/// Lifetime:  the result lives until its last release, its device as long.
-/// Thread:    any; operations of one thread on one device run in the order of recording.
-/// Errors:    INVALID_ARGUMENT with operator, shapes and values; RESOURCE_EXHAUSTED;
-///            FAILED_PRECONDITION for inputs of different devices.
+/// Any thread may call these functions; operations of one thread on one device run in the
+/// order of recording. Inputs are borrowed, attributes copied; `*out_tensor` is the caller's
+/// reference (kiln_release) and keeps its device open. They can fail with INVALID_ARGUMENT,
+/// naming operator, shapes and values; RESOURCE_EXHAUSTED; FAILED_PRECONDITION for inputs of
+/// different devices.
 
 #include "kiln.h"
 

@@ -36,8 +36,8 @@ typedef struct choice_tally {
     uint32_t failed; ///< blocks that could not be measured
 } choice_tally;
 
-/// Adds the program's blocks to the tally. Ownership: borrowed. Lifetime: n/a. Thread: one at a
-/// time. Errors: of the program and the device.
+/// Adds the program's blocks to the tally. One thread at a time. Errors: of the program and the
+/// device.
 kiln_status choice_measure(const choice_program *program, choice_tally *tally, kiln_error *err);
 
 #endif

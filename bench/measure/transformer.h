@@ -25,13 +25,13 @@ enum {
     TRANSFORMER_ELEMENTS = 2 * 48 * 128 ///< of the result, 2 x 48 x 128
 };
 
-/// The input and the weights, random and always the same. Ownership: the caller releases all parts,
-/// also after an error. Lifetime: until released. Thread: any. Errors: of creating tensors.
+/// The input and the weights, random and always the same. The caller releases all parts, also after
+/// an error. Errors: of creating tensors.
 kiln_status transformer_make(kiln_device *device, kiln_tensor *out_parts[TRANSFORMER_PARTS],
                              kiln_error *err);
 
-/// Records the block; every intermediate is let go as soon as it can be. Ownership: the caller
-/// releases the result. Lifetime: until released. Thread: any. Errors: of recording.
+/// Records the block; every intermediate is let go as soon as it can be. The caller releases the
+/// result. Errors: of recording.
 kiln_status transformer_record(kiln_tensor *const *parts, kiln_tensor **out_result,
                                kiln_error *err);
 

@@ -23,16 +23,14 @@ typedef struct check_how {
 } check_how;
 
 /// Runs every data set of a case; a case without one is a failure. The counts are those of the
-/// first run. Ownership: `*out_counts` is the caller's.
-/// Lifetime: n/a. Thread: one at a time. Errors: UNIMPLEMENTED for what Kiln has not; any other is
-/// the failure of the case.
+/// first run. `*out_counts` is the caller's. One thread at a time. Errors: UNIMPLEMENTED for what
+/// Kiln has not; any other is the failure of the case.
 kiln_status check_case_run(kiln_context *context, kiln_device *device, const char *folder,
                            check_how how, check_counts *out_counts, kiln_error *err);
 
 /// Compares a tensor with what a case expects: dtype and lengths exactly, floats closely,
 /// everything else by bits. `info` is the model's word about the output: bfloat16 is stored as
-/// uint16 in some cases' files. Ownership: borrowed. Lifetime: n/a. Thread: one at a time. Errors:
-/// INTERNAL with the first difference.
+/// uint16 in some cases' files. One thread at a time. Errors: INTERNAL with the first difference.
 kiln_status check_compare(const kiln_onnx_value_info *info, const kiln_onnx_tensor_info *expected,
                           kiln_tensor *actual, bool statistics, kiln_error *err);
 

@@ -17,8 +17,7 @@ typedef struct explain_graph {
     kiln_explanation explanation;
 } explain_graph;
 
-/// Ownership: `*out_text` is the caller's (free). Lifetime: until freed. Thread: any. Errors:
-/// RESOURCE_EXHAUSTED.
+/// `*out_text` is the caller's (free). Errors: RESOURCE_EXHAUSTED.
 kiln_status explain_json(const model_session *session, const char *model,
                          const explain_graph *graphs, size_t count, char **out_text,
                          kiln_error *err);

@@ -49,9 +49,8 @@ typedef struct model_session {
 
 /// Opens everything and captures. With `invent`, inputs that are not given are numbers of both
 /// signs below 1, integers 0, in the model's shape, unknown lengths 1. On failure nothing is left
-/// open but what model_session_close takes. Ownership: `*session` is the caller's
-/// (model_session_close, also after a failure). Lifetime: until closed. Thread: one at a time.
-/// Errors: of files, of the model, of the device.
+/// open but what model_session_close takes. `*session` is the caller's (model_session_close, also
+/// after a failure). One thread at a time. Errors: of files, of the model, of the device.
 kiln_status model_session_open(model_session *session, const model_options *options, bool invent,
                                kiln_error *err);
 void model_session_close(model_session *session);
@@ -107,9 +106,9 @@ typedef struct model_run {
     model_run_report report;
 } model_run;
 
-/// Looks for the wanted outputs, runs once, then `repeats` times, and closes everything. Ownership:
-/// `*run` is the caller's (model_run_free, also after a failure). Lifetime: until freed. Thread:
-/// any. Errors: as model_session_open and model_run_find_output, and of the run.
+/// Looks for the wanted outputs, runs once, then `repeats` times, and closes everything. `*run` is
+/// the caller's (model_run_free, also after a failure). Errors: as model_session_open and
+/// model_run_find_output, and of the run.
 kiln_status model_run_execute(const model_options *options, uint32_t repeats, model_run *run,
                               kiln_error *err);
 void model_run_free(model_run *run);

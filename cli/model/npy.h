@@ -17,15 +17,14 @@ typedef struct npy_array {
     size_t bytes;
 } npy_array;
 
-/// Reads the whole of a file; Fortran order is turned into row-major.
-/// Ownership: `out_array->data` is the caller's (npy_free). Lifetime: until freed. Thread: any.
-/// Errors: NOT_FOUND, DATA_LOSS (truncated or not .npy), UNIMPLEMENTED (another element type or
-/// byte order).
+/// Reads the whole of a file; Fortran order is turned into row-major. `out_array->data` is the
+/// caller's (npy_free). Errors: NOT_FOUND, DATA_LOSS (truncated or not .npy), UNIMPLEMENTED
+/// (another element type or byte order).
 kiln_status npy_read(const char *path, npy_array *out_array, kiln_error *err);
 void npy_free(npy_array *array);
 
-/// Writes version 1. Ownership: borrowed. Lifetime: n/a. Thread: any. Errors: UNAVAILABLE with the
-/// reason, UNIMPLEMENTED for bf16, which NumPy has not.
+/// Writes version 1. Errors: UNAVAILABLE with the reason, UNIMPLEMENTED for bf16, which NumPy has
+/// not.
 kiln_status npy_write(const char *path, const npy_array *array, kiln_error *err);
 
 #endif

@@ -21,8 +21,8 @@ typedef struct plugin_job {
 
 /// Opens a context and a device, reads the file and uploads its inputs, invented ones where it has
 /// none. A path that ends in .onnx: the model runs once on zeros and what it records is taken.
-/// Ownership: `*job` is the caller's (plugin_job_close, also after a failure). Lifetime: until
-/// closed. Thread: one at a time. Errors: of the file, the model, the device.
+/// `*job` is the caller's (plugin_job_close, also after a failure). One thread at a time. Errors:
+/// of the file, the model, the device.
 kiln_status plugin_job_open(const cli_device_options *options, const char *path, plugin_job *job,
                             kiln_error *err);
 /// The same for a stream that is at hand; it is the job's then, also after a failure.
@@ -30,8 +30,8 @@ kiln_status plugin_job_take(const cli_device_options *options, kiln_context *con
                             kiln_replay *replay, plugin_job *job, kiln_error *err);
 void plugin_job_close(plugin_job *job);
 
-/// The stream as a graph. Ownership: the caller's (kiln_graph_destroy). Lifetime: within the job's.
-/// Thread: one at a time. Errors: INVALID_ARGUMENT for a stream that uses what it dropped.
+/// The stream as a graph. The result is the caller's (kiln_graph_destroy). One thread at a time.
+/// Errors: INVALID_ARGUMENT for a stream that uses what it dropped.
 kiln_status plugin_job_capture(plugin_job *job, kiln_graph **out_graph, kiln_error *err);
 /// Runs the graph once and waits. Errors: of the run.
 kiln_status plugin_job_run(plugin_job *job, kiln_graph *graph, uint64_t *out_ns, kiln_error *err);

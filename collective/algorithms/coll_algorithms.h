@@ -28,12 +28,11 @@ typedef struct kilni_coll_extent {
 bool kilni_coll_fits(kiln_coll_algorithm algorithm, kilni_coll_extent extent);
 
 /// The algorithm for a message: the first item of `select` that matches, else the first row in
-/// range. Ownership: values. Lifetime: n/a. Thread: any. Errors: KILN_COLL_AUTO when there is none.
+/// range. Errors: KILN_COLL_AUTO when there is none.
 kiln_coll_algorithm kilni_coll_choose(const char *select, kiln_coll_kind kind, uint64_t bytes,
                                       kilni_coll_extent extent);
 
-/// Checks the grammar and the names of an override.
-/// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT with the item.
+/// Checks the grammar and the names of an override. Errors: INVALID_ARGUMENT with the item.
 kiln_status kilni_coll_select_check(const char *select, kiln_error *err);
 
 #endif

@@ -3,6 +3,8 @@
 #define KILN_COLLECTIVE_ALGORITHM_H
 
 /// What ranks can ask for, and the algorithms that do it: the rows of algorithms.def.
+///
+/// Any thread may call these functions; what they return is in static storage; they cannot fail.
 
 #include "base.h"
 
@@ -55,15 +57,19 @@ typedef struct kiln_coll_algorithm_info {
     const char *reference;
 } kiln_coll_algorithm_info;
 
-/// Names and rows; NULL past the end. A name that is none gives the COUNT value.
-/// Ownership: static storage. Lifetime: the process. Thread: any. Errors: none.
+/// Name of a kind of call; NULL for a number that is none.
 KILN_API const char *kiln_coll_kind_name(kiln_coll_kind kind);
+
+/// Name of a reduction; NULL for a number that is none.
 KILN_API const char *kiln_coll_op_name(kiln_coll_op op);
+
+/// The reduction of a name; KILN_COLL_OP_COUNT for a name that is none.
 KILN_API kiln_coll_op kiln_coll_op_from_name(const char *name);
+
+/// The row of an algorithm; NULL past the end.
 KILN_API const kiln_coll_algorithm_info *kiln_coll_algorithm_row(kiln_coll_algorithm algorithm);
 
 /// Whether an algorithm can run on so many ranks; one that cannot is never chosen.
-/// Ownership: a value. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API bool kiln_coll_algorithm_fits(kiln_coll_algorithm algorithm, uint32_t ranks,
                                        uint32_t ranks_per_node);
 

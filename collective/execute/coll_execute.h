@@ -26,8 +26,8 @@ typedef struct kilni_coll_run {
 } kilni_coll_run;
 
 /// Carries a schedule out. On return nothing is mapped, posted or allocated; a failure has been
-/// told to the others. `err` must not be NULL. Ownership: all borrowed. Lifetime: n/a. Thread: the
-/// worker. Errors: the memory's and the transport's.
+/// told to the others. `err` must not be NULL. On the worker's thread. Errors: the memory's and the
+/// transport's.
 kiln_status kilni_coll_execute(const kilni_coll_run *run, const kilni_coll_schedule *schedule,
                                kiln_error *err);
 
@@ -39,9 +39,8 @@ typedef struct kilni_coll_lot {
     bool is_ours;
 } kilni_coll_lot;
 
-/// Finds room for the slots that a schedule needs. `close` also after a failure.
-/// Ownership: the buffers are the lots'. Lifetime: until `close`. Thread: the worker. Errors: the
-/// memory's.
+/// Finds room for the slots that a schedule needs. `close` also after a failure. On the worker's
+/// thread. Errors: the memory's.
 kiln_status kilni_coll_slots_open(const kilni_coll_run *run, const kilni_coll_schedule *schedule,
                                   kilni_coll_lot *lots, kiln_error *err);
 void kilni_coll_slots_close(const kilni_coll_run *run, const kilni_coll_lot *lots);

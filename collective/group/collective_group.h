@@ -3,6 +3,9 @@
 #define KILN_COLLECTIVE_GROUP_H
 
 /// Groups of ranks, their members in this process, and the calls that members make.
+///
+/// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
+/// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
 
 #include "collective_algorithm.h"
 #include "collective_memory.h"
@@ -42,31 +45,30 @@ typedef struct kiln_coll_group_options {
         .struct_size = (uint32_t)sizeof(kiln_coll_group_options)                                   \
     }
 
-/// A group of `options->ranks` ranks, like an MPI communicator.
-/// Ownership: `*out_group` is the caller's (kiln_coll_group_destroy). Lifetime: `env` outlives it;
-/// members hold it, so that it may be destroyed before them. Thread: any. Errors: INVALID_ARGUMENT,
-/// RESOURCE_EXHAUSTED.
+/// Makes a group of `options->ranks` ranks, like an MPI communicator. `*out_group` is the caller's
+/// (kiln_coll_group_destroy). `env` outlives it; members hold it, so that it may be destroyed
+/// before them.
 KILN_NODISCARD KILN_API kiln_status kiln_coll_group_create(const kiln_env *env,
                                                            const kiln_coll_group_options *options,
                                                            kiln_coll_group **out_group,
                                                            kiln_error *err);
+
+/// Gives up the caller's hold of the group. Takes NULL.
 KILN_API void kiln_coll_group_destroy(kiln_coll_group *group);
 
 /// Changes the choice of algorithms for calls that start later; all ranks have to do it at the same
-/// point of their calls. The grammar is that of the options. Ownership: the text is copied.
-/// Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+/// point of their calls. The grammar is that of the options. The text is copied.
 KILN_NODISCARD KILN_API kiln_status kiln_coll_group_select(kiln_coll_group *group,
                                                            const char *select, kiln_error *err);
 
 /// OK, or the failure that poisoned the group; `out_rank` (may be NULL) gets the rank that caused
-/// it, or -1. Ownership: `err` is the caller's. Lifetime: n/a. Thread: any. Errors: the group's.
+/// it, or -1.
 KILN_API kiln_status kiln_coll_group_status(kiln_coll_group *group, int32_t *out_rank,
                                             kiln_error *err);
 
 /// Makes `rank` a member, with a worker thread that carries out its calls in order. `transport`
-/// NULL: ranks of this process, by shared memory. Ownership: `*out_member` is the caller's
-/// (kiln_coll_member_destroy); memory and transport are borrowed. Lifetime: memory and transport
-/// outlive the member. Thread: any. Errors: INVALID_ARGUMENT, ALREADY_EXISTS, RESOURCE_EXHAUSTED,
+/// NULL: ranks of this process, by shared memory. `*out_member` is the caller's
+/// (kiln_coll_member_destroy); memory and transport outlive it. Errors: also ALREADY_EXISTS, and
 /// the group's failure.
 KILN_NODISCARD KILN_API kiln_status kiln_coll_member_create(kiln_coll_group *group, uint32_t rank,
                                                             kiln_coll_memory *memory,
@@ -75,18 +77,16 @@ KILN_NODISCARD KILN_API kiln_status kiln_coll_member_create(kiln_coll_group *gro
                                                             kiln_error *err);
 
 /// Says that this rank cannot go on, such as when its device failed outside a call: poisons the
-/// group. Ownership: `cause` is borrowed. Lifetime: n/a. Thread: any. Errors: none.
+/// group.
 KILN_API void kiln_coll_member_abort(kiln_coll_member *member, const kiln_error *cause);
 
 /// Waits until the calls that were started have ended, well or not: each does by its deadlines.
-/// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API void kiln_coll_member_drain(kiln_coll_member *member);
 
 /// Leaves the group. Calls of this member that have not ended are cancelled, which poisons the
 /// group; a group whose members leave with nothing pending stays sound, but a later call of another
-/// one fails. Where the memory has not come back from a call, see its `close`.
-/// Ownership: takes the member. Lifetime: its requests stay valid. Thread: not while it
-/// starts. Errors: none.
+/// one fails. Where the memory has not come back from a call, see its `close`. Not while the member
+/// starts a call. Its requests stay valid.
 KILN_API void kiln_coll_member_destroy(kiln_coll_member *member);
 
 // ---- calls ----
@@ -120,25 +120,25 @@ typedef struct kiln_coll_call {
     }
 
 /// Begins a call and returns. Work that was issued to the rank's memory before is waited for, on
-/// the worker. With `out_request` NULL the end is told by the call's event alone.
-/// Ownership: `*out_request` is the caller's and goes back through kiln_coll_wait.
-/// Lifetime: the buffers stay untouched until the call has ended. Thread: one at a time per member;
-/// the order of starts is the order of calls. Errors: INVALID_ARGUMENT, UNIMPLEMENTED,
-/// RESOURCE_EXHAUSTED, the group's failure.
+/// the worker. With `out_request` NULL the end is told by the call's event alone. `*out_request` is
+/// the caller's and goes back through kiln_coll_wait. The buffers stay untouched until the call has
+/// ended. One thread at a time for each member; the order of starts is the order of calls. Errors:
+/// also UNIMPLEMENTED, and the group's failure.
 KILN_NODISCARD KILN_API kiln_status kiln_coll_start(kiln_coll_member *member,
                                                     const kiln_coll_call *call,
                                                     kiln_coll_request **out_request,
                                                     kiln_error *err);
 
-/// Waits for the end of a call, and gives its result. `kiln_coll_ended` looks without waiting.
-/// After a failure the buffers may be touched until the call's event is signalled, or the member
-/// drained and destroyed: its memory may not have come back. Ownership: wait takes the request.
-/// Lifetime: n/a. Thread: any, once. Errors: the group's failure.
+/// Waits for the end of a call, gives its result, and takes the request, once. After a failure the
+/// buffers may be touched until the call's event is signalled, or the member drained and destroyed:
+/// its memory may not have come back. Errors: the group's failure.
 KILN_API kiln_status kiln_coll_wait(kiln_coll_request *request, kiln_error *err);
+
+/// Whether a call has ended, without waiting.
 KILN_API bool kiln_coll_ended(const kiln_coll_request *request);
 
-/// Start and wait in one.
-/// Ownership: none. Lifetime: n/a. Thread: one at a time per member. Errors: as kiln_coll_start.
+/// Starts a call and waits for it. One thread at a time for each member. Errors: as
+/// kiln_coll_start.
 KILN_API kiln_status kiln_coll_run(kiln_coll_member *member, const kiln_coll_call *call,
                                    kiln_error *err);
 

@@ -6,8 +6,7 @@
 
 #include "collective.h"
 
-/// Waits until all work that `after` stands for has ended.
-/// Ownership: n/a. Lifetime: n/a. Thread: any. Errors: the work's, DEADLINE_EXCEEDED.
+/// Waits until all work that `after` stands for has ended. Errors: the work's, DEADLINE_EXCEEDED.
 typedef struct kilni_coll_gate kilni_coll_gate;
 typedef kiln_status (*kilni_coll_after_fn)(kiln_coll_memory *memory, kiln_coll_done_fn done,
                                            void *user, kiln_error *err);

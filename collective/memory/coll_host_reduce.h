@@ -4,10 +4,10 @@
 
 #include "collective.h"
 
-/// target[i] = op(left[i], right[i]) and target[i] = source[i] / divisor, on the host. Pointers
-/// are aligned for the element or not; ranges are equal or apart. The outside sees them through the
-/// host's memory and through a device's memory that has no arithmetic of its own. Ownership:
-/// borrowed. Lifetime: n/a. Thread: any. Errors: false for a dtype or operation that has none.
+/// target[i] = op(left[i], right[i]) and target[i] = source[i] / divisor, on the host. Pointers are
+/// aligned for the element or not; ranges are equal or apart. The outside sees them through the
+/// host's memory and through a device's memory that has no arithmetic of its own. Errors: false for
+/// a dtype or operation that has none.
 bool kilni_coll_host_reduce(void *target, const void *left, const void *right, size_t count,
                             kiln_dtype dtype, kiln_coll_op op);
 bool kilni_coll_host_convert(void *target, kiln_dtype target_dtype, const void *source,

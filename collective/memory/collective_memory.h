@@ -3,7 +3,7 @@
 #define KILN_COLLECTIVE_MEMORY_H
 
 /// A rank's memory: the host's, or a table of functions that somebody brings for a device's. A user
-/// of groups needs the host's alone.
+/// of groups needs the host's alone. Any thread may call these functions.
 
 #include "base.h"
 #include "collective_algorithm.h"
@@ -18,12 +18,13 @@ typedef struct kiln_coll_memory kiln_coll_memory;
 typedef struct kiln_coll_buffer kiln_coll_buffer;
 
 /// The memory of the host: a kiln_coll_buffer is the address of the first byte, cast. Reductions
-/// run on the calling thread. Also what staging uses. Ownership: `*out_memory` is the caller's
-/// (kiln_coll_host_memory_destroy). Lifetime: `env` outlives it. Thread: any. Errors:
-/// RESOURCE_EXHAUSTED.
+/// run on the calling thread. Also what staging uses. `*out_memory` is the caller's
+/// (kiln_coll_host_memory_destroy); `env` outlives it. Errors: RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_coll_host_memory_create(const kiln_env *env,
                                                                  kiln_coll_memory **out_memory,
                                                                  kiln_error *err);
+
+/// Frees a memory whose members are gone. Takes NULL.
 KILN_API void kiln_coll_host_memory_destroy(kiln_coll_memory *memory);
 
 // =================================================================================================

@@ -34,9 +34,9 @@ typedef struct kilni_mpi {
 
 enum { KILNI_MPI_THREAD_FUNNELED = 1, KILNI_MPI_THREAD_MULTIPLE = 3 };
 
-/// Loads the library of the launcher that started this process, else the first that is there.
-/// Ownership: the table is the caller's; the library stays loaded for the process. Lifetime: the
-/// process. Thread: any. Errors: UNAVAILABLE when there is neither.
+/// Loads the library of the launcher that started this process, else the first that is there. The
+/// table is the caller's; the library stays loaded for the process. Errors: UNAVAILABLE when there
+/// is neither.
 kiln_status kilni_mpi_load(const kiln_env *env, kilni_mpi *out_mpi, kiln_error *err);
 
 #endif

@@ -60,8 +60,8 @@ typedef struct kilni_coll_schedule {
     bool failed; ///< no memory
 } kilni_coll_schedule;
 
-/// Appends. Steps of zero elements are left out, on both sides alike.
-/// Ownership: the arena's. Lifetime: the arena. Thread: one at a time. Errors: `failed`.
+/// Appends. Steps of zero elements are left out, on both sides alike. It lives in the arena. One
+/// thread at a time. Errors: `failed`.
 void kilni_coll_send(kilni_coll_schedule *schedule, uint32_t peer, kilni_coll_slot slot,
                      kilni_coll_range range);
 void kilni_coll_receive(kilni_coll_schedule *schedule, uint32_t peer, kilni_coll_slot slot,

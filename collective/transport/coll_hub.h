@@ -8,8 +8,8 @@
 #include "coll_watch.h"
 #include "collective.h"
 
-/// The meeting point of all ranks; its ends are taken by the members of this process.
-/// Ownership: the group's. Lifetime: longer than its ends. Thread: any. Errors: RESOURCE_EXHAUSTED.
+/// The meeting point of all ranks; its ends are taken by the members of this process. It outlives
+/// its ends. Errors: RESOURCE_EXHAUSTED.
 kiln_status kilni_coll_hub_create(const kiln_env *env, uint32_t ranks, kiln_coll_hub **out_hub,
                                   kiln_error *err);
 void kilni_coll_hub_destroy(kiln_coll_hub *hub);

@@ -4,6 +4,8 @@
 
 /// How ranks reach each other, for those who bring a transport or a network. A user of groups needs
 /// none of it: within a process there is one, and MPI's is in libkiln_mpi.so.
+///
+/// Any thread may call these functions; messages stay their owner's, and live as long as the hub.
 
 #include "base.h"
 
@@ -115,24 +117,42 @@ typedef struct kiln_coll_arrival {
     bool left;
 } kiln_coll_arrival;
 
-/// For a network, all of them: `take` gives the oldest message to a rank elsewhere, or NULL; its
-/// bytes stay until `sent`. `deliver` lays one down in the name of its `sender` for `peer`, which
-/// must stay until `delivered`. `arrival` tells of a rank of this process; `arrive`, `leave` and
-/// `fail` act for one elsewhere: `arrive` at a call only when all have agreed on the one before.
-/// Ownership: messages stay their owner's. Lifetime: the hub's. Thread: any. Errors: `failure`
-/// gives the group's.
+// What a network does with the hub.
+
+/// Gives the oldest message to a rank elsewhere, or NULL; its bytes stay until kiln_coll_hub_sent.
 KILN_API kiln_coll_message *kiln_coll_hub_take(kiln_coll_hub *hub, uint32_t rank);
+
+/// Says that a message that was taken has been sent.
 KILN_API void kiln_coll_hub_sent(kiln_coll_hub *hub, kiln_coll_message *message);
+
+/// Lays a message down in the name of its `sender` for `peer`. It must stay until
+/// kiln_coll_hub_delivered says so.
 KILN_API void kiln_coll_hub_deliver(kiln_coll_hub *hub, kiln_coll_message *message);
+
+/// Whether the receiver is done with a message.
 KILN_API bool kiln_coll_hub_delivered(kiln_coll_hub *hub, kiln_coll_message *message);
+
+/// How far a rank of this process is.
 KILN_API void kiln_coll_hub_arrival(kiln_coll_hub *hub, uint32_t rank,
                                     kiln_coll_arrival *out_arrival);
+
+/// A rank elsewhere has come to a call; only when all have agreed on the call before.
 KILN_API void kiln_coll_hub_arrive(kiln_coll_hub *hub, uint32_t rank, uint64_t sequence,
                                    const kiln_coll_signature *signature);
+
+/// A rank elsewhere has left the group.
 KILN_API void kiln_coll_hub_leave(kiln_coll_hub *hub, uint32_t rank);
+
+/// Proposes a failure that a rank caused; the network decides with the others which is the group's.
 KILN_API void kiln_coll_hub_propose(kiln_coll_hub *hub, uint32_t rank, const kiln_error *cause);
+
+/// Whether a rank of this process has proposed a failure, and which.
 KILN_API bool kiln_coll_hub_proposal(kiln_coll_hub *hub, int32_t *out_rank, kiln_error *err);
+
+/// The group fails, by the fault of `rank`.
 KILN_API void kiln_coll_hub_fail(kiln_coll_hub *hub, uint32_t rank, const kiln_error *cause);
+
+/// OK, or the group's failure and the rank that caused it.
 KILN_API kiln_status kiln_coll_hub_failure(kiln_coll_hub *hub, int32_t *out_rank, kiln_error *err);
 
 #ifdef __cplusplus

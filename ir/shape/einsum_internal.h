@@ -17,7 +17,7 @@ typedef struct kilni_einsum {
     int64_t length[KILNI_EINSUM_LABELS];
 } kilni_einsum;
 
-/// Ownership: values. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT with the place.
+/// Errors: INVALID_ARGUMENT with the place.
 kiln_status kilni_ir_einsum_of(const kiln_op_record *call, kilni_einsum *out_einsum,
                                kiln_error *err);
 

@@ -153,30 +153,28 @@ struct kiln_onnx_model {
     uint32_t n_training; ///< how often the file says how to train: not read further
 };
 
-/// Memory from the model's arena within its budget.
-/// Ownership: the arena's. Lifetime: the model's. Thread: one at a time. Errors:
-/// RESOURCE_EXHAUSTED.
+/// Memory from the model's arena within its budget. It lives in the arena. One thread at a time.
+/// Errors: RESOURCE_EXHAUSTED.
 KILN_NODISCARD kiln_status kilni_onnx_alloc(struct kiln_onnx_model *model, size_t bytes,
                                             void **out_memory, kiln_error *err);
 
-/// Maps a file, and gives it back. Ownership: the caller's. Lifetime: until unmapped. Thread: any.
+/// Maps a file, and gives it back. The result is the caller's. It lives until it is unmapped.
 /// Errors: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT for what is no plain file, UNAVAILABLE.
 KILN_NODISCARD kiln_status kilni_onnx_map(const char *path, kilni_onnx_mapping *out_mapping,
                                           kiln_error *err);
 void kilni_onnx_unmap(kilni_onnx_mapping *mapping);
 
 /// Finds bytes of an external data file below the model's folder, mapping it at first use. `length`
-/// below 0: up to the file's end. Ownership: borrowed. Lifetime: the model's. Thread: one at a
-/// time. Errors: INVALID_ARGUMENT for a path that leaves the folder; DATA_LOSS when the file is too
-/// short.
+/// below 0: up to the file's end. One thread at a time. Errors: INVALID_ARGUMENT for a path that
+/// leaves the folder; DATA_LOSS when the file is too short.
 KILN_NODISCARD kiln_status kilni_onnx_external_bytes(struct kiln_onnx_model *model,
                                                      const char *location, int64_t offset,
                                                      int64_t length, const uint8_t **out_data,
                                                      size_t *out_bytes, kiln_error *err);
 
-/// Decodes model->file into the model, or a file that holds one TensorProto into `out_tensor`.
-/// Ownership: the model's arena. Lifetime: the model's. Thread: one at a time.
-/// Errors: DATA_LOSS for bytes that are no such message; INVALID_ARGUMENT; RESOURCE_EXHAUSTED.
+/// Decodes model->file into the model, or a file that holds one TensorProto into `out_tensor`. It
+/// lives in the model's arena. One thread at a time. Errors: DATA_LOSS for bytes that are no such
+/// message; INVALID_ARGUMENT; RESOURCE_EXHAUSTED.
 KILN_NODISCARD kiln_status kilni_onnx_decode_model(struct kiln_onnx_model *model, kiln_error *err);
 KILN_NODISCARD kiln_status kilni_onnx_decode_tensor_file(struct kiln_onnx_model *model,
                                                          kilni_onnx_tensor *out_tensor,
@@ -191,8 +189,7 @@ KILN_NODISCARD kiln_status kilni_onnx_decode_value_file(struct kiln_onnx_model *
                                                         uint32_t *out_count, kiln_error *err);
 
 /// Name of an ONNX element type ("float16"), "type 99" style names are the caller's; NULL when
-/// unknown. Ownership: static storage. Lifetime: the process. Thread: any. Errors: NULL,
-/// KILN_DTYPE_NONE, 0.
+/// unknown. Errors: NULL, KILN_DTYPE_NONE, 0.
 const char *kilni_onnx_type_name(int32_t onnx_type);
 kiln_dtype kilni_onnx_type_dtype(int32_t onnx_type);
 int32_t kilni_onnx_type_of(kiln_dtype dtype);

@@ -119,8 +119,8 @@ KILN_NODISCARD kiln_status kilni_onnx_replay_from(kilni_onnx_frame *frame, uint3
 void kilni_onnx_segments_free(kiln_onnx_session *session);
 
 /// Plans the model's graph with all branches and functions in it, into session->plans and
-/// session->main. Ownership: the session's. Lifetime: the session's. Thread: one at a time. Errors:
-/// UNIMPLEMENTED naming operator, domain, version and node; INVALID_ARGUMENT; RESOURCE_EXHAUSTED.
+/// session->main. One thread at a time. Errors: UNIMPLEMENTED naming operator, domain, version and
+/// node; INVALID_ARGUMENT; RESOURCE_EXHAUSTED.
 KILN_NODISCARD kiln_status kilni_onnx_plan_model(kiln_onnx_session *session, kiln_error *err);
 
 /// The plan whose key is a graph or function; NULL when there is none. Borrowed.

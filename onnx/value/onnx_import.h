@@ -88,8 +88,8 @@ typedef struct kilni_onnx_operators {
 
 extern const kilni_onnx_operators kilni_onnx_all_operators;
 
-/// The plugin's operator for a node of a foreign domain, and the handler of such nodes.
-/// Ownership: borrowed. Lifetime: the device's. Thread: any. Errors: NOT_FOUND.
+/// The plugin's operator for a node of a foreign domain, and the handler of such nodes. It lives as
+/// long as the device. Errors: NOT_FOUND.
 kiln_status kilni_onnx_find_custom(kiln_device *device, const kilni_onnx_node *node,
                                    int64_t version, const kiln_custom_op **out_op, kiln_error *err);
 void kilni_onnx_op_custom(kilni_onnx_call *call);
@@ -118,8 +118,8 @@ kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
         }                                                                                          \
     } while (0)
 
-/// Says at which node a call failed: by its name, or by what it gives when it has none.
-/// Ownership: the caller's record. Lifetime: n/a. Thread: any. Errors: returns the record's code.
+/// Says at which node a call failed: by its name, or by what it gives when it has none. Errors:
+/// returns the record's code.
 kiln_status kilni_onnx_at_node(kiln_error *err, const kilni_onnx_node *node);
 
 static inline bool kilni_onnx_ok(const kilni_onnx_call *call)

@@ -11,8 +11,8 @@
 
 typedef struct kilni_rpc_batch kilni_rpc_batch;
 
-/// Ownership: `*out_batch` is the caller's (kilni_rpc_batch_destroy). Lifetime: until destroyed;
-/// `env` must outlive it. Thread: one at a time. Errors: RESOURCE_EXHAUSTED.
+/// `*out_batch` is the caller's (kilni_rpc_batch_destroy). `env` must outlive it. One thread at a
+/// time. Errors: RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_batch_create(const kiln_env *env, kilni_rpc_batch **out_batch,
                                    kiln_error *err);
 void kilni_rpc_batch_destroy(kilni_rpc_batch *batch);
@@ -38,8 +38,8 @@ kiln_status kilni_rpc_batch_add(kilni_rpc_batch *batch, const kiln_op_record *re
 /// notes nothing, when there is no room.
 bool kilni_rpc_batch_free(kilni_rpc_batch *batch, uint64_t buffer, bool fresh);
 
-/// The Run of what was gathered, and the number of a graph to be forgotten before it (0: none).
-/// Ownership: the frame is the batch's. Lifetime: until `end`, which begins the next batch. Errors:
+/// The Run of what was gathered, and the number of a graph to be forgotten before it (0: none). The
+/// frame is the batch's. It lives until `end`, which begins the next batch. Errors:
 /// RESOURCE_EXHAUSTED, INVALID_ARGUMENT.
 kiln_status kilni_rpc_batch_frame(kilni_rpc_batch *batch, kilni_rpc_frame **out_frame,
                                   uint64_t *out_forget, kiln_error *err);

@@ -101,8 +101,8 @@ void kilni_rpc_pending_fail_all(kilni_rpc_client *self, const kiln_error *cause)
 
 // ---- asking and waiting (rpc_pending.c) ----
 
-/// Sends a frame that wants an answer, whose data go to `out_data`: `length` bytes. Ownership:
-/// `*out_pending` goes to `settle` or to `end`. Errors: the session is lost; RESOURCE_EXHAUSTED.
+/// Sends a frame that wants an answer, whose data go to `out_data`: `length` bytes. `*out_pending`
+/// goes to `settle` or to `end`. Errors: the session is lost; RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_pending_begin(kilni_rpc_client *self, kilni_rpc_frame *frame, void *out_data,
                                     size_t length, kiln_pending **out_pending, kiln_error *err);
 

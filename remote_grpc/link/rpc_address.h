@@ -16,8 +16,8 @@ typedef struct kilni_rpc_address {
 } kilni_rpc_address;
 
 /// Parses "grpc://HOST[:PORT][/DEVICE]", "grpcs://..." and "unix:PATH[#DEVICE]"; the bare schemes
-/// "grpc:" and "grpcs:" take `fallback`, or the default port of this machine.
-/// Ownership: the caller's struct. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT.
+/// "grpc:" and "grpcs:" take `fallback`, or the default port of this machine. Errors:
+/// INVALID_ARGUMENT.
 kiln_status kilni_rpc_address_parse(const char *text, kilni_rpc_address *out_address,
                                     kiln_error *err);
 bool kilni_rpc_address_is_tls(const kilni_rpc_address *address);

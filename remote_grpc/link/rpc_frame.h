@@ -26,15 +26,13 @@ typedef struct kilni_rpc_frame {
 kilni_rpc_parcel *kilni_rpc_parcel_new(const kiln_env *env, const void *body, size_t body_length,
                                        const void *data, size_t data_length, kilni_rpc_hold *hold);
 
-/// Ownership: `*out_parcel` goes back through kilni_rpc_parcel_free; it counts in the frame's hold.
-/// Lifetime: until freed. Thread: any. Errors: RESOURCE_EXHAUSTED; INTERNAL for a frame that does
-/// not fit its schema.
+/// `*out_parcel` goes back through kilni_rpc_parcel_free; it counts in the frame's hold. Errors:
+/// RESOURCE_EXHAUSTED; INTERNAL for a frame that does not fit its schema.
 kiln_status kilni_rpc_frame_encode(const kiln_env *env, kilni_rpc_frame *frame,
                                    kilni_rpc_parcel **out_parcel, kiln_error *err);
 void kilni_rpc_parcel_free(const kiln_env *env, kilni_rpc_parcel *parcel);
 
-/// Ownership: `*out_frame` points into `message`. Lifetime: the message's. Thread: any. Errors:
-/// INVALID_ARGUMENT.
+/// `*out_frame` points into `message`. Errors: INVALID_ARGUMENT.
 kiln_status kilni_rpc_frame_decode(const void *message, size_t length, kilni_rpc_frame *out_frame,
                                    kiln_error *err);
 
@@ -48,7 +46,7 @@ typedef struct kilni_rpc_parts {
     size_t data_offset; ///< the message's length: all of it is head
 } kilni_rpc_parts;
 
-/// Errors: RESOURCE_EXHAUSTED. Ownership: `*out_flat`, when set, goes back through kiln_free.
+/// `*out_flat`, when set, goes back through kiln_free. Errors: RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_split(const kiln_env *env, const kilni_rpc_message *message, char **out_flat,
                             kilni_rpc_parts *out_parts, kiln_error *err);
 

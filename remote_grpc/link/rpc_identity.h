@@ -15,7 +15,7 @@ kiln_status kilni_rpc_transfer_id(uint64_t *out_id, kiln_error *err);
 /// Whether two secrets are equal, in a time that does not depend on where they differ.
 bool kilni_rpc_same_secret(const void *a, const void *b, size_t length);
 
-/// A whole file as a terminated text. Ownership: through kiln_free. Errors: NOT_FOUND,
+/// A whole file as a terminated text. It goes back through kiln_free. Errors: NOT_FOUND,
 /// RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_read_file(const kiln_env *env, const char *path, char **out_text,
                                 kiln_error *err);

@@ -51,26 +51,23 @@ typedef struct kilni_rpc_parcel {
 
 // ---- streams ----
 
-/// Connects and starts a call of `method`; waits at most `timeout_ms` for the server.
-/// Ownership: `*out_stream` is the caller's (kilni_rpc_stream_close). Lifetime: until closed.
-/// Thread: one at a time. Errors: UNAVAILABLE, DEADLINE_EXCEEDED, PERMISSION_DENIED (a token is not
-/// sent in the clear).
+/// Connects and starts a call of `method`; waits at most `timeout_ms` for the server. `*out_stream`
+/// is the caller's (kilni_rpc_stream_close). One thread at a time. Errors: UNAVAILABLE,
+/// DEADLINE_EXCEEDED, PERMISSION_DENIED (a token is not sent in the clear).
 kiln_status kilni_rpc_connect(const kiln_env *env, const kilni_rpc_address *address,
                               const kilni_rpc_identity *identity, const char *method,
                               int64_t timeout_ms, kilni_rpc_stream **out_stream, kiln_error *err);
 
-/// Sends one message; returns when gRPC has taken it. Ownership: the head is copied, held data are
-/// counted in their hold. Lifetime: n/a. Thread: one at a time. Errors: UNAVAILABLE with the cause,
-/// RESOURCE_EXHAUSTED.
+/// Sends one message; returns when gRPC has taken it. The head is copied, held data are counted in
+/// their hold. One thread at a time. Errors: UNAVAILABLE with the cause, RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_send(kilni_rpc_stream *stream, const kilni_rpc_parcel *parcel,
                            kiln_error *err);
 kiln_status kilni_rpc_send_bytes(kilni_rpc_stream *stream, const void *bytes, size_t length,
                                  kiln_error *err);
 
 /// Waits for the next message, below 0 as long as the connection stands; `*out_end` true when the
-/// other side has finished. Ownership: a received one goes back through kilni_rpc_message_free.
-/// Lifetime: n/a. Thread: one at a time. Errors: DEADLINE_EXCEEDED (the stream goes on),
-/// UNAVAILABLE with the cause.
+/// other side has finished. A received one goes back through kilni_rpc_message_free. One thread at
+/// a time. Errors: DEADLINE_EXCEEDED (the stream goes on), UNAVAILABLE with the cause.
 kiln_status kilni_rpc_receive(kilni_rpc_stream *stream, int64_t timeout_ms,
                               kilni_rpc_message *out_message, bool *out_end, kiln_error *err);
 

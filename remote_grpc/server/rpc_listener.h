@@ -19,8 +19,8 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
                              kilni_rpc_listener **out_listener, kiln_error *err);
 
 /// Those who connect from now on are shown this certificate and measured by these authorities; what
-/// cannot be used is not, and the one before stays. Without TLS: nothing. Ownership: copied.
-/// Lifetime: n/a. Thread: any. Errors: RESOURCE_EXHAUSTED.
+/// cannot be used is not, and the one before stays. Without TLS: nothing. It is copied. Errors:
+/// RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_listener_renew(kilni_rpc_listener *listener,
                                      const kilni_rpc_identity *identity, kiln_error *err);
 
@@ -37,8 +37,7 @@ void kilni_rpc_listener_stop(kilni_rpc_listener *listener);
 void kilni_rpc_listener_shutdown(kilni_rpc_listener *listener);
 void kilni_rpc_listener_close(kilni_rpc_listener *listener);
 
-/// Of a call that a server accepted. Ownership: borrowed. Lifetime: the stream's. Thread: one at a
-/// time.
+/// Of a call that a server accepted. One thread at a time.
 const char *kilni_rpc_method(const kilni_rpc_stream *stream);
 
 #endif

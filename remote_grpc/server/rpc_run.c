@@ -311,7 +311,7 @@ static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, 
 // ---- outputs ----
 
 /// The value as it is kept in a buffer: a view of more memory than is charged for it becomes a
-/// copy. Ownership: `*out_tensor` is the caller's hold.
+/// copy. `*out_tensor` is the caller's hold.
 static kiln_status keep_value(const kilni_rpc_value *source, kiln_tensor **out_tensor,
                               kiln_error *err)
 {

@@ -92,8 +92,8 @@ typedef struct kilni_rpc_session {
 
 // ---- rpc_session.c ----
 
-/// A session with an id and a token. Ownership: `*out_session` is the caller's
-/// (kilni_rpc_session_destroy). Errors: RESOURCE_EXHAUSTED, UNAVAILABLE, NOT_FOUND (the device).
+/// A session with an id and a token. `*out_session` is the caller's (kilni_rpc_session_destroy).
+/// Errors: RESOURCE_EXHAUSTED, UNAVAILABLE, NOT_FOUND (the device).
 kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_session_options *options,
                                      const kiln_v1_Hello *hello, kilni_rpc_session **out_session,
                                      kiln_error *err);
@@ -106,7 +106,7 @@ extern const char *const kilni_rpc_features[];
 
 /// Answers Hello and serves `stream`, which the link takes, until the client goes, breaks the
 /// rules, or the connection ends. Gives true when the session may be resumed; otherwise `out_error`
-/// says how it ended. The stream stays open. Thread: the session's own.
+/// says how it ended. The stream stays open. On the session's own thread.
 bool kilni_rpc_session_serve(kilni_rpc_session *session, kilni_rpc_stream *stream,
                              const kilni_rpc_frame *hello, kiln_error *out_error);
 
@@ -140,8 +140,8 @@ kiln_status kilni_rpc_entry_stage(kilni_rpc_session *session, kilni_rpc_entry *e
 kiln_status kilni_rpc_entry_write(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                                   kiln_error *err);
 
-/// All bytes of a buffer on the host; with `again` more of them will be asked for. Ownership: the
-/// entry's, or when `*out_owned` the caller's (kilni_rpc_staging_release).
+/// All bytes of a buffer on the host; with `again` more of them will be asked for. The entry's, or
+/// when `*out_owned` the caller's (kilni_rpc_staging_release).
 kiln_status kilni_rpc_entry_bytes(kilni_rpc_session *session, kilni_rpc_entry *entry, bool again,
                                   kilni_rpc_staging **out_staging, bool *out_owned,
                                   kiln_error *err);

@@ -36,8 +36,8 @@ typedef struct kilni_device_memory {
         *starting; ///< what the input of the call that starts depends on; the device's lock
 } kilni_device_memory;
 
-/// Ownership: the caller's, or, once it is a member's, the member's: its table's `close` frees it.
-/// Holds the device. Lifetime: until closed. Thread: any. Errors: RESOURCE_EXHAUSTED.
+/// The caller's, or, once it is a member's, the member's: its table's `close` frees it. Holds the
+/// device. Errors: RESOURCE_EXHAUSTED.
 kiln_status kilni_device_memory_create(kiln_device *device, kilni_device_memory **out_memory,
                                        kiln_error *err);
 

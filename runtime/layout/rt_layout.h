@@ -50,8 +50,8 @@ void kilni_layout_note(const kilni_run *run, uint32_t slot, const kilni_binding 
 void kilni_layout_lend(const kilni_run *run, uint32_t step);
 void kilni_layout_learn(const kilni_run *run, uint32_t step);
 
-/// A buffer that windows are cut from. Ownership: the caller's. Lifetime: until freed, after its
-/// windows. Thread: the device's lock. Errors: of alloc.
+/// A buffer that windows are cut from. The result is the caller's. It is freed after its windows.
+/// Under the device's lock. Errors: of alloc.
 KILN_NODISCARD kiln_status kilni_alloc_for_windows(kiln_backend *backend, size_t bytes,
                                                    kiln_buffer **out_buffer, kiln_error *err);
 

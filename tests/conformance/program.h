@@ -47,8 +47,7 @@ typedef struct program {
 } program;
 
 /// Makes the program of `p->seed`, with the values that `judge` gives. Counts operators in `uses`.
-/// Ownership: `program_fini` frees what it holds. Lifetime: n/a. Thread: one. Errors: test
-/// failures.
+/// `program_fini` frees what it holds. Errors: test failures.
 void program_make(program *p, kiln_device *judge, uint32_t *uses);
 void program_fini(program *p);
 

@@ -15,8 +15,8 @@ import structure
 import walk
 
 HEAD = "// SPDX-License-Identifier: MIT OR Apache-2.0\n"
-DOC = ("/// Does x.\n/// Ownership: none. Lifetime: the process.\n/// Thread: any. Errors: none.\n")
 FREE = "/// x: numbers. Any thread may call these functions.\n\n"
+DOC = FREE + "/// Does x.\n"
 GOOD = {
     "CMakeLists.txt": "# SPDX-License-Identifier: MIT OR Apache-2.0\n",
     "base/base.h": HEAD + DOC + "KILN_API int kiln_x(void);\n",
@@ -100,14 +100,14 @@ VIOLATIONS = {
     "no licence": (source_rules.spdx, {"ir/a.c": "int x;\n"}, "SPDX"),
     "same name twice": (source_rules.unique_basenames, {"ir/arena.c": C_HEAD},
                         "arena.c"),
-    "no contract": (source_rules.contracts,
-                    {"base/base.h": HEAD + "/// Does y. Ownership: none.\nKILN_API int kiln_y(void);\n"},
-                    "kiln_y lacks Lifetime: Thread: Errors:"),
+    "an old contract": (source_rules.contracts,
+                        {"base/base.h": HEAD + FREE + "/// Does y. Ownership: none.\nKILN_API int kiln_y(void);\n"},
+                        "kiln_y says 'Ownership:', which is the default"),
     "no contract of an installed header": (source_rules.contracts, {
         "base/CMakeLists.txt": HEAD.replace("//", "#") + "arena.c PUBLIC_HEADERS op/one.h)\n",
-        "base/op/one.h": HEAD + "KILN_API int kiln_y(void);\n"}, "kiln_y lacks Ownership:"),
+        "base/op/one.h": HEAD + "KILN_API int kiln_y(void);\n"}, "kiln_y: the head does not say who may call it"),
     "no defaults": (source_rules.contracts,
-                    {"ir/ir.h": HEAD + DOC + "KILN_API int kiln_y(void);\n"},
+                    {"ir/ir.h": HEAD + "/// Does y.\nKILN_API int kiln_y(void);\n"},
                     "kiln_y: the head does not say who may call it"),
     "two functions under one paragraph": (source_rules.contracts, {
         "ir/ir.h": HEAD + FREE + "/// Does y.\nKILN_API int kiln_y(void);\nKILN_API int kiln_z(void);\n"},
@@ -143,10 +143,10 @@ VIOLATIONS = {
                                {"docs/a.md": "\n`ir/lost.c`\n"}, "docs/a.md:2: there is no ir/lost.c"),
     "unknown environment": (source_rules.environment_names,
                             {"cli/a.sh": "x=${KILN_" "ODD:-1}\n",
-                             "base/unknown_names.c": C_HEAD + '"KILN_TEST_",\n'}, "KILN_ODD"),
+                             "base/environment/unknown_names.c": C_HEAD + '"KILN_TEST_",\n'}, "KILN_ODD"),
     "unknown for a script": (source_rules.environment_names,
                              {"dev": "export KILN_TEST_A=1 KILN_" "ODD=1\n",
-                              "base/unknown_names.c": C_HEAD + '"KILN_TEST_",\n'}, "KILN_ODD"),
+                              "base/environment/unknown_names.c": C_HEAD + '"KILN_TEST_",\n'}, "KILN_ODD"),
 }
 
 

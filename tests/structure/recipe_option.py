@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Follows CONTRIBUTING's recipe for an option on a copy of the tree: one row of base/config.def, and it is checked,
+"""Follows CONTRIBUTING's recipe for an option on a copy of the tree: one row of base/environment/config.def, and it is checked,
 set and shown everywhere."""
 import sys
 
@@ -7,13 +7,13 @@ import recipe_steps as recipe
 import structure
 
 ROW = 'KILN_KNOB(TOY, "toy", INT, "3", "KILN_TOY", "a number that nothing reads")\n'
-COUNTED = ("base/config.c", "base/unknown_names.c", "cli/cmd_config.c") # who goes through all rows
+COUNTED = ("base/environment/config.c", "base/environment/unknown_names.c", "cli/cmd_config.c") # who goes through all rows
 
 
 def main():
     copy = recipe.Copy(structure.load(sys.argv), "option")
     cases = {}
-    copy.insert("base/config.def", "// clang-format on", ROW)
+    copy.insert("base/environment/config.def", "// clang-format on", ROW)
     cases["configure"] = copy.configure()
     cases["build"] = copy.compile(*COUNTED) + copy.link_library() + copy.link("bin/kiln")
     cases["one file"] = copy.counts(1)

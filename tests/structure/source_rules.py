@@ -23,8 +23,7 @@ HEAP = ("malloc", "calloc", "realloc", "free", "strdup", "strndup", "aligned_all
 PRINTING = ("printf", "puts", "putchar", "perror", "vprintf", "abort", "exit", "_exit", "assert")
 # What a header's head says of all its functions, and what then need not be said of one.
 DEFAULTS = re.compile(r"Unless a function says otherwise|any thread may call", re.I)
-NOTHING_SAID = ("Lifetime: n/a", "Ownership: n/a", "Thread: any", "Errors: none")
-TAGS = ("Ownership:", "Lifetime:", "Thread:", "Errors:")
+NOTHING_SAID = ("Lifetime:", "Ownership:", "Thread: any", "Errors: none")
 LIBRARY = tuple(m for m in structure.MODULES if m not in ("plugin_sdk", "plugins"))
 
 
@@ -48,24 +47,17 @@ def unique_basenames(tree):
 
 def contracts(tree):
     """The head of a public header says the defaults of thread, ownership and errors; each of its
-    functions has a paragraph of its own directly above it. Headers whose head does not say them
-    yet have four lines in each paragraph instead; ir and runtime have no such header."""
+    functions has a paragraph of its own directly above it, which does not repeat them."""
     bad = []
     for name in tree.public_headers():
         text = tree.read(name)
-        generated = "Written by tools/" in text[:200]
-        old = not DEFAULTS.search(head_of(text))
+        says_defaults = DEFAULTS.search(head_of(text))
         for match in re.finditer(r"(?m)^(?:KILN_NODISCARD\s+)?KILN_API\b", text):
             function = re.search(r"(\w+)\s*\(", text[match.start():].replace("KILN_API", ""))
             where = (f"{name}:{structure.line_of(text, match.start())}: "
                      f"{function.group(1) if function else '?'}")
-            if old and not generated and name.startswith(("ir/", "runtime/")):
+            if not says_defaults:
                 bad.append(f"{where}: the head does not say who may call it")
-            elif old:
-                comment = text[:match.start()] if generated else above(text, match.start())
-                missing = [tag for tag in TAGS if tag not in comment]
-                if missing:
-                    bad.append(f"{where} lacks {' '.join(missing)}")
             elif not text[:match.start()].rsplit("\n", 2)[-2].startswith("///"):
                 bad.append(f"{where} has no paragraph directly above it")
             else:
@@ -243,8 +235,8 @@ def page_paths(tree):
 
 def environment_names(tree):
     """What programs and scripts read of the environment is an option, or base warns of it."""
-    options = read_if_there(tree, "base/config.def")
-    known = set(re.findall(r'"(KILN_\w+)"', options + read_if_there(tree, "base/unknown_names.c")))
+    options = read_if_there(tree, "base/environment/config.def")
+    known = set(re.findall(r'"(KILN_\w+)"', options + read_if_there(tree, "base/environment/unknown_names.c")))
     begins = tuple(name for name in known if name.endswith("_"))
     reads = re.compile(r'(?:getenv\("|environ(?:\.get\(|\[)"|\$\{?'
                        r"|\b(?:export|env) (?:KILN_\w+=\S* )*)(KILN_[A-Z_]+)")
@@ -253,7 +245,7 @@ def environment_names(tree):
         if name.endswith((".c", ".h", ".py", ".sh")) or name in ("dev", ".ci/run"):
             text = tree.read(name)
             bad += [f"{name}:{structure.line_of(text, m.start(1))}: {m.group(1)} is no option, and "
-                    "base/unknown_names.c does not know it" for m in reads.finditer(text)
+                    "base/environment/unknown_names.c does not know it" for m in reads.finditer(text)
                     if m.group(1) not in known and not m.group(1).startswith(begins)]
     return bad
 

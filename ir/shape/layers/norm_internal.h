@@ -17,8 +17,7 @@ typedef struct kilni_norm {
     uint32_t first; ///< by_channel is false: the first axis of the parameters
 } kilni_norm;
 
-/// Reads and checks attributes and shapes. Ownership: values. Lifetime: n/a. Thread: any.
-/// Errors: INVALID_ARGUMENT.
+/// Reads and checks attributes and shapes. Errors: INVALID_ARGUMENT.
 kiln_status kilni_ir_norm_of(const kiln_op_record *call, kilni_norm *out_norm, kiln_error *err);
 
 #endif

@@ -50,7 +50,7 @@ typedef struct kilni_recurrent {
     unsigned lengths;
 } kilni_recurrent;
 
-/// Ownership: values. Lifetime: n/a. Thread: any. Errors: INVALID_ARGUMENT.
+/// Errors: INVALID_ARGUMENT.
 kiln_status kilni_ir_recurrent_of(const kiln_op_record *call, kilni_recurrent *out_recurrent,
                                   kiln_error *err);
 

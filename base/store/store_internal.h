@@ -34,23 +34,21 @@ struct kiln_store {
     char *lock_path;
 };
 
-/// Opens `store->path`, sets a damaged file aside, makes the schema where it lacks.
-/// Ownership: n/a. Lifetime: until kilni_store_file_close. Thread: mutex held, or not yet shared.
-/// Errors: UNAVAILABLE, RESOURCE_EXHAUSTED.
+/// Opens `store->path`, sets a damaged file aside, makes the schema where it lacks. Until
+/// kilni_store_file_close. Mutex held, or not yet shared. Errors: UNAVAILABLE, RESOURCE_EXHAUSTED.
 kiln_status kilni_store_file_open(kiln_store *store, kiln_error *err);
 void kilni_store_file_close(kiln_store *store);
 
-/// Closes, sets the file aside unless another process has done so, and opens a new one.
-/// Ownership: n/a. Lifetime: n/a. Thread: mutex held. Errors: UNAVAILABLE, RESOURCE_EXHAUSTED.
+/// Closes, sets the file aside unless another process has done so, and opens a new one. Mutex held.
+/// Errors: UNAVAILABLE, RESOURCE_EXHAUSTED.
 kiln_status kilni_store_file_renew(kiln_store *store, kiln_error *err);
 
 /// True when SQLite's `code` says that the file is no sound database, or no longer the one at our
-/// path, since another process has set it aside. Ownership: n/a. Lifetime: n/a. Thread: mutex held.
-/// Errors: none.
+/// path, since another process has set it aside. Mutex held.
 bool kilni_store_must_renew(const kiln_store *store, int code);
 
-/// The status that SQLite's `code` stands for, with its text in `err`.
-/// Ownership: n/a. Lifetime: n/a. Thread: mutex held. Errors: the translated one.
+/// The status that SQLite's `code` stands for, with its text in `err`. Mutex held. Errors: the
+/// translated one.
 kiln_status kilni_store_fail(const kiln_store *store, int code, const char *doing, kiln_error *err);
 
 #endif

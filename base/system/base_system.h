@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_BASE_SYSTEM_H
+#define KILN_BASE_SYSTEM_H
+
+/// For Kiln's own modules: threads, clocks, locks of files, folders, shared objects.
+///
+/// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
+/// call; it cannot fail.
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kiln_env.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Number of the calling thread, from 1, never used again in this process.
+KILN_API uint64_t kiln_thread_id(void);
+
+/// Monotonic clock in nanoseconds.
+KILN_API uint64_t kiln_time_ns(void);
+
+/// Nanoseconds that this process, all its threads together, has computed.
+KILN_API uint64_t kiln_processor_ns(void);
+
+/// Takes the exclusive lock (flock) of an open file, until the file is closed. False: another
+/// process held it for all of `wait_ms`, or there are no locks.
+KILN_NODISCARD KILN_API bool kiln_file_lock(int fd, uint32_t wait_ms);
+
+/// Writes the folder of the cache, as configured, into `out_path`. Errors: FAILED_PRECONDITION when
+/// the cache is off or there is no home.
+KILN_NODISCARD KILN_API kiln_status kiln_cache_dir(const kiln_env *env, char *out_path,
+                                                   size_t capacity, kiln_error *err);
+
+/// Writes the folder of what a user lists for Kiln, `kiln` in XDG_CONFIG_HOME, into `out_path`; it
+/// need not be there. Errors: FAILED_PRECONDITION without a home, and in a process with elevated
+/// privileges.
+KILN_NODISCARD KILN_API kiln_status kiln_config_dir(char *out_path, size_t capacity,
+                                                    kiln_error *err);
+
+// ---- shared objects ----
+
+/// An open shared object.
+typedef struct kiln_dynlib kiln_dynlib;
+
+/// Opens a shared object, RTLD_NOW | RTLD_LOCAL; with `keep` (RTLD_NODELETE) its code stays for the
+/// process. `*out_library` is the caller's (kiln_dynlib_close). Errors: NOT_FOUND with the loader's
+/// text.
+KILN_NODISCARD KILN_API kiln_status kiln_dynlib_open(const kiln_env *env, const char *path,
+                                                     bool keep, kiln_dynlib **out_library,
+                                                     kiln_error *err);
+
+/// The address of a symbol, or NULL.
+KILN_API void *kiln_dynlib_symbol(kiln_dynlib *library, const char *name);
+
+/// Gives the shared object back to the loader. Takes NULL.
+KILN_API void kiln_dynlib_close(kiln_dynlib *library);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
