@@ -24,8 +24,6 @@ PRINTING = ("printf", "puts", "putchar", "perror", "vprintf", "abort", "exit", "
 # What a header's head says of all its functions, and what then need not be said of one.
 DEFAULTS = re.compile(r"Unless a function says otherwise|any thread may call", re.I)
 NOTHING_SAID = ("Lifetime:", "Ownership:", "Thread: any", "Errors: none")
-# Headers that are still too long, a basename in each line; the list only shrinks.
-LONG_HEADERS = "tests/structure/long_headers.txt"
 LIBRARY = tuple(m for m in structure.MODULES if m not in ("plugin_sdk", "plugins"))
 
 
@@ -83,20 +81,15 @@ def above(text, place):
 
 def short_headers(tree):
     """One header per object: none longer than 400 lines, nine of ten at most 300."""
-    known = set(read_if_there(tree, LONG_HEADERS).split("\n")) - {""}
-    known = {line for line in known if not line.startswith("#")}
     lengths = {}
     for name in tree.sources(".h", top=structure.MODULES + ("cli", "bench", "tools", "examples")):
         text = tree.read(name)
         if "Written by tools/" not in text[:200]:
             lengths[os.path.basename(name)] = text.count("\n")
-    long = {base for base, lines in lengths.items() if lines > 400}
-    bad = [f"{base} has {lengths[base]} lines, more than 400" for base in sorted(long - known)]
-    bad += [f"{LONG_HEADERS}: {base} is not longer than 400 lines any more"
-            for base in sorted(known - long)]
-    rest = sorted(lines for base, lines in lengths.items() if base not in known)
-    if rest and rest[len(rest) * 9 // 10] > 300:
-        bad.append(f"one header in ten has more than {rest[len(rest) * 9 // 10]} lines, not 300")
+    bad = [f"{base} has {lines} lines, more than 400" for base, lines in sorted(lengths.items()) if lines > 400]
+    ordered = sorted(lengths.values())
+    if ordered and ordered[len(ordered) * 9 // 10] > 300:
+        bad.append(f"one header in ten has more than {ordered[len(ordered) * 9 // 10]} lines, not 300")
     return bad
 
 

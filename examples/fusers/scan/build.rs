@@ -95,7 +95,11 @@ fn rows(table: &str, out: &mut String) {
 fn main() {
     let (folder, out) = (sdk(), PathBuf::from(env::var_os("OUT_DIR").unwrap()));
     let (mut all, mut table) = (String::new(), String::new());
-    numbers(&read(&folder, "kiln_fuser.h"), &mut all);
+    let abi = read(&folder, "kiln_fuser.h");
+    numbers(&abi, &mut all);
+    for part in abi.lines().filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"')) {
+        numbers(&read(&folder, part), &mut all);
+    }
     numbers(&read(&folder, "kiln_fuser_ops.h"), &mut all);
     rows(&read(&folder, "kf_elementwise.def"), &mut table);
     fs::write(out.join("numbers.rs"), all).unwrap();

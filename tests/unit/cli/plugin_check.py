@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 KILN, ROOT, PLUGINS, LEVEL = sys.argv[1:5]
 SDK = os.path.join(ROOT, "plugin_sdk")
+INCLUDE = ["-I", SDK, "-I", os.path.join(SDK, "abi"), "-I", os.path.join(SDK, "parts")]
 TEST_PLUGINS = os.path.join(os.path.dirname(PLUGINS), "test_plugins")
 FAILED = []
 COUNT = 0
@@ -142,7 +143,7 @@ def build(folder, name, sources):
         with open(os.path.join(path, file), "w", encoding="utf-8") as out:
             out.write(text)
     library = os.path.join(path, "spoiled.so")
-    command = ["gcc", "-std=gnu11", "-O1", "-w", "-shared", "-fPIC", "-fvisibility=hidden", "-I", SDK,
+    command = ["gcc", "-std=gnu11", "-O1", "-w", "-shared", "-fPIC", "-fvisibility=hidden", *INCLUDE,
                os.path.join(path, ABI), os.path.join(path, MINE), "-o", library]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return library if done.returncode == 0 else f"does not compile: {done.stderr[:300]}"
@@ -207,7 +208,7 @@ def finds(chain):
 
 def libraries(folder):
     library = build(folder, "linked", template())
-    more = subprocess.run(["gcc", "-shared", "-fPIC", "-I", SDK, *(os.path.join(folder, "linked", n) for n in (ABI, MINE)),
+    more = subprocess.run(["gcc", "-shared", "-fPIC", *INCLUDE, *(os.path.join(folder, "linked", n) for n in (ABI, MINE)),
                            "-o", library, "-Wl,--no-as-needed", "-lsqlite3", "-Wl,-rpath,/opt/x"],
                           capture_output=True, text=True, check=False)
     run = check(library, "--only", "libraries")
@@ -287,7 +288,7 @@ def operators(folder, name, row):
     source, library = os.path.join(path, "acme.c"), os.path.join(path, "acme.so")
     with open(source, "w", encoding="utf-8") as out:
         out.write(text.replace(good, bad, 1))
-    command = ["gcc", "-std=gnu11", "-O1", "-w", "-shared", "-fPIC", "-fvisibility=hidden", "-I", SDK, source, "-lm", "-o",
+    command = ["gcc", "-std=gnu11", "-O1", "-w", "-shared", "-fPIC", "-fvisibility=hidden", *INCLUDE, source, "-lm", "-o",
                library]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

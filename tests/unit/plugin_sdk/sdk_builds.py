@@ -10,6 +10,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 SDK = os.path.join(ROOT, "plugin_sdk")
+INCLUDE = ["-I", SDK, "-I", os.path.join(SDK, "abi"), "-I", os.path.join(SDK, "parts")]
 FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wpadded", "-Werror", "-fsyntax-only"]
 MATRIX = [(compiler, language, standard) for compiler in ("gcc", "clang-14")
           for language, standards in (("c", ("c99", "c11", "c17")),
@@ -26,7 +27,7 @@ def matrix(header, crosses_abi=True):
     bad = []
     flags = [flag for flag in FLAGS if crosses_abi or flag != "-Wpadded"]
     for compiler, language, standard in MATRIX:
-        run = subprocess.run([compiler, f"-std={standard}", *flags, "-I", SDK, "-x", language, "-"],
+        run = subprocess.run([compiler, f"-std={standard}", *flags, *INCLUDE, "-x", language, "-"],
                              input=PROGRAM.format(header=header), capture_output=True, text=True,
                              check=False)
         if run.returncode:
@@ -41,7 +42,7 @@ def wrapper():
     for compiler in ("g++", "clang++-14"):
         for flags in (["-std=c++17"], ["-std=c++20"]):
             run = subprocess.run([compiler, *flags, "-Wall", "-Wextra", "-Wpedantic", "-Wconversion",
-                                  "-Wshadow", "-Werror", "-fsyntax-only", "-I", SDK, source],
+                                  "-Wshadow", "-Werror", "-fsyntax-only", *INCLUDE, source],
                                  capture_output=True, text=True, check=False)
             if run.returncode:
                 bad.append(f"{compiler} {flags}: {run.stderr.splitlines()[:2]}")
@@ -76,7 +77,7 @@ def forms():
     """A program with a binary and a single-work-item form, through the C++ wrapper."""
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "forms")
-        run = subprocess.run(["g++", "-std=c++17", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-I", SDK, "-x", "c++",
+        run = subprocess.run(["g++", "-std=c++17", "-Wall", "-Wextra", "-Wconversion", "-Werror", *INCLUDE, "-x", "c++",
                               "-", "-o", program], input=FORMS, capture_output=True, text=True, check=False)
         if run.returncode:
             return [run.stderr[-300:]]
@@ -91,7 +92,7 @@ def template():
         sources = [os.path.join(SDK, "template/c", name) for name in ("my_fuser.c", "abi.c")]
         run = subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror",
                               "-O2", "-fPIC", "-fvisibility=hidden", "-shared", "-Wl,-z,defs",
-                              f"-Wl,--version-script={SDK}/kiln_fuser.map", "-I", SDK, *sources, "-o",
+                              f"-Wl,--version-script={SDK}/kiln_fuser.map", *INCLUDE, *sources, "-o",
                               library], capture_output=True, text=True, check=False)
         if run.returncode:
             return [run.stderr[-300:]]
