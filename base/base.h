@@ -306,11 +306,6 @@ KILN_API uint64_t kiln_thread_id(void);
 /// Monotonic clock in nanoseconds. Ownership: a value. Lifetime: n/a. Thread: any. Errors: none.
 KILN_API uint64_t kiln_time_ns(void);
 
-/// Takes the exclusive lock (flock) of an open file, until the file is closed. False: another
-/// process held it for all of `wait_ms`, or there are no locks.
-/// Ownership: none moves. Lifetime: the open file's. Thread: any. Errors: false.
-KILN_NODISCARD KILN_API bool kiln_file_lock(int fd, uint32_t wait_ms);
-
 /// Nanoseconds that this process, all its threads together, has computed. Ownership: a value.
 /// Lifetime: n/a. Thread: any. Errors: none.
 KILN_API uint64_t kiln_processor_ns(void);
