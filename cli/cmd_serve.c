@@ -204,7 +204,8 @@ static kiln_status load_symbol(void *library, const char *name, void *out_functi
 
 static kiln_status load_api(serve_api *out_api, kiln_error *err)
 {
-    void *library = dlopen("libkiln_remote.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void *library =
+        dlopen("libkiln_remote.so." KILN_SOVERSION, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     kiln_status status = KILN_STATUS_OK;
     if (library == NULL) {
         return kiln_fail(err, NOT_FOUND, "built without gRPC: %s", dlerror());

@@ -37,13 +37,17 @@ endif()
 get_property(kiln_headers GLOBAL PROPERTY KILN_PUBLIC_HEADERS)
 install(FILES ${kiln_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kiln)
 
+set(kiln_compatibility SameMajorVersion)
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(kiln_compatibility SameMinorVersion)
+endif()
 # Below the build folder, where CMake does not look for packages by itself.
 set(made ${CMAKE_BINARY_DIR}/package)
 install(EXPORT kiln-targets NAMESPACE kiln:: DESTINATION ${kiln_package_dir})
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/kiln-config.cmake.in
     ${made}/kiln-config.cmake INSTALL_DESTINATION ${kiln_package_dir})
 write_basic_package_version_file(${made}/kiln-config-version.cmake
-    COMPATIBILITY SameMajorVersion)
+    COMPATIBILITY ${kiln_compatibility})
 install(FILES ${made}/kiln-config.cmake ${made}/kiln-config-version.cmake
     DESTINATION ${kiln_package_dir})
 

@@ -30,7 +30,7 @@ function(kiln_shared target output_name)
     target_link_options(${target} PRIVATE -Wl,--version-script=${map}
         -Wl,-Bsymbolic-functions ${KILN_NO_UNDEFINED})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME ${output_name} LINKER_LANGUAGE C
-        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
+        VERSION ${PROJECT_VERSION} SOVERSION ${KILN_SOVERSION} LINK_DEPENDS ${map})
 endfunction()
 
 # Makes the targets kiln_library (libkiln.so, alias kiln::kiln), kiln_remote and kiln_mpi (libkiln_*.so).
@@ -78,7 +78,7 @@ function(kiln_client_library)
     add_library(kiln_runtime_client OBJECT ${sources})
     target_link_libraries(kiln_runtime_client PRIVATE kiln_options kiln_warnings)
     target_compile_definitions(kiln_runtime_client PRIVATE
-        KILN_RUNTIME_REMOTE="libkiln_client.so.${PROJECT_VERSION_MAJOR}")
+        KILN_RUNTIME_REMOTE="libkiln_client.so.${KILN_SOVERSION}")
     foreach(name IN ITEMS base ir fusion_host collective runtime)
         target_include_directories(kiln_runtime_client PRIVATE
             $<TARGET_PROPERTY:kiln_${name},INTERFACE_INCLUDE_DIRECTORIES>)

@@ -21,6 +21,7 @@ endfunction()
 target_compile_definitions(kiln_options INTERFACE
     _XOPEN_SOURCE=700
     KILN_VERSION_STRING="${PROJECT_VERSION}"
+    KILN_SOVERSION="${KILN_SOVERSION}"
     $<$<BOOL:${KILN_CL}>:KILN_WITH_CL=1>
     $<$<BOOL:${KILN_ONNX}>:KILN_WITH_ONNX=1>
     $<$<BOOL:${KILN_REMOTE}>:KILN_WITH_REMOTE=1>)

@@ -5,7 +5,8 @@
 // the database file itself is never opened except by SQLite, whose POSIX locks a close would drop.
 #include "store_internal.h"
 
-#include <fcntl.h>
+#include "base_files.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -37,13 +38,7 @@ kiln_status kilni_store_fail(const kiln_store *store, int code, const char *doin
 /// on without, which risks a lost cache and nothing else.
 static int lock_take(const kiln_store *store)
 {
-    int file = open(store->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (file >= 0 && !kiln_file_lock(file, BUSY_MS)) {
-        kiln_log_write(store->env, KILN_LOG_WARN, "base",
-                       "%s is held by another process for more than %d ms: going on without",
-                       store->lock_path, BUSY_MS);
-    }
-    return file;
+    return kilni_base_lock_open(store->env, "base", store->lock_path, BUSY_MS);
 }
 
 static void lock_drop(int file)
@@ -89,29 +84,41 @@ static bool is_our_file(const kiln_store *store)
            facts.st_ino == store->inode;
 }
 
-static int make_schema(kiln_store *store)
+/// Inside the transaction: another process that had no lock either may have been first.
+static int make_tables(kiln_store *store)
 {
-    static const char schema[] =
-        "PRAGMA page_size=8192;"
-        "PRAGMA journal_mode=WAL;"
-        "BEGIN IMMEDIATE;"
+    static const char tables[] =
         "DROP TABLE IF EXISTS entry;"
         // One SQL table for all of ours, so that one order of last use spans them.
         "CREATE TABLE entry(id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, key BLOB NOT NULL,"
         " used INTEGER NOT NULL, checksum INTEGER NOT NULL, value BLOB NOT NULL,"
         " UNIQUE(kind, key));"
         "CREATE INDEX entry_used ON entry(used, id);"
-        "PRAGMA user_version=1;"
-        "COMMIT;";
+        "PRAGMA user_version=1;";
     _Static_assert(FORMAT == 1, "user_version in the schema is the cache format");
-    int lock = lock_take(store);
     int64_t version = 0;
     int code = query_int(store->database, "PRAGMA user_version", &version);
     if (code == SQLITE_OK && version != FORMAT) {
-        code = sqlite3_exec(store->database, schema, NULL, NULL, NULL);
-        if (code != SQLITE_OK) {
-            sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
-        }
+        code = sqlite3_exec(store->database, tables, NULL, NULL, NULL);
+    }
+    return code;
+}
+
+static int make_schema(kiln_store *store)
+{
+    static const char begin[] = "PRAGMA page_size=8192;"
+                                "PRAGMA journal_mode=WAL;"
+                                "BEGIN IMMEDIATE;";
+    int lock = lock_take(store);
+    int code = sqlite3_exec(store->database, begin, NULL, NULL, NULL);
+    if (code == SQLITE_OK) {
+        code = make_tables(store);
+    }
+    if (code == SQLITE_OK) {
+        code = sqlite3_exec(store->database, "COMMIT", NULL, NULL, NULL);
+    }
+    if (code != SQLITE_OK) {
+        sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
     }
     lock_drop(lock);
     return code;

@@ -2,7 +2,7 @@
 #ifndef KILN_BASE_SYSTEM_H
 #define KILN_BASE_SYSTEM_H
 
-/// For Kiln's own modules: threads, clocks, locks of files, folders, shared objects.
+/// For Kiln's own modules: threads, clocks, folders, shared objects.
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; it cannot fail.
@@ -25,10 +25,6 @@ KILN_API uint64_t kiln_time_ns(void);
 
 /// Nanoseconds that this process, all its threads together, has computed.
 KILN_API uint64_t kiln_processor_ns(void);
-
-/// Takes the exclusive lock (flock) of an open file, until the file is closed. False: another
-/// process held it for all of `wait_ms`, or there are no locks.
-KILN_NODISCARD KILN_API bool kiln_file_lock(int fd, uint32_t wait_ms);
 
 /// Writes the folder of the cache, as configured, into `out_path`. Errors: FAILED_PRECONDITION when
 /// the cache is off or there is no home.

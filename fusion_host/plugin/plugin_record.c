@@ -5,13 +5,13 @@
 // cache. Decides the form, and that of those who change one at the same time none undoes what
 // another did; what follows from it is loader.c's.
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base_files.h"
 #include "fuse_map.h"
 #include "plugin_record.h"
 
@@ -150,18 +150,12 @@ bool kilni_fuse_record_write(const char *folder, const char *hash, const kilni_f
     if (!path_of(folder, hash, path, sizeof(path))) {
         return false;
     }
-    snprintf(beside, sizeof(beside), "%s.%ld", path, (long)getpid());
-    FILE *file = fopen(beside, "we");
+    FILE *file = kilni_base_replace_begin(path, beside, sizeof(beside));
     if (file == NULL) {
         return false;
     }
     write_lines(file, record);
-    bool ok = fflush(file) == 0 && fsync(fileno(file)) == 0;
-    ok = fclose(file) == 0 && ok && rename(beside, path) == 0;
-    if (!ok) {
-        (void)unlink(beside);
-    }
-    return ok;
+    return kilni_base_replace_end(file, beside, path, true);
 }
 
 /* One lock for all records of a folder; the system takes it back from a process that ends. Without
@@ -170,15 +164,9 @@ static int lock_folder(const kiln_env *env, const char *folder)
 {
     char path[4400];
     int length = folder == NULL ? -1 : snprintf(path, sizeof(path), "%s/lock", folder);
-    int lock = length > 0 && (size_t)length < sizeof(path)
-                   ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)
-                   : -1;
-    if (lock >= 0 && !kiln_file_lock(lock, LOCK_WAIT_MS) && env != NULL) {
-        kiln_log_write(env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
-                       "%s is held by another process for more than %d ms: going on without", path,
-                       LOCK_WAIT_MS);
-    }
-    return lock;
+    return length > 0 && (size_t)length < sizeof(path)
+               ? kilni_base_lock_open(env, KILNI_FUSE_MODULE, path, LOCK_WAIT_MS)
+               : -1;
 }
 
 static void unlock_folder(int lock)

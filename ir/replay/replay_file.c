@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base_files.h"
 #include "graph_internal.h"
 #include "ir_quant.h"
 #include "ir_replay.h"
 
-enum { MAX_TEXT = 64 << 20 };
+enum { MAX_TEXT = 64 << 20, MAX_PATH = 4400 };
 static const long long most_bytes = 1ll << 36;
 
 static const char first_line[] = "kiln replay 1\n";
@@ -71,35 +71,25 @@ kiln_status kiln_replay_encode(const kiln_replay *replay, kiln_string *out, kiln
 
 static kiln_status write_whole(const char *path, const char *bytes, size_t length, kiln_error *err)
 {
-    FILE *file = fopen(path, "wb");
+    char beside[MAX_PATH];
+    FILE *file = kilni_base_replace_begin(path, beside, sizeof(beside));
     if (file == NULL) {
         return kiln_fail(err, UNAVAILABLE, "%.160s: %s", path, strerror(errno));
     }
-    bool ok = fwrite(bytes, 1, length, file) == length && fflush(file) == 0;
-    int code = errno;
-    ok = fclose(file) == 0 && ok;
-    return ok ? KILN_STATUS_OK : kiln_fail(err, UNAVAILABLE, "%.160s: %s", path, strerror(code));
+    bool whole = fwrite(bytes, 1, length, file) == length;
+    if (!kilni_base_replace_end(file, beside, path, whole)) {
+        return kiln_fail(err, UNAVAILABLE, "%.160s: %s", path, strerror(errno));
+    }
+    return KILN_STATUS_OK;
 }
 
 kiln_status kiln_replay_write(const kiln_replay *replay, const char *path, kiln_error *err)
 {
-    kiln_string out, beside;
-    kiln_string_init(&beside, replay->env);
-    kiln_string_printf(&beside, "%s.%ld", path, (long)getpid());
+    kiln_string out;
     kiln_status status = kiln_replay_encode(replay, &out, err);
-    if (status == KILN_STATUS_OK && beside.failed) {
-        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a path");
-    }
     if (status == KILN_STATUS_OK) {
-        status = write_whole(beside.text, out.text, out.length, err);
-        if (status == KILN_STATUS_OK && rename(beside.text, path) != 0) {
-            status = kiln_fail(err, UNAVAILABLE, "%.160s: %s", path, strerror(errno));
-        }
-        if (status != KILN_STATUS_OK) {
-            (void)unlink(beside.text);
-        }
+        status = write_whole(path, out.text, out.length, err);
     }
-    kiln_string_fini(&beside);
     kiln_string_fini(&out);
     return status;
 }

@@ -11,7 +11,7 @@
 #endif
 
 #ifndef KILN_RUNTIME_REMOTE
-#define KILN_RUNTIME_REMOTE "libkiln_remote.so.0"
+#define KILN_RUNTIME_REMOTE "libkiln_remote.so." KILN_SOVERSION
 #endif
 
 const kiln_backend_provider *kilni_local_provider(void)

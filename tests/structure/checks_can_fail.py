@@ -167,12 +167,12 @@ def good_tree_problems():
     return messages
 
 
-def build_object(folder, text, name):
+def build_object(folder, text, name, *flags):
     source = os.path.join(folder, "x.c")
     with open(source, "w") as file:
         file.write(text)
     path = os.path.join(folder, name)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", path, source], check=True)
+    subprocess.run(["gcc", "-shared", "-fPIC", *flags, "-o", path, source], check=True)
     return path
 
 
@@ -182,7 +182,11 @@ def symbol_problems():
         library = build_object(folder, "int stray(void) { return 0; }\n", "libx.so")
         messages = exported_symbols.library_problems(library, tree, {"base", "ir"})
         messages += exported_symbols.plugin_problems(library)
-    wanted = ("exports stray", "kiln_missing of ir/ir.h", "does not export kf_plugin_query_v1")
+        for kept in ("# of another\nlibx.so.7\n", "\nlibx.so.1\nkiln_gone\n"):
+            library = build_object(folder, "int kiln_new(void) { return 0; }\n", "libx.so", "-Wl,-soname,libx.so.1")
+            messages += exported_symbols.kept_problems(library, make_tree(folder, {exported_symbols.KEPT: kept}))
+    wanted = ("exports stray", "kiln_missing of ir/ir.h", "does not export kf_plugin_query_v1",
+              "is of libx.so.7: begin it anew", "kiln_gone is gone")
     return [f"no message '{w}' in {messages}" for w in wanted
             if not any(w in message for message in messages)]
 

@@ -8,6 +8,7 @@ import sys
 import structure
 
 PLUGIN_SYMBOL = "kf_plugin_query_v1"
+KEPT = "tests/golden/exports.txt"
 PLUGIN_MAY_NEED = re.compile(r"^(libc|libm|libgcc_s|ld-linux-x86-64|libpthread)\.so")
 
 
@@ -46,6 +47,19 @@ def library_problems(path, tree, modules):
     return bad
 
 
+def soname(path):
+    out = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=True).stdout
+    return "".join(re.findall(r"\(SONAME\).*\[(.+)\]", out))
+
+
+def kept_problems(path, tree):
+    """What tests/golden/exports.txt lists stays for as long as the soname does."""
+    lines = [line for line in tree.read(KEPT).splitlines() if line and not line.startswith("#")]
+    if soname(path) != lines[0]:
+        return [f"the soname is {soname(path)}, {KEPT} is of {lines[0]}: begin it anew"]
+    return [f"{name} is gone, and the soname is the same" for name in lines[1:] if name not in exported(path)]
+
+
 def plugin_problems(path):
     bad = [f"exports {name}" for name in sorted(exported(path)) if name != PLUGIN_SYMBOL]
     if PLUGIN_SYMBOL not in exported(path):
@@ -60,6 +74,8 @@ def main():
     if config["libkiln"]:
         inside = set(config["modules"]) - {"remote_grpc", "plugin_sdk"}
         cases["libkiln.so"] = library_problems(config["libkiln"], tree, inside)
+        if {"cl_backend", "onnx"} <= inside:
+            cases["libkiln.so keeps"] = kept_problems(config["libkiln"], tree)
         cases["libkiln.so needs"] = [
             f"needs {lib}: it is for libkiln_remote.so alone" for lib in needed(config["libkiln"])
             if re.match(r"lib(grpc|gpr|protobuf\.|mpi|stdc\+\+\.)", lib)]

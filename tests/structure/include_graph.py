@@ -32,6 +32,8 @@ RESERVED = {
     "xxhash.h": {"base"},
     "CUnit/": set(),
 }
+# Headers that other folders see and that are not installed.
+FOR_OUR_MODULES = {"base_files.h", "bench.h", "samples.h"}
 SDK_MAY_INCLUDE = {"stdint.h", "stddef.h", "stdbool.h", "string.h", "stdio.h", "stdlib.h",
                    "math.h", "inttypes.h", "limits.h", "stdarg.h", "assert.h", "float.h"}
 
@@ -46,7 +48,7 @@ def owners(tree):
     """basename -> set of (folder, file, is public)."""
     found = {}
     public = {os.path.basename(n) for n in tree.public_headers()}
-    public |= {os.path.basename(n) for n in tree.config.get("public_headers", [])} | {"bench.h", "samples.h"}
+    public |= {os.path.basename(n) for n in tree.config.get("public_headers", [])} | FOR_OUR_MODULES
     for name in tree.sources(".h", ".def", ".inc", ".cl", ".c"):
         base = os.path.basename(name)
         found.setdefault(base, set()).add((unit_of(name), name, base in public))

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The store: values come back, across processes and at once; damage is a miss and never an error
 // that stays; the limit holds, oldest first; every allocation failing once.
+#define _GNU_SOURCE // syscall
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base.h"
+#include "base_files.h"
 #include "faults.h"
 #include "harness.h"
 
@@ -523,14 +528,95 @@ static void test_held_lock(void)
     const char *folder = new_folder("held");
     KILN_CHECK_INT(mkdir(folder, 0700), 0);
     uint64_t start = kiln_time_ns();
-    int file = open(kiln_test_path(folder, "kiln.db.lock"), O_RDWR | O_CREAT, 0600);
-    KILN_CHECK(file >= 0 && kiln_file_lock(file, 0));
+    int file = kilni_base_lock_open(NULL, "base", kiln_test_path(folder, "kiln.db.lock"), 0);
+    KILN_CHECK(file >= 0);
     kiln_store *store = open_store(&env, folder);
     KILN_CHECK(kiln_time_ns() - start < UINT64_C(30000000000));
     KILN_CHECK_INT(put(store, KILN_STORE_PLANS, 1, 10), KILN_STATUS_OK);
     KILN_CHECK_INT(get(&env, store, KILN_STORE_PLANS, 1, 10), KILN_STATUS_OK);
     kiln_store_close(store);
     close(file);
+}
+
+// ---- file systems without locks ----
+
+static atomic_bool no_locks;
+
+/// In place of the C library's.
+int flock(int file, int operation)
+{
+    if (atomic_load(&no_locks)) {
+        errno = ENOLCK;
+        return -1;
+    }
+    return (int)syscall(SYS_flock, file, operation);
+}
+
+typedef struct peer {
+    const char *folder;
+    char said[400];
+} peer;
+
+/// Another process that saw the old version too makes the schema just before we begin.
+static int be_first(unsigned event, void *user, void *statement, void *text)
+{
+    peer *p = user;
+    (void)event;
+    (void)statement;
+    if (p->folder != NULL && strstr(text, "BEGIN IMMEDIATE") != NULL) {
+        const char *folder = p->folder;
+        p->folder = NULL;
+        kiln_env env = plain_env();
+        kiln_store *store = open_store(&env, folder);
+        KILN_CHECK_INT(put(store, KILN_STORE_PLANS, 1, 10), KILN_STATUS_OK);
+        kiln_store_close(store);
+    }
+    return 0;
+}
+
+static peer the_peer;
+
+static int watch(sqlite3 *database, const char **out_error, const void *api)
+{
+    (void)out_error;
+    (void)api;
+    return the_peer.folder == NULL
+               ? SQLITE_OK
+               : sqlite3_trace_v2(database, SQLITE_TRACE_STMT, be_first, &the_peer);
+}
+
+static void hear(const kiln_log_record *record, void *user)
+{
+    peer *p = user;
+    snprintf(p->said, sizeof(p->said), "%s", record->message);
+}
+
+/// Without locks two processes see an old version: the second keeps what the first has made.
+static void check_two_makers(const char *folder)
+{
+    the_peer = (peer){.folder = folder};
+    kiln_env env = plain_env();
+    env.log = hear;
+    env.log_user = &the_peer;
+    atomic_store(&no_locks, true);
+    KILN_CHECK_INT(sqlite3_auto_extension((void (*)(void))watch), SQLITE_OK);
+    kiln_store *store = open_store(&env, folder);
+    atomic_store(&no_locks, false);
+    KILN_CHECK(the_peer.folder == NULL);
+    KILN_CHECK_CONTAINS(the_peer.said, "cannot be locked (No locks available)");
+    KILN_CHECK_INT(get(&env, store, KILN_STORE_PLANS, 1, 10), KILN_STATUS_OK);
+    kiln_store_close(store);
+    sqlite3_reset_auto_extension();
+}
+
+static void test_no_locks(void)
+{
+    kiln_env env = plain_env();
+    const char *folder = new_folder("nolocks");
+    check_two_makers(folder); // no file
+    fill_file(&env, folder);
+    sql(folder, "PRAGMA user_version=77");
+    check_two_makers(folder); // one of another format
 }
 
 static void test_no_memory(void)
@@ -560,4 +646,5 @@ KILN_TEST_MAIN("unit/base/store", KILN_TEST(test_put_get), KILN_TEST(test_clear)
                KILN_TEST(test_truncated_and_foreign), KILN_TEST(test_damaged_and_replaced),
                KILN_TEST(test_limit), KILN_TEST(test_least_recently_used),
                KILN_TEST(test_hits_do_not_write), KILN_TEST(test_processes),
-               KILN_TEST(test_threads), KILN_TEST(test_held_lock), KILN_TEST(test_no_memory))
+               KILN_TEST(test_threads), KILN_TEST(test_held_lock), KILN_TEST(test_no_locks),
+               KILN_TEST(test_no_memory))

@@ -417,6 +417,32 @@ static void *change_often(void *user)
     return NULL;
 }
 
+static void *write_often(void *user)
+{
+    const kilni_fuse_record record = {.id = "an.id"};
+    for (int i = 0; i < CHANGES; i++) {
+        KILN_CHECK(kilni_fuse_record_write(user, some_hash, &record));
+    }
+    return NULL;
+}
+
+/// Threads that go on without the lock write a whole record each.
+static void test_writes_at_once(void)
+{
+    enum { THREADS = 3 };
+    char *folder = (char *)(uintptr_t)kiln_test_tmpdir();
+    pthread_t threads[THREADS];
+    kilni_fuse_record record;
+    for (int i = 0; i < THREADS; i++) {
+        pthread_create(&threads[i], NULL, write_often, folder);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    KILN_CHECK(kilni_fuse_record_read(folder, some_hash, &record));
+    KILN_CHECK_STR(record.id, "an.id");
+}
+
 /// Of what several threads and processes remember at once nothing is lost.
 static void test_changes_at_once(void)
 {
@@ -474,6 +500,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_three_strikes_in_three_processes),
         KILN_TEST(test_a_banned_program_stays_banned),
         KILN_TEST(test_damaged_records),
+        KILN_TEST(test_writes_at_once),
         KILN_TEST(test_changes_at_once),
         KILN_TEST(test_a_held_lock_is_not_waited_for_long),
     };

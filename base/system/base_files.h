@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_BASE_BASE_FILES_H
+#define KILN_BASE_BASE_FILES_H
+
+/// Files that several processes share: the lock beside them, and putting a new one in the place of
+/// an old one. For Kiln's own modules; not installed. Any thread may call any function.
+
+#include <stdio.h>
+
+#include "base.h"
+
+/// Opens the file `path`, making it, and takes its exclusive lock (flock), for `wait_ms` at most. A
+/// process that is stopped or hangs may hold it for ever, so the lock is for what can do without:
+/// the log, in the name of `module`, says why there is none. Without `env` nothing is said. The
+/// descriptor is the caller's; its close gives the lock back. Errors: -1, no lock.
+KILN_NODISCARD int kilni_base_lock_open(const kiln_env *env, const char *module, const char *path,
+                                        uint32_t wait_ms);
+
+/// Begins a file that is to take the place of `path`. Its name, which nobody else uses, is written
+/// to `out_beside`. Errors: NULL, with errno.
+KILN_NODISCARD FILE *kilni_base_replace_begin(const char *path, char *out_beside, size_t capacity);
+
+/// Flushes and closes the file and puts it in the place of `path` if all was written and `keep` is
+/// true; else removes it. Errors: false, with errno.
+KILN_NODISCARD bool kilni_base_replace_end(FILE *take_file, const char *beside, const char *path,
+                                           bool keep);
+
+#endif

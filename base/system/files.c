@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Files that several processes share. Decides how long a lock is waited for and what is said when
+// there is none, and how a file takes another's place: written beside it under a name that no
+// other thread or process has, flushed, renamed.
+#define _GNU_SOURCE // flock
+#include "base_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FIRST_PAUSE_NS = 100000, LONGEST_PAUSE_NS = 20000000, NAMES = 10000 };
+
+/// 0, or why the lock could not be had: EWOULDBLOCK when another held it all the time.
+static int lock_within(int file, uint32_t wait_ms)
+{
+    uint64_t end_ns = kiln_time_ns() + (uint64_t)wait_ms * 1000000;
+    struct timespec pause = {.tv_nsec = FIRST_PAUSE_NS};
+    while (flock(file, LOCK_EX | LOCK_NB) != 0) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || kiln_time_ns() >= end_ns) {
+            return errno;
+        }
+        nanosleep(&pause, NULL);
+        pause.tv_nsec = pause.tv_nsec * 2 < LONGEST_PAUSE_NS ? pause.tv_nsec * 2 : LONGEST_PAUSE_NS;
+    }
+    return 0;
+}
+
+static void say_no_lock(const kiln_env *env, const char *module, const char *path, int code,
+                        uint32_t wait_ms)
+{
+    if (env == NULL) {
+        return;
+    }
+    if (code == EWOULDBLOCK || code == EINTR) {
+        kiln_log_write(env, KILN_LOG_WARN, module,
+                       "%s is held by another process for more than %u ms: going on without", path,
+                       wait_ms);
+    } else {
+        kiln_log_write(env, KILN_LOG_WARN, module, "%s cannot be locked (%s): going on without",
+                       path, strerror(code));
+    }
+}
+
+int kilni_base_lock_open(const kiln_env *env, const char *module, const char *path,
+                         uint32_t wait_ms)
+{
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0) {
+        return -1;
+    }
+    int code = lock_within(file, wait_ms);
+    if (code != 0) {
+        say_no_lock(env, module, path, code, wait_ms);
+        (void)close(file);
+        return -1;
+    }
+    return file;
+}
+
+FILE *kilni_base_replace_begin(const char *path, char *out_beside, size_t capacity)
+{
+    int file = -1;
+    for (unsigned i = 0; i < NAMES && file < 0; i++) {
+        int length = snprintf(out_beside, capacity, "%s.%ld-%u", path, (long)getpid(), i);
+        if (length < 0 || (size_t)length >= capacity) {
+            errno = ENAMETOOLONG;
+            return NULL;
+        }
+        file = open(out_beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file < 0 && errno != EEXIST) {
+            return NULL;
+        }
+    }
+    FILE *stream = file >= 0 ? fdopen(file, "w") : NULL;
+    if (file >= 0 && stream == NULL) {
+        (void)close(file);
+        (void)unlink(out_beside);
+    }
+    return stream;
+}
+
+bool kilni_base_replace_end(FILE *take_file, const char *beside, const char *path, bool keep)
+{
+    bool ok =
+        keep && fflush(take_file) == 0 && ferror(take_file) == 0 && fsync(fileno(take_file)) == 0;
+    int code = errno;
+    if (fclose(take_file) != 0 && ok) {
+        code = errno;
+        ok = false;
+    }
+    if (ok && rename(beside, path) == 0) {
+        return true;
+    }
+    code = ok ? errno : code;
+    (void)unlink(beside);
+    errno = code;
+    return false;
+}
