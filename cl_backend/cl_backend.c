@@ -357,7 +357,7 @@ static kiln_status open_queue(kilni_cl_backend *backend, kiln_error *err)
 // Kernels from nowhere would be the embedded ones, which is not what was asked for.
 static kiln_status check_kernel_dir(const kiln_env *env, kiln_error *err)
 {
-    const char *folder = kiln_config_string(env->config, KILN_KNOB_KERNEL_DIR);
+    const char *folder = kiln_config_string(env->config, KILN_OPTION_KERNEL_DIR);
     struct stat info;
     bool good =
         folder == NULL || folder[0] == '\0' || (stat(folder, &info) == 0 && S_ISDIR(info.st_mode));

@@ -131,13 +131,13 @@ static void use(kilni_cl_backend *backend, const kilni_cl_speeds *known)
 static bool is_wanted(const kilni_cl_backend *backend)
 {
     const kiln_config *config = backend->env->config;
-    if (kiln_config_bool(config, KILN_KNOB_DETERMINISTIC) ||
+    if (kiln_config_bool(config, KILN_OPTION_DETERMINISTIC) ||
         (backend->info.features & KILN_FEATURE_COMPILER) == 0) {
         return false;
     }
     return backend->info.type == KILN_DEVICE_GPU ||
            (backend->store != NULL &&
-            strcmp(kiln_config_string(config, KILN_KNOB_TUNE), "off") != 0);
+            strcmp(kiln_config_string(config, KILN_OPTION_TUNE), "off") != 0);
 }
 
 /* A device that was measured looks as one that was not. */

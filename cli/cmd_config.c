@@ -21,13 +21,13 @@ int cmd_config(int argc, char **argv)
         return cli_fail("config", &err);
     }
     const kiln_config *config = kiln_context_env(context)->config;
-    for (int option = 0; option < KILN_KNOB_COUNT; option++) {
-        const char *value = kiln_config_string(config, (kiln_knob)option);
-        printf("%-15s %-12s %-11s %s\n", kiln_knob_name((kiln_knob)option),
+    for (int option = 0; option < KILN_OPTION_COUNT; option++) {
+        const char *value = kiln_config_string(config, (kiln_option)option);
+        printf("%-15s %-12s %-11s %s\n", kiln_option_name((kiln_option)option),
                value[0] != '\0' ? value : "-",
-               origins[kiln_config_origin(config, (kiln_knob)option)],
-               kiln_knob_environment((kiln_knob)option));
-        printf("%15s %s\n", "", kiln_knob_help((kiln_knob)option));
+               origins[kiln_config_origin(config, (kiln_option)option)],
+               kiln_option_environment((kiln_option)option));
+        printf("%15s %s\n", "", kiln_option_help((kiln_option)option));
     }
     cli_close_context(context);
     return CLI_OK;

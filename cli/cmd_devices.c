@@ -117,7 +117,7 @@ int cmd_devices(int argc, char **argv)
     if (cli_open_context(&none, &context, &err) != KILN_STATUS_OK) {
         return cli_fail("devices", &err);
     }
-    const char *option = kiln_config_string(kiln_context_env(context)->config, KILN_KNOB_DEVICE);
+    const char *option = kiln_config_string(kiln_context_env(context)->config, KILN_OPTION_DEVICE);
     bool found = false;
     int result = CLI_OK;
     char address[64];

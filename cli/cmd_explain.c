@@ -64,7 +64,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 static kiln_status settle(model_session *session, kiln_error *err)
 {
     const char *tune =
-        kiln_config_string(kiln_context_env(session->context)->config, KILN_KNOB_TUNE);
+        kiln_config_string(kiln_context_env(session->context)->config, KILN_OPTION_TUNE);
     kiln_graph_info info = KILN_GRAPH_INFO_INIT;
     kiln_status status = KILN_STATUS_OK;
     if (session->graph == NULL) { // its parts take winners when they are captured

@@ -84,11 +84,11 @@ static kiln_status tune(model_session *session, uint64_t *out_measured, blocks *
 static kiln_status check_measures(const model_session *session, kiln_error *err)
 {
     const kiln_config *config = kiln_context_env(session->context)->config;
-    if (strcmp(kiln_config_string(config, KILN_KNOB_TUNE), "off") == 0) {
+    if (strcmp(kiln_config_string(config, KILN_OPTION_TUNE), "off") == 0) {
         return kiln_fail(err, FAILED_PRECONDITION,
                          "the option tune is off, so nothing is measured; add --tune full");
     }
-    if (kiln_config_bool(config, KILN_KNOB_DETERMINISTIC)) {
+    if (kiln_config_bool(config, KILN_OPTION_DETERMINISTIC)) {
         return kiln_fail(err, FAILED_PRECONDITION,
                          "the option deterministic is 1, so nothing is measured");
     }

@@ -24,11 +24,11 @@ typedef struct option_row {
     const char *help;
 } option_row;
 
-static const option_row options[KILN_KNOB_COUNT] = {
-#define KILN_KNOB(id, name, type, default_value, env, help)                                        \
+static const option_row options[KILN_OPTION_COUNT] = {
+#define KILN_OPTION(id, name, type, default_value, env, help)                                      \
     {name, TYPE_##type, default_value, env, help},
 #include "config.def"
-#undef KILN_KNOB
+#undef KILN_OPTION
 };
 
 typedef struct option_value {
@@ -41,7 +41,7 @@ typedef struct option_value {
 struct kiln_config {
     kiln_allocator allocator;
     _Atomic(kiln_log_level) log_most;
-    _Atomic(option_value *) values[KILN_KNOB_COUNT]; ///< NULL: the default
+    _Atomic(option_value *) values[KILN_OPTION_COUNT]; ///< NULL: the default
 };
 
 const char *kilni_base_getenv(const char *name)
@@ -98,7 +98,7 @@ static bool parse_bool(const char *text, int64_t *out_value)
 }
 
 /// Checks `text` for the option's type; `out_value` gets its number, 0 for a string.
-static kiln_status parse_value(kiln_knob option, const char *text, int64_t *out_value,
+static kiln_status parse_value(kiln_option option, const char *text, int64_t *out_value,
                                kiln_error *err)
 {
     const option_row *row = &options[option];
@@ -115,7 +115,7 @@ static kiln_status parse_value(kiln_knob option, const char *text, int64_t *out_
     if (row->type == TYPE_BOOL && !parse_bool(text, out_value)) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: '%s' is neither 0 nor 1", row->name, text);
     }
-    if (option == KILN_KNOB_LOG && !kilni_base_log_parse(text, &level)) {
+    if (option == KILN_OPTION_LOG && !kilni_base_log_parse(text, &level)) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "%s: '%s' is no level (error, warn, info, debug, trace) and no list of "
                          "module=level",
@@ -124,13 +124,13 @@ static kiln_status parse_value(kiln_knob option, const char *text, int64_t *out_
     return KILN_STATUS_OK;
 }
 
-static option_value *value_of(const kiln_config *config, kiln_knob option)
+static option_value *value_of(const kiln_config *config, kiln_option option)
 {
     return config == NULL ? NULL
                           : atomic_load_explicit(&config->values[option], memory_order_acquire);
 }
 
-static kiln_status set_option(kiln_config *config, kiln_knob option, const char *text,
+static kiln_status set_option(kiln_config *config, kiln_option option, const char *text,
                               kiln_origin origin, kiln_error *err)
 {
     option_value *before = value_of(config, option);
@@ -149,7 +149,7 @@ static kiln_status set_option(kiln_config *config, kiln_knob option, const char 
     *value = (option_value){.before = before, .integer = integer, .origin = origin};
     memcpy(value->text, text, bytes);
     atomic_store_explicit(&config->values[option], value, memory_order_release);
-    if (option == KILN_KNOB_LOG) {
+    if (option == KILN_OPTION_LOG) {
         kiln_log_level most = KILN_LOG_WARN;
         kilni_base_log_parse(text, &most);
         atomic_store(&config->log_most, most);
@@ -157,21 +157,21 @@ static kiln_status set_option(kiln_config *config, kiln_knob option, const char 
     return KILN_STATUS_OK;
 }
 
-/// The option of that name, KILN_KNOB_COUNT when there is none.
-static kiln_knob find_option(const char *name)
+/// The option of that name, KILN_OPTION_COUNT when there is none.
+static kiln_option find_option(const char *name)
 {
     int i = 0;
-    while (i < KILN_KNOB_COUNT && strcmp(options[i].name, name) != 0) {
+    while (i < KILN_OPTION_COUNT && strcmp(options[i].name, name) != 0) {
         i++;
     }
-    return (kiln_knob)i;
+    return (kiln_option)i;
 }
 
 kiln_status kiln_config_set(kiln_config *config, const char *name, const char *value,
                             kiln_origin origin, kiln_error *err)
 {
-    kiln_knob option = find_option(name);
-    if (option == KILN_KNOB_COUNT) {
+    kiln_option option = find_option(name);
+    if (option == KILN_OPTION_COUNT) {
         return kiln_fail(err, NOT_FOUND, "no option is named '%s'; `kiln config` lists them", name);
     }
     return set_option(config, option, value, origin, err);
@@ -213,8 +213,8 @@ static kiln_status read_line(kiln_config *config, char *line, kiln_error *err)
     }
     *equals = 0;
     name = trim(name);
-    kiln_knob option = find_option(name);
-    if (option == KILN_KNOB_COUNT) {
+    kiln_option option = find_option(name);
+    if (option == KILN_OPTION_COUNT) {
         return kiln_fail(err, INVALID_ARGUMENT, "no option is named '%s'", name);
     }
     return set_option(config, option, trim(equals + 1), KILN_ORIGIN_FILE, err);
@@ -248,12 +248,12 @@ static kiln_status read_file(kiln_config *config, const char *path, kiln_error *
 
 static kiln_status read_environment(kiln_config *config, kiln_error *err)
 {
-    for (int i = 0; i < KILN_KNOB_COUNT; i++) {
+    for (int i = 0; i < KILN_OPTION_COUNT; i++) {
         const char *text = kilni_base_getenv(options[i].environment);
         if (text == NULL || *text == 0) {
             continue;
         }
-        kiln_status status = set_option(config, (kiln_knob)i, text, KILN_ORIGIN_ENVIRONMENT, err);
+        kiln_status status = set_option(config, (kiln_option)i, text, KILN_ORIGIN_ENVIRONMENT, err);
         if (status != KILN_STATUS_OK) {
             kiln_error_context(err, "environment %s", options[i].environment);
             return status;
@@ -293,8 +293,8 @@ void kiln_config_destroy(kiln_config *config)
         return;
     }
     kiln_allocator allocator = config->allocator;
-    for (int i = 0; i < KILN_KNOB_COUNT; i++) {
-        for (option_value *value = value_of(config, (kiln_knob)i); value != NULL;) {
+    for (int i = 0; i < KILN_OPTION_COUNT; i++) {
+        for (option_value *value = value_of(config, (kiln_option)i); value != NULL;) {
             option_value *before = value->before;
             allocator.free(allocator.user, value);
             value = before;
@@ -305,13 +305,13 @@ void kiln_config_destroy(kiln_config *config)
 
 // ---- reading ----
 
-const char *kiln_config_string(const kiln_config *config, kiln_knob option)
+const char *kiln_config_string(const kiln_config *config, kiln_option option)
 {
     const option_value *value = value_of(config, option);
     return value != NULL ? value->text : options[option].value;
 }
 
-int64_t kiln_config_int(const kiln_config *config, kiln_knob option)
+int64_t kiln_config_int(const kiln_config *config, kiln_option option)
 {
     const option_value *value = value_of(config, option);
     int64_t integer = 0;
@@ -322,12 +322,12 @@ int64_t kiln_config_int(const kiln_config *config, kiln_knob option)
     return integer;
 }
 
-bool kiln_config_bool(const kiln_config *config, kiln_knob option)
+bool kiln_config_bool(const kiln_config *config, kiln_option option)
 {
     return kiln_config_int(config, option) != 0;
 }
 
-kiln_origin kiln_config_origin(const kiln_config *config, kiln_knob option)
+kiln_origin kiln_config_origin(const kiln_config *config, kiln_option option)
 {
     const option_value *value = value_of(config, option);
     return value != NULL ? value->origin : KILN_ORIGIN_DEFAULT;
@@ -337,23 +337,23 @@ kiln_log_level kilni_base_config_log_most(const kiln_config *config)
 {
     kiln_log_level most = KILN_LOG_WARN;
     if (config == NULL) {
-        kilni_base_log_parse(options[KILN_KNOB_LOG].value, &most);
+        kilni_base_log_parse(options[KILN_OPTION_LOG].value, &most);
         return most;
     }
     return atomic_load_explicit(&config->log_most, memory_order_relaxed);
 }
 
-const char *kiln_knob_name(kiln_knob option)
+const char *kiln_option_name(kiln_option option)
 {
-    return (unsigned)option < KILN_KNOB_COUNT ? options[option].name : NULL;
+    return (unsigned)option < KILN_OPTION_COUNT ? options[option].name : NULL;
 }
 
-const char *kiln_knob_help(kiln_knob option)
+const char *kiln_option_help(kiln_option option)
 {
-    return (unsigned)option < KILN_KNOB_COUNT ? options[option].help : NULL;
+    return (unsigned)option < KILN_OPTION_COUNT ? options[option].help : NULL;
 }
 
-const char *kiln_knob_environment(kiln_knob option)
+const char *kiln_option_environment(kiln_option option)
 {
-    return (unsigned)option < KILN_KNOB_COUNT ? options[option].environment : NULL;
+    return (unsigned)option < KILN_OPTION_COUNT ? options[option].environment : NULL;
 }

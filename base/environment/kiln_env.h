@@ -44,12 +44,12 @@ typedef struct kiln_log_record {
 /// Receives what the library has to say, on any thread, possibly from several at once.
 typedef void (*kiln_log_fn)(const kiln_log_record *record, void *user);
 
-typedef enum kiln_knob {
-#define KILN_KNOB(id, name, type, default_value, env, help) KILN_KNOB_##id,
+typedef enum kiln_option {
+#define KILN_OPTION(id, name, type, default_value, env, help) KILN_OPTION_##id,
 #include "config.def"
-#undef KILN_KNOB
-    KILN_KNOB_COUNT
-} kiln_knob;
+#undef KILN_OPTION
+    KILN_OPTION_COUNT
+} kiln_option;
 
 typedef enum kiln_origin { ///< where an option's value came from; a larger one wins
     KILN_ORIGIN_DEFAULT = 0,
@@ -90,25 +90,25 @@ KILN_NODISCARD KILN_API kiln_status kiln_config_set(kiln_config *config, const c
                                                     kiln_error *err);
 
 /// The value of an option as text. Of NULL: its default, as in the three functions below.
-KILN_API const char *kiln_config_string(const kiln_config *config, kiln_knob option);
+KILN_API const char *kiln_config_string(const kiln_config *config, kiln_option option);
 
 /// The value of an option of type INT.
-KILN_API int64_t kiln_config_int(const kiln_config *config, kiln_knob option);
+KILN_API int64_t kiln_config_int(const kiln_config *config, kiln_option option);
 
 /// The value of an option of type BOOL.
-KILN_API bool kiln_config_bool(const kiln_config *config, kiln_knob option);
+KILN_API bool kiln_config_bool(const kiln_config *config, kiln_option option);
 
 /// Where the value of an option came from.
-KILN_API kiln_origin kiln_config_origin(const kiln_config *config, kiln_knob option);
+KILN_API kiln_origin kiln_config_origin(const kiln_config *config, kiln_option option);
 
 /// Name of an option, as flags and files have it.
-KILN_API const char *kiln_knob_name(kiln_knob option);
+KILN_API const char *kiln_option_name(kiln_option option);
 
 /// What an option does, in one line.
-KILN_API const char *kiln_knob_help(kiln_knob option);
+KILN_API const char *kiln_option_help(kiln_option option);
 
 /// The variable of the environment that sets an option.
-KILN_API const char *kiln_knob_environment(kiln_knob option);
+KILN_API const char *kiln_option_environment(kiln_option option);
 
 #ifdef __cplusplus
 }

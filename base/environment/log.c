@@ -13,7 +13,7 @@ bool kiln_log_enabled(const kiln_env *env, kiln_log_level level, const char *mod
         return false;
     }
     return (int)level <=
-           kilni_base_log_level_of(kiln_config_string(env->config, KILN_KNOB_LOG), module);
+           kilni_base_log_level_of(kiln_config_string(env->config, KILN_OPTION_LOG), module);
 }
 
 void kiln_log_write(const kiln_env *env, kiln_log_level level, const char *module,

@@ -19,8 +19,8 @@ static const char *const modules[] = {"base", "cl_backend", "fusion_host", "ir",
 
 static bool is_option(const char *name, size_t length)
 {
-    for (int i = 0; i < KILN_KNOB_COUNT; i++) {
-        const char *option = kiln_knob_environment((kiln_knob)i);
+    for (int i = 0; i < KILN_OPTION_COUNT; i++) {
+        const char *option = kiln_option_environment((kiln_option)i);
         if (strlen(option) == length && memcmp(option, name, length) == 0) {
             return true;
         }
@@ -55,7 +55,7 @@ void kiln_config_warn_environment(const kiln_env *env)
 
 void kiln_config_warn_log(const kiln_env *env)
 {
-    const char *text = kiln_config_string(env->config, KILN_KNOB_LOG);
+    const char *text = kiln_config_string(env->config, KILN_OPTION_LOG);
     for (size_t length = 0; *text != '\0'; text += length + (text[length] == ',')) {
         length = strcspn(text, ",");
         const char *equals = memchr(text, '=', length);

@@ -278,7 +278,7 @@ static int insert(kiln_store *store, kiln_store_table table, kiln_hash128 key, c
 static int put_once(kiln_store *store, kiln_store_table table, kiln_hash128 key, const void *value,
                     size_t length)
 {
-    int64_t limit = kiln_config_int(store->env->config, KILN_KNOB_CACHE_LIMIT);
+    int64_t limit = kiln_config_int(store->env->config, KILN_OPTION_CACHE_LIMIT);
     int code = exec(store, "BEGIN IMMEDIATE");
     if (code != SQLITE_OK) {
         return code;
@@ -299,7 +299,7 @@ static int put_once(kiln_store *store, kiln_store_table table, kiln_hash128 key,
 kiln_status kiln_store_put(kiln_store *store, kiln_store_table table, kiln_hash128 key,
                            const void *value, size_t length, kiln_error *err)
 {
-    int64_t limit = kiln_config_int(store->env->config, KILN_KNOB_CACHE_LIMIT);
+    int64_t limit = kiln_config_int(store->env->config, KILN_OPTION_CACHE_LIMIT);
     if (length > INT32_MAX || (int64_t)length > limit) {
         return kiln_fail(err, RESOURCE_EXHAUSTED,
                          "an entry of %zu bytes, where the cache holds %lld (cache-limit)", length,

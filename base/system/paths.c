@@ -13,7 +13,7 @@ static bool is_absolute(const char *path)
 
 kiln_status kiln_cache_dir(const kiln_env *env, char *out_path, size_t capacity, kiln_error *err)
 {
-    const char *option = kiln_config_string(env->config, KILN_KNOB_CACHE_DIR);
+    const char *option = kiln_config_string(env->config, KILN_OPTION_CACHE_DIR);
     const char *cache = kilni_base_getenv("XDG_CACHE_HOME");
     const char *home = kilni_base_getenv("HOME");
     int length = 0;

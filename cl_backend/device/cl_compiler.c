@@ -16,7 +16,7 @@ kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, kiln_error *err)
     cl_bool available = CL_FALSE;
     clGetDeviceInfo(backend->device, CL_DEVICE_COMPILER_AVAILABLE, sizeof(available), &available,
                     NULL);
-    const char *mode = kiln_config_string(backend->env->config, KILN_KNOB_COMPILER);
+    const char *mode = kiln_config_string(backend->env->config, KILN_OPTION_COMPILER);
     bool on = strcmp(mode, "on") == 0;
     bool prepare = strcmp(mode, "prepare") == 0;
     if (!on && !prepare && strcmp(mode, "off") != 0) {

@@ -35,7 +35,7 @@ static FILE *open_in_folder(const char *folder, const char *name)
 // when there is none such.
 static bool append_from_folder(const kilni_cl_backend *backend, const char *name, kiln_string *text)
 {
-    const char *folder = kiln_config_string(backend->env->config, KILN_KNOB_KERNEL_DIR);
+    const char *folder = kiln_config_string(backend->env->config, KILN_OPTION_KERNEL_DIR);
     const kilni_cl_source *source = embedded(name);
     if (folder == NULL || folder[0] == '\0') {
         return false;

@@ -37,7 +37,7 @@ static uint32_t class_of(size_t bytes)
 
 void kilni_cl_pool_init(kilni_cl_backend *backend)
 {
-    int64_t wanted = kiln_config_int(backend->env->config, KILN_KNOB_MEMORY_BUDGET);
+    int64_t wanted = kiln_config_int(backend->env->config, KILN_OPTION_MEMORY_BUDGET);
     kilni_cl_set_budget(&backend->base, wanted > 0 ? (uint64_t)wanted : 0);
 }
 

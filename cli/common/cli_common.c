@@ -102,7 +102,7 @@ static kiln_status apply_tune(const cli_device_options *options, kiln_context *c
 {
     const kiln_config *config = kiln_context_env(context)->config;
     const char *mode = options->tune;
-    if (mode == NULL && kiln_config_origin(config, KILN_KNOB_TUNE) == KILN_ORIGIN_DEFAULT) {
+    if (mode == NULL && kiln_config_origin(config, KILN_OPTION_TUNE) == KILN_ORIGIN_DEFAULT) {
         mode = options->tune_default;
     }
     return mode == NULL ? KILN_STATUS_OK : kiln_context_set(context, "tune", mode, err);

@@ -115,7 +115,7 @@ static kiln_status add_fusers(kiln_fuse_engine *engine, bool fusion, kiln_error 
 /* Measured figures differ from run to run; without them every score follows from shapes alone. */
 static void forget_measurements(kiln_fuse_engine *engine)
 {
-    if (kiln_config_bool(engine->env->config, KILN_KNOB_DETERMINISTIC)) {
+    if (kiln_config_bool(engine->env->config, KILN_OPTION_DETERMINISTIC)) {
         engine->device.bytes_per_s = 0;
         engine->device.flops_f32 = 0;
         engine->device.launch_ns = 0;
@@ -136,12 +136,12 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
     }
     *engine = (kiln_fuse_engine){.registry = registry,
                                  .env = env,
-                                 .list = kiln_config_string(env->config, KILN_KNOB_PLUGINS),
+                                 .list = kiln_config_string(env->config, KILN_OPTION_PLUGINS),
                                  .device = *device,
                                  .options = *options,
                                  .disk_opset = KF_OPSET_MAX};
     forget_measurements(engine);
-    engine->fuse_slower = kiln_config_bool(env->config, KILN_KNOB_FUSE_SLOWER);
+    engine->fuse_slower = kiln_config_bool(env->config, KILN_OPTION_FUSE_SLOWER);
     engine->crash_slot = kilni_fuse_crash_record_slot(registry->crash_record);
     engine->facts[KILN_FACT_COMPUTE_UNITS] = device->compute_units;
     engine->facts[KILN_FACT_MAX_WORK_GROUP] = (int64_t)device->max_work_group;

@@ -434,7 +434,7 @@ static kiln_status inspect(loading *l)
 /* Fusers that take no part, though their plugin does. */
 static void add_fusers(const loading *l, char *reason, size_t capacity)
 {
-    const char *list = kiln_config_string(l->registry->env->config, KILN_KNOB_PLUGINS);
+    const char *list = kiln_config_string(l->registry->env->config, KILN_OPTION_PLUGINS);
     for (uint32_t i = 0; i < l->plugin->info.n_fusers; i++) {
         const kilni_fuse_strikes *strikes = &l->record.strikes[i];
         const char *fuser = l->plugin->fuser_ids[i];
@@ -522,8 +522,8 @@ kiln_status kilni_fuse_plugin_load(kiln_fuse_registry *registry, kilni_fuse_plug
     const char *off = NULL;
     kiln_status status = inspect(&l);
     if (status == KILN_STATUS_OK && !registry->developer) {
-        off = kilni_fuse_switched_off(kiln_config_string(registry->env->config, KILN_KNOB_PLUGINS),
-                                      plugin, NULL);
+        off = kilni_fuse_switched_off(
+            kiln_config_string(registry->env->config, KILN_OPTION_PLUGINS), plugin, NULL);
     }
     if (status == KILN_STATUS_OK && off == NULL) {
         status = check_duplicate(&l);

@@ -112,7 +112,7 @@ static void forget_file(kiln_fuse_registry *registry, uint32_t at)
 static bool is_surprise(const kiln_env *env, kiln_status status)
 {
     return status == KILN_STATUS_PERMISSION_DENIED &&
-           strcmp(kiln_config_string(env->config, KILN_KNOB_PLUGIN_MODE), "off") != 0;
+           strcmp(kiln_config_string(env->config, KILN_OPTION_PLUGIN_MODE), "off") != 0;
 }
 
 static kiln_status add_file(kiln_fuse_registry *registry, const char *path, kilni_fuse_trust trust,
@@ -215,7 +215,7 @@ static bool has_plugin(const kiln_fuse_registry *registry, const char *id, size_
 /* Names in the list of plugins that nothing has: most likely misspelt. */
 static void warn_of_unknown(const kiln_fuse_registry *registry)
 {
-    const char *list = kiln_config_string(registry->env->config, KILN_KNOB_PLUGINS);
+    const char *list = kiln_config_string(registry->env->config, KILN_OPTION_PLUGINS);
     if (list == NULL || strcmp(list, "off") == 0) {
         return;
     }
@@ -287,7 +287,7 @@ kiln_status kilni_fuse_registry_open(const kiln_env *env, const kiln_fuse_regist
         status = add_folder(registry, options->shipped_folder, KILNI_FUSE_TRUST_SHIPPED, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = add_path(registry, kiln_config_string(env->config, KILN_KNOB_PLUGIN_PATH), err);
+        status = add_path(registry, kiln_config_string(env->config, KILN_OPTION_PLUGIN_PATH), err);
     }
     if (status != KILN_STATUS_OK) {
         kiln_fuse_registry_destroy(registry);

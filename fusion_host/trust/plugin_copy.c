@@ -17,7 +17,7 @@ bool kilni_fuse_may_change(const kiln_env *env, kilni_fuse_trust trust, const ch
                            const struct stat *info)
 {
     return trust == KILNI_FUSE_TRUST_ADDED &&
-           strcmp(kiln_config_string(env->config, KILN_KNOB_PLUGIN_MODE), "signed") == 0 &&
+           strcmp(kiln_config_string(env->config, KILN_OPTION_PLUGIN_MODE), "signed") == 0 &&
            (kilni_fuse_check_owner(info, "file", NULL) != KILN_STATUS_OK ||
             kilni_fuse_check_folders(env, path, NULL) != KILN_STATUS_OK);
 }

@@ -16,28 +16,29 @@ enum { MAX_LIST_BYTES = 1 << 20, MAX_KEYS = 256, DIGITS = 64 };
 // ---- a user's lists ----
 
 typedef struct user_list {
-    const char *knob;
+    const char *option;
     char path[4096];
     bool is_default; ///< where there is none, it is empty
     char *text;
 } user_list;
 
-static kiln_status list_place(const kiln_env *env, kiln_knob knob, user_list *out, kiln_error *err)
+static kiln_status list_place(const kiln_env *env, kiln_option option, user_list *out,
+                              kiln_error *err)
 {
-    const char *named = kiln_config_string(env->config, knob);
-    out->knob = kiln_knob_name(knob);
+    const char *named = kiln_config_string(env->config, option);
+    out->option = kiln_option_name(option);
     out->is_default = named == NULL || named[0] == 0;
     if (!out->is_default) {
         if (named[0] != '/' || strlen(named) >= sizeof(out->path)) {
             return kiln_fail(err, PERMISSION_DENIED,
-                             "%s is not an absolute path: nothing is allowed", out->knob);
+                             "%s is not an absolute path: nothing is allowed", out->option);
         }
         snprintf(out->path, sizeof(out->path), "%s", named);
         return KILN_STATUS_OK;
     }
     kiln_status status = kiln_config_dir(out->path, sizeof(out->path) - 32, err);
     if (status == KILN_STATUS_OK) {
-        strncat(out->path, knob == KILN_KNOB_PLUGIN_ALLOW ? "/plugins.allow" : "/plugins.keys",
+        strncat(out->path, option == KILN_OPTION_PLUGIN_ALLOW ? "/plugins.allow" : "/plugins.keys",
                 sizeof(out->path) - strlen(out->path) - 1);
     }
     return status;
@@ -48,10 +49,10 @@ static kiln_status check_list(const kiln_env *env, const user_list *list, int fd
     struct stat info;
     if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         return kiln_fail(err, PERMISSION_DENIED, "%s cannot be read: nothing is allowed",
-                         list->knob);
+                         list->option);
     }
     kiln_error why = KILN_ERROR_INIT;
-    kiln_status status = kilni_fuse_check_owner(&info, list->knob, &why);
+    kiln_status status = kilni_fuse_check_owner(&info, list->option, &why);
     if (status == KILN_STATUS_OK) {
         status = kilni_fuse_check_folders(env, list->path, &why);
     }
@@ -61,10 +62,11 @@ static kiln_status check_list(const kiln_env *env, const user_list *list, int fd
 }
 
 /* The caller frees the text, also on failure. */
-static kiln_status list_read(const kiln_env *env, kiln_knob knob, user_list *out, kiln_error *err)
+static kiln_status list_read(const kiln_env *env, kiln_option option, user_list *out,
+                             kiln_error *err)
 {
     size_t length = 0;
-    kiln_status status = list_place(env, knob, out, err);
+    kiln_status status = list_place(env, option, out, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -127,7 +129,7 @@ static kiln_status check_listed(const kiln_env *env, const void *bytes, size_t l
 {
     user_list list = {0};
     char digits[DIGITS + 1];
-    kiln_status status = list_read(env, KILN_KNOB_PLUGIN_ALLOW, &list, err);
+    kiln_status status = list_read(env, KILN_OPTION_PLUGIN_ALLOW, &list, err);
     digits_of(bytes, length, digits);
     if (status == KILN_STATUS_OK && !lists(list.text, digits)) {
         status = kiln_fail(err, PERMISSION_DENIED,
@@ -164,7 +166,7 @@ static kiln_status check_signed(const kiln_env *env, const char *path, const voi
 {
     user_list list = {0};
     unsigned char keys[MAX_KEYS * 32];
-    kiln_status status = list_read(env, KILN_KNOB_PLUGIN_KEYS, &list, err);
+    kiln_status status = list_read(env, KILN_OPTION_PLUGIN_KEYS, &list, err);
     size_t count = status == KILN_STATUS_OK ? read_keys(list.text, keys) : 0;
     if (status == KILN_STATUS_OK && count == 0) {
         status =
@@ -182,7 +184,7 @@ static kiln_status check_signed(const kiln_env *env, const char *path, const voi
 kiln_status kilni_fuse_check_mode(const kiln_env *env, kiln_error *err)
 {
     static const char *const known[] = {"off", "allowlist", "signed", "developer"};
-    const char *mode = kiln_config_string(env->config, KILN_KNOB_PLUGIN_MODE);
+    const char *mode = kiln_config_string(env->config, KILN_OPTION_PLUGIN_MODE);
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (strcmp(mode, known[i]) == 0) {
             return KILN_STATUS_OK;
@@ -195,7 +197,7 @@ kiln_status kilni_fuse_check_mode(const kiln_env *env, kiln_error *err)
 kiln_status kilni_fuse_check_trust(const kiln_env *env, kilni_fuse_trust trust, const char *path,
                                    const void *bytes, size_t length, kiln_error *err)
 {
-    const char *mode = kiln_config_string(env->config, KILN_KNOB_PLUGIN_MODE);
+    const char *mode = kiln_config_string(env->config, KILN_OPTION_PLUGIN_MODE);
     if (trust == KILNI_FUSE_TRUST_SHIPPED) {
         return KILN_STATUS_OK;
     }
@@ -256,9 +258,9 @@ kiln_status kiln_fuse_plugin_allow(const kiln_env *env, const char *path, kiln_e
         status = kiln_fail(err, INVALID_ARGUMENT, "%.180s is no shared object", path);
         goto out;
     }
-    KILN_TRY(out, status, list_place(env, KILN_KNOB_PLUGIN_ALLOW, &list, err));
+    KILN_TRY(out, status, list_place(env, KILN_OPTION_PLUGIN_ALLOW, &list, err));
     if (access(list.path, F_OK) == 0) {
-        KILN_TRY(out, status, list_read(env, KILN_KNOB_PLUGIN_ALLOW, &list, err));
+        KILN_TRY(out, status, list_read(env, KILN_OPTION_PLUGIN_ALLOW, &list, err));
     }
     digits_of(bytes, length, digits);
     if (list.text != NULL && lists(list.text, digits)) {

@@ -31,7 +31,7 @@ kiln_status kilni_host_open(const kiln_env *env, const kiln_backend *tables,
     host->base.env = env;
     host->info = *info;
     host->info.fingerprint = kiln_hash_bytes(info->name, strlen(info->name));
-    limit(host, (uint64_t)kiln_config_int(env->config, KILN_KNOB_MEMORY_BUDGET));
+    limit(host, (uint64_t)kiln_config_int(env->config, KILN_OPTION_MEMORY_BUDGET));
     *out_backend = &host->base;
     return KILN_STATUS_OK;
 }

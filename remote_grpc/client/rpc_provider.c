@@ -34,9 +34,9 @@ static const char *default_address(const kiln_env *env, const char *address)
 {
     size_t length = strcspn(address, ":");
     bool bare = address[length] == '\0' || address[length + 1] == '\0';
-    const char *knob =
-        env->config != NULL ? kiln_config_string(env->config, KILN_KNOB_REMOTE_ADDRESS) : NULL;
-    return !bare ? address : knob != NULL && knob[0] != '\0' ? knob : "grpc://127.0.0.1:3000";
+    const char *option =
+        env->config != NULL ? kiln_config_string(env->config, KILN_OPTION_REMOTE_ADDRESS) : NULL;
+    return !bare ? address : option != NULL && option[0] != '\0' ? option : "grpc://127.0.0.1:3000";
 }
 
 static kiln_status open_client(const kiln_env *env, const char *address, kiln_backend **out_backend,
@@ -52,8 +52,9 @@ static kiln_status open_client(const kiln_env *env, const char *address, kiln_ba
     self->base.env = env;
     pthread_mutex_init(&self->lock, NULL);
     self->env = env;
-    self->timeout_ms = env->config != NULL ? kiln_config_int(env->config, KILN_KNOB_REMOTE_TIMEOUT)
-                                           : USUAL_TIMEOUT_MS;
+    self->timeout_ms = env->config != NULL
+                           ? kiln_config_int(env->config, KILN_OPTION_REMOTE_TIMEOUT)
+                           : USUAL_TIMEOUT_MS;
     self->inbox = kiln_alloc(env, sizeof(*self->inbox));
     kiln_status status =
         kilni_rpc_address_parse(default_address(env, address), &self->address, err);

@@ -82,9 +82,10 @@ kiln_status kilni_rpc_read_file(const kiln_env *env, const char *path, char **ou
 
 // ---- identity ----
 
-static kiln_status load_knob(const kiln_env *env, kiln_knob knob, char **out_text, kiln_error *err)
+static kiln_status load_option(const kiln_env *env, kiln_option option, char **out_text,
+                               kiln_error *err)
 {
-    const char *path = env->config != NULL ? kiln_config_string(env->config, knob) : NULL;
+    const char *path = env->config != NULL ? kiln_config_string(env->config, option) : NULL;
     if (path == NULL || path[0] == '\0') {
         return KILN_STATUS_OK;
     }
@@ -95,15 +96,15 @@ kiln_status kilni_rpc_identity_load(const kiln_env *env, kilni_rpc_identity *out
                                     kiln_error *err)
 {
     kilni_rpc_identity identity = {NULL, NULL, NULL, NULL};
-    kiln_status status = load_knob(env, KILN_KNOB_REMOTE_CA, &identity.authorities, err);
+    kiln_status status = load_option(env, KILN_OPTION_REMOTE_CA, &identity.authorities, err);
     if (status == KILN_STATUS_OK) {
-        status = load_knob(env, KILN_KNOB_REMOTE_CERT, &identity.certificate, err);
+        status = load_option(env, KILN_OPTION_REMOTE_CERT, &identity.certificate, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = load_knob(env, KILN_KNOB_REMOTE_KEY, &identity.key, err);
+        status = load_option(env, KILN_OPTION_REMOTE_KEY, &identity.key, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = load_knob(env, KILN_KNOB_REMOTE_TOKEN_FILE, &identity.token, err);
+        status = load_option(env, KILN_OPTION_REMOTE_TOKEN_FILE, &identity.token, err);
     }
     if (status == KILN_STATUS_OK && identity.token != NULL) {
         identity.token[strcspn(identity.token, "\r\n")] = '\0';

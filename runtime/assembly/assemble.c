@@ -73,7 +73,7 @@ static kiln_status read_modes(kiln_device *device, kiln_error *err)
     }
     device->samples.tune = tune;
     device->check.mode = check;
-    device->check.watchdog_ms = kiln_config_int(context->env.config, KILN_KNOB_WATCHDOG);
+    device->check.watchdog_ms = kiln_config_int(context->env.config, KILN_OPTION_WATCHDOG);
     return status;
 }
 
@@ -82,7 +82,7 @@ static void read_folder(kiln_device *device)
 {
     const kiln_device_info *info = kiln_device_info_of(device);
     const kiln_env *env = &device->context->env;
-    const char *folder = kiln_config_string(env->config, KILN_KNOB_RECORD);
+    const char *folder = kiln_config_string(env->config, KILN_OPTION_RECORD);
     bool remote = info->type == KILN_DEVICE_REMOTE;
     device->check.records = folder[0] != '\0' && !remote ? folder : NULL;
     if (folder[0] != '\0' && remote) {

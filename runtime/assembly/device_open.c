@@ -197,7 +197,7 @@ static kiln_status open_at(kiln_context *context, const char *address,
 static kiln_status open_default(kiln_context *context, const kiln_device_options *wanted,
                                 kiln_device **out_device, kiln_error *err)
 {
-    const char *configured = kiln_config_string(context->env.config, KILN_KNOB_DEVICE);
+    const char *configured = kiln_config_string(context->env.config, KILN_OPTION_DEVICE);
     char address[KILNI_ADDRESS_BYTES];
     char line[192];
     if (configured != NULL && configured[0] != '\0') {

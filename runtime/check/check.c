@@ -23,7 +23,7 @@
 kiln_status kilni_check_mode_of(const kiln_context *context, kilni_check_mode *out_mode,
                                 kiln_error *err)
 {
-    const char *text = kiln_config_string(context->env.config, KILN_KNOB_CHECK);
+    const char *text = kiln_config_string(context->env.config, KILN_OPTION_CHECK);
     if (strcmp(text, "off") != 0 && strcmp(text, "first") != 0 && strcmp(text, "always") != 0) {
         return kiln_fail(err, INVALID_ARGUMENT, "check is %s; off, first and always are known",
                          text);

@@ -104,7 +104,7 @@ kiln_status kiln_context_set(kiln_context *context, const char *name, const char
         return kiln_fail(err, INVALID_ARGUMENT, "context, name and value must not be NULL");
     }
     kiln_status status = kiln_config_set(context->env.config, name, value, KILN_ORIGIN_FLAG, err);
-    if (status == KILN_STATUS_OK && strcmp(name, kiln_knob_name(KILN_KNOB_LOG)) == 0) {
+    if (status == KILN_STATUS_OK && strcmp(name, kiln_option_name(KILN_OPTION_LOG)) == 0) {
         kiln_config_warn_log(&context->env);
     }
     return status;
@@ -253,7 +253,7 @@ static kiln_status registry_locked(kiln_context *context, kiln_error *err)
     kiln_fuse_registry_options options = KILN_FUSE_REGISTRY_OPTIONS_INIT;
     options.shipped_folder = find_beside("kiln/plugins", folder, sizeof(folder)) ? folder : NULL;
     char state[4200], helper[4096];
-    bool remembered = kiln_config_bool(context->env.config, KILN_KNOB_PLUGIN_FAILURES) &&
+    bool remembered = kiln_config_bool(context->env.config, KILN_OPTION_PLUGIN_FAILURES) &&
                       state_folder(context, state, sizeof(state));
     options.state_folder = remembered ? state : NULL;
     options.scan_helper =

@@ -344,7 +344,7 @@ void kilni_trace_destroy(kilni_trace *trace)
 
 kilni_trace *kilni_context_trace(kiln_context *context)
 {
-    const char *path = kiln_config_string(context->env.config, KILN_KNOB_TRACE);
+    const char *path = kiln_config_string(context->env.config, KILN_OPTION_TRACE);
     pthread_mutex_lock(&context->lock);
     if (context->trace == NULL && path != NULL && path[0] != '\0') {
         context->trace = create(context);
@@ -397,7 +397,7 @@ kiln_status kiln_trace_write(kiln_context *context, const char *path, kiln_error
 
 void kilni_trace_end(kiln_context *context)
 {
-    const char *path = kiln_config_string(context->env.config, KILN_KNOB_TRACE);
+    const char *path = kiln_config_string(context->env.config, KILN_OPTION_TRACE);
     kiln_error err = KILN_ERROR_INIT;
     if (context->trace != NULL && path != NULL && path[0] != '\0' &&
         kilni_trace_save(context->trace, path, &err) != KILN_STATUS_OK) {

@@ -32,8 +32,8 @@ static const uint64_t short_ns = 300000000; ///< nor, beyond ROUNDS, after that
 
 kiln_status kilni_tune_mode(const kiln_context *context, kilni_tune *out_mode, kiln_error *err)
 {
-    const char *text = kiln_config_string(context->env.config, KILN_KNOB_TUNE);
-    bool off = kiln_config_bool(context->env.config, KILN_KNOB_DETERMINISTIC);
+    const char *text = kiln_config_string(context->env.config, KILN_OPTION_TUNE);
+    bool off = kiln_config_bool(context->env.config, KILN_OPTION_DETERMINISTIC);
     if (strcmp(text, "off") != 0 && strcmp(text, "lazy") != 0 && strcmp(text, "full") != 0) {
         return kiln_fail(err, INVALID_ARGUMENT, "tune is %s; off, lazy and full are known", text);
     }

@@ -6,7 +6,7 @@ import sys
 import recipe_steps as recipe
 import structure
 
-ROW = 'KILN_KNOB(TOY, "toy", INT, "3", "KILN_TOY", "a number that nothing reads")\n'
+ROW = 'KILN_OPTION(TOY, "toy", INT, "3", "KILN_TOY", "a number that nothing reads")\n'
 COUNTED = ("base/environment/config.c", "base/environment/unknown_names.c", "cli/cmd_config.c") # who goes through all rows
 
 

@@ -25,8 +25,8 @@ static kiln_status create(const char *path, bool environment, kiln_config **out_
 
 static void clear_environment(void)
 {
-    for (int i = 0; i < KILN_KNOB_COUNT; i++) {
-        unsetenv(kiln_knob_environment((kiln_knob)i));
+    for (int i = 0; i < KILN_OPTION_COUNT; i++) {
+        unsetenv(kiln_option_environment((kiln_option)i));
     }
 }
 
@@ -37,14 +37,14 @@ static void test_defaults(void)
     KILN_CHECK_INT(create(NULL, true, &config, NULL), KILN_STATUS_OK);
     for (int i = 0; i < 2; i++) {
         const kiln_config *read = i == 0 ? config : NULL;
-        KILN_CHECK_STR(kiln_config_string(read, KILN_KNOB_LOG), "warn");
-        KILN_CHECK_INT(kiln_config_int(read, KILN_KNOB_CACHE_LIMIT), 1 << 30);
-        KILN_CHECK(!kiln_config_bool(read, KILN_KNOB_DETERMINISTIC));
-        KILN_CHECK_INT(kiln_config_origin(read, KILN_KNOB_LOG), KILN_ORIGIN_DEFAULT);
+        KILN_CHECK_STR(kiln_config_string(read, KILN_OPTION_LOG), "warn");
+        KILN_CHECK_INT(kiln_config_int(read, KILN_OPTION_CACHE_LIMIT), 1 << 30);
+        KILN_CHECK(!kiln_config_bool(read, KILN_OPTION_DETERMINISTIC));
+        KILN_CHECK_INT(kiln_config_origin(read, KILN_OPTION_LOG), KILN_ORIGIN_DEFAULT);
     }
-    KILN_CHECK(kiln_knob_name(KILN_KNOB_COUNT) == NULL);
-    KILN_CHECK_STR(kiln_knob_name(KILN_KNOB_PLUGINS), "plugins");
-    KILN_CHECK(kiln_knob_help(KILN_KNOB_PLUGINS) != NULL);
+    KILN_CHECK(kiln_option_name(KILN_OPTION_COUNT) == NULL);
+    KILN_CHECK_STR(kiln_option_name(KILN_OPTION_PLUGINS), "plugins");
+    KILN_CHECK(kiln_option_help(KILN_OPTION_PLUGINS) != NULL);
     kiln_config_destroy(config);
     kiln_config_destroy(NULL);
 }
@@ -57,19 +57,19 @@ static void test_precedence(void)
     setenv("KILN_CACHE_LIMIT", "", 1); // empty is unset
     const char *path = file_with("plugins = off\ncache-limit = 5\ndevice=opencl:1\n");
     KILN_CHECK_INT(create(path, true, &config, NULL), KILN_STATUS_OK);
-    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_PLUGINS), "lazy");
-    KILN_CHECK_INT(kiln_config_origin(config, KILN_KNOB_PLUGINS), KILN_ORIGIN_ENVIRONMENT);
-    KILN_CHECK_INT(kiln_config_int(config, KILN_KNOB_CACHE_LIMIT), 5);
-    KILN_CHECK_INT(kiln_config_origin(config, KILN_KNOB_CACHE_LIMIT), KILN_ORIGIN_FILE);
+    KILN_CHECK_STR(kiln_config_string(config, KILN_OPTION_PLUGINS), "lazy");
+    KILN_CHECK_INT(kiln_config_origin(config, KILN_OPTION_PLUGINS), KILN_ORIGIN_ENVIRONMENT);
+    KILN_CHECK_INT(kiln_config_int(config, KILN_OPTION_CACHE_LIMIT), 5);
+    KILN_CHECK_INT(kiln_config_origin(config, KILN_OPTION_CACHE_LIMIT), KILN_ORIGIN_FILE);
     KILN_CHECK_INT(kiln_config_set(config, "plugins", "off", KILN_ORIGIN_FLAG, NULL),
                    KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_config_set(config, "plugins", "lazy", KILN_ORIGIN_FILE, NULL),
                    KILN_STATUS_OK);
-    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_PLUGINS), "off");
-    KILN_CHECK_INT(kiln_config_origin(config, KILN_KNOB_PLUGINS), KILN_ORIGIN_FLAG);
+    KILN_CHECK_STR(kiln_config_string(config, KILN_OPTION_PLUGINS), "off");
+    KILN_CHECK_INT(kiln_config_origin(config, KILN_OPTION_PLUGINS), KILN_ORIGIN_FLAG);
     kiln_config_destroy(config);
     KILN_CHECK_INT(create(path, false, &config, NULL), KILN_STATUS_OK);
-    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_PLUGINS), "off");
+    KILN_CHECK_STR(kiln_config_string(config, KILN_OPTION_PLUGINS), "off");
     kiln_config_destroy(config);
     clear_environment();
 }
@@ -110,9 +110,9 @@ static void test_types(void)
             kiln_config_set(config, cases[i].name, cases[i].value, KILN_ORIGIN_FLAG, &err);
         KILN_CHECK_INT(status, cases[i].status);
         KILN_CHECK(status == KILN_STATUS_OK || strstr(err.message, cases[i].name) != NULL);
-        for (int option = 0; status == KILN_STATUS_OK && option < KILN_KNOB_COUNT; option++) {
-            if (strcmp(kiln_knob_name((kiln_knob)option), cases[i].name) == 0) {
-                KILN_CHECK_INT(kiln_config_int(config, (kiln_knob)option), cases[i].expected);
+        for (int option = 0; status == KILN_STATUS_OK && option < KILN_OPTION_COUNT; option++) {
+            if (strcmp(kiln_option_name((kiln_option)option), cases[i].name) == 0) {
+                KILN_CHECK_INT(kiln_config_int(config, (kiln_option)option), cases[i].expected);
             }
         }
         kiln_config_destroy(config);
@@ -125,9 +125,9 @@ static void test_file_grammar(void)
     const char *path = file_with("# a comment\n\n  plugins =  a, b   # trailing\r\n"
                                  "kernel-dir=/tmp/x#y\ncache-limit\t=\t2K");
     KILN_CHECK_INT(create(path, false, &config, NULL), KILN_STATUS_OK);
-    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_PLUGINS), "a, b");
-    KILN_CHECK_STR(kiln_config_string(config, KILN_KNOB_KERNEL_DIR), "/tmp/x#y");
-    KILN_CHECK_INT(kiln_config_int(config, KILN_KNOB_CACHE_LIMIT), 2048);
+    KILN_CHECK_STR(kiln_config_string(config, KILN_OPTION_PLUGINS), "a, b");
+    KILN_CHECK_STR(kiln_config_string(config, KILN_OPTION_KERNEL_DIR), "/tmp/x#y");
+    KILN_CHECK_INT(kiln_config_int(config, KILN_OPTION_CACHE_LIMIT), 2048);
     kiln_config_destroy(config);
 }
 
@@ -191,12 +191,12 @@ static void test_read_while_set(void)
                    KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_config_set(self.config, "watchdog", "1", KILN_ORIGIN_FLAG, NULL),
                    KILN_STATUS_OK);
-    const char *before = kiln_config_string(self.config, KILN_KNOB_PLUGINS);
+    const char *before = kiln_config_string(self.config, KILN_OPTION_PLUGINS);
     KILN_CHECK_INT(pthread_create(&thread, NULL, set_often, &self), 0);
     bool sound = true;
     while (!atomic_load(&self.done)) {
-        const char *text = kiln_config_string(self.config, KILN_KNOB_PLUGINS);
-        int64_t number = kiln_config_int(self.config, KILN_KNOB_WATCHDOG);
+        const char *text = kiln_config_string(self.config, KILN_OPTION_PLUGINS);
+        int64_t number = kiln_config_int(self.config, KILN_OPTION_WATCHDOG);
         sound = sound && (strcmp(text, "off") == 0 || strcmp(text, "a,b") == 0) &&
                 (number == 1 || number == 2);
     }

@@ -14,14 +14,14 @@ static void keep_log(const kiln_log_record *record, void *user)
     snprintf(f->log + used, sizeof(f->log) - used, "%s\n", record->message);
 }
 
-static bool set(cl_fixture *f, kiln_knob knob, const char *value)
+static bool set(cl_fixture *f, kiln_option option, const char *value)
 {
     kiln_error err = KILN_ERROR_INIT;
     if (value == NULL) {
         return true;
     }
     kiln_status status =
-        kiln_config_set(f->env.config, kiln_knob_name(knob), value, KILN_ORIGIN_FLAG, &err);
+        kiln_config_set(f->env.config, kiln_option_name(option), value, KILN_ORIGIN_FLAG, &err);
     if (status != KILN_STATUS_OK) {
         KILN_FAIL("%s", err.message);
     }
@@ -41,11 +41,11 @@ bool cl_fixture_env(cl_fixture *f, const cl_settings *settings)
         KILN_FAIL("%s", err.message);
         return false;
     }
-    return set(f, KILN_KNOB_CACHE_DIR, settings->cache != NULL ? settings->cache : "off") &&
-           set(f, KILN_KNOB_MEMORY_BUDGET, settings->budget) &&
-           set(f, KILN_KNOB_TUNE, settings->tune) &&
-           set(f, KILN_KNOB_DETERMINISTIC, settings->deterministic) &&
-           set(f, KILN_KNOB_KERNEL_DIR, settings->kernel_dir);
+    return set(f, KILN_OPTION_CACHE_DIR, settings->cache != NULL ? settings->cache : "off") &&
+           set(f, KILN_OPTION_MEMORY_BUDGET, settings->budget) &&
+           set(f, KILN_OPTION_TUNE, settings->tune) &&
+           set(f, KILN_OPTION_DETERMINISTIC, settings->deterministic) &&
+           set(f, KILN_OPTION_KERNEL_DIR, settings->kernel_dir);
 }
 
 void cl_fixture_env_fini(cl_fixture *f)

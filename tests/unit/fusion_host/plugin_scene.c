@@ -8,9 +8,9 @@
 
 const char plugin_scan_helper[] = KILN_TEST_BUILD_DIR "/lib/kiln/kiln-plugin-scan";
 
-void place_set(place *p, const char *knob, const char *value)
+void place_set(place *p, const char *option, const char *value)
 {
-    KILN_CHECK_INT(kiln_config_set(p->env.config, knob, value, KILN_ORIGIN_FLAG, NULL), 0);
+    KILN_CHECK_INT(kiln_config_set(p->env.config, option, value, KILN_ORIGIN_FLAG, NULL), 0);
 }
 
 void place_init(place *p)

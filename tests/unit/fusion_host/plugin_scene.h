@@ -17,7 +17,7 @@ typedef struct place { ///< a folder of plugins and a configuration
 
 /// The folder has one plugin, a.so, and the mode is developer.
 void place_init(place *p);
-void place_set(place *p, const char *knob, const char *value);
+void place_set(place *p, const char *option, const char *value);
 /// What a new registry says of the folder's plugin; valid until the next call.
 const char *look(place *p);
 /// What it says when the plugin is named instead; valid until the next call.

@@ -272,9 +272,9 @@ static void folder_init(folder *d)
         kiln_config_set(d->env.config, "plugin-mode", "developer", KILN_ORIGIN_FLAG, NULL), 0);
 }
 
-static void folder_set(folder *d, const char *knob, const char *value)
+static void folder_set(folder *d, const char *option, const char *value)
 {
-    KILN_CHECK_INT(kiln_config_set(d->env.config, knob, value, KILN_ORIGIN_FLAG, NULL),
+    KILN_CHECK_INT(kiln_config_set(d->env.config, option, value, KILN_ORIGIN_FLAG, NULL),
                    KILN_STATUS_OK);
 }
 
@@ -368,7 +368,7 @@ static void test_relative_folder_is_left_out(void)
     folder_fini(&d);
 }
 
-static void check_knob(const char *value, const char *fast, const char *slow)
+static void check_option(const char *value, const char *fast, const char *slow)
 {
     folder d;
     folder_init(&d);
@@ -382,14 +382,14 @@ static void check_knob(const char *value, const char *fast, const char *slow)
     folder_fini(&d);
 }
 
-static void test_plugins_knob(void)
+static void test_plugins_option(void)
 {
-    check_knob("", "taken", "taken");
-    check_knob("off", "plugins are switched off", "plugins are switched off");
-    check_knob("test.fast", "taken", "not in the list of allowed plugins");
-    check_knob("-test.fast", "denied by the list of plugins", "taken");
-    check_knob("test.slow,-test.fast, test.fast", "denied", "taken");
-    check_knob("test.fas,test.fastest", "not in the list", "not in the list");
+    check_option("", "taken", "taken");
+    check_option("off", "plugins are switched off", "plugins are switched off");
+    check_option("test.fast", "taken", "not in the list of allowed plugins");
+    check_option("-test.fast", "denied by the list of plugins", "taken");
+    check_option("test.slow,-test.fast, test.fast", "denied", "taken");
+    check_option("test.fas,test.fastest", "not in the list", "not in the list");
 }
 
 static void test_shipped_folder_is_trusted(void)
@@ -421,7 +421,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_path_has_a_reason_for_each),
         KILN_TEST(test_writable_folder),
         KILN_TEST(test_relative_folder_is_left_out),
-        KILN_TEST(test_plugins_knob),
+        KILN_TEST(test_plugins_option),
         KILN_TEST(test_shipped_folder_is_trusted),
     };
     enum { OTHERS = sizeof(others) / sizeof(others[0]) };

@@ -366,7 +366,7 @@ static void test_claims_are_floored(void)
 
 /* What the first plan of a chain predicts for its only block, 0: there is none. */
 static uint64_t predicted_with(const char *const *plugins, uint64_t bytes_per_s, int64_t length,
-                               const char *knob)
+                               const char *option)
 {
     fuse_fixture f;
     uint64_t predicted = 0;
@@ -375,8 +375,8 @@ static uint64_t predicted_with(const char *const *plugins, uint64_t bytes_per_s,
     kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
     if (fixture_open(&f, plugins)) {
         KILN_CHECK_INT(kiln_config_create(&f.env.allocator, NULL, false, &f.env.config, NULL), 0);
-        if (knob != NULL) {
-            KILN_CHECK_INT(kiln_config_set(f.env.config, knob, "1", KILN_ORIGIN_FLAG, NULL), 0);
+        if (option != NULL) {
+            KILN_CHECK_INT(kiln_config_set(f.env.config, option, "1", KILN_ORIGIN_FLAG, NULL), 0);
         }
         f.device.bytes_per_s = bytes_per_s;
         KILN_CHECK_INT(kiln_fuse_engine_create(f.registry, &f.device, &options, &engine, NULL), 0);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-bool fixture_open_with(fixture *self, const char *address, const char *knob, const char *value)
+bool fixture_open_with(fixture *self, const char *address, const char *option, const char *value)
 {
     memset(self, 0, sizeof(*self));
     if (!FIXTURE_OK(self, kiln_context_create(NULL, &self->context, &self->err))) {
@@ -15,8 +15,8 @@ bool fixture_open_with(fixture *self, const char *address, const char *knob, con
     kiln_status reset = kiln_plugin_reset(self->context, NULL, &count, &self->err);
     KILN_CHECK(reset == KILN_STATUS_OK || reset == KILN_STATUS_FAILED_PRECONDITION);
     self->err = (kiln_error)KILN_ERROR_INIT;
-    if (knob != NULL &&
-        !FIXTURE_OK(self, kiln_context_set(self->context, knob, value, &self->err))) {
+    if (option != NULL &&
+        !FIXTURE_OK(self, kiln_context_set(self->context, option, value, &self->err))) {
         return false;
     }
     kiln_status status = kiln_device_open(self->context, address, &self->device, &self->err);

@@ -15,7 +15,7 @@ typedef struct fixture {
 
 /// Opens `address`; with no OpenCL device the running case is skipped, visibly. False: return.
 bool fixture_open(fixture *self, const char *address);
-bool fixture_open_with(fixture *self, const char *address, const char *knob, const char *value);
+bool fixture_open_with(fixture *self, const char *address, const char *option, const char *value);
 
 /// Checks that no tensor, buffer or byte is left, and closes.
 void fixture_close(fixture *self);

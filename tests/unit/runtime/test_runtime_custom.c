@@ -23,14 +23,14 @@ static const char *plugin_path(const char *name)
 
 /// `options`: names and values, then NULL.
 static bool open_in(fixture *f, const char *address, const char *const *plugins,
-                    const char *const *knobs)
+                    const char *const *options)
 {
     memset(f, 0, sizeof(*f));
     if (!FIXTURE_OK(f, kiln_context_create(NULL, &f->context, &f->err))) {
         return false;
     }
-    for (; *knobs != NULL; knobs += 2) {
-        FIXTURE_OK(f, kiln_context_set(f->context, knobs[0], knobs[1], &f->err));
+    for (; *options != NULL; options += 2) {
+        FIXTURE_OK(f, kiln_context_set(f->context, options[0], options[1], &f->err));
     }
     for (; *plugins != NULL; plugins++) {
         if (!FIXTURE_OK(f, kiln_plugin_load(f->context, plugin_path(*plugins), &f->err))) {
@@ -52,7 +52,7 @@ static bool open_with(fixture *f, const char *address, const char *const *plugin
 }
 
 #define PLUGINS(...) ((const char *const[]){__VA_ARGS__, NULL})
-#define KNOBS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static kiln_custom_call call_of(const char *name, kiln_tensor *const *inputs, size_t n_inputs,
                                 const kiln_custom_attr *attrs, size_t n_attrs)
@@ -406,7 +406,7 @@ static void test_contest(void)
     fixture f;
     static float out[N];
     if (!open_in(&f, "opencl:0", PLUGINS("acme_operators", "custom_relu"),
-                 KNOBS("cache-dir", "off", "tune", "full"))) {
+                 OPTIONS("cache-dir", "off", "tune", "full"))) {
         return;
     }
     for (int i = 0; i < 6; i++) {
@@ -425,7 +425,7 @@ static void test_plan_on_disk(void)
     for (uint64_t round = 0; round < 2; round++) {
         fixture f;
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
-        if (!open_in(&f, "opencl:0", PLUGINS("acme_operators"), KNOBS("cache-dir", folder))) {
+        if (!open_in(&f, "opencl:0", PLUGINS("acme_operators"), OPTIONS("cache-dir", folder))) {
             break;
         }
         KILN_CHECK_INT(run_chain(&f, out, N), 2);
@@ -665,7 +665,7 @@ static void test_checked(void)
         const char *folder = kiln_test_tmpdir();
         fixture f;
         if (!open_in(&f, "opencl:0", PLUGINS("operators"),
-                     KNOBS("cache-dir", folder, "check", "always"))) {
+                     OPTIONS("cache-dir", folder, "check", "always"))) {
             return;
         }
         for (int round = 0; round < 3; round++) {

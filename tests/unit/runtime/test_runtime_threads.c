@@ -197,7 +197,7 @@ static kiln_tensor *unseen(fixture *f, kiln_tensor *x, int number)
 
 /// A option is for what is opened afterwards; an open device searches meanwhile, with the list of
 /// plugins that there was.
-static void test_knobs_while_searching(void)
+static void test_options_while_searching(void)
 {
     fixture f;
     pthread_t thread;
@@ -299,5 +299,5 @@ static void test_many_threads_are_known(void)
 
 KILN_TEST_MAIN("unit/runtime/threads", KILN_TEST(test_reference), KILN_TEST(test_opencl),
                KILN_TEST(test_crossing), KILN_TEST(test_release_while_draining),
-               KILN_TEST(test_knobs_while_searching), KILN_TEST(test_streams_of_ended_threads),
+               KILN_TEST(test_options_while_searching), KILN_TEST(test_streams_of_ended_threads),
                KILN_TEST(test_many_threads_are_known))
