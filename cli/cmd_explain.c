@@ -142,6 +142,9 @@ static kiln_status write_text(const explain_options *options, model_session *ses
                    all->graphs[i].name);
         }
         if (status == KILN_STATUS_OK) {
+            kiln_graph_info info = KILN_GRAPH_INFO_INIT;
+            kiln_graph_info_get(all->graphs[i].graph, &info);
+            cli_print_fused(false, info.ops, info.ops_fused, info.blocks);
             fputs(text, stdout);
             kiln_text_free(session->context, text);
         }

@@ -327,6 +327,10 @@ static void fill_lists(json_t *root, const model_session *session, const kiln_ex
 
 static void fill_graph(json_t *root, const model_session *session, const explain_graph *graph)
 {
+    kiln_graph_info info = KILN_GRAPH_INFO_INIT;
+    kiln_graph_info_get(graph->graph, &info);
+    (void)json_object_set_new(root, "operations", json_integer((json_int_t)info.ops));
+    (void)json_object_set_new(root, "operations_fused", json_integer((json_int_t)info.ops_fused));
     (void)json_object_set_new(root, "memory", memory_of(graph));
     fill_lists(root, session, &graph->explanation);
 }

@@ -377,6 +377,11 @@ static int write_junit(const check_options *options, const check_row *const *row
 
 // ---- all of it ----
 
+static const check_row *const tables[] = {check_static_rows, check_corpus_rows, check_life_rows,
+                                          check_rules_rows,  check_run_rows,    check_operator_rows,
+                                          check_host_rows,   check_speed_rows};
+enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
+
 /// Is the name like the pattern, which was tried before? Without one: `otherwise`.
 static bool matches(const char *pattern, const char *name, bool otherwise)
 {
@@ -389,13 +394,32 @@ static bool matches(const char *pattern, const char *name, bool otherwise)
     return good;
 }
 
+/// `--only` names a check that is there; else says which are.
+static bool knows_only(const char *only)
+{
+    bool known = only == NULL;
+    for (size_t t = 0; t < N_TABLES && !known; t++) {
+        for (const check_row *row = tables[t]; row->name != NULL && !known; row++) {
+            known = strcmp(only, row->name) == 0;
+        }
+    }
+    if (known) {
+        return true;
+    }
+    fprintf(stderr, "kiln plugin check: there is no check \"%s\"; there are", only);
+    for (size_t t = 0; t < N_TABLES; t++) {
+        for (const check_row *row = tables[t]; row->name != NULL; row++) {
+            fprintf(stderr, "%s %s", t == 0 && row == tables[0] ? "" : ",", row->name);
+        }
+    }
+    fprintf(stderr, "\n");
+    return false;
+}
+
 static size_t choose(const check_options *options, const check_row **out)
 {
-    const check_row *const tables[] = {check_static_rows, check_corpus_rows, check_life_rows,
-                                       check_rules_rows,  check_run_rows,    check_operator_rows,
-                                       check_host_rows,   check_speed_rows};
     size_t n = 0;
-    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
+    for (size_t t = 0; t < N_TABLES; t++) {
         for (const check_row *row = tables[t]; row->name != NULL && n < MAX_CHECKS; row++) {
             bool wanted = options->only != NULL ? strcmp(options->only, row->name) == 0
                                                 : row->level <= options->level;
@@ -507,12 +531,10 @@ int plugin_check(int argc, char **argv)
         long processors = sysconf(_SC_NPROCESSORS_ONLN);
         options.jobs = processors < 1 ? 1 : processors > 16 ? 16 : (uint32_t)processors;
     }
-    size_t n = choose(&options, rows);
-    if (n == 0 && options.only != NULL) {
-        fprintf(stderr, "kiln plugin check: there is no check \"%s\"; --list names them\n",
-                options.only);
+    if (!knows_only(options.only)) {
         return CLI_USAGE;
     }
+    size_t n = choose(&options, rows);
     if (n == 0) {
         return cli_usage("plugin check", "--include and --exclude leave no check of level %u",
                          (unsigned)options.level);

@@ -107,19 +107,26 @@ static void put_sources(const kiln_program *program, kiln_string *out)
     }
 }
 
-/* "operations 0 to 4", or those that a block has between others: "operations 0, 2 to 4". */
-static void put_range(kiln_string *line, const uint32_t *ops, uint32_t n_ops)
+/* "3 operations (0 to 4)", or with others between them "(0, 2 to 4)": the count is without drops,
+ * the numbers are those of the list, in which drops have numbers, too. */
+static void put_range(const kiln_explanation *e, kiln_string *line, const uint32_t *ops,
+                      uint32_t n_ops)
 {
-    kiln_string_printf(line, "operation%s", n_ops == 1 ? "" : "s");
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n_ops; i++) {
+        count += strcmp(e->ops[ops[i]].name, "drop") != 0;
+    }
+    kiln_string_printf(line, "%u operation%s", count, count == 1 ? "" : "s");
     for (uint32_t i = 0; i < n_ops;) {
         uint32_t end = i + 1;
         while (end < n_ops && ops[end] == ops[end - 1] + 1) {
             end++;
         }
-        kiln_string_printf(line, end - i == 1 ? "%s %u" : "%s %u to %u", i == 0 ? "" : ",", ops[i],
+        kiln_string_printf(line, end - i == 1 ? "%s%u" : "%s%u to %u", i == 0 ? " (" : ", ", ops[i],
                            ops[end - 1]);
         i = end;
     }
+    kiln_string_append(line, ")", 1);
 }
 
 /* What the steps of a block, or of an unfused operation, took; 0: not measured. */
@@ -142,7 +149,7 @@ static void put_block(const kiln_explanation *e, uint32_t index, uint32_t flags,
     kiln_string line;
     kiln_string_init(&line, e->arena.env);
     kiln_string_printf(&line, "block %u: ", index);
-    put_range(&line, block->ops, block->n_ops);
+    put_range(e, &line, block->ops, block->n_ops);
     kiln_string_printf(&line, " by %s, %.1f us instead of %.1f us", block->fuser,
                        block->predicted_ns / 1e3, block->baseline_ns / 1e3);
     if (ns > 0) {

@@ -3,12 +3,10 @@
 """Follows CONTRIBUTING's recipe for a collective algorithm on a copy of the tree: three files are edited, the
 tests run the new algorithm, and each edit that is forgotten stops the build. Arguments: structure.json."""
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../structure"))
+import recipe  # pylint: disable=wrong-import-position
 import structure  # pylint: disable=wrong-import-position
 
 SOURCE = """// SPDX-License-Identifier: MIT OR Apache-2.0
@@ -49,78 +47,43 @@ ROW = """KILN_COLL_ALGORITHM(ALL_REDUCE, CHAIN, "chain", kilni_coll_all_reduce_c
     "along the ranks, ((x0 op x1) op x2) ..., and from the last one to all", "a test")
 """
 FILE, TABLE, LIST = ("collective/algorithms/coll_chain.c", "collective/algorithms.def", "collective/CMakeLists.txt")
-TESTS = ("collective_test_coll_matrix", "unit_collective_test_coll_schedules")
+TESTS = ("collective/test_coll_matrix", "unit/collective/test_coll_schedules")
 
 
-def run(command, **options):
-    """Problems of a command: empty when it succeeds."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500, **options)
-    return [] if done.returncode == 0 else [" ".join(command)] + (done.stdout + done.stderr).splitlines()[-20:]
-
-
-def recipe(tree):
-    """What is written by hand: file -> its text."""
-    table, sources = tree.read(TABLE), tree.read(LIST)
-    return {FILE: SOURCE,
-            TABLE: table.replace("KILN_COLL_ALGORITHM(REDUCE, ", ROW + "KILN_COLL_ALGORITHM(REDUCE, ", 1),
-            LIST: sources.replace("        algorithms/coll_agreement.c\n",
-                                  "        algorithms/coll_agreement.c\n        algorithms/coll_chain.c\n", 1)}
-
-
-def write(copy, edits):
-    """Writes what differs; None: the file goes."""
-    for name, text in edits.items():
-        path = os.path.join(copy, name)
-        old = None
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                old = file.read()
-        if text is None:
-            os.unlink(path)
-        elif text != old:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
+def take(copy, name):
+    """One of the recipe's three edits."""
+    if name == FILE:
+        copy.create(FILE, SOURCE)
+    elif name == TABLE:
+        copy.insert(TABLE, "KILN_COLL_ALGORITHM(REDUCE,         CENTRALISED", ROW)
+    else:
+        copy.insert(LIST, "        algorithms/coll_agreement.c\n", "        algorithms/coll_chain.c\n")
 
 
 def build(copy):
-    folder = os.path.join(copy, "build")
-    return (run(["cmake", "-S", copy, "-B", folder, "-G", "Ninja", "-DKILN_WERROR=ON", "-DKILN_CL=OFF",
-                 "-DKILN_REMOTE=OFF", "-DKILN_ONNX=OFF", "-DCMAKE_BUILD_TYPE=Debug"])
-            or run(["ninja", "-C", folder, "-j2", *(f"test_exe_{name}" for name in TESTS)]))
+    return (copy.configure("-DKILN_WERROR=ON", "-DKILN_CL=OFF", "-DKILN_REMOTE=OFF", "-DKILN_ONNX=OFF",
+                           "-DCMAKE_BUILD_TYPE=Debug")
+            or copy.ninja(*(f"test_exe_{name.replace('/', '_')}" for name in TESTS)))
 
 
-def tests(copy):
-    bad = []
-    for name in TESTS:
-        program = os.path.join(copy, "build/tests/bin", name, "test_" + name.split("_test_")[1])
-        bad += run([program])
-    return bad
-
-
-def forgotten(tree, copy, name):
+def forgotten(copy, name):
     """Without one of the edits there is no build."""
-    edits = recipe(tree)
-    write(copy, {name: tree.read(name) if name in tree.files else None})
-    bad = [] if build(copy) else [f"it builds without the edit of {name}"]
-    write(copy, {name: edits[name]})
-    return bad
+    copy.restore(name)
+    problems = build(copy)
+    take(copy, name)
+    return [] if problems else [f"it builds without the edit of {name}"]
 
 
-def main():
-    tree = structure.load(sys.argv)
-    edits = recipe(tree)
-    unchanged = [name for name, text in edits.items() if name in tree.files and tree.read(name) == text]
-    cases = {"three files": [f"{name} is not changed" for name in unchanged] + ([] if len(edits) == 3 else ["not 3"])}
-    with tempfile.TemporaryDirectory(prefix="kiln-toy-") as copy:
-        for name in tree.files:
-            os.makedirs(os.path.dirname(os.path.join(copy, name)), exist_ok=True)
-            shutil.copy2(os.path.join(tree.root, name), os.path.join(copy, name))
-        write(copy, edits)
-        cases["build"] = build(copy)
-        cases["tests"] = cases["build"] or tests(copy)
-        for name in (FILE, LIST, TABLE):  # the table last: everything depends on it
-            cases[f"without {name}"] = forgotten(tree, copy, name)
-    structure.report("collective/toy_algorithm", cases)
+def steps(copy):
+    for name in (FILE, TABLE, LIST):
+        take(copy, name)
+    yield "three files", copy.counts(3)
+    yield "build", build(copy)
+    yield "tests", [line for test in TESTS for line in copy.problems(copy.program(test))]
+    for name in (FILE, LIST, TABLE):  # the table last: everything depends on it
+        yield f"without {name}", forgotten(copy, name)
 
 
-main()
+if __name__ == "__main__":
+    the_copy = recipe.Copy(structure.load(sys.argv), "collective_algorithm")
+    recipe.follow("collective/toy_algorithm", the_copy, steps(the_copy))

@@ -2,7 +2,7 @@
 """Follows CONTRIBUTING's recipe for a command on a copy of the tree: `kiln greet`, by three files."""
 import sys
 
-import recipe_steps as recipe
+import recipe
 import structure
 
 SOURCE = '''// SPDX-License-Identifier: MIT OR Apache-2.0
@@ -21,20 +21,18 @@ int cmd_greet(int argc, char **argv)
 '''
 
 
-def main():
-    copy = recipe.Copy(structure.load(sys.argv), "command")
-    cases = {}
+def steps(copy):
     copy.create("cli/cmd_greet.c", SOURCE)
     copy.insert("cli/commands.def", "KILN_COMMAND(bench,", 'KILN_COMMAND(greet, NOTHING, "greet", "say a word")\n')
     copy.insert("cli/CMakeLists.txt", "    cmd_ops.c\n", "    cmd_greet.c\n")
-    cases["configure"] = copy.configure()
-    cases["build"] = copy.compile("cli/cmd_greet.c", "cli/kiln_main.c") + copy.link("bin/kiln")
-    cases["three files"] = copy.counts(3)
-    cases["in the help"] = recipe.said(copy.kiln("--help"), "  greet       say a word\n")
-    cases["its own help"] = recipe.said(copy.kiln("greet", "--help"), "Usage: kiln greet")
-    cases["runs"] = recipe.said(copy.kiln("greet"), "good morning")
-    structure.report("recipes/command", cases)
+    yield "configure", copy.configure()
+    yield "build", copy.compile("cli/cmd_greet.c", "cli/kiln_main.c") + copy.link("bin/kiln")
+    yield "three files", copy.counts(3)
+    yield "in the help", recipe.said(copy.kiln("--help"), "  greet       say a word\n")
+    yield "its own help", recipe.said(copy.kiln("greet", "--help"), "Usage: kiln greet")
+    yield "runs", recipe.said(copy.kiln("greet"), "good morning")
 
 
 if __name__ == "__main__":
-    main()
+    linked = recipe.Linked(structure.load(sys.argv), "command")
+    recipe.follow("recipes/command", linked, steps(linked))

@@ -3,8 +3,10 @@
 """CONTRIBUTING.md's recipe for a fuser that ships with Kiln, followed in four files; its code is the SDK's template.
 A fuser in a repository of its own is unit/cli/writing_a_fuser's."""
 import os
+import sys
 
-import recipe_build
+import recipe
+import structure
 
 CMAKE = "# SPDX-License-Identifier: MIT OR Apache-2.0\nkiln_plugin(toy SOURCES toy.c)\n"
 README = "<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->\n# toy\n\n**Takes** `relu(a + b)`.\n"
@@ -26,16 +28,17 @@ def steps(fuser):
     fuser.create("plugins/toy/CMakeLists.txt", CMAKE)
     fuser.create("plugins/toy/README.md", README)
     fuser.insert("plugins/CMakeLists.txt", "add_subdirectory(reduce)", "add_subdirectory(toy)\n")
-    fuser.configure("-DKILN_REMOTE=OFF", "-DKILN_ONNX=OFF")
-    fuser.build("kiln", "kiln-plugin-scan", "kiln_plugin_toy")
-    kiln = os.path.join(fuser.build_dir, "bin/kiln")
-    told = fuser.run(kiln, "plugin", "list")
-    assert "org.example.toy" in told, told
-    told = fuser.run(kiln, "plugin", "check", "--level", "4", "--streams", "6",
-                     os.path.join(fuser.build_dir, "lib/kiln/plugins/toy.so"))
-    assert " 0 failed" in told and "results" in told, told
-    fuser.count(4)
+    yield "configure", fuser.configure("-DCMAKE_BUILD_TYPE=Release", "-DKILN_WERROR=ON", "-DKILN_REMOTE=OFF",
+                                       "-DKILN_ONNX=OFF")
+    yield "build", fuser.ninja("kiln", "kiln-plugin-scan", "kiln_plugin_toy")
+    cache, kiln = {"KILN_CACHE_DIR": os.path.join(fuser.folder, "cache")}, fuser.built("bin/kiln")
+    yield "list", recipe.said(fuser.call(kiln, "plugin", "list", **cache), "org.example.toy")
+    told = fuser.call(kiln, "plugin", "check", "--level", "4", "--streams", "6",
+                      fuser.built("lib/kiln/plugins/toy.so"), **cache)
+    yield "check", recipe.said(told, " 0 failed", "results")
+    yield "four files", fuser.counts(4)
 
 
 if __name__ == "__main__":
-    recipe_build.follow("recipes/fuser", steps)
+    copy = recipe.Copy(structure.load(sys.argv), "fuser")
+    recipe.follow("recipes/fuser", copy, steps(copy))

@@ -1,7 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """CONTRIBUTING.md's recipe for a kernel, followed: `eye`, a composite, gets one, in three files."""
-import recipe_build
+import sys
+
+import recipe
+import structure
 
 CL = """// SPDX-License-Identifier: MIT OR Apache-2.0
 // A matrix of 0 with 1 on a diagonal. Defines: KILN_O.
@@ -54,15 +57,16 @@ def steps(kernel):
     kernel.create("cl_backend/ops/exec_eye.c", LAUNCHER)
     kernel.insert("cl_backend/ops/kernels.def", "#undef KILN_KERNEL_FILES",
                   "KILN_KERNEL_FILES(exec_eye.c, eye.cl)\nKILN_KERNEL(EYE, kilni_exec_eye)\n")
-    kernel.configure("-DKILN_REMOTE=OFF", "-DKILN_ONNX=OFF")
-    kernel.build("generated", "test_exe_conformance_reference")
-    told = kernel.run(kernel.program("conformance/reference"), "--backend=opencl:", "eye")
-    assert "1 passed, 0 failed" in told, told
-    with open(f"{kernel.root}/docs/ops.md", encoding="utf-8") as page:
-        rows = [line for line in page if line.startswith("| `eye`") and "kernel" in line]
-    assert rows, "docs/ops.md does not say that eye has a kernel"
-    kernel.count(3)
+    yield "configure", kernel.configure("-DCMAKE_BUILD_TYPE=Release", "-DKILN_WERROR=ON", "-DKILN_REMOTE=OFF",
+                                        "-DKILN_ONNX=OFF")
+    yield "build", kernel.ninja("generated", "test_exe_conformance_reference")
+    told = kernel.call(kernel.program("conformance/reference"), "--backend=opencl:", "eye")
+    yield "conformance", recipe.said(told, "1 passed, 0 failed")
+    rows = [line for line in kernel.read("docs/ops.md").splitlines() if line.startswith("| `eye`") and "kernel" in line]
+    yield "page", [] if rows else ["docs/ops.md does not say that eye has a kernel"]
+    yield "three files", kernel.counts(3)
 
 
 if __name__ == "__main__":
-    recipe_build.follow("recipes/kernel", steps)
+    copy = recipe.Copy(structure.load(sys.argv), "kernel")
+    recipe.follow("recipes/kernel", copy, steps(copy))

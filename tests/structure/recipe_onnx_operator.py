@@ -6,7 +6,7 @@ import sys
 
 import numpy
 
-import recipe_steps as recipe
+import recipe
 import structure
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../onnx_cases"))
@@ -32,22 +32,19 @@ def write(folder):
     numpy.save(os.path.join(folder, "x.npy"), x)
 
 
-def main():
-    tree = structure.load(sys.argv)
-    copy = recipe.Copy(tree, "onnx_operator")
-    cases = {}
+def steps(copy):
     copy.insert(TABLE, "KILN_ONNX_UNARY(Abs,", ROW)
-    cases["configure"] = copy.configure()
+    yield "configure", copy.configure()
     bad = copy.compile(ROWS) or copy.link_library()
-    cases["no handler"] = [] if "kilni_onnx_op_halve" in " ".join(bad) else ["a row without its handler links"]
+    yield "no handler", recipe.refused(bad, "kilni_onnx_op_halve")
     copy.insert(FAMILY, "void kilni_onnx_op_leaky_relu(", HANDLER)
-    cases["build"] = copy.compile(FAMILY) + copy.link_library()
-    cases["two files"] = copy.counts(2)
+    yield "build", copy.compile(FAMILY) + copy.link_library()
+    yield "two files", copy.counts(2)
     write(copy.build)
-    cases["runs"] = recipe.said(copy.kiln("run", "halve.onnx", "--input", "x.npy", "--device", "reference"),
+    yield "runs", recipe.said(copy.kiln("run", "halve.onnx", "--input", "x.npy", "--device", "reference"),
                                 "y: f32[2] = 1.5 -4")
-    structure.report("recipes/onnx_operator", cases)
 
 
 if __name__ == "__main__":
-    main()
+    linked = recipe.Linked(structure.load(sys.argv), "onnx_operator")
+    recipe.follow("recipes/onnx_operator", linked, steps(linked))

@@ -7,17 +7,15 @@ reference, on OpenCL alone and fused, and NumPy judges it. The copy is kept belo
 second run compiles only what changed.
 """
 import collections
-import hashlib
 import importlib.util
 import json
 import os
 import re
 import shlex
-import shutil
-import subprocess
 import sys
 import warnings
 
+import recipe
 import structure
 
 ROW = 'KILN_UNARY(EXP2, exp2, %d, 1, FLOAT, SAME, WITHIN_3, "2 raised to x")\n'
@@ -28,102 +26,30 @@ EDITS = {  # the steps of the recipe: file, the line before which something is w
     "ir/reference/reference_unary.c": ("REFERENCE(expm1,", REFERENCE),
     "plugin_sdk/kf_elementwise.def": ("EW(EXPM1,", FORMULA),
 }
-GENERATED = {"runtime/kiln_ops.h", "plugin_sdk/kiln_fuser_ops.h", "docs/ops.md",
-             "tests/golden/ops.txt"}
 UNFINISHED = {"FORMULA": "'exp2' is elementwise and takes floats", "REFERENCE": "kiln_ref_exp2"}
 
 
-def write_if_other(path, data):
-    if os.path.exists(path):
-        with open(path, "rb") as file:
-            if file.read() == data:
-                return
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "wb") as file:
-        file.write(data)
+def edit(copy, name):
+    """One step of the recipe: writes a line before another."""
+    before, line = EDITS[name]
+    if name.endswith("ops.def"):
+        numbers = re.findall(r"^KILN_[A-Z]+\(\w+, *\w+, *(\d+)", copy.read(name), re.M)
+        line = line % (max(map(int, numbers)) + 1)
+    copy.insert(name, before, line)
 
 
-class Copy:
-    """A copy of the tree, and its build."""
-
-    def __init__(self, tree, folder):
-        self.tree, self.root, self.build = tree, os.path.join(folder, "tree"), folder + "/build"
-        self.edited, self.originals = [], {}
-        for name in tree.files:
-            with open(os.path.join(tree.root, name), "rb") as file:
-                data = file.read()
-            write_if_other(os.path.join(self.root, name), data)
-            self.originals[name] = hashlib.sha256(data).digest()
-            shutil.copymode(os.path.join(tree.root, name), os.path.join(self.root, name))
-        self.env = dict(os.environ, CCACHE_BASEDIR=self.root, CCACHE_NOHASHDIR="1",
-                        KILN_CACHE_DIR="off", KILN_PLUGIN_MODE="developer",
-                        KILN_PLUGIN_PATH=os.path.join(self.build, "lib/kiln/plugins"))
-
-    def run(self, *command):
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self.env,
-                              cwd=self.root)
-        return done.returncode, done.stdout + done.stderr
-
-    def configure(self):
-        return self.problems("cmake", "-S", self.root, "-B", self.build, "-G", "Ninja",
-                             "-DCMAKE_BUILD_TYPE=Unoptimised", "-DKILN_REMOTE=OFF",
-                             "-DKILN_ONNX=OFF")
-
-    def problems(self, *command):
-        status, text = self.run(*command)
-        return [] if status == 0 else [f"{' '.join(command)}: {status}"] + text.splitlines()[-12:]
-
-    def ninja(self, *targets):
-        return ("ninja", "-C", self.build, "-j2", *targets)
-
-    def edit(self, name):
-        """One step of the recipe: writes a line before another."""
-        before, line = EDITS[name]
-        text = self.tree.read(name)
-        if name.endswith("ops.def"):
-            numbers = re.findall(r"^KILN_[A-Z]+\(\w+, *\w+, *(\d+)", text, re.M)
-            line = line % (max(map(int, numbers)) + 1)
-        assert text.count(before) == 1, f"{name}: {before}"
-        write_if_other(os.path.join(self.root, name), text.replace(before, line + before).encode())
-        self.edited.append(name)
-
-    def changed(self):
-        """Files that are not as they were."""
-        names = set()
-        for name, digest in self.originals.items():
-            with open(os.path.join(self.root, name), "rb") as file:
-                if hashlib.sha256(file.read()).digest() != digest:
-                    names.add(name)
-        return names
-
-
-def refused(copy, target, word):
-    """A tree with a piece missing does not build, and the message names the piece."""
-    status, text = copy.run(*copy.ninja(target))
-    if status == 0:
-        return [f"{target} is built though a piece is missing"]
-    return [] if word in text else [f"nothing says {word}:"] + text.splitlines()[-12:]
-
-
-def follow(copy):
+def build(copy):
     """The recipe, a case for each step."""
     names = list(EDITS)
-    copy.edit(names[0])
-    yield "configure", copy.configure()
-    yield "no reference function", refused(copy, "gen_ops", UNFINISHED["REFERENCE"])
-    copy.edit(names[1])
-    yield "generate", copy.problems(*copy.ninja("generated"))
-    yield "no formula", refused(copy, "kiln_cl_backend", UNFINISHED["FORMULA"])
-    copy.edit(names[2])
-    yield "build", copy.problems(*copy.ninja("kiln_library", "kiln_plugin_elementwise",
-                                             "sample_dump"))
-
-
-def counts(copy):
-    """Three files by hand; what else changed was generated."""
-    by_hand = copy.changed() - GENERATED
-    problems = [] if by_hand == set(EDITS) else [f"edited: {', '.join(sorted(by_hand))}"]
-    return problems + ([] if len(copy.edited) == 3 else [f"{len(copy.edited)} edits"])
+    edit(copy, names[0])
+    yield "configure", copy.configure("-DCMAKE_BUILD_TYPE=Unoptimised", "-DKILN_REMOTE=OFF", "-DKILN_ONNX=OFF")
+    yield "no reference function", recipe.refused(copy.ninja("gen_ops"), UNFINISHED["REFERENCE"])
+    edit(copy, names[1])
+    yield "generate", copy.ninja("generated")
+    yield "no formula", recipe.refused(copy.ninja("kiln_cl_backend"), UNFINISHED["FORMULA"])
+    edit(copy, names[2])
+    yield "build", copy.ninja("kiln_library", "kiln_plugin_elementwise", "sample_dump")
+    yield "three files", copy.counts(3)
 
 
 def include_flags(copy):
@@ -142,7 +68,7 @@ def program(copy, out):
 
 
 def judged(copy, path, device, fused):
-    status, text = copy.run(path, device)
+    status, text = copy.call(path, device)
     good = re.fullmatch(r"0 wrong, same bits, (\d+) fused\n", text)
     if status != 0 or good is None or (int(good.group(1)) > 0) != fused:
         return [f"{device}: {text}"]
@@ -155,7 +81,7 @@ def by_numpy(copy):
     sys.path.insert(0, os.path.join(copy.root, "tests/conformance"))
     import numpy_judge
     warnings.simplefilter("ignore")  # special values are the point here
-    status, text = copy.run(os.path.join(copy.build, "tests/bin/sample_dump"), "exp2")
+    status, text = copy.call(os.path.join(copy.build, "tests/bin/sample_dump"), "exp2")
     failures = collections.defaultdict(list)
     lines = [line for line in text.splitlines() if line.startswith("exp2#")]
     for line in lines:
@@ -163,22 +89,16 @@ def by_numpy(copy):
     return failures["exp2"] or ([] if status == 0 and len(lines) > 20 else [text[-400:]])
 
 
-def main():
-    tree = structure.load(sys.argv)
-    copy = Copy(tree, os.path.join(tree.config["build_dir"], "recipe_operator"))
-    cases = {}
-    for name, problems in follow(copy):
-        cases[name] = problems
-        if problems:
-            structure.report("recipes/operator", cases)
-    out = os.path.join(copy.build, "recipe_operator")
-    cases["three files"] = counts(copy)
-    cases["program"] = program(copy, out)
-    cases["reference"] = judged(copy, out, "reference:", False)
-    cases["opencl, alone and fused"] = judged(copy, out, "opencl:0", True)
-    cases["numpy"] = by_numpy(copy)
-    structure.report("recipes/operator", cases)
+def steps(copy):
+    yield from build(copy)
+    out = copy.built("recipe_operator")
+    yield "program", program(copy, out)
+    yield "reference", judged(copy, out, "reference:", False)
+    yield "opencl, alone and fused", judged(copy, out, "opencl:0", True)
+    yield "numpy", by_numpy(copy)
 
 
 if __name__ == "__main__":
-    main()
+    the_copy = recipe.Copy(structure.load(sys.argv), "operator", keep=True)
+    the_copy.env.update(KILN_PLUGIN_MODE="developer", KILN_PLUGIN_PATH=the_copy.built("lib/kiln/plugins"))
+    recipe.follow("recipes/operator", the_copy, steps(the_copy))

@@ -3,28 +3,26 @@
 set and shown everywhere."""
 import sys
 
-import recipe_steps as recipe
+import recipe
 import structure
 
 ROW = 'KILN_OPTION(TOY, "toy", INT, "3", "KILN_TOY", "a number that nothing reads")\n'
 COUNTED = ("base/environment/config.c", "base/environment/unknown_names.c", "cli/cmd_config.c") # who goes through all rows
 
 
-def main():
-    copy = recipe.Copy(structure.load(sys.argv), "option")
-    cases = {}
+def steps(copy):
     copy.insert("base/environment/config.def", "// clang-format on", ROW)
-    cases["configure"] = copy.configure()
-    cases["build"] = copy.compile(*COUNTED) + copy.link_library() + copy.link("bin/kiln")
-    cases["one file"] = copy.counts(1)
-    cases["shown"] = recipe.said(copy.kiln("config"), "toy             3            default     KILN_TOY\n",
+    yield "configure", copy.configure()
+    yield "build", copy.compile(*COUNTED) + copy.link_library() + copy.link("bin/kiln")
+    yield "one file", copy.counts(1)
+    yield "shown", recipe.said(copy.kiln("config"), "toy             3            default     KILN_TOY\n",
                                  "a number that nothing reads")
-    cases["environment"] = recipe.said(copy.kiln("config", KILN_TOY="7"), "toy             7            environment")
-    cases["flag"] = recipe.said(copy.kiln("config", "--set", "toy=2K", KILN_TOY="7"),
+    yield "environment", recipe.said(copy.kiln("config", KILN_TOY="7"), "toy             7            environment")
+    yield "flag", recipe.said(copy.kiln("config", "--set", "toy=2K", KILN_TOY="7"),
                                 "toy             2K           flag")
-    cases["checked"] = recipe.said(copy.kiln("config", "--set", "toy=much"), "toy: 'much' is no number", status=1)
-    structure.report("recipes/option", cases)
+    yield "checked", recipe.said(copy.kiln("config", "--set", "toy=much"), "toy: 'much' is no number", status=1)
 
 
 if __name__ == "__main__":
-    main()
+    linked = recipe.Linked(structure.load(sys.argv), "option")
+    recipe.follow("recipes/option", linked, steps(linked))

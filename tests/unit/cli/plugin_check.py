@@ -316,6 +316,11 @@ def usage():
         run = check(*arguments)
         if run.returncode != 2:
             return f"{arguments}: {run.returncode}"
+    run = check("--only", "taste", "x")
+    listed = check("--list", "x").stdout.splitlines()
+    names = ", ".join(line.split()[1] for line in listed)
+    if run.returncode != 2 or f'no check "taste"; there are {names}' not in run.stderr or "corpus" not in names:
+        return f"--only taste: {run.returncode} {run.stderr}"
     library = os.path.join(PLUGINS, "elementwise.so")
     for arguments, environment in (([], {"KILN_DEVICE": "opencl:99"}), (["--device", "opencl:99"], {}),
                                    (["--device", "reference:0"], {}), ([], {"KILN_TUNE": "ful"}),

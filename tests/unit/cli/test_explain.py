@@ -250,10 +250,28 @@ def a_run_asks_the_next_after_a_failure():
 @case
 def text_has_times_and_memory():
     text = kiln("explain", DIGITS)
-    for part in ("block 0: operations ", "winner ", "declined ", ", took ", "memory: "):
+    for part in ("block 0: 2 operations (", "winner ", "declined ", ", took ", "memory: "):
         assert part in text, part
     assert max(len(line) for line in text.splitlines()) <= 100
     assert "__kernel" in kiln("explain", DIGITS, "--source")
+
+
+@case
+def one_count_of_operations():
+    """Without drops, in what `kiln run` says, in the text, the JSON and each block."""
+    said = [line for line in kiln("run", DIGITS, "--input", INPUT).splitlines() if line.startswith("operations: ")]
+    text = kiln("explain", DIGITS)
+    data = explained(DIGITS)
+    counts = f"operations: {data['operations']}, of them {data['operations_fused']} in {len(data['blocks'])} fused blocks"
+    assert said == [counts] and text.startswith(counts + "\n"), (said, counts, text[:100])
+    assert sum(op["name"] != "drop" for op in data["ops"]) == data["operations"]
+    in_blocks = 0
+    for i, block in enumerate(data["blocks"]):
+        count = sum(data["ops"][o]["name"] != "drop" for o in block["ops"])
+        assert f"block {i}: {count} operation" in text, i
+        assert all(c["ops"] == count for c in block["candidates"] if c["status"] == "winner"), i
+        in_blocks += count
+    assert in_blocks == data["operations_fused"]
 
 
 @case
