@@ -14,6 +14,7 @@ import frozen
 
 KILN, ROOT, BUILD = sys.argv[1:4]
 LATER = 7
+MINOR = f"#define KF_ABI_MINOR {LATER}u"
 STREAM = """kiln replay 1
 input %1: f32[256,1024]
 input %2: f32[256,1024]
@@ -34,7 +35,7 @@ HOST_SAYS = {
 
 
 def header(text):
-    """kiln_fuser.h of the later minor, and the names of the structs that grew."""
+    """A header of the ABI in the later minor, and the names of the structs in it that grew."""
     grown = []
 
     def grow(match):
@@ -45,9 +46,7 @@ def header(text):
 
     text = GROWING.sub(grow, text)
     text = re.sub(r"^KF_ASSERT\(sizeof\(.*\n", "", text, flags=re.M)
-    text, n = re.subn(r"^#define KF_ABI_MINOR \w+$", f"#define KF_ABI_MINOR {LATER}u", text, flags=re.M)
-    assert n == 1, "kiln_fuser.h defines no KF_ABI_MINOR"
-    return text, grown
+    return re.sub(r"^#define KF_ABI_MINOR \w+$", MINOR, text, flags=re.M), grown
 
 
 def put(path, text):
@@ -64,7 +63,7 @@ def put(path, text):
 
 def tree(root, to):
     """Kiln's sources with the later header and a host that says more; gives the structs that grew."""
-    grown = []
+    grown, minors = [], 0
     for folder in ("base", "ir", "cl_backend", "plugin_sdk", "fusion_host", "plugins", "collective", "runtime",
                    "onnx", "cli", "cmake", "tools", "bench", "examples", "docs"):
         for at, folders, files in os.walk(os.path.join(root, folder)):
@@ -75,8 +74,10 @@ def tree(root, to):
                 copy = os.path.join(to, relative)
                 with open(source, encoding="utf-8", errors="surrogateescape") as file:
                     text = file.read()
-                if relative == "plugin_sdk/kiln_fuser.h":
-                    text, grown = header(text)
+                if relative.startswith("plugin_sdk/abi/"):
+                    text, more = header(text)
+                    grown += more
+                    minors += MINOR in text
                 if relative in HOST_SAYS:
                     old, new = HOST_SAYS[relative]
                     assert old in text, f"{relative} says no longer {old}"
@@ -85,6 +86,7 @@ def tree(root, to):
     for name in os.listdir(root):
         if os.path.isfile(os.path.join(root, name)) and not os.path.exists(os.path.join(to, name)):
             shutil.copy(os.path.join(root, name), to)
+    assert minors == 1, f"{minors} headers of plugin_sdk/abi define KF_ABI_MINOR"
     return grown
 
 
@@ -107,11 +109,12 @@ def later_plugin(source, work, name, *more, needs=0):
     """The frozen fuser built with the later headers, as an author would who updates the SDK and nothing else."""
     folder = os.path.join(work, name)
     os.makedirs(folder)
-    for name_of_sdk in ("kiln_fuser", "kiln_fuser_ops", "kf_util"):
-        with open(os.path.join(source, "plugin_sdk", name_of_sdk + ".h"), encoding="utf-8") as file:
+    renamed = r"(kiln_fuser|kiln_fuser_ops|kf_util)\.h" # what the frozen fuser includes
+    for path in [path for at in ("", "abi/", "parts/") for path in glob.glob(f"{source}/plugin_sdk/{at}*.h")]:
+        with open(path, encoding="utf-8") as file:
             text = file.read()
-        text = re.sub(r'#include "(kiln_fuser|kiln_fuser_ops|kf_util)\.h"', r'#include "\1_v1_0.h"', text)
-        put(os.path.join(folder, name_of_sdk + "_v1_0.h"), text)
+        name_then = re.sub(f"^{renamed}$", r"\1_v1_0.h", os.path.basename(path))
+        put(os.path.join(folder, name_then), re.sub(f'#include "{renamed}"', r'#include "\1_v1_0.h"', text))
     with open(os.path.join(frozen.HERE, "1.0/fuser_1_0.c"), encoding="utf-8") as file:
         text = file.read()
     old = "KF_MANIFEST(PLUGIN_ID, PLUGIN_VERSION, 0,"
