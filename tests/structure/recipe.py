@@ -39,10 +39,14 @@ class Copy:
         self.root, self.build = os.path.join(self.folder, "tree"), os.path.join(self.folder, "build")
         self.env = {"CCACHE_BASEDIR": self.folder, "CCACHE_NOHASHDIR": "1", "KILN_CACHE_DIR": "off"}
         self.edits = {}  # file -> its text by hand
+        self.first = {}  # file -> its bytes as they were copied: the tree may change meanwhile
         for path in set(self.files()) - set(tree.files):
             os.unlink(self.path(path))
         for path in tree.files:
+            with open(os.path.join(tree.root, path), "rb") as file:
+                self.first[path] = file.read()
             self.restore(path)
+            shutil.copymode(os.path.join(tree.root, path), self.path(path))
 
     def remove(self):
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -82,12 +86,9 @@ class Copy:
         self.edits[name] = text
 
     def restore(self, name):
-        """The tree's own file, or none."""
-        old = os.path.join(self.tree.root, name)
-        if os.path.exists(old):
-            with open(old, "rb") as file:
-                write_if_other(self.path(name), file.read())
-            shutil.copymode(old, self.path(name))
+        """The file as it was copied, or none."""
+        if name in self.first:
+            write_if_other(self.path(name), self.first[name])
         else:
             os.unlink(self.path(name))
 
@@ -115,9 +116,8 @@ class Copy:
         """Files that differ from the tree's, or are new."""
         names = set()
         for name in self.files():
-            old = os.path.join(self.tree.root, name)
             with open(self.path(name), "rb") as new:
-                if not os.path.exists(old) or open(old, "rb").read() != new.read():
+                if self.first.get(name) != new.read():
                     names.add(name)
         return names
 
