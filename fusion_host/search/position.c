@@ -287,8 +287,11 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
 bool kilni_fuse_overdue(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards)
 {
     uint64_t most = engine->search_ns * (1 + hazards->n_ops / engine->max_segment);
-    uint64_t now = most == 0 ? 0 : kiln_time_ns();
-    hazards->taken_ns += most == 0 ? 0 : now - hazards->counted_ns;
+    if (most == 0) {
+        return false;
+    }
+    uint64_t now = kiln_time_ns();
+    hazards->taken_ns += now - hazards->counted_ns;
     hazards->counted_ns = now;
     if (hazards->taken_ns > most && !hazards->overdue) {
         hazards->overdue = true;
