@@ -10,7 +10,7 @@
 #include "translate.h"
 
 enum {
-    MAX_SOURCES = 64,
+    MAX_SOURCES = 256,
     MAX_LAUNCHES = 1024,
     MAX_TEMPS = 256,
     MAX_STEPS = 4096,
