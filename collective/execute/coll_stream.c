@@ -367,28 +367,34 @@ static kiln_status compute(stream *self, size_t first, size_t end, kilni_coll_ra
     return status;
 }
 
-/// Waits until the device is past a piece: its sender gets its stage back.
-static kiln_status end_piece(stream *self, incoming *piece, kiln_error *err)
+/// Waits until the device is past a piece.
+static kiln_status await_piece(stream *self, incoming *piece, kiln_error *err)
 {
     kiln_coll_memory *memory = self->run->memory;
-    kiln_coll_transport *transport = self->run->transport;
     kiln_status status = KILN_STATUS_OK;
     kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
     if (piece->ticket != NULL) {
         status = memory->ops->reached(memory, piece->ticket, err);
         piece->ticket = NULL;
     }
-    if (piece->message.handle != NULL) {
-        transport->ops->release(transport, &piece->message);
-    }
     return status;
 }
 
-/// The same for a piece that was computed: the feeder goes on.
+/// Its sender gets its stage back.
+static void release_piece(stream *self, incoming *piece)
+{
+    kiln_coll_transport *transport = self->run->transport;
+    if (piece->message.handle != NULL) {
+        transport->ops->release(transport, &piece->message);
+    }
+}
+
+/// A piece that was computed: the feeder goes on.
 static kiln_status finish_piece(stream *self, incoming *piece, progress to, kiln_error *err)
 {
-    kiln_status status = end_piece(self, piece, err);
+    kiln_status status = await_piece(self, piece, err);
     if (status == KILN_STATUS_OK) {
+        release_piece(self, piece);
         to.elems = piece->end;
         advance(self, &self->worker, to);
     }
@@ -423,15 +429,14 @@ out:
     return status;
 }
 
-/// After a failure the device may still read what a piece brought.
+/// After a failure the device may still read what a piece brought, so that its work is waited for
+/// first. A mark would not do: it may be what has failed.
 static void drop_pieces(stream *self, incoming *pieces)
 {
-    kiln_coll_memory *memory = self->run->memory;
+    (void)kilni_coll_settle(self->run, NULL);
     for (int i = 0; i < DEPTH; i++) {
-        if (pieces[i].message.handle != NULL && pieces[i].ticket == NULL) {
-            (void)memory->ops->mark(memory, &pieces[i].ticket, NULL);
-        }
-        (void)end_piece(self, &pieces[i], NULL);
+        (void)await_piece(self, &pieces[i], NULL);
+        release_piece(self, &pieces[i]);
     }
 }
 
@@ -459,6 +464,7 @@ static kiln_status take_in(stream *self, progress group, kiln_error *err)
     }
 out:
     if (status != KILN_STATUS_OK) {
+        (void)fail_stream(self, status, err); // the others need not wait for the device too
         drop_pieces(self, pieces);
     }
     return status;
