@@ -156,7 +156,7 @@ static kiln_status receive_pieces(const execution *exec, const kilni_coll_step *
 
 static kiln_status step_receive(execution *exec, const kilni_coll_step *step, kiln_error *err)
 {
-    if (exec->memory->ops->write != NULL) {
+    if (exec->memory->ops->is_written) {
         return receive_written(exec, step, err);
     }
     void *data = NULL;
@@ -254,7 +254,7 @@ static bool is_streamed(const kilni_coll_run *run)
 {
     const kiln_coll_call *call = run->call;
     uint64_t bytes = call->count * kiln_dtype_size(call->dtype);
-    return run->memory->ops->fetch != NULL && bytes > run->chunk_bytes / 4;
+    return run->memory->stream != NULL && bytes > run->chunk_bytes / 4;
 }
 
 static kiln_status run_steps(execution *exec, const kilni_coll_schedule *schedule, kiln_error *err)

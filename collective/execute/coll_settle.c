@@ -6,11 +6,10 @@
 
 kiln_status kilni_coll_settle(const kilni_coll_run *run, kiln_error *err)
 {
-    const kiln_coll_memory_ops *ops = run->memory->ops;
     kilni_coll_gate *gate = NULL;
     kilni_coll_watch_touch(run->watch, COLL_WORKER);
-    kiln_status status = kilni_coll_gate_open(
-        run->arena->env, run->memory, ops->finish != NULL ? ops->finish : ops->after, &gate, err);
+    kiln_status status =
+        kilni_coll_gate_open(run->arena->env, run->memory, run->memory->ops->finish, &gate, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }

@@ -325,9 +325,16 @@ static const kiln_coll_memory_ops streaming_ops = {
     .reduce = streaming_reduce,
     .map = streaming_map,
     .unmap = streaming_unmap,
+    .write = kiln_coll_no_write,
     .after = streaming_after,
-    .signal = streaming_signal,
     .finish = streaming_finish,
+    .signal = streaming_signal,
+    .give_up = kiln_coll_no_give_up,
+    .close = kiln_coll_no_close,
+};
+
+static const kiln_coll_stream_ops stream_ops = {
+    .struct_size = (uint32_t)sizeof(kiln_coll_stream_ops),
     .stage = streaming_stage,
     .fetch = streaming_fetch,
     .fetched = streaming_fetched,
@@ -338,7 +345,7 @@ static const kiln_coll_memory_ops streaming_ops = {
 
 void streaming_init(streaming_memory *memory, const kiln_env *env)
 {
-    *memory = (streaming_memory){.base = {.ops = &streaming_ops}};
+    *memory = (streaming_memory){.base = {.ops = &streaming_ops, .stream = &stream_ops}};
     snag_init(&memory->snag);
     KILN_CHECK_INT(kiln_coll_host_memory_create(env, &memory->host, NULL), KILN_STATUS_OK);
     lane_init(&memory->up, memory->host, (uint64_t)(uintptr_t)memory);
