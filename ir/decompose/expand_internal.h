@@ -19,6 +19,8 @@ kilni_value kilni_expand_input(const kiln_expander *expander, unsigned index);
 kiln_tensor_desc kilni_expand_desc(const kiln_expander *expander, kilni_value value);
 void kilni_expand_fail(kiln_expander *expander, kiln_status status, const char *text);
 
+/// An attribute that borrows `values`.
+kiln_attr kilni_expand_ints(const int64_t *values, uint32_t count);
 /// Writes one operation; `out_values` gets a number for each of its results.
 void kilni_expand_op(kiln_expander *expander, kiln_op op, const kilni_value *inputs,
                      size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
