@@ -166,6 +166,9 @@ static void print_work(const model_run_report *report)
         printf("kernels launched: %llu a run, BLAS calls %llu\n",
                (unsigned long long)report->kernels, (unsigned long long)report->blas_calls);
     }
+    if (report->measuring > 0) {
+        printf("kernels launched to compare fusers: %llu\n", (unsigned long long)report->measuring);
+    }
 }
 
 static void print_report(const model_run_report *report)

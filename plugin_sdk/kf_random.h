@@ -13,7 +13,7 @@
 //   random_bits(...)     32 bits for each element, of random_bernoulli (of every dtype) and
 //                        random_uniform (of f32)
 //   random_normals(...)  of mean 0 and deviation 1, of random_normal (of f32)
-//   KF_RANDOM_ROUNDS, KF_RANDOM_POLYNOMIALS  the steps themselves; the operators' own kernels are
+//   KF_RANDOM_ROUNDS, _SPREAD, _POLYNOMIALS  the steps themselves; the operators' own kernels are
 //                        built from them, too
 #ifndef KILN_PLUGIN_SDK_KF_RANDOM_H
 #define KILN_PLUGIN_SDK_KF_RANDOM_H
@@ -123,6 +123,13 @@ static inline void kf_random_words(kf_text *text, uint32_t lanes)
                        lanes);
 }
 
+// Uniform numbers from `low` to below `low + range`, which rounding may reach: the highest bits of
+// a word, as many as the type has digits; `unit` is two to minus their number.
+#define KF_RANDOM_SPREAD                                                                           \
+    "static inline $F random_spread($U w, uint digits, float unit, $F low, $F range) {\n"          \
+    "    return low + convert_$F(w >> (32u - digits)) * unit * range;\n"                           \
+    "}\n"
+
 // Box and Muller: sqrt(-2 log u) and the two waves of an angle that is exact up to its last factor.
 // Polynomials of Cephes' logf, sinf and cosf (Moshier).
 #define KF_RANDOM_POLYNOMIALS                                                                      \
@@ -220,13 +227,13 @@ static inline void kf_random_functions(kf_text *text, uint32_t kinds, uint32_t w
         kf_random_draw(text, "bits", "uint", "", width, ahead);
     }
     if ((kinds & KF_RANDOM_UNIFORM) != 0) {
-        kf_text_addf(text,
-                     "static inline float%u random_between(uint%u w, float%u low, float%u high) {\n"
-                     "    const float%u z = low + convert_float%u(w >> 8) * 0x1p-24f * "
-                     "(high - low);\n"
-                     "    return select(z, low, z >= high);\n"
-                     "}\n",
-                     width, width, width, width, width, width);
+        kf_random_template(text,
+                           KF_RANDOM_SPREAD
+                           "static inline $F random_between($U w, $F low, $F high) {\n"
+                           "    const $F z = random_spread(w, 24u, 0x1p-24f, low, high - low);\n"
+                           "    return select(z, low, z >= high);\n"
+                           "}\n",
+                           width);
     }
     if ((kinds & KF_RANDOM_NORMAL) != 0) {
         kf_random_template(text, KF_RANDOM_POLYNOMIALS, lanes);

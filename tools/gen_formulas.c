@@ -19,6 +19,10 @@ static const char *const words[][2] = {
     {"as_$U", "AS_U"},
     {"as_$F", "AS_F"},
     {"as_$I", "AS_I"},
+    {"as_$R", "AS_R"},
+    {"convert_$R_rtz", "CONVERT_R_RTZ"},
+    {"convert_$R", "CONVERT_R"},
+    {"convert_$N", "CONVERT_N"},
     {"convert_$M", "CONVERT_M"},
     {"convert_$F", "CONVERT_F"},
     {"vload$V", "VLOAD"},
@@ -30,6 +34,11 @@ static const char *const words[][2] = {
     {"$F", "F"},
     {"$I", "I"},
     {"$C", "C"},
+    {"$R", "R"},
+    {"$H", "K_ABOVE(KILN_O)"},
+    {"$L", "K_BELOW(KILN_O)"},
+    {"$A", "K_MAX(KILN_O)"},
+    {"$B", "K_MIN(KILN_O)"},
     {"$V", "KILN_V"},
     {"$W", "K_WIDTH(D)"},
     {"$0", "VALUE(0)"},
@@ -123,6 +132,17 @@ static void print_formula(const kf_ew_row *row, uint32_t kind)
     printf(")\n");
 }
 
+static void print_cast(void)
+{
+    printf("#if KILN_CAST\nstatic inline R OP_cast(T x) {\n#if K_KIND(KILN_O) == 1\n");
+    print_template(KF_EW_CAST_TO_BOOL);
+    printf("#elif K_KIND(D) == 8 && K_KIND(KILN_O) != 8\n");
+    print_template(KF_EW_CAST_FLOAT_TO_INT);
+    printf("#else\n");
+    print_template(KF_EW_CAST_PLAIN);
+    printf("#endif\n}\n#endif\n");
+}
+
 static int write_elementwise(void)
 {
     static const char *const tests[] = {"#if K_KIND(D) == 8", "#elif K_KIND(D) == 4",
@@ -138,12 +158,13 @@ static int write_elementwise(void)
         }
     }
     printf("#endif\n");
+    print_cast();
     return 0;
 }
 
 static int write_random(void)
 {
-    print_template(KF_RANDOM_ROUNDS KF_RANDOM_POLYNOMIALS);
+    print_template(KF_RANDOM_ROUNDS KF_RANDOM_SPREAD KF_RANDOM_POLYNOMIALS);
     return 0;
 }
 

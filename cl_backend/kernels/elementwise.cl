@@ -26,55 +26,20 @@
 #define VSTORE K_CAT(vstore, KILN_V)
 #define TRUTH(mask) K_CONVERT(int, -(mask))
 #define VALUE(x) ((T)(x))
+// Of casts: the vector that results, and an integer's limits as floats: powers of two, or 0.
+#define HALF_RANGE(d) ((C)(1ul << (K_WIDTH(d) - 1)))
+#define K_ABOVE(d) (K_KIND(d) == 4 ? HALF_RANGE(d) : HALF_RANGE(d) * 2)
+#define K_BELOW(d) (K_KIND(d) == 4 ? -HALF_RANGE(d) : 0)
+#define R K_V(K_C(KILN_O))
+#define AS_R(x) K_AS(K_C(KILN_O), x)
+#define CONVERT_R(x) K_CONVERT(K_C(KILN_O), x)
+#define CONVERT_R_RTZ(x) K_CAT3(convert_, R, _rtz)(x)
+#define CONVERT_N(x) K_CONVERT(K_M(KILN_O), x)
 
 // OP_<name>(operands, scalars) for every elementwise operator, from plugin_sdk/kf_elementwise.def.
 #include "elementwise_formulas.cl"
 
 #define OP_full(p) VALUE(p)
-
-// ---- cast ----
-
-#if KILN_CAST
-
-#define FROM K_C(KILN_A)
-#define TO K_C(KILN_O)
-
-static inline TO cast_one(FROM x)
-{
-#if K_KIND(KILN_O) == 1
-    return x != 0;
-#elif K_KIND(KILN_A) == 8 && K_KIND(KILN_O) != 8
-    // MAX + 1 and MIN are powers of two or 0, exact as floats, where MAX may not be.
-    const FROM half_range = (FROM)(1ul << (K_WIDTH(KILN_O) - 1));
-    const FROM above = K_KIND(KILN_O) == 4 ? half_range : half_range * 2;
-    const FROM below = K_KIND(KILN_O) == 4 ? -half_range : (FROM)0;
-    if (x != x) {
-        return 0;
-    }
-    return x >= above ? K_MAX(KILN_O) : x <= below ? K_MIN(KILN_O) : (TO)x;
-#else
-    return (TO)x;
-#endif
-}
-
-static inline K_V(TO) OP_cast(K_V(FROM) x)
-{
-    union {
-        K_V(FROM) v;
-        FROM s[KILN_V];
-    } from;
-    union {
-        K_V(TO) v;
-        TO s[KILN_V];
-    } to;
-    from.v = x;
-    for (int k = 0; k < KILN_V; k++) {
-        to.s[k] = cast_one(from.s[k]);
-    }
-    return to.v;
-}
-
-#endif
 
 // ---- the kernel ----
 

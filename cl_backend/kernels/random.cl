@@ -24,7 +24,7 @@ typedef union {
 #define AS_U(x) K_AS(uint, x)
 #define CONVERT_F(x) K_CONVERT(float, x)
 
-// random_rounds, random_radius and random_waves, which fusers have too.
+// random_rounds, random_spread, random_radius and random_waves, which fusers have too.
 #include "random_formulas.cl"
 
 static inline ulong join(uint low, uint high)
@@ -108,7 +108,7 @@ static inline void store_blocks(__global K_S(KILN_O) *out, long first_block, lon
     const uint digits = K_WIDTH(KILN_O) == 32 ? 24u : KILN_DIGITS;
     floats z[4];
     for (int k = 0; k < 4; k++) {
-        z[k].v = a + K_CONVERT(float, w[k].v >> (32u - digits)) * KILN_UNIT * b;
+        z[k].v = random_spread(w[k].v, digits, KILN_UNIT, (F)(a), (F)(b));
     }
 #endif
     for (int block = 0; block < KILN_V; block++) {

@@ -437,6 +437,17 @@ static kiln_status replace_failed(model_session *self, kiln_error *err)
     return info.blocks_failed > 0 ? model_session_recapture(self, err) : KILN_STATUS_OK;
 }
 
+/// Launches of the model itself: those that compared candidates for its blocks are told apart.
+static uint64_t kernels_of(const kiln_device_stats *stats)
+{
+    return stats->backend.kernels_launched - stats->kernels_measuring;
+}
+
+static uint64_t blas_calls_of(const kiln_device_stats *stats)
+{
+    return stats->backend.blas_calls - stats->blas_measuring;
+}
+
 static kiln_status run_repeatedly(model_session *self, uint32_t repeats, model_run *run,
                                   kiln_error *err)
 {
@@ -453,8 +464,8 @@ static kiln_status run_repeatedly(model_session *self, uint32_t repeats, model_r
         status = status == KILN_STATUS_OK ? run_once(self, run, err) : status;
         samples[i] = (double)(kiln_time_ns() - start);
         kiln_device_stats_get(self->device, &after);
-        run->report.kernels = after.backend.kernels_launched - before.backend.kernels_launched;
-        run->report.blas_calls = after.backend.blas_calls - before.backend.blas_calls;
+        run->report.kernels = kernels_of(&after) - kernels_of(&before);
+        run->report.blas_calls = blas_calls_of(&after) - blas_calls_of(&before);
         run->report.pool_reuses = after.backend.pool_reuses - before.backend.pool_reuses;
         run->report.values_planned = after.values_planned - before.values_planned;
     }
@@ -481,8 +492,8 @@ static void fill_report(model_session *self, model_run *run)
     report->ops = stats.ops_recorded;
     report->ops_fused = stats.ops_fused;
     report->blocks = stats.blocks_fused;
-    report->kernels = stats.backend.kernels_launched;
-    report->blas_calls = stats.backend.blas_calls;
+    report->kernels = kernels_of(&stats);
+    report->blas_calls = blas_calls_of(&stats);
 }
 
 /// What the graph became: of what failed, in the end.
@@ -615,6 +626,7 @@ kiln_status model_run_execute(const model_options *options, uint32_t repeats, mo
         run->report.peak_bytes = stats.backend.bytes_peak;
         run->report.pooled_peak_bytes = stats.backend.bytes_pooled_peak;
         run->report.budget_bytes = stats.backend.bytes_budget;
+        run->report.measuring = stats.kernels_measuring + stats.blas_measuring;
         status = run->with_memory ? write_memory(&session, &run->report, err) : status;
     }
     if (status == KILN_STATUS_OK && options->trace != NULL) {

@@ -85,6 +85,7 @@ typedef struct model_run_report {
     uint64_t blocks;
     uint64_t kernels; ///< of one repeated run, or of the first when there is none
     uint64_t blas_calls;
+    uint64_t measuring; ///< kernels and BLAS calls of all runs that compared candidates
     uint64_t peak_bytes;
     uint64_t pooled_peak_bytes; ///< held by the device, used or not
     uint64_t budget_bytes; ///< 0: no limit is known

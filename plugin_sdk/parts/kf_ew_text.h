@@ -79,42 +79,61 @@ static inline void kf_ew_template(kf_text *text, const char *template_text, uint
 
 // ---- casts ----
 
-static inline void kf_ew_float_to_int(kf_text *text, const kf_dtype *from, const kf_dtype *to,
-                                      uint32_t width)
+// The vector x of type $T as one of type $R, whose masks are $N: the last lines of a function. What
+// an integer cannot hold becomes the nearest that it can, $B to $A, and NaN 0; $H, one above $A,
+// and $L, which is $B, are exact as floats, where $A may not be.
+#define KF_EW_CAST_TO_BOOL "    return as_$R(convert_$N(x != ($T)(0))) & ($R)(1);\n"
+#define KF_EW_CAST_FLOAT_TO_INT                                                                    \
+    "    const $T above = $H, below = $L;\n"                                                       \
+    "    $R y = convert_$R_rtz(select(x, ($T)(0), (x >= above) | (x < below) | (x != x)));\n"      \
+    "    y = select(y, ($R)($A), convert_$N(x >= above));\n"                                       \
+    "    return select(y, ($R)($B), convert_$N(x < below));\n"
+#define KF_EW_CAST_PLAIN "    return convert_$R(x);\n"
+
+static inline void kf_ew_cast_limit(kf_text *text, char letter, const kf_dtype *from,
+                                    const kf_dtype *to)
 {
     uint32_t bits = to->bytes * 8, is_signed = to->kind == KF_KIND_INT;
-    double above = 1;
+    uint64_t highest = ~0ull >> (64 - bits + is_signed);
     const char *suffix = from->bytes == 8 ? "" : "f";
-    const char *mask = kf_ew_mask(to->bytes);
-    uint64_t high = ~0ull >> (64 - bits + is_signed);
+    double above = 1;
     for (uint32_t i = is_signed; i < bits; i++) {
         above *= 2;
     }
-    kf_text_addf(text, "    const %s%u above = %.1f%s, below = %.1f%s;\n", from->compute, width,
-                 above, suffix, is_signed ? -above : 0.0, suffix);
-    kf_text_addf(text,
-                 "    %s%u y = convert_%s%u_rtz(select(x, (%s%u)(0), (x >= above) | "
-                 "(x < below) | (x != x)));\n",
-                 to->compute, width, to->compute, width, from->compute, width);
-    kf_text_addf(text, "    y = select(y, (%s%u)(0x%llx), convert_%s%u(x >= above));\n",
-                 to->compute, width, (unsigned long long)high, mask, width);
-    kf_text_addf(text, "    return select(y, (%s%u)(0x%llx), convert_%s%u(x < below));\n",
-                 to->compute, width, is_signed ? (unsigned long long)high + 1 : 0ull, mask, width);
+    if (letter == 'H' || letter == 'L') {
+        kf_text_addf(text, "%.1f%s", letter == 'H' ? above : is_signed ? -above : 0.0, suffix);
+    } else {
+        kf_text_addf(text, "0x%llx",
+                     (unsigned long long)(letter == 'A' ? highest
+                                          : is_signed   ? highest + 1
+                                                        : 0));
+    }
 }
 
 static inline void kf_ew_cast(kf_text *text, uint32_t from_id, uint32_t to_id, uint32_t width)
 {
     kf_dtype from = kf_dtype_of(from_id), to = kf_dtype_of(to_id);
+    const char *p = to.kind == KF_KIND_BOOL ? KF_EW_CAST_TO_BOOL
+                    : from.kind == KF_KIND_FLOAT && to.kind != KF_KIND_FLOAT
+                        ? KF_EW_CAST_FLOAT_TO_INT
+                        : KF_EW_CAST_PLAIN;
     kf_text_addf(text, "static inline %s%u cast_%s_%s(%s%u x) {\n", to.compute, width, from.name,
                  to.name, from.compute, width);
-    if (to.kind == KF_KIND_BOOL) {
-        kf_text_addf(text,
-                     "    return as_uchar%u(convert_char%u(x != (%s%u)(0))) & (uchar%u)(1);\n",
-                     width, width, from.compute, width, width);
-    } else if (from.kind == KF_KIND_FLOAT && to.kind != KF_KIND_FLOAT) {
-        kf_ew_float_to_int(text, &from, &to, width);
-    } else {
-        kf_text_addf(text, "    return convert_%s%u(x);\n", to.compute, width);
+    for (; *p != '\0'; p++) {
+        if (*p != '$') {
+            kf_text_bytes(text, p, 1);
+            continue;
+        }
+        p++;
+        if (*p == 'T' || *p == 'R' || *p == 'N') {
+            kf_text_addf(text, "%s%u",
+                         *p == 'T'   ? from.compute
+                         : *p == 'R' ? to.compute
+                                     : kf_ew_mask(kf_ew_compute_bytes(&to)),
+                         width);
+        } else {
+            kf_ew_cast_limit(text, *p, &from, &to);
+        }
     }
     kf_text_add(text, "}\n");
 }

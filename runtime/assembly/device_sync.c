@@ -35,6 +35,8 @@ void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
     stats.values_planned = device->counts.values_planned;
     stats.early_runs = device->memory.early_runs;
     stats.indices_outside = device->counts.indices_outside;
+    stats.kernels_measuring = device->counts.kernels_measuring;
+    stats.blas_measuring = device->counts.blas_measuring;
     pthread_mutex_unlock(&device->lock);
     size_t size = stats.struct_size < sizeof(stats) ? stats.struct_size : sizeof(stats);
     memcpy(out_stats, &stats, size);

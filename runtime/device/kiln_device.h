@@ -113,6 +113,8 @@ typedef struct kiln_device_stats {
     uint64_t early_runs; ///< times that queued work was run for lack of memory
     uint64_t indices_outside; ///< index operands with values outside, found in checked mode
     uint64_t blocks_measured; ///< whose candidates have competed
+    uint64_t kernels_measuring; ///< of backend.kernels_launched: those of tournaments
+    uint64_t blas_measuring; ///< of backend.blas_calls: those of tournaments
 } kiln_device_stats;
 
 #define KILN_DEVICE_STATS_INIT                                                                     \

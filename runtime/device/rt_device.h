@@ -44,6 +44,8 @@ typedef struct kilni_device_counts {
     uint64_t ops_fused;
     uint64_t values_planned; ///< values that a layout gave memory to
     uint64_t indices_outside;
+    uint64_t kernels_measuring; ///< launched by tournaments
+    uint64_t blas_measuring;
 } kilni_device_counts;
 
 /// What the next sweep gives back. Its lock guards it; nothing else is locked under it.

@@ -246,6 +246,29 @@ static void finish(tournament *t, bool settle)
     kilni_shadow_fini(&t->sample);
 }
 
+/// What a tournament adds to the device's counts: its launches apart, its blocks not at all.
+typedef struct counts_before {
+    kilni_device_counts device;
+    kiln_backend_stats backend;
+} counts_before;
+
+static void read_counts(kiln_device *device, counts_before *out)
+{
+    out->device = device->counts;
+    device->backend->device->stats(device->backend, &out->backend);
+}
+
+static void settle_counts(kiln_device *device, const counts_before *before)
+{
+    kiln_backend_stats now = {0};
+    kilni_device_counts *counts = &device->counts;
+    device->backend->device->stats(device->backend, &now);
+    counts->blocks_fused = before->device.blocks_fused;
+    counts->ops_fused = before->device.ops_fused;
+    counts->kernels_measuring += now.kernels_launched - before->backend.kernels_launched;
+    counts->blas_measuring += now.blas_calls - before->backend.blas_calls;
+}
+
 bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores)
 {
     kiln_device *device = run->device;
@@ -262,7 +285,8 @@ bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores
         return false;
     }
     kilni_fault *fault = device->faults.first;
-    uint64_t blocks = device->counts.blocks_fused, ops = device->counts.ops_fused;
+    counts_before before = {0};
+    read_counts(device, &before);
     look_at_extents(run, scores);
     device->samples.measuring = true;
     status = prepare(&t, &err);
@@ -276,8 +300,7 @@ bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores
     }
     device->samples.measuring = false;
     device->samples.measured = true;
-    device->counts.blocks_fused = blocks;
-    device->counts.ops_fused = ops;
+    settle_counts(device, &before);
     if (device->faults.first != fault) { // a sample's failure is nobody's
         kilni_fault_release(device, device->faults.first);
         device->faults.first = fault;

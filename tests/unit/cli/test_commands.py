@@ -67,6 +67,28 @@ def run_prints_the_job():
 
 
 @case
+def kernels_that_compare_fusers_are_told_apart():
+    """A run launches what its plan says, whether candidates are compared beside it or not."""
+    def processes(tune):
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(3):
+                run = kiln("run", MODEL, "--input", INPUT, "--repeat", "12", KILN_TUNE=tune,
+                           KILN_CACHE_DIR=folder, KILN_DEVICE="opencl:0")
+                expect(run, 0)
+                work = re.search(r"^kernels launched: (\d+) a run, BLAS calls (\d+)$", run.stdout, re.M)
+                apart = re.search(r"^kernels launched to compare fusers: (\d+)$", run.stdout, re.M)
+                yield int(work[1]) + int(work[2]), int(apart[1]) if apart else 0
+
+    untuned = list(processes("off"))
+    assert len(set(untuned)) == 1 and untuned[0][1] == 0, untuned
+    tuned = list(processes("lazy"))
+    operations = 29  # one by one, each is a kernel at most
+    assert all(launched <= operations for launched, _ in tuned), (untuned, tuned)
+    assert tuned[0][1] > operations, tuned
+    assert tuned[2][1] < tuned[0][1], tuned
+
+
+@case
 def compiling_is_not_loading():
     """What a second process takes from the cache was not compiled by it."""
     with tempfile.TemporaryDirectory() as folder:
