@@ -26,7 +26,8 @@ endfunction()
 # kiln_compile(TARGET sources... [HOT <sub-rooms>]): how the sources of a target are compiled.
 #
 # With KILN_UNITY the files of a folder are compiled as one that includes them all: they share their headers. A file
-# that names a feature macro of the system's headers, or that has compile definitions of its own, stays alone.
+# stays alone when the build makes it, when it defines a feature macro of the system's headers (configure again after
+# the first one), or when it has compile definitions of its own or SKIP_UNITY_BUILD_INCLUSION.
 # HOT names sub-rooms ("." for the folder itself): what lies in them is compiled with -O3.
 function(kiln_compile target)
     cmake_parse_arguments(arg "" "" "HOT" ${ARGN})
@@ -59,12 +60,13 @@ endfunction()
 function(kiln_is_alone out source)
     get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
     get_source_file_property(generated ${source} GENERATED)
+    get_source_file_property(skipped ${source} SKIP_UNITY_BUILD_INCLUSION)
     set(macro)
     if(NOT generated)
         file(STRINGS ${source} macro LIMIT_COUNT 1 REGEX "^#define (_[A-Z]+_SOURCE|CL_TARGET_OPENCL_VERSION)")
     endif()
     set(${out} OFF PARENT_SCOPE)
-    if(generated OR definitions OR macro)
+    if(generated OR definitions OR skipped OR macro)
         set(${out} ON PARENT_SCOPE)
     endif()
 endfunction()
