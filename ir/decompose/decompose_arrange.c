@@ -12,7 +12,7 @@
 static kilni_value expand_to(kiln_expander *expander, kilni_value x, const int64_t *dims,
                              uint32_t rank)
 {
-    const kiln_attr attr = kilni_expand_ints(dims, rank);
+    const kiln_attr attr = kilni_attr_ints(dims, rank);
     kilni_value result = 0;
     kilni_expand_op(expander, KILN_OP_EXPAND, &x, 1, &attr, 1, &result);
     return result;

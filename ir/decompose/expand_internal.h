@@ -4,6 +4,7 @@
 
 /// What decompositions of composites are written with.
 
+#include "attr_make.h"
 #include "op_internal.h"
 
 /// What a kiln_decompose_<name> writes to. Values are numbers: inputs of the call, then results of
@@ -19,8 +20,6 @@ kilni_value kilni_expand_input(const kiln_expander *expander, unsigned index);
 kiln_tensor_desc kilni_expand_desc(const kiln_expander *expander, kilni_value value);
 void kilni_expand_fail(kiln_expander *expander, kiln_status status, const char *text);
 
-/// An attribute that borrows `values`.
-kiln_attr kilni_expand_ints(const int64_t *values, uint32_t count);
 /// Writes one operation; `out_values` gets a number for each of its results.
 void kilni_expand_op(kiln_expander *expander, kiln_op op, const kilni_value *inputs,
                      size_t n_inputs, const kiln_attr *attrs, size_t n_attrs,
