@@ -4,7 +4,12 @@
 // depends on sizes and device alone.
 #include "matmul_internal.h"
 
-enum { DOT_ROWS = 4, GROUP = 256, GROUP_SIDE = 16 };
+enum {
+    DOT_ROWS = 4,
+    ROWS_AHEAD = 4, ///< of a matrix that is walked across its rows, whose lines lie pages apart
+    GROUP = 256,
+    GROUP_SIDE = 16
+};
 
 // ---- packed tiles ----
 
@@ -227,12 +232,12 @@ void mm_emit_row_sums(kf_text *text, const mm_plan *plan)
     kf_text_add(text, "        for (int e = 0; e < count; e++) {\n"
                       "            const long left_over = n - first;\n");
     for (uint32_t j = 0; j < vectors; j++) {
-        kf_text_addf(
-            text,
-            "            if (left_over > %u) {\n"
-            "                const int there = (int)min(left_over - %u, (long)%u);\n"
-            "                __global const %s *p = b + (t + e) * (long)%s + first + %u;\n",
-            j * w, j * w, w, storage, step, j * w);
+        kf_text_addf(text,
+                     "            if (left_over > %u) {\n"
+                     "                const int there = (int)min(left_over - %u, (long)%u);\n"
+                     "                __global const %s *p = b + (t + e) * (long)%s + first + %u;\n"
+                     "                AHEAD(p + %u * (long)%s);\n",
+                     j * w, j * w, w, storage, step, j * w, ROWS_AHEAD, step);
         mm_emit_load(text, plan, right, NULL, "there", "                ");
         kf_text_addf(text,
                      "                c%u = MULADD((%s%u)(terms[e]), v%u, c%u);\n            }\n",
