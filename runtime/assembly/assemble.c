@@ -72,6 +72,8 @@ static kiln_status read_modes(kiln_device *device, kiln_error *err)
         status = kilni_check_mode_of(context, &check, err);
     }
     device->samples.tune = tune;
+    device->samples.budget.percent =
+        (uint32_t)kiln_config_int(context->env.config, KILN_OPTION_TUNE_BUDGET);
     device->check.mode = check;
     device->check.watchdog_ms = kiln_config_int(context->env.config, KILN_OPTION_WATCHDOG);
     return status;
