@@ -13,7 +13,7 @@ typedef struct kilni_tune_budget {
     uint64_t seen_ns; ///< when the device was seen last; 0: never
     uint64_t ran_ns; ///< between these sights, tournaments and pauses left out
     uint64_t spent_ns; ///< in tournaments, compiling included
-    uint64_t program_ns; ///< what a program took to be made ready, as last seen; 0: not known
+    uint64_t kernel_ns; ///< what a kernel took to be made ready, as last seen; 0: not known
 } kilni_tune_budget;
 
 /// What is measured. All under the device's lock.

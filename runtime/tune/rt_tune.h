@@ -24,9 +24,10 @@ bool kilni_tune_budget_allows(const kilni_tune_budget *budget, uint64_t cost_ns)
 /// A tournament had the device since it was seen last.
 void kilni_tune_budget_spend(kilni_tune_budget *budget, uint64_t now_ns);
 
-/// What making programs ready will take, and what it took; `library`: with that for products.
-uint64_t kilni_tune_budget_guess(const kilni_tune_budget *budget, uint32_t programs, bool library);
-void kilni_tune_budget_learn(kilni_tune_budget *budget, uint32_t programs, uint64_t taken_ns);
+/// What making kernels ready will take, after what the backend did so far; and what it took.
+uint64_t kilni_tune_budget_guess(const kilni_tune_budget *budget, uint32_t kernels,
+                                 const kiln_backend_stats *stats);
+void kilni_tune_budget_learn(kilni_tune_budget *budget, uint32_t kernels, uint64_t taken_ns);
 
 // ---- scores ----
 

@@ -152,14 +152,14 @@ static kilni_tune_budget *budget_of(const kilni_run *run)
     return &run->device->samples.budget;
 }
 
-/// Kernels that are compiled before an entry can run, at most; and whether the library for products
-/// is among them.
-static uint32_t count_kernels(const tournament *t, uint32_t entry, bool *out_library)
+/// Kernels that an entry consists of: what is compiled before it can run, at most. The first
+/// product compiles all kernels of the library for products.
+static uint32_t count_kernels(const tournament *t, uint32_t entry, bool library)
 {
+    enum { LIBRARY_KERNELS = 16 };
     const kiln_fuse_segment *segment = t->run->segment;
     const kiln_plan_block *block = &segment->plan->blocks[t->block];
     uint32_t count = 0;
-    *out_library = false;
     if (entry < t->n_known) {
         return t->known[entry].program->n_launches;
     }
@@ -167,29 +167,30 @@ static uint32_t count_kernels(const tournament *t, uint32_t entry, bool *out_lib
         kiln_op op = segment->ops[block->ops[i]].op;
         kiln_op_class cls = kiln_op_info_of(op)->cls;
         count += cls != KILN_CLASS_CONTROL && cls != KILN_CLASS_VIEW;
-        *out_library = *out_library || op == KILN_OP_MATMUL;
-    }
-    if (*out_library) {
-        kiln_backend_stats stats = {0};
-        t->run->device->backend->device->stats(t->run->device->backend, &stats);
-        *out_library = stats.blas_calls == 0;
+        count += library && op == KILN_OP_MATMUL ? LIBRARY_KERNELS : 0;
+        library = library && op != KILN_OP_MATMUL;
     }
     return count;
 }
 
-/// Whether the budget is enough for the next entry that is not ready, or else for a round.
+/// Whether the budget is enough to make ready all that is not, or else for a round.
 static bool can_go_on(const tournament *t)
 {
-    const kilni_tune_budget *budget = budget_of(t->run);
-    bool library = false;
+    kilni_tune_budget *budget = budget_of(t->run);
+    kiln_backend *backend = t->run->device->backend;
+    kiln_backend_stats stats = {0};
+    uint32_t kernels = 0;
     if (t->run->device->samples.tune == KILNI_TUNE_FULL) {
         return true;
     }
     if (t->scores->n_ready > t->n_known) {
         return kilni_tune_budget_allows(budget, t->scores->round_ns);
     }
-    uint32_t kernels = count_kernels(t, t->scores->n_ready, &library);
-    return kilni_tune_budget_allows(budget, kilni_tune_budget_guess(budget, kernels, library));
+    backend->device->stats(backend, &stats);
+    for (uint32_t entry = t->scores->n_ready; entry <= t->n_known; entry++) {
+        kernels += count_kernels(t, entry, stats.blas_calls == 0);
+    }
+    return kilni_tune_budget_allows(budget, kilni_tune_budget_guess(budget, kernels, &stats));
 }
 
 /// Runs entries that did not run in this process, so that they are compiled, one by one.
@@ -199,8 +200,6 @@ static kiln_status make_ready(tournament *t, kiln_error *err)
     kilni_tune_budget *budget = budget_of(t->run);
     kiln_status status = KILN_STATUS_OK;
     while (status == KILN_STATUS_OK && scores->n_ready < scores->n_entries && can_go_on(t)) {
-        bool library = false;
-        uint32_t kernels = count_kernels(t, scores->n_ready, &library);
         uint64_t before_ns = budget->spent_ns;
         uint32_t entry = scores->n_ready++;
         contender *next = &t->entries[entry];
@@ -210,8 +209,9 @@ static kiln_status make_ready(tournament *t, kiln_error *err)
             status = take_sample(t, next, 1, &ns, err);
         }
         kilni_tune_budget_spend(budget, kiln_time_ns());
-        if (kernels > 0 && !library && !ran) {
-            kilni_tune_budget_learn(budget, kernels, budget->spent_ns - before_ns);
+        if (entry < t->n_known && !ran) {
+            kilni_tune_budget_learn(budget, count_kernels(t, entry, false),
+                                    budget->spent_ns - before_ns);
         }
     }
     note_failures(t);

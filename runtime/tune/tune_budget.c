@@ -7,9 +7,8 @@
 
 /// A longer pause between two runs is not all running: a server may sleep for a day.
 static const uint64_t pause_ns = 10000000000;
-static const uint64_t unknown_program_ns = 300000000; ///< to compile a kernel, on a busy machine
-/// The first product compiles all kernels of the library for products.
-static const uint64_t library_ns = 5000000000;
+static const uint64_t compiled_ns = 300000000; ///< a kernel, with no better knowledge
+static const uint64_t loaded_ns = 20000000; ///< a kernel that is stored
 
 void kilni_tune_budget_see(kilni_tune_budget *budget, uint64_t now_ns)
 {
@@ -30,14 +29,23 @@ void kilni_tune_budget_spend(kilni_tune_budget *budget, uint64_t now_ns)
     budget->seen_ns = now_ns;
 }
 
-uint64_t kilni_tune_budget_guess(const kilni_tune_budget *budget, uint32_t programs, bool library)
+/// A driver compiles twice: the program, and its kernel at the first launch. Where nothing had to
+/// be compiled so far, the rest will be stored, too.
+static uint64_t guess_kernel(const kiln_backend_stats *stats)
 {
-    uint64_t each = budget->program_ns != 0 ? budget->program_ns : unknown_program_ns;
-    return programs * each + (library ? library_ns : 0);
+    uint64_t each = stats->programs_built > 0 ? 2 * stats->build_ns / stats->programs_built : 0;
+    uint64_t least = each == 0 && stats->programs_loaded > 0 ? loaded_ns : compiled_ns;
+    return each > least ? each : least;
 }
 
-void kilni_tune_budget_learn(kilni_tune_budget *budget, uint32_t programs, uint64_t taken_ns)
+uint64_t kilni_tune_budget_guess(const kilni_tune_budget *budget, uint32_t kernels,
+                                 const kiln_backend_stats *stats)
 {
-    uint64_t each = programs > 0 ? taken_ns / programs : 0;
-    budget->program_ns = each > 0 ? each : 1;
+    return kernels * (budget->kernel_ns != 0 ? budget->kernel_ns : guess_kernel(stats));
+}
+
+void kilni_tune_budget_learn(kilni_tune_budget *budget, uint32_t kernels, uint64_t taken_ns)
+{
+    uint64_t each = kernels > 0 ? taken_ns / kernels : 0;
+    budget->kernel_ns = each > 0 ? each : 1;
 }

@@ -39,19 +39,22 @@ static void test_a_pause_is_not_all_running(void)
     KILN_CHECK(budget.ran_ns <= 10 * second);
 }
 
-static void test_programs_cost_what_they_cost_before(void)
+static void test_kernels_cost_what_they_cost_before(void)
 {
     kilni_tune_budget budget = {.percent = 5};
-    uint64_t unknown = kilni_tune_budget_guess(&budget, 1, false);
+    const kiln_backend_stats nothing = {0};
+    const kiln_backend_stats slow = {.programs_built = 4, .build_ns = 4 * second};
+    const kiln_backend_stats stored = {.programs_loaded = 4};
+    uint64_t unknown = kilni_tune_budget_guess(&budget, 1, &nothing);
     KILN_CHECK(unknown >= second / 10);
-    KILN_CHECK_INT(kilni_tune_budget_guess(&budget, 4, false), 4 * unknown);
-    KILN_CHECK(kilni_tune_budget_guess(&budget, 4, true) > 4 * unknown + second);
-    KILN_CHECK_INT(kilni_tune_budget_guess(&budget, 0, false), 0);
-    kilni_tune_budget_learn(&budget, 2, second / 50); // they were stored
-    KILN_CHECK_INT(kilni_tune_budget_guess(&budget, 3, false), 3 * second / 100);
+    KILN_CHECK_INT(kilni_tune_budget_guess(&budget, 4, &nothing), 4 * unknown);
+    KILN_CHECK(kilni_tune_budget_guess(&budget, 3, &slow) >= 3 * second);
+    KILN_CHECK(kilni_tune_budget_guess(&budget, 1, &stored) < unknown);
+    kilni_tune_budget_learn(&budget, 2, second / 50);
+    KILN_CHECK_INT(kilni_tune_budget_guess(&budget, 3, &slow), 3 * second / 100);
 }
 
 KILN_TEST_MAIN("unit/runtime/tune_budget", KILN_TEST(test_nothing_is_allowed_before_anything_ran),
                KILN_TEST(test_a_share_of_what_ran_is_allowed),
                KILN_TEST(test_a_pause_is_not_all_running),
-               KILN_TEST(test_programs_cost_what_they_cost_before))
+               KILN_TEST(test_kernels_cost_what_they_cost_before))
