@@ -8,12 +8,13 @@
 
 #include "tournament.h"
 
-enum { RECORD_FORMAT = 2, MOST_SAMPLES = 16, MOST_WINNERS = 4096 };
+enum { RECORD_FORMAT = 3, MOST_SAMPLES = 16, MOST_WINNERS = 4096, MOST_TRIES = 3 };
 
 static const double margin = 0.97; // of the predicted winner's time: what a rival must stay below
 static const double unfused_margin = 0.96; // the same for the operations unfused, which need memory
 static const double believed = 1.25; // a claim that is wrong by less is left alone
 static const double most_wrong = 64;
+static const double busy = 10; // all times are so much longer than predicted: of a busy machine
 static const double usual = 2; // unfused they took at most so much more than was predicted
 static const double telling_ns =
     100000; // of them: below, the host's wait for the device is measured
@@ -53,7 +54,7 @@ static kiln_hash128 tournament_key(const kiln_fuse_engine *engine, const kiln_ha
 
 // ---- winners ----
 
-static const kilni_fuse_winner *find_winner(const kiln_fuse_engine *engine, kiln_hash128 key)
+static kilni_fuse_winner *find_winner(const kiln_fuse_engine *engine, kiln_hash128 key)
 {
     for (uint32_t i = 0; i < engine->n_winners; i++) {
         if (kiln_hash_same(engine->winners[i].key, key)) {
@@ -75,6 +76,11 @@ static bool is_sound(const kilni_fuse_winner *winner, kiln_hash128 key)
 
 static void remember(kiln_fuse_engine *engine, const kilni_fuse_winner *winner)
 {
+    kilni_fuse_winner *known = find_winner(engine, winner->key);
+    if (known != NULL) {
+        *known = *winner;
+        return;
+    }
     engine->n_winners = engine->n_winners < MOST_WINNERS ? engine->n_winners : 0; // on disk anyway
     if (kilni_fuse_grow(engine->env, &engine->winners, &engine->winners_capacity,
                         (uint64_t)engine->n_winners + 1, sizeof(*engine->winners))) {
@@ -248,6 +254,34 @@ static void remove_block(kilni_fuse_blocks *blocks, uint32_t index)
     blocks->n_blocks--;
 }
 
+/* How many times as long as predicted everything took, at least; 0: too short to tell. */
+static double least_excess(const kilni_fuse_winner *winner, const kilni_fuse_block *block)
+{
+    double least = winner->unfused_ns > 0 && block->score.baseline_ns > 0
+                       ? winner->unfused_ns / block->score.baseline_ns
+                       : HUGE_VAL;
+    double shortest_ns = winner->unfused_ns > 0 ? winner->unfused_ns : HUGE_VAL;
+    for (uint32_t i = 0; i < block->n_rivals; i++) {
+        for (uint32_t k = 0; k < winner->count; k++) {
+            double ns = winner->measured_ns[k];
+            if (ns > 0 && kiln_hash_same(winner->programs[k], block->rivals[i].program->key)) {
+                shortest_ns = fmin(shortest_ns, ns);
+                least = block->rivals[i].predicted_ns > 0
+                            ? fmin(least, ns / block->rivals[i].predicted_ns)
+                            : least;
+            }
+        }
+    }
+    return isfinite(least) && shortest_ns > telling_ns ? least : 0;
+}
+
+/* Measured while the machine was busy, or so it seems: it is played again, but not for ever, for
+ * the prediction may be what is wrong. */
+static bool is_doubtful(const kilni_fuse_winner *winner, const kilni_fuse_block *block)
+{
+    return winner->tries < MOST_TRIES && least_excess(winner, block) > busy;
+}
+
 void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                        kiln_arena *arena, kilni_fuse_blocks *blocks)
 {
@@ -258,7 +292,7 @@ void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_recorded *reco
         kilni_fuse_block *block = &blocks->blocks[i];
         const kilni_fuse_winner *winner =
             block->n_rivals == 0 ? NULL : winner_of(engine, block_key(engine, recorded, block));
-        if (winner == NULL) {
+        if (winner == NULL || is_doubtful(winner, block)) {
             i++;
             continue;
         }
@@ -349,8 +383,11 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
     winner.chosen =
         choose(engine, tournament->rivals, tournament->n_rivals, predicted, winner.unfused_ns);
     winner.key = tournament_key(engine, winner.programs, winner.count, extents, n);
-    remember(engine, &winner);
+    const kilni_fuse_winner *before = winner_of(engine, winner.key);
+    winner.tries = before != NULL ? before->tries + 1 : 1;
     keep(engine, KILN_STORE_WINNERS, winner.key, &winner, sizeof(winner));
+    winner.tries = MOST_TRIES; // this process has no better one
+    remember(engine, &winner);
     kiln_log_write(
         engine->env, KILN_LOG_DEBUG, KILNI_FUSE_MODULE,
         "block of %u operations measured: %s %.1f us, alone %.1f us, winner %s", b->n_ops, b->fuser,
