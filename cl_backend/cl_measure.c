@@ -25,7 +25,8 @@ static const char measure_source[] =
 
 enum { COPY_RUNS = 5, LEAST_RUNS = 3, COPIES = 4, LAUNCH_RUNS = 5, LAUNCHES = 64, MOST_RUNS = 12 };
 
-static const size_t shared_bytes = 1 << 20; ///< from which all threads take part in a copy
+/// Copies from which all threads take part for long; shorter ones say how much to copy, no more.
+static const size_t shared_bytes = 16 << 20;
 static const uint64_t long_ns = 50000000; ///< of a few copies or launches: no more are tried then
 static const uint64_t longest_ns = 200000000; ///< that a larger copy may be expected to take
 
@@ -36,8 +37,7 @@ void kilni_cl_speeds_refuse(kilni_cl_speeds *speeds, kiln_device_type type)
     bool board = type != KILN_DEVICE_CPU && type != KILN_DEVICE_GPU;
     const uint64_t least_bytes_per_s = board ? 50000000 : 1000000000;
     const uint64_t most_launch_ns = board ? 10000000 : 1000000;
-    bool slow = speeds->bytes_per_s > 0 && speeds->bytes_per_s < least_bytes_per_s;
-    if (slow || speeds->launch_ns > most_launch_ns) {
+    if (speeds->bytes_per_s < least_bytes_per_s || speeds->launch_ns > most_launch_ns) {
         speeds->bytes_per_s = 0;
         speeds->launch_ns = 0;
     }
@@ -58,9 +58,9 @@ static bool are_sure(const kilni_cl_speeds *speeds)
 static bool is_old(const kilni_cl_speeds *speeds)
 {
     uint64_t now_s = (uint64_t)time(NULL);
-    uint64_t days = are_sure(speeds) ? KILNI_CL_SPEEDS_DAYS : KILNI_CL_SPEEDS_UNSURE_DAYS;
+    uint64_t holds_s = are_sure(speeds) ? KILNI_CL_SPEEDS_HOLD_S : KILNI_CL_SPEEDS_WAIT_S;
     return speeds->measured_s != 0 && now_s > speeds->measured_s &&
-           now_s - speeds->measured_s > days * 86400;
+           now_s - speeds->measured_s > holds_s;
 }
 
 bool kilni_cl_speeds_doubtful(const kilni_cl_speeds *speeds)
@@ -258,7 +258,7 @@ static kiln_status time_copies(kilni_cl_backend *backend, kilni_cl_kernel *kerne
     *out_runs = no_runs;
     KILN_TRY(out, status, kilni_cl_alloc(backend, bytes, &source, err));
     KILN_TRY(out, status, kilni_cl_alloc(backend, bytes, &target, err));
-    const uint32_t threads = bytes >= shared_bytes ? backend->info.compute_units : 1;
+    const uint32_t threads = bytes >= shared_bytes ? backend->info.compute_units : 0;
     // The first touches the memory and compiles.
     for (int i = 0; i < MOST_RUNS && out_runs->count < COPY_RUNS; i++) {
         stopwatch begin = read_watch();

@@ -9,8 +9,8 @@
 enum {
     KILNI_CL_SPEEDS_FORMAT = 3,
     KILNI_CL_SPEEDS_TRIES = 4, ///< processes that measure a device that gives no clear answer
-    KILNI_CL_SPEEDS_DAYS = 30, ///< after which a sure answer is looked at again
-    KILNI_CL_SPEEDS_UNSURE_DAYS = 1, ///< and one that never became clear
+    KILNI_CL_SPEEDS_HOLD_S = 30 * 86400, ///< after which a sure answer is looked at again
+    KILNI_CL_SPEEDS_WAIT_S = 600, ///< and one that never became clear
     KILNI_CL_SPEEDS_SURE = 15, ///< spread in percent up to which a figure is sure
     KILNI_CL_SPEEDS_BETTER = 150 ///< percent of a figure from which on another replaces it
 };

@@ -444,7 +444,7 @@ static void test_old_speeds_are_measured_again(void)
     kilni_cl_speeds tried = {
         KILNI_CL_SPEEDS_FORMAT, KILNI_CL_SPEEDS_TRIES, 10000000000, 9000, 80, 80, now_s};
     KILN_CHECK(!kilni_cl_speeds_doubtful(&sure) && !kilni_cl_speeds_doubtful(&tried));
-    sure.measured_s = tried.measured_s = now_s - 2 * day_s;
+    sure.measured_s = tried.measured_s = now_s - day_s / 24;
     KILN_CHECK(!kilni_cl_speeds_doubtful(&sure) && kilni_cl_speeds_doubtful(&tried));
     sure.measured_s = now_s - 40 * day_s;
     KILN_CHECK(kilni_cl_speeds_doubtful(&sure));
