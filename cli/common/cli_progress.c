@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What is under way, told by a thread of its own: the one that works cannot, while it compiles.
+// What is under way, told by a thread of its own, for the one that works cannot while it compiles.
+// Decides when a line is worth writing, and takes it away again; what it says is the command's.
 
 #include "cli_progress.h"
 #include "kiln.h"
