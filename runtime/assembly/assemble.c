@@ -67,7 +67,7 @@ static void read_modes(kiln_device *device)
     const kiln_context *context = device->context;
     device->samples.tune = kilni_tune_mode(context);
     device->samples.budget.percent =
-        (uint32_t)kiln_config_int(context->env.config, KILN_OPTION_TUNE_BUDGET);
+        (uint64_t)kiln_config_int(context->env.config, KILN_OPTION_TUNE_BUDGET);
     device->check.mode = kilni_check_mode_of(context);
     device->check.watchdog_ms = kiln_config_int(context->env.config, KILN_OPTION_WATCHDOG);
 }

@@ -9,7 +9,7 @@
 
 /// The time that lazy tuning may take: a share of the time that the device has run.
 typedef struct kilni_tune_budget {
-    uint32_t percent;
+    uint64_t percent;
     uint64_t seen_ns; ///< when the device was seen last; 0: never
     uint64_t ran_ns; ///< between these sights, tournaments and pauses left out
     uint64_t spent_ns; ///< in tournaments, compiling included

@@ -19,6 +19,7 @@ enum {
     CHECK_EVERY = 4, ///< rounds after which the times are looked at
     MOST_REPEATS = 16, ///< runs of one sample, so that the wait for the device does not count
     HOT = 8, ///< runs after which a block is measured
+    LOOK_EVERY = 16, ///< runs, once it is hot and waits for the budget
     CLOSE_RUNS = 2, ///< the same when a rival is close
     CLOSE_PERCENT = 10
 };
@@ -389,9 +390,20 @@ static bool hold(tournament *t)
     return over;
 }
 
+/// A block that waits for the budget costs its runs next to nothing.
+static bool waits(const kilni_run *run, const kilni_scores *scores)
+{
+    return run->device->samples.tune == KILNI_TUNE_LAZY && scores->entries == NULL &&
+           scores->runs > HOT && scores->runs % LOOK_EVERY != 0;
+}
+
 bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores)
 {
     kiln_device *device = run->device;
+    if (waits(run, scores)) {
+        scores->runs++;
+        return false;
+    }
     tournament t = {.run = run, .block = block, .scores = scores};
     kiln_error err = KILN_ERROR_INIT;
     t.n_known = kiln_fuse_contenders(run->engine, run->segment->plan, block, t.known,

@@ -19,7 +19,7 @@ void kilni_tune_budget_see(kilni_tune_budget *budget, uint64_t now_ns)
 
 bool kilni_tune_budget_allows(const kilni_tune_budget *budget, uint64_t cost_ns)
 {
-    double allowed = (double)budget->ran_ns * budget->percent / 100;
+    double allowed = (double)budget->ran_ns * (double)budget->percent / 100;
     return (double)budget->spent_ns + (double)cost_ns <= allowed;
 }
 
