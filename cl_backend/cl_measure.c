@@ -152,6 +152,17 @@ static void remember(kilni_cl_backend *backend, const kilni_cl_speeds *known)
     }
 }
 
+/* Old from now on, so that another figure counts in both directions. */
+void kilni_cl_speeds_doubt(kiln_backend *base)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kilni_cl_speeds stored = recall(backend);
+    if (stored.tries > 0) {
+        stored.measured_s = 1;
+        remember(backend, &stored);
+    }
+}
+
 /* What is not known stays estimated. */
 static void use(kilni_cl_backend *backend, const kilni_cl_speeds *known)
 {

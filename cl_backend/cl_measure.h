@@ -40,6 +40,9 @@ bool kilni_cl_sample_counts(kiln_device_type type, uint64_t wall_ns, uint64_t wo
 /// Whether the next process measures again: the answer is not clear, or old.
 bool kilni_cl_speeds_doubtful(const kilni_cl_speeds *speeds);
 
+/// `doubt_speeds` of the backend.
+void kilni_cl_speeds_doubt(kiln_backend *base);
+
 /// Takes what is stored; where that is missing or doubtful, and wanted, measures if it may: not on
 /// an auxiliary queue or a program's own, where other work is under way.
 void kilni_cl_device_calibrate(kilni_cl_backend *backend, bool may_measure);

@@ -254,32 +254,48 @@ static void remove_block(kilni_fuse_blocks *blocks, uint32_t index)
     blocks->n_blocks--;
 }
 
-/* How many times as long as predicted everything took, at least; 0: too short to tell. */
-static double least_excess(const kilni_fuse_winner *winner, const kilni_fuse_block *block)
+/* How many times as long as predicted the entries of a tournament took. */
+typedef struct excess {
+    double least;
+    double most;
+} excess;
+
+static void note_excess(excess *all, double measured_ns, double predicted_ns)
 {
-    double least = winner->unfused_ns > 0 && block->score.baseline_ns > 0
-                       ? winner->unfused_ns / block->score.baseline_ns
-                       : HUGE_VAL;
-    double shortest_ns = winner->unfused_ns > 0 ? winner->unfused_ns : HUGE_VAL;
-    for (uint32_t i = 0; i < block->n_rivals; i++) {
+    if (measured_ns > 0 && predicted_ns > 0 && fmax(measured_ns, predicted_ns) > telling_ns) {
+        all->least = fmin(all->least, measured_ns / predicted_ns);
+        all->most = fmax(all->most, measured_ns / predicted_ns);
+    }
+}
+
+static excess excess_of(const kilni_fuse_winner *winner, const kilni_fuse_rival *rivals,
+                        uint32_t n_rivals, double baseline_ns)
+{
+    excess all = {HUGE_VAL, 0};
+    note_excess(&all, winner->unfused_ns, baseline_ns);
+    for (uint32_t i = 0; i < n_rivals; i++) {
         for (uint32_t k = 0; k < winner->count; k++) {
-            double ns = winner->measured_ns[k];
-            if (ns > 0 && kiln_hash_same(winner->programs[k], block->rivals[i].program->key)) {
-                shortest_ns = fmin(shortest_ns, ns);
-                least = block->rivals[i].predicted_ns > 0
-                            ? fmin(least, ns / block->rivals[i].predicted_ns)
-                            : least;
+            if (kiln_hash_same(winner->programs[k], rivals[i].program->key)) {
+                note_excess(&all, winner->measured_ns[k], rivals[i].predicted_ns);
             }
         }
     }
-    return isfinite(least) && shortest_ns > telling_ns ? least : 0;
+    return all;
 }
 
 /* Measured while the machine was busy, or so it seems: it is played again, but not for ever, for
  * the prediction may be what is wrong. */
 static bool is_doubtful(const kilni_fuse_winner *winner, const kilni_fuse_block *block)
 {
-    return winner->tries < MOST_TRIES && least_excess(winner, block) > busy;
+    excess all = excess_of(winner, block->rivals, block->n_rivals, block->score.baseline_ns);
+    return winner->tries < MOST_TRIES && isfinite(all.least) && all.least > busy;
+}
+
+static bool is_surprising(const kilni_fuse_winner *winner, const kilni_fuse_tournament *tournament,
+                          double baseline_ns)
+{
+    excess all = excess_of(winner, tournament->rivals, tournament->n_rivals, baseline_ns);
+    return isfinite(all.least) && (all.least > busy || all.most < 1 / busy);
 }
 
 void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
@@ -397,6 +413,7 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
     tournament->settled = true;
     tournament->unfused_ns = winner.unfused_ns;
     engine->stats.contests_measured++;
+    engine->stats.contests_surprising += is_surprising(&winner, tournament, (double)b->baseline_ns);
     own->outdone = own->outdone || winner.chosen != predicted;
     if (own->node != NULL) { // the next plan of this segment begins with the winner, and tells
         kilni_fuse_plan_store_discard(&engine->plans, own);

@@ -97,6 +97,7 @@ static const kiln_backend_device_ops device_ops = {
     .stats = kilni_host_stats,
     .execute = execute,
     .runs = kiln_backend_runs_all,
+    .doubt_speeds = kiln_backend_no_doubt,
     .flush = kilni_host_flush,
     .sync = kilni_host_sync,
 };

@@ -92,6 +92,9 @@ void kilni_device_free(kiln_device *device)
 {
     kiln_context *context = device->context;
     kilni_trace_leave(device);
+    if (device->backend != NULL && kilni_engines_surprised(device)) {
+        device->backend->device->doubt_speeds(device->backend);
+    }
     kilni_engines_destroy(device);
     (void)kilni_arena_drop(device);
     while (device->tensors.free != NULL) {

@@ -526,6 +526,26 @@ static void test_doubtful_speeds_are_measured_again(void)
     KILN_CHECK(info.bytes_per_s == 1000000001 && info.launch_ns == 999999);
 }
 
+/// What tournaments found wrong is measured again, though it seemed sure.
+static void test_doubted_speeds_are_measured_again(void)
+{
+    cl_settings settings = {.cache = kiln_test_path(kiln_test_tmpdir(), "doubted"), .tune = "lazy"};
+    const kilni_cl_speeds sure = {KILNI_CL_SPEEDS_FORMAT, 1, 1000000001, 999999, 2, 2, 0};
+    kiln_device_info info = opened_knowing(&settings, &sure, sizeof(sure));
+    KILN_CHECK(!info.speeds_doubtful);
+    cl_fixture f;
+    settings.deterministic = "1";
+    if (!cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    f.base->device->doubt_speeds(f.base);
+    cl_fixture_close(&f);
+    settings.deterministic = NULL;
+    (void)opened(&settings);
+    kilni_cl_speeds after = stored_speeds(&settings);
+    KILN_CHECK(after.measured_s > 1 && after.tries == 1);
+}
+
 KILN_TEST_MAIN("unit/cl_backend/device", KILN_TEST(test_addresses_that_open),
                KILN_TEST(test_address_by_name), KILN_TEST(test_index_out_of_range_says_how_many),
                KILN_TEST(test_parts), KILN_TEST(test_malformed_addresses),
@@ -538,4 +558,5 @@ KILN_TEST_MAIN("unit/cl_backend/device", KILN_TEST(test_addresses_that_open),
                KILN_TEST(test_disturbed_samples_do_not_count),
                KILN_TEST(test_old_speeds_are_measured_again),
                KILN_TEST(test_speeds_change_only_for_clearly_better_ones),
-               KILN_TEST(test_doubtful_speeds_are_measured_again))
+               KILN_TEST(test_doubtful_speeds_are_measured_again),
+               KILN_TEST(test_doubted_speeds_are_measured_again))

@@ -366,6 +366,34 @@ static void test_a_busy_machines_tournament_is_played_again(void)
     play_again(believed, busy, 700000000, " 0");
 }
 
+/// Tournaments in which everything is far from its prediction are counted: the speeds are wrong.
+static void test_surprises_are_counted(void)
+{
+    const struct {
+        figure figures[3];
+        uint64_t unfused_ns;
+        uint64_t surprising;
+    } all[] = {
+        {{{"test.fast/chain", 900000000}, {"test.slow/chain", 800000000}, {0}}, 700000000, 1},
+        {{{"test.fast/chain", 900}, {"test.slow/chain", 800}, {0}}, 700, 1},
+        {{{"test.fast/chain", 900000000}, {"test.slow/chain", 800000000}, {0}}, 400000, 0},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        process p;
+        kiln_fuse_stats stats;
+        if (!open(&p, both, NULL, false, NULL)) {
+            return;
+        }
+        const kiln_fuse_segment *s = record(&p, LENGTH);
+        KILN_CHECK_INT(settle(&p, s, all[i].figures, all[i].unfused_ns), 2);
+        fixture_done(&p.f, s);
+        kiln_fuse_engine_stats(p.engine, &stats);
+        KILN_CHECK_INT(stats.contests_measured, 1);
+        KILN_CHECK_INT(stats.contests_surprising, all[i].surprising);
+        close_process(&p);
+    }
+}
+
 static void doubtful_speeds(fuse_fixture *f)
 {
     f->device.bytes_per_s = 122000000;
@@ -616,6 +644,7 @@ KILN_TEST_MAIN("unit/fusion_host/contest", KILN_TEST(test_a_liar_is_demoted),
                KILN_TEST(test_operations_alone_can_win), KILN_TEST(test_fuse_slower),
                KILN_TEST(test_a_second_process_measures_nothing),
                KILN_TEST(test_a_busy_machines_tournament_is_played_again),
+               KILN_TEST(test_surprises_are_counted),
                KILN_TEST(test_a_plan_by_doubtful_speeds_is_not_kept),
                KILN_TEST(test_each_part_of_a_winners_key), KILN_TEST(test_a_damaged_winner_is_none),
                KILN_TEST(test_each_class_of_sizes_has_its_winner),
