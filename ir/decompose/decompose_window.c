@@ -8,11 +8,6 @@
 #include "expand_internal.h"
 #include "shape_internal.h"
 
-static kiln_attr ints_attr(const int64_t *values, uint32_t count)
-{
-    return (kiln_attr){.type = KILN_ATTR_I64_LIST, .count = count, .v.ints = values};
-}
-
 static int64_t span(const int64_t *dims, uint32_t count)
 {
     int64_t product = 1;
@@ -65,14 +60,14 @@ static kilni_value with_bias(kiln_expander *expander, kilni_value y, kilni_value
 
 /// The windows of a convolution that reads `in` and writes `out`, in attributes: with padding at
 /// the end that makes exactly `out` windows of the first `core` elements.
-typedef struct fitted {
+typedef struct fitted_window {
     uint32_t axes;
     int64_t kernel[KILNI_IR_SPATIAL];
     int64_t strides[KILNI_IR_SPATIAL];
     int64_t dilations[KILNI_IR_SPATIAL];
     int64_t padding[2 * KILNI_IR_SPATIAL];
     int64_t core[KILNI_IR_SPATIAL]; ///< 0 or less: no window reaches the input
-} fitted;
+} fitted_window;
 
 static int64_t list_at(const kiln_op_record *call, kiln_attr_key key, uint32_t i, int64_t fallback)
 {
@@ -83,10 +78,10 @@ static int64_t list_at(const kiln_op_record *call, kiln_attr_key key, uint32_t i
 
 /// `in`, `out` and `weight` have the rank of the call's tensors. The call has passed inference, so
 /// that nothing here exceeds 64 bits.
-static fitted fit(const kiln_op_record *call, const kiln_tensor_desc *in,
-                  const kiln_tensor_desc *out, const kiln_tensor_desc *weight)
+static fitted_window fit(const kiln_op_record *call, const kiln_tensor_desc *in,
+                         const kiln_tensor_desc *out, const kiln_tensor_desc *weight)
 {
-    fitted f = {.axes = in->rank - 2u};
+    fitted_window f = {.axes = in->rank - 2u};
     for (uint32_t i = 0; i < f.axes; i++) {
         f.kernel[i] = weight->dims[2 + i];
         f.strides[i] = list_at(call, KILN_KEY_STRIDES, i, 1);
@@ -102,7 +97,7 @@ static fitted fit(const kiln_op_record *call, const kiln_tensor_desc *in,
     return f;
 }
 
-static bool reaches(const fitted *f)
+static bool reaches(const fitted_window *f)
 {
     bool all = true;
     for (uint32_t i = 0; i < f->axes; i++) {
@@ -124,7 +119,7 @@ static kilni_value zeros(kiln_expander *expander, kiln_dtype dtype)
 }
 
 /// Appends zeros up to the lengths of the result.
-static kilni_value pad_to_output(kiln_expander *expander, kilni_value y, const fitted *f)
+static kilni_value pad_to_output(kiln_expander *expander, kilni_value y, const fitted_window *f)
 {
     const kiln_tensor_desc *out = &kilni_expand_call(expander)->outputs[0];
     int64_t padding[2 * KILN_MAX_RANK] = {0};
@@ -133,8 +128,9 @@ static kilni_value pad_to_output(kiln_expander *expander, kilni_value y, const f
         padding[out->rank + 2 + i] = out->dims[2 + i] - f->core[i];
         any = any || padding[out->rank + 2 + i] > 0;
     }
-    const kiln_attr attrs[] = {
-        ints_attr(padding, 2u * out->rank), {.type = KILN_ATTR_NONE}, {.type = KILN_ATTR_NONE}};
+    const kiln_attr attrs[] = {kilni_attr_ints(padding, 2u * out->rank),
+                               {.type = KILN_ATTR_NONE},
+                               {.type = KILN_ATTR_NONE}};
     return any ? write_op(expander, KILN_OP_PAD, &y, 1, attrs, 3) : y;
 }
 
@@ -145,14 +141,15 @@ static void write_turned(kiln_expander *expander, kilni_value x, kilni_value wei
     const kiln_tensor_desc *out = &kilni_expand_call(expander)->outputs[0];
     const kiln_tensor_desc from = kilni_expand_desc(expander, x);
     const kiln_tensor_desc w = kilni_expand_desc(expander, weight);
-    const fitted f = fit(kilni_expand_call(expander), out, &from, &w);
+    const fitted_window f = fit(kilni_expand_call(expander), out, &from, &w);
     kilni_value y = 0;
     if (is_empty(&from) || is_empty(&w) || !reaches(&f)) {
         y = zeros(expander, from.dtype);
     } else {
-        const kiln_attr attrs[] = {ints_attr(f.core, f.axes), ints_attr(f.kernel, f.axes),
-                                   ints_attr(f.strides, f.axes), ints_attr(f.padding, 2 * f.axes),
-                                   ints_attr(f.dilations, f.axes)};
+        const kiln_attr attrs[] = {
+            kilni_attr_ints(f.core, f.axes), kilni_attr_ints(f.kernel, f.axes),
+            kilni_attr_ints(f.strides, f.axes), kilni_attr_ints(f.padding, 2 * f.axes),
+            kilni_attr_ints(f.dilations, f.axes)};
         kilni_value columns = turned_columns(expander, kilni_expand_wide(expander, x),
                                              kilni_expand_wide(expander, weight));
         y = write_op(expander, KILN_OP_COL2IM, &columns, 1, attrs, 5);
@@ -196,13 +193,14 @@ static void write_weight_sums(kiln_expander *expander, kilni_value x, kilni_valu
     const kiln_tensor_desc *out = &call->outputs[0];
     const kiln_tensor_desc from = kilni_expand_desc(expander, x);
     const kiln_tensor_desc g = kilni_expand_desc(expander, grad);
-    const fitted f = fit(call, &from, &g, out);
+    const fitted_window f = fit(call, &from, &g, out);
     if (is_empty(&from) || is_empty(&g) || is_empty(out) || !reaches(&f)) {
         kilni_expand_output(expander, 0, zeros(expander, from.dtype));
         return;
     }
-    const kiln_attr attrs[] = {ints_attr(f.kernel, f.axes), ints_attr(f.strides, f.axes),
-                               ints_attr(f.padding, 2 * f.axes), ints_attr(f.dilations, f.axes)};
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(f.kernel, f.axes), kilni_attr_ints(f.strides, f.axes),
+        kilni_attr_ints(f.padding, 2 * f.axes), kilni_attr_ints(f.dilations, f.axes)};
     for (uint32_t i = 0; i < f.axes; i++) {
         if (f.core[i] < from.dims[2 + i]) {
             x = kilni_expand_slice(expander, x, 2 + i, 0, f.core[i]);
@@ -256,7 +254,7 @@ void kiln_decompose_conv_bias_backward(kiln_expander *expander)
 /// all of these but the kernel as attributes 0 to 4, groups among them.
 static void deform_attrs(const kiln_op_record *call, kiln_attr out_attrs[5])
 {
-    out_attrs[0] = ints_attr(&call->inputs[2].dims[2], 2);
+    out_attrs[0] = kilni_attr_ints(&call->inputs[2].dims[2], 2);
     memcpy(out_attrs + 1, call->attrs, 3 * sizeof(*out_attrs));
     out_attrs[4] = call->attrs[4];
 }

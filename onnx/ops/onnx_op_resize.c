@@ -25,7 +25,7 @@ typedef struct resize_plan {
 } resize_plan;
 
 /* The mode by our name: the rounding of nearest is part of it. */
-static const char *mode_of(kilni_onnx_call *call, const char *rounding)
+static const char *resize_mode(kilni_onnx_call *call, const char *rounding)
 {
     static const char *const names[][2] = {{"round_prefer_floor", "nearest"},
                                            {"round_prefer_ceil", "nearest_up"},
@@ -140,15 +140,15 @@ static void set_sizes(kilni_onnx_call *call, const kiln_tensor_desc *x,
 
 static void plan_attrs(const resize_plan *plan, uint32_t rank, kiln_attr attrs[RESIZE_ATTRS])
 {
-    attrs[0] = kilni_onnx_a_ints(plan->out, rank);
+    attrs[0] = kilni_attr_ints(plan->out, rank);
     attrs[1] = (kiln_attr){KILN_ATTR_STRING, (uint32_t)strlen(plan->mode), {.text = plan->mode}};
     attrs[2] = (kiln_attr){
         KILN_ATTR_STRING, (uint32_t)strlen(plan->coordinates), {.text = plan->coordinates}};
     attrs[3] = (kiln_attr){KILN_ATTR_F64_LIST, rank, {.floats = plan->scales}};
     attrs[4] = (kiln_attr){KILN_ATTR_F64_LIST, 2 * rank, {.floats = plan->region}};
-    attrs[5] = kilni_onnx_a_f64(plan->cubic_a);
-    attrs[6] = kilni_onnx_a_bool(plan->exclude_outside);
-    attrs[7] = kilni_onnx_a_bool(plan->antialias);
+    attrs[5] = kilni_attr_f64(plan->cubic_a);
+    attrs[6] = kilni_attr_bool(plan->exclude_outside);
+    attrs[7] = kilni_attr_bool(plan->antialias);
 }
 
 static bool read_axis(kilni_onnx_call *call, const kiln_attr *attrs, const kiln_tensor_desc *x,
@@ -248,7 +248,7 @@ void kilni_onnx_op_resize(kilni_onnx_call *call)
     plan_init(call, &x->desc, &plan);
     plan.coordinates = kilni_onnx_attr_text(call, "coordinate_transformation_mode",
                                             old ? "asymmetric" : "half_pixel");
-    plan.mode = mode_of(
+    plan.mode = resize_mode(
         call, kilni_onnx_attr_text(call, "nearest_mode", old ? "floor" : "round_prefer_floor"));
     plan.cubic_a = kilni_onnx_attr_float(call, "cubic_coeff_a", -0.75);
     plan.exclude_outside = kilni_onnx_attr_int(call, "exclude_outside", 0) != 0;
@@ -288,7 +288,7 @@ void kilni_onnx_op_upsample(kilni_onnx_call *call)
     }
     plan_init(call, &x->desc, &plan);
     plan.coordinates = "asymmetric";
-    plan.mode = mode_of(call, "floor");
+    plan.mode = resize_mode(call, "floor");
     plan.cubic_a = -0.75;
     if (call->version < 7 && x->desc.rank == 4) {
         scales[2] = kilni_onnx_attr_float(call, "height_scale", 1);

@@ -64,7 +64,7 @@ static void builder_estimate(kf_builder *builder, kf_state *state)
 {
     const cv_region *region = &builder->region;
     const kf_cost *cost = &builder->fuser->device.cost;
-    uint32_t launches = region->n_ops; // about: some go with others, some images are converted
+    uint32_t launches = region->n_passes + region->n_outside + cv_region_results(region);
     kf_estimate_init(&builder->estimate);
     kf_formula_imm(&builder->estimate.ns, (int64_t)(region->ps / 1000));
     kf_formula_product(&builder->estimate.ns, &region->batch, 1);

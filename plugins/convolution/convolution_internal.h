@@ -14,12 +14,12 @@
 
 enum {
     CV_LANES = 16, ///< channels of a block
-    CV_MAX_OPS = 512,
+    CV_MAX_OPS = 480,
     CV_MAX_VALUES = 1024,
     CV_MAX_BEHIND = 24, ///< operations behind the first of a step
     CV_MAX_IMAGES = 6, ///< images that those read
     CV_MAX_VECTORS = 24, ///< of a pack
-    CV_MAX_STEPS = 400,
+    CV_MAX_STEPS = 1000, ///< launches that fill packs among them
     CV_NONE = 0xFFFF
 };
 
@@ -79,6 +79,9 @@ typedef struct cv_region {
     uint32_t len; ///< drops counted
     uint32_t closed;
     uint32_t n_products; ///< convolutions among them
+    uint32_t n_passes; ///< operations that no other takes along
+    uint32_t n_packs; ///< operations with constants
+    uint32_t n_outside; ///< images from outside
     uint32_t n_ops;
     uint32_t n_values;
     uint32_t n_shown;
@@ -102,6 +105,8 @@ void cv_region_push(cv_region *region, const cv_device *device, const kf_host *h
                     const kf_block *block, const kf_op *op);
 /// May the region end here?
 uint32_t cv_region_is_ready(const cv_region *region);
+/// How many values are wanted outside the region.
+uint32_t cv_region_results(const cv_region *region);
 /// Is the value wanted outside the region?
 uint32_t cv_region_gives(const cv_region *region, uint32_t value);
 /// Does the operation read the value?
@@ -132,11 +137,11 @@ typedef struct cv_step {
     uint16_t images[CV_MAX_IMAGES]; ///< values that those read at the place at hand
     uint16_t pack; ///< number among the packs, or CV_NONE
     uint16_t n_vectors;
-    uint16_t tile_rows;
-    uint16_t tile_columns;
-    uint16_t tile_blocks;
-    uint16_t rows; ///< of a work-item
-    uint16_t chunks; ///< work-items of an image's block
+    int32_t tile_rows;
+    int32_t tile_columns;
+    int32_t tile_blocks;
+    int32_t rows; ///< of a work-item
+    int32_t chunks; ///< work-items of an image's block
 } cv_step;
 
 typedef struct cv_plan {
@@ -178,7 +183,7 @@ typedef struct cv_param {
     int64_t number;
 } cv_param;
 
-enum { CV_MAX_PARAMS = 96 };
+enum { CV_MAX_PARAMS = 160 }; // CV_MAX_VECTORS of batch norms, and the kernel's own
 
 /// A kernel's arguments and its text, which declares them in the same order.
 typedef struct cv_kernel {

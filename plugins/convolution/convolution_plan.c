@@ -268,34 +268,31 @@ static void group(cv_plan *plan)
 
 // ---- images from outside, and for outside ----
 
-static void insert_imports(cv_plan *plan)
+/// Puts a launch before or behind each step whose image comes from outside or is wanted there.
+static void add_ends(cv_plan *plan)
 {
     const cv_region *region = plan->region;
-    uint32_t count = 0;
-    for (uint32_t v = 0; v < region->n_values; v++) {
-        count += region->values[v].is_image && region->values[v].op == CV_NONE;
-    }
-    if (plan->n_steps + count > CV_MAX_STEPS) {
-        plan->failed = 1;
-        return;
-    }
-    uint32_t n_steps = plan->n_steps;
-    memmove(plan->steps + count, plan->steps, n_steps * sizeof(*plan->steps));
+    uint32_t n_steps = plan->n_steps, first = CV_MAX_STEPS - n_steps;
+    memmove(plan->steps + first, plan->steps, n_steps * sizeof(*plan->steps));
     plan->n_steps = 0;
     for (uint32_t v = 0; v < region->n_values; v++) {
         if (region->values[v].is_image && region->values[v].op == CV_NONE) {
             add_step(plan, CV_IMPORT, CV_NONE, v, v);
         }
     }
-    plan->n_steps = count + n_steps;
-}
-
-static void add_exports(cv_plan *plan)
-{
-    for (uint32_t i = 0; i < plan->region->n_ops; i++) {
-        uint32_t value = plan->region->ops[i].result;
-        if (cv_region_gives(plan->region, value)) {
-            add_step(plan, CV_EXPORT, CV_NONE, value, value);
+    for (uint32_t i = 0; i < n_steps && !plan->failed; i++) {
+        if (plan->n_steps + 1 > first + i) {
+            plan->failed = 1; // the step at hand would be written over
+            return;
+        }
+        plan->steps[plan->n_steps++] = plan->steps[first + i];
+        uint32_t output = plan->steps[plan->n_steps - 1].output;
+        if (cv_region_gives(region, output)) {
+            if (plan->n_steps > first + i) {
+                plan->failed = 1;
+                return;
+            }
+            add_step(plan, CV_EXPORT, CV_NONE, output, output);
         }
     }
 }
@@ -443,9 +440,9 @@ static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *dev
             int64_t cost = tile_cost(out, blocks, rows, columns, together);
             if (cost < best) {
                 best = cost;
-                step->tile_rows = (uint16_t)rows;
-                step->tile_columns = (uint16_t)columns;
-                step->tile_blocks = (uint16_t)together;
+                step->tile_rows = rows;
+                step->tile_columns = columns;
+                step->tile_blocks = together;
             }
         }
     }
@@ -458,8 +455,8 @@ static void cut_work(const cv_plan *plan, cv_step *step, const cv_device *device
     int32_t tiles = share(out->height, step->tile_rows);
     int32_t chunks = share((int64_t)ITEMS_PER_UNIT * device->units, groups);
     chunks = most(least(chunks, tiles), 1);
-    step->rows = (uint16_t)(share(tiles, chunks) * step->tile_rows);
-    step->chunks = (uint16_t)share(out->height, step->rows);
+    step->rows = share(tiles, chunks) * step->tile_rows;
+    step->chunks = share(out->height, step->rows);
 }
 
 static void cut_steps(cv_plan *plan, const cv_device *device)
@@ -471,7 +468,7 @@ static void cut_steps(cv_plan *plan, const cv_device *device)
         if (step->kind == CV_CONV) {
             choose_tile(plan, step, device);
         } else if (step->kind == CV_DEPTHWISE) {
-            step->tile_columns = (uint16_t)share(out->width, share(out->width, DEPTHWISE_COLUMNS));
+            step->tile_columns = share(out->width, share(out->width, DEPTHWISE_COLUMNS));
         }
         cut_work(plan, step, device);
         if (step->n_vectors > 0) {
@@ -489,8 +486,7 @@ void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *devic
     if (plan->failed) {
         return;
     }
-    insert_imports(plan);
-    add_exports(plan);
+    add_ends(plan);
     if (plan->failed) {
         return;
     }

@@ -3,7 +3,7 @@
 // constants, temporaries for images and packs, sources in which equal kernels are one.
 #include "convolution_internal.h"
 
-enum { MAX_SOURCES = 250, FLOAT_BYTES = 4 };
+enum { FLOAT_BYTES = 4 };
 
 typedef struct one_launch {
     cv_kernel kernel;
@@ -30,9 +30,9 @@ struct cv_program {
     kf_step *steps;
     kf_temp *temps;
     kf_formula *temp_bytes;
-    kf_text source_texts[MAX_SOURCES];
-    kf_source sources[MAX_SOURCES];
-    const kf_source *source_list[MAX_SOURCES];
+    kf_text source_texts[CV_MAX_STEPS];
+    kf_source sources[CV_MAX_STEPS];
+    const kf_source *source_list[CV_MAX_STEPS];
 };
 
 // ---- sources ----
@@ -46,11 +46,7 @@ static uint32_t place_kernel(cv_program *p, uint32_t index)
             return p->launches[i].launch.source;
         }
     }
-    uint32_t source = p->n_sources < MAX_SOURCES ? p->n_sources++ : index % MAX_SOURCES;
-    if (p->source_texts[source].len > 0) {
-        p->failed = 1; // defines of two kernels would meet
-        return source;
-    }
+    uint32_t source = p->n_sources++; // there are no more than launches
     kf_cl_prelude(&p->source_texts[source], 0);
     kf_text_add(&p->source_texts[source], kernel->text.ptr != NULL ? kernel->text.ptr : "");
     p->failed |= p->source_texts[source].failed;
@@ -211,7 +207,7 @@ static void fill(cv_program *p, const cv_device *device)
     cv_plan_make(p->plan, p->region, device);
     uint32_t launches = p->plan->n_steps + p->plan->n_packs;
     uint32_t temps = p->plan->n_slots + p->plan->n_packs;
-    if (p->plan->failed) {
+    if (p->plan->failed || launches > CV_MAX_STEPS) {
         p->failed = 1;
         return;
     }
@@ -281,7 +277,7 @@ void cv_program_destroy(cv_program *program)
         free(program->launches[i].args);
         free(program->launches[i].numbers);
     }
-    for (uint32_t i = 0; i < MAX_SOURCES; i++) {
+    for (uint32_t i = 0; i < CV_MAX_STEPS; i++) {
         kf_text_free(&program->source_texts[i]);
     }
     kf_text_free(&program->name);

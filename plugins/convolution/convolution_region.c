@@ -33,13 +33,18 @@ uint32_t cv_region_gives(const cv_region *region, uint32_t value)
     return region->values[value].op != CV_NONE && !region->values[value].dropped;
 }
 
+uint32_t cv_region_results(const cv_region *region)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < region->n_ops; i++) {
+        count += cv_region_gives(region, region->ops[i].result);
+    }
+    return count;
+}
+
 uint32_t cv_region_is_ready(const cv_region *region)
 {
-    uint32_t gives = 0;
-    for (uint32_t i = 0; i < region->n_ops && !gives; i++) {
-        gives = cv_region_gives(region, region->ops[i].result);
-    }
-    return region->n_products > 0 && gives;
+    return region->n_products > 0 && cv_region_results(region) > 0;
 }
 
 // ---- reading an operation ----
@@ -101,6 +106,7 @@ static uint32_t read_image(const reader *r, const kf_tensor *t, cv_value *out)
 
 static uint32_t add_value(cv_region *region, const cv_value *value)
 {
+    region->n_outside += value->is_image && value->op == CV_NONE;
     region->values[region->n_values] = *value;
     return region->n_values++;
 }
@@ -204,8 +210,16 @@ static void add_cost(const reader *r)
     const cv_op *op = &r->made;
     cv_region *region = r->region;
     const cv_value *result = &region->values[op->result];
-    uint64_t places = (uint64_t)result->channels * (uint32_t)result->height *
-                      (uint32_t)result->width * op->window.lengths[0] * op->window.lengths[1];
+    uint64_t channels = ((uint64_t)result->channels + CV_LANES - 1) / CV_LANES * CV_LANES;
+    uint64_t places = channels * (uint32_t)result->height * (uint32_t)result->width *
+                      op->window.lengths[0] * op->window.lengths[1];
+    region->n_passes += op->kind != CV_MAP && op->kind != CV_NORM;
+    for (uint32_t i = 0; i < op->n_inputs; i++) {
+        if (!region->values[op->inputs[i]].is_image) {
+            region->n_packs++;
+            break;
+        }
+    }
     if (op->kind == CV_CONV) {
         uint64_t flops = 2 * places * (uint32_t)region->values[op->inputs[0]].channels;
         region->ps += flops * (uint64_t)r->device->cost.ps_per_kflop / 1024 * 100 / SHARE_PERCENT;
@@ -421,7 +435,9 @@ static uint32_t push(reader *r)
     if (region->n_products == 0 && op->kind != KF_OP_CONV) {
         return decline(r, KF_CODE_UNKNOWN_OP, "a region begins with a convolution");
     }
-    if (region->n_ops == CV_MAX_OPS || region->n_values + 8 > CV_MAX_VALUES) {
+    uint32_t launches = 2 * region->n_ops + region->n_packs + region->n_outside;
+    if (region->n_ops == CV_MAX_OPS || region->n_values + 8 > CV_MAX_VALUES ||
+        launches + 16 > CV_MAX_STEPS) {
         return decline(r, KF_CODE_LIMIT, "the region is full");
     }
     if (op->n_outputs != 1 || !read_image(r, op->outputs[0], &r->result)) {

@@ -42,7 +42,7 @@ __kernel void KERNEL(PARAMS)
 #pragma unroll 1
                     for (int kx = 0; kx < KW; kx++, w += IB * 16) {
                         __global const float *p = plane + ky * DY * in_row + kx * DX * IB;
-#pragma unroll
+#pragma unroll 2 // more is no faster, and takes as much longer to compile
                         for (int i = 0; i < IB; i++) {
                             float16 weight[ON];
 #pragma unroll
