@@ -17,7 +17,7 @@
 #include "kiln_ops.h"
 
 enum {
-    MAX_NODES = 64,
+    MAX_NODES = 256,
     JUDGED_PRODUCTS = 1 << 20, ///< multiplications that the reference may do
     RANDOM_PROGRAMS = 40,
     RANDOM_PROGRAMS_LONG = 400
@@ -1233,6 +1233,46 @@ static void test_ends(void)
     close_all();
 }
 
+// ---- limits ----
+
+static void long_chain_held(program *p) ///< a launch for each value, and one that gives it
+{
+    int x = conv1(p, image(p, 1, 1, 1, 1), 1);
+    for (int i = 0; i < 210; i++) {
+        x = keep(p, map(p, TANH, x));
+    }
+}
+
+static void twelve_norms(program *p)
+{
+    int x = map(p, RELU, conv1(p, start(p), 16));
+    for (int i = 0; i < 12; i++) {
+        x = norm(p, x);
+    }
+    keep(p, x);
+}
+
+static void tall(program *p) ///< rows of one work-item are more than 16 bits
+{
+    int x = conv1(p, image(p, 1, 1, 65536, 1), 128);
+    keep(p, pool(p, MAX_POOL, x, square(1, 1, 0), false, false));
+}
+
+static const region_case limit_cases[] = {CASE(long_chain_held), CASE(twelve_norms), CASE(tall)};
+
+static void test_limits(void)
+{
+    if (!open_all()) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(limit_cases) / sizeof(limit_cases[0]); i++) {
+        program p;
+        make_region(&p, &limit_cases[i]);
+        check(&p);
+    }
+    close_all();
+}
+
 // ---- random programs ----
 
 typedef struct dice {
@@ -1357,4 +1397,4 @@ static void test_random_programs(void)
 
 KILN_TEST_MAIN("unit/plugins/convolution", KILN_TEST(test_products), KILN_TEST(test_products_long),
                KILN_TEST(test_regions), KILN_TEST(test_sizes), KILN_TEST(test_ends),
-               KILN_TEST(test_random_programs))
+               KILN_TEST(test_limits), KILN_TEST(test_random_programs))
