@@ -141,7 +141,7 @@ static void operand(char name[64], const cv_plan *plan, const cv_step *step, uin
 {
     const cv_region *region = plan->region;
     if (!region->values[value].is_image) {
-        snprintf(name, 64, "vload16(%u * blocks + block, pack)", (unsigned)(*vector)++);
+        snprintf(name, 64, "LOAD(pack, %u * blocks + block)", (unsigned)(*vector)++);
     } else if (cv_step_makes(region, step, value)) {
         snprintf(name, 64, "v");
         for (uint32_t i = 0; i < step->n_behind; i++) {
@@ -180,8 +180,7 @@ static void operation(kf_text *text, const cv_plan *plan, const cv_step *step, u
     }
     kf_text_addf(text, "    const float16 e%u = (", (unsigned)i);
     if (op->kind == CV_NORM) {
-        kf_text_addf(text,
-                     "%s * vload16(%u * blocks + block, pack) + vload16(%u * blocks + block, pack)",
+        kf_text_addf(text, "%s * LOAD(pack, %u * blocks + block) + LOAD(pack, %u * blocks + block)",
                      names[0], (unsigned)*vector, (unsigned)*vector + 1);
         *vector += 2;
     } else {
@@ -248,11 +247,11 @@ static void finish_function(kf_text *text, const cv_plan *plan, const cv_step *s
         uint32_t whole = image->height == out->height && image->width == out->width;
         kf_text_addf(
             text,
-            "    const float16 m%u = vload16(0, image%u + n * image%u_batch + image%u_base + "
+            "    const float16 m%u = LOAD(image%u + n * image%u_batch + image%u_base + "
             "(long)block * image%u_plane%s",
-            i, i, i, i, i, whole ? "" : ");\n");
+            i, i, i, i, i, whole ? "" : ", 0);\n");
         if (whole) {
-            kf_text_addf(text, " + (long)y * image%u_row + x * 16);\n", i);
+            kf_text_addf(text, " + (long)y * image%u_row + x * 16, 0);\n", i);
         }
     }
     for (uint32_t i = 0; i < step->n_behind; i++) {

@@ -4,6 +4,11 @@
 // defines KERNEL and PARAMS, and FINISH(v, n, block, y, x): what becomes of the 16 channels `v` of
 // one place of the step's result, by the elementwise operators behind it.
 
+// The i-th 16 numbers at p. Blocks and packs begin where 64 divides the address; vload16, which must
+// not rely on that, is four loads on PoCL.
+#define LOAD(p, i) (((__global const float16 *)(p))[i])
+#define STORE(p, i, v) (((__global float16 *)(p))[i] = (v))
+
 // Zeros around rows [first, last) of a block of the result; `top` and `bottom` rows of zeros are
 // cleared by whom the first and the last row belong to. `plane` is where row 0, column 0 lies.
 static inline void clear_border(__global float *plane, int row, int first, int last, int height,
@@ -19,10 +24,10 @@ static inline void clear_border(__global float *plane, int row, int first, int l
         const bool inside = y >= 0 && y < height;
         const int stop = inside ? 0 : width;
         for (int x = -left; x < stop; x++) {
-            vstore16((float16)(0), 0, line + x * 16);
+            STORE(line + x * 16, 0, (float16)(0));
         }
         for (int x = width; x < width + right; x++) {
-            vstore16((float16)(0), 0, line + x * 16);
+            STORE(line + x * 16, 0, (float16)(0));
         }
     }
 }

@@ -26,7 +26,7 @@ __kernel void KERNEL(PARAMS)
             float16 sums[TH][TW][ON];
 #pragma unroll
             for (int o = 0; o < ON; o++) {
-                const float16 bias = vload16(first + o, pack);
+                const float16 bias = LOAD(pack, first + o);
 #pragma unroll
                 for (int r = 0; r < TH; r++) {
 #pragma unroll
@@ -47,7 +47,7 @@ __kernel void KERNEL(PARAMS)
                             float16 weight[ON];
 #pragma unroll
                             for (int o = 0; o < ON; o++) {
-                                weight[o] = vload16(i, w + o * far);
+                                weight[o] = LOAD(w + o * far, i);
                             }
 #pragma unroll
                             for (int r = 0; r < TH; r++) {
@@ -72,8 +72,8 @@ __kernel void KERNEL(PARAMS)
                 for (int r = 0; r < TH; r++) {
 #pragma unroll
                     for (int t = 0; t < TW; t++) {
-                        vstore16(FINISH(sums[r][t][o], n, first + o, y + r, x + t), t,
-                                 to + r * out_row);
+                        STORE(to + r * out_row, t,
+                              FINISH(sums[r][t][o], n, first + o, y + r, x + t));
                     }
                 }
             }

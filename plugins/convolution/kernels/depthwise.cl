@@ -12,7 +12,7 @@ __kernel void KERNEL(PARAMS)
     const long n = item / chunks / blocks;
     const int begin = chunk * rows;
     const int end = min(begin + rows, height);
-    const float16 bias = vload16(block, pack);
+    const float16 bias = LOAD(pack, block);
     __global const float *weights = pack + ((long)VECTORS * blocks + block * KH * KW) * 16;
     __global const float *plane = in + n * in_batch + in_base + (long)block * in_plane;
     __global float *result = out + n * out_batch + out_base + (long)block * out_plane;
@@ -30,11 +30,11 @@ __kernel void KERNEL(PARAMS)
                 float16 line[(TW - 1) * SX + (KW - 1) * DX + 1];
 #pragma unroll
                 for (int i = 0; i < (TW - 1) * SX + (KW - 1) * DX + 1; i++) {
-                    line[i] = vload16(i, p);
+                    line[i] = LOAD(p, i);
                 }
 #pragma unroll
                 for (int kx = 0; kx < KW; kx++) {
-                    const float16 w = vload16(ky * KW + kx, weights);
+                    const float16 w = LOAD(weights, ky * KW + kx);
 #pragma unroll
                     for (int t = 0; t < TW; t++) {
                         sums[t] = fma(line[t * SX + kx * DX], w, sums[t]);
@@ -43,7 +43,8 @@ __kernel void KERNEL(PARAMS)
             }
 #pragma unroll
             for (int t = 0; t < TW; t++) {
-                vstore16(FINISH(sums[t], n, block, y, x + t), t, result + (long)y * out_row + x * 16);
+                STORE(result + (long)y * out_row + x * 16, t,
+                      FINISH(sums[t], n, block, y, x + t));
             }
         }
     }

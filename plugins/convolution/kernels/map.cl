@@ -13,8 +13,8 @@ __kernel void KERNEL(PARAMS)
     __global float *result = out + n * out_batch + out_base + (long)block * out_plane;
     for (int y = begin; y < end; y++) {
         for (int x = 0; x < width; x++) {
-            const float16 v = vload16(x, plane + (long)y * in_row);
-            vstore16(FINISH(v, n, block, y, x), x, result + (long)y * out_row);
+            const float16 v = LOAD(plane + (long)y * in_row, x);
+            STORE(result + (long)y * out_row, x, FINISH(v, n, block, y, x));
         }
     }
     clear_border(result, out_row, begin, end, height, width, out_top, out_left, out_bottom,

@@ -11,11 +11,11 @@ __kernel void KERNEL(PARAMS)
     for (int y = 0; y < in_height; y++) {
         float16 line = (float16)(0);
         for (int x = 0; x < in_width; x++) {
-            line += vload16(x, plane + (long)y * in_row);
+            line += LOAD(plane + (long)y * in_row, x);
         }
         sum += line;
     }
     __global float *result = out + n * out_batch + out_base + (long)block * out_plane;
-    vstore16(FINISH(sum / (float)(in_height * in_width), n, block, 0, 0), 0, result);
+    STORE(result, 0, FINISH(sum / (float)(in_height * in_width), n, block, 0, 0));
     clear_border(result, out_row, 0, 1, 1, 1, out_top, out_left, out_bottom, out_right);
 }

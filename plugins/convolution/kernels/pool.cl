@@ -33,8 +33,8 @@ __kernel void KERNEL(PARAMS)
             float16 v = (float16)(MAX ? -INFINITY : 0);
             for (int ky = ky0; ky < ky1; ky++) {
                 for (int kx = kx0; kx < kx1; kx++) {
-                    const float16 e = vload16(
-                        0, plane + (long)(top + ky * DY) * in_row + (left + kx * DX) * 16);
+                    const float16 e = LOAD(
+                        plane + (long)(top + ky * DY) * in_row + (left + kx * DX) * 16, 0);
                     v = MAX ? select(v, e, (e > v) | (e != e)) : v + e;
                 }
             }
@@ -45,7 +45,7 @@ __kernel void KERNEL(PARAMS)
                                 : (ky1 - ky0) * (kx1 - kx0);
                 v /= (float)count;
             }
-            vstore16(FINISH(v, n, block, y, x), 0, result + (long)y * out_row + x * 16);
+            STORE(result + (long)y * out_row + x * 16, 0, FINISH(v, n, block, y, x));
         }
     }
     clear_border(result, out_row, begin, end, height, width, out_top, out_left, out_bottom,
