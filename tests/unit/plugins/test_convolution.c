@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Regions of convolutions as the shipped fuser `convolution` takes them, through the runtime: each
-// program runs with that fuser alone, on the reference and, where unfused kernels are few, unfused.
+// program runs with that fuser alone, on the reference and, where that needs few kernels, unfused.
 // The first must have taken every operation in one block; its numbers are within TOLERANCE of the
 // largest of the tensor (docs/numerics.md: sums in another order, norms folded into weights), NaN
 // and infinities stand where the others have them, and another run gives the same bits.
@@ -1116,7 +1116,6 @@ static void make_region(program *p, const region_case *c)
 {
     memset(p, 0, sizeof(*p));
     snprintf(p->name, sizeof(p->name), "%s", c->name);
-    p->unfused = true;
     c->build(p);
 }
 
@@ -1147,6 +1146,7 @@ static void sized(program *p, int64_t n, int64_t height, int64_t width)
 {
     memset(p, 0, sizeof(*p));
     snprintf(p->name, sizeof(p->name), "%d x %d x %d", (int)n, (int)height, (int)width);
+    p->unfused = true;
     int x = conv3(p, image(p, n, 5, height, width), 17);
     int y = map(p, RELU, norm(p, depthwise(p, x, true, square(3, 1, 1))));
     int other = image(p, n, 17, height, width);
@@ -1228,6 +1228,7 @@ static void test_ends(void)
     for (size_t i = 0; i < sizeof(end_cases) / sizeof(end_cases[0]); i++) {
         program p;
         make_region(&p, &end_cases[i]);
+        p.unfused = true;
         check_salted(&p, 1, 2);
     }
     close_all();
