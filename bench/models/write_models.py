@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Writes models with random weights as ONNX files, for `kiln bench models` and for trying things.
 
-    /usr/bin/python3 write_models.py FOLDER [NAME...]       NAME --list shows them
+    /usr/bin/python3 write_models.py FOLDER [NAME...]
 
-Each model becomes a folder as ONNX's own test cases have them, NAME/model.onnx and NAME/test_data_set_0/input_0.pb
-and so on, with each input as NAME/INPUT.npy besides. What is there already is left. A name may end in _bn, then a
-network of convolutions keeps BatchNormalization as nodes instead of folding it, as exporters do; and in _b8 for a
-batch of 8, or any other number: resnet50_bn_b8. The same name and --seed give the same file.
+Each model becomes a folder: NAME/model.onnx, and NAME/INPUT.npy for each input. What is there already is left. A name
+may end in _bn, then a network of convolutions keeps BatchNormalization as nodes instead of folding it, as exporters
+do; and in _b8 for a batch of 8, or any other number: resnet50_bn_b8. The same name and --seed give the same file.
 
 The architectures are torchvision's and those of the papers, the graphs as exporters write them (operator set 17).
 Networks of convolutions are normalised by what flows through them: their weights and statistics are such that
@@ -221,7 +220,9 @@ class Images(Writer):
         return self.op("Flatten", x[0], axis=1), x[1].ravel()
 
     def scores(self, x, batch):
+        """Ends the network; `result` keeps what the first image gives."""
         self.output(x[0], "scores", [batch, 1000])
+        self.result = x[1]
         return self
 
 
@@ -533,13 +534,10 @@ def write(folder, name, seed):
     made = helper.make_model(graph, producer_name="kiln", opset_imports=[helper.make_opsetid("", OPSET)])
     made.ir_version = IR_VERSION
     partial = f"{folder}/{name}.partial"
-    os.makedirs(f"{partial}/test_data_set_0", exist_ok=True)
+    os.makedirs(partial, exist_ok=True)
     onnx.save(made, f"{partial}/model.onnx")
-    for i, (known, array) in enumerate(w.inputs):
-        array = np.ascontiguousarray(array)
-        np.save(f"{partial}/{known}.npy", array)
-        with open(f"{partial}/test_data_set_0/input_{i}.pb", "wb") as file:
-            file.write(numpy_helper.from_array(array, known).SerializeToString())
+    for known, array in w.inputs:
+        np.save(f"{partial}/{known}.npy", np.asarray(array, order="C"))
     os.rename(partial, f"{folder}/{name}")
 
 
@@ -555,6 +553,7 @@ def main():
     for name in options.names or MODELS:
         if not os.path.exists(f"{options.folder}/{name}/model.onnx"):
             write(options.folder, name, options.seed)
+        print("written", name, flush=True)
 
 
 if __name__ == "__main__":
