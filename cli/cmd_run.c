@@ -21,6 +21,7 @@ typedef struct run_options {
     double tolerance;
     bool draw;
     bool memory;
+    bool turns;
     long repeat;
 } run_options;
 
@@ -38,6 +39,10 @@ static const struct argp_option options_table[] = {
     {"tolerance", 't', "NUMBER", 0, "of --expected, times its largest value (default 1e-4)", 0},
     {"trace", 't' + 256, "FILE", 0,
      "write what host and device did, for Perfetto and chrome://tracing", 0},
+    {"turns", 't' + 257, NULL, 0,
+     "after the first run, run as lines of standard input say, \"run SECONDS\" or \"write FILE\", "
+     "for programs that measure; a line answers each",
+     0},
     {0},
 };
 
@@ -75,6 +80,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case 't' + 256:
         options->model.trace = text;
+        return 0;
+    case 't' + 257:
+        options->turns = true;
         return 0;
     case 'm':
         options->memory = true;
@@ -376,6 +384,9 @@ int cmd_run(int argc, char **argv)
         return cli_usage("run", "--row is one of --expected, which is not there");
     }
     kiln_error err = KILN_ERROR_INIT;
+    if (options.turns) {
+        return model_turns(&options.model, &err) == KILN_STATUS_OK ? CLI_OK : cli_fail("run", &err);
+    }
     model_run run = {.n_wanted = options.n_outputs, .with_memory = options.memory};
     memcpy(run.wanted, options.outputs, sizeof(run.wanted));
     kiln_status status = model_run_execute(&options.model, (uint32_t)options.repeat, &run, &err);

@@ -414,7 +414,7 @@ static kiln_status read_output(kiln_tensor *tensor, npy_array *out_array, kiln_e
     return kiln_read(tensor, out_array->data, bytes, err);
 }
 
-static kiln_status run_once(model_session *self, model_run *run, kiln_error *err)
+kiln_status model_run_once(model_session *self, model_run *run, kiln_error *err)
 {
     kiln_tensor *outputs[MODEL_RUN_MAX_IO] = {NULL};
     kiln_status status = model_session_run(self, outputs, err);
@@ -461,7 +461,7 @@ static kiln_status run_repeatedly(model_session *self, uint32_t repeats, model_r
         kiln_device_stats_get(self->device, &before);
         uint64_t start = kiln_time_ns();
         status = i < REPLACEMENTS ? replace_failed(self, err) : status;
-        status = status == KILN_STATUS_OK ? run_once(self, run, err) : status;
+        status = status == KILN_STATUS_OK ? model_run_once(self, run, err) : status;
         samples[i] = (double)(kiln_time_ns() - start);
         kiln_device_stats_get(self->device, &after);
         run->report.kernels = kernels_of(&after) - kernels_of(&before);
@@ -611,7 +611,7 @@ kiln_status model_run_execute(const model_options *options, uint32_t repeats, mo
     uint64_t start = kiln_time_ns();
     status = model_session_open(&session, options, /*invent=*/false, err);
     if (status == KILN_STATUS_OK) {
-        status = run_once(&session, run, err);
+        status = model_run_once(&session, run, err);
     }
     run->report.first_ns = (double)(kiln_time_ns() - start);
     if (status == KILN_STATUS_OK) {

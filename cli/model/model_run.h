@@ -113,5 +113,12 @@ typedef struct model_run {
 kiln_status model_run_execute(const model_options *options, uint32_t repeats, model_run *run,
                               kiln_error *err);
 void model_run_free(model_run *run);
+/// Runs once and reads all results into run->outputs.
+kiln_status model_run_once(model_session *session, model_run *run, kiln_error *err);
+
+/// Opens a model and runs it once, then as lines of standard input say, until they end: "run
+/// SECONDS" or "write FILE" for the first output. Each is answered by a line; the first, "ready
+/// MILLISECONDS DEVICE", comes after the first run. Errors: as model_run_execute, and of a line.
+kiln_status model_turns(const model_options *options, kiln_error *err);
 
 #endif
