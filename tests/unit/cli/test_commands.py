@@ -177,16 +177,21 @@ def wrong_usage_is_two():
 @case
 def benches_name_their_cases():
     known = {"choice": "softmax, ", "fusion": "softmax, ", "kernels": "matmul, ", "matmul": "matmul_512, ",
-             "ops": "transpose, "}
+             "models": "resnet18, ", "ops": "transpose, "}
     for name, listed in known.items():
         run = kiln("bench", name, "--only=nonesuch")
         expect_error(run, f'no case of {name} has "nonesuch" in its name; there are ', listed, code=2)
         assert run.stdout == "" and " more" not in run.stderr, run.stderr
+        expect_error(kiln("bench", name, "nonesuch"), f'{name} has no case "nonesuch"; there are ', listed, code=2)
     assert "matmul, matmul," not in kiln("bench", "kernels", "--only=nonesuch").stderr
     for name in ("coll", "elementwise", "overhead", "start", "warm"):
         expect_error(kiln("bench", name, "--only=nonesuch"), f"{name} is measured as a whole, without --only", code=2)
+    expect_error(kiln("bench", "coll", "any"), "coll is measured as a whole, without names of cases", code=2)
     run = kiln("bench", "kernels", "--only=relu", "--samples=1", *FAST)
     expect(run, 0, "relu", "reference, one core")
+    run = kiln("bench", "kernels", "relu", "abs", "--samples=1", *FAST)
+    expect(run, 0, "relu", "abs")
+    assert "bench kernels: 2 timed" in run.stderr, run.stderr
 
 
 @case
