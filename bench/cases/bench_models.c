@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Whole models, written by models/write_models.py, beside ONNX Runtime, OpenVINO and PyTorch where
+// an interpreter has them (bench_models_peers.py). Each side is a process of its own that runs when
+// it is told, `kiln run --turns` for Kiln: the sides take turns, and before each the others must
+// have gone to sleep. All have as many threads as the device has units. Kiln has two lives: in the
+// first it finds its caches as they are and may compare candidates; all figures but one are of the
+// second.
+
+#include "bench.h"
+#include "bench_speaker.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROUNDS = 9,
+    MAX_ROUNDS = 51,
+    PEERS = 3,
+    MOST_ARGUMENTS = 128,
+    LINE = 512,
+    PATH_ROOM = 2048,
+    SETTLING_TURNS = 40
+};
+
+static const char *const turn = "run 0.3"; // seconds of a side in a round
+static const double allowed = 1e-3, allowed_quantized = 0.1; // of the largest value of the result
+
+typedef struct model_case {
+    const char *name;
+    bool small; ///< measured when nobody says which
+    double bar; ///< to ONNX Runtime
+    double bar_memory;
+} model_case;
+
+static const model_case cases[] = {
+    {"resnet18", true, 0.85, 0},
+    {"resnet18_b8", false, 0.85, 0},
+    {"resnet18_bn", false, 0.85, 0},
+    {"resnet18_qdq", true, 0.6, 0},
+    {"resnet50", false, 0.85, 1},
+    {"resnet50_b8", false, 0.85, 0},
+    {"mobilenet_v2", true, 0.8, 0},
+    {"mobilenet_v2_b8", false, 0, 0},
+    {"mobilenet_v3_large", false, 0.8, 0},
+    {"efficientnet_b0", false, 0.8, 0},
+    {"bert_base", true, 0.9, 1},
+    {"bert_base_b8", false, 0.9, 0},
+    {"vit_b_16", false, 0.9, 0},
+    {"gpt2_prefill", false, 0.9, 0},
+    {"gpt2_decode", false, 0.9, 0},
+    {"lstm", true, 0.7, 0},
+    {"lstm_b8", false, 0, 0},
+    {"gru", true, 0.7, 0},
+};
+enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+
+const char *bench_models_case(size_t index)
+{
+    return index < CASES ? cases[index].name : NULL;
+}
+
+// ---- sides ----
+
+typedef struct peer_kind {
+    const char *word; ///< for the script
+    const char *name;
+} peer_kind;
+
+static const peer_kind peer_kinds[PEERS] = {
+    {"onnxruntime", "ONNX Runtime"}, {"openvino", "OpenVINO"}, {"torch", "PyTorch"}};
+
+typedef struct side {
+    bench_speaker speaker;
+    const peer_kind *kind; ///< NULL: Kiln
+    char version[160];
+    double first_ms;
+    double median_ms[MAX_ROUNDS];
+    double least_ms[MAX_ROUNDS];
+} side;
+
+typedef struct bench_models_run { ///< one model
+    const bench_options *options;
+    const model_case *model;
+    char folder[PATH_ROOM];
+    char device[160];
+    uint32_t threads; ///< 0: the device is not this processor, without peers
+    uint32_t rounds;
+    double first_life_ms; ///< Kiln's first result in its first life
+    unsigned long long launches, operations;
+    side kiln;
+    side peers[PEERS];
+    size_t n_peers;
+} bench_models_run;
+
+static const char *python_of(const bench_options *options, size_t index)
+{
+    return options->n_pythons > 0 ? index < options->n_pythons ? options->pythons[index] : NULL
+           : index == 0           ? "/usr/bin/python3"
+                                  : NULL;
+}
+
+static kiln_status take_greeting(side *s, const char *greeting, kiln_error *err)
+{
+    return sscanf(greeting, "ready %lf %159[^\n]", &s->first_ms, s->version) == 2
+               ? KILN_STATUS_OK
+               : kiln_fail(err, INTERNAL, "a measured process said: %.100s", greeting);
+}
+
+/// The arguments of `kiln run --turns`: each .npy file of the folder is an input.
+static size_t list_arguments(const bench_models_run *run, char text[MOST_ARGUMENTS][PATH_ROOM],
+                             const char *arguments[MOST_ARGUMENTS + 1])
+{
+    size_t count = 0;
+    const char *device = run->options->device;
+    snprintf(text[count++], PATH_ROOM, "%s", run->options->program);
+    snprintf(text[count++], PATH_ROOM, "run");
+    snprintf(text[count++], PATH_ROOM, "--turns");
+    snprintf(text[count++], PATH_ROOM, "%s%s", device != NULL ? "--device=" : "--tune=lazy",
+             device != NULL ? device : "");
+    snprintf(text[count++], PATH_ROOM, "%.2000s/model.onnx", run->folder);
+    DIR *folder = opendir(run->folder);
+    for (struct dirent *file; folder != NULL && count < MOST_ARGUMENTS;) {
+        file = readdir(folder);
+        if (file == NULL) {
+            break;
+        }
+        size_t length = strlen(file->d_name);
+        if (length > 4 && strcmp(file->d_name + length - 4, ".npy") == 0) {
+            snprintf(text[count++], PATH_ROOM, "--input=%.*s=%.1500s/%.255s", (int)length - 4,
+                     file->d_name, run->folder, file->d_name);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    for (size_t i = 0; i < count; i++) {
+        arguments[i] = text[i];
+    }
+    arguments[count] = NULL;
+    return count;
+}
+
+static kiln_status open_kiln(bench_models_run *run, kiln_error *err)
+{
+    const char *arguments[MOST_ARGUMENTS + 1];
+    char greeting[LINE];
+    char(*text)[PATH_ROOM] = malloc(sizeof(*text) * MOST_ARGUMENTS);
+    if (text == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
+    }
+    (void)list_arguments(run, text, arguments);
+    kiln_status status = bench_speaker_open(arguments, /*quiet=*/false, &run->kiln.speaker,
+                                            greeting, sizeof(greeting), err);
+    free(text);
+    return status == KILN_STATUS_OK ? take_greeting(&run->kiln, greeting, err) : status;
+}
+
+/// The peer from the first interpreter that has it; false: none, or it fails on this model.
+static bool open_peer(const bench_models_run *run, const peer_kind *kind, side *out_side)
+{
+    char threads[16], greeting[LINE];
+    snprintf(threads, sizeof(threads), "%u", run->threads);
+    *out_side = (side){.kind = kind};
+    for (size_t i = 0; python_of(run->options, i) != NULL; i++) {
+        const char *const arguments[] = {python_of(run->options, i),
+                                         KILN_BENCH_DIR "/bench_models_peers.py",
+                                         kind->word,
+                                         threads,
+                                         run->folder,
+                                         NULL};
+        kiln_error err = KILN_ERROR_INIT;
+        if (bench_speaker_open(arguments, /*quiet=*/true, &out_side->speaker, greeting,
+                               sizeof(greeting), &err) != KILN_STATUS_OK) {
+            continue;
+        }
+        if (take_greeting(out_side, greeting, &err) == KILN_STATUS_OK) {
+            return true;
+        }
+        bench_speaker_close(&out_side->speaker);
+    }
+    fprintf(stderr, "%s: %s is not there, or refuses the model: left out\n", run->model->name,
+            kind->name);
+    return false;
+}
+
+// ---- turns ----
+
+typedef struct turn_answer {
+    double median_ms;
+    double least_ms;
+    unsigned long long launches;
+    unsigned long long operations;
+    unsigned long long measuring; ///< launches that compared candidates
+} turn_answer;
+
+static kiln_status take_turn(side *s, turn_answer *out, kiln_error *err)
+{
+    char answer[LINE];
+    kiln_status status = bench_speaker_ask(&s->speaker, turn, answer, sizeof(answer), err);
+    if (status == KILN_STATUS_OK &&
+        sscanf(answer, "%lf %lf %*u %llu %llu %llu", &out->median_ms, &out->least_ms,
+               &out->launches, &out->operations, &out->measuring) != 5) {
+        status = kiln_fail(err, INTERNAL, "a measured process said: %.100s", answer);
+    }
+    return status;
+}
+
+/// Until two turns in a row compared no candidates.
+static kiln_status settle(bench_models_run *run, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    int quiet = 0;
+    for (int i = 0; i < SETTLING_TURNS && quiet < 2 && status == KILN_STATUS_OK; i++) {
+        turn_answer answer = {0};
+        status = take_turn(&run->kiln, &answer, err);
+        quiet = answer.measuring > 0 ? 0 : quiet + 1;
+        run->launches = answer.launches;
+        run->operations = answer.operations;
+    }
+    if (status == KILN_STATUS_OK && quiet < 2) {
+        fprintf(stderr, "%s: candidates are still compared after %d turns\n", run->model->name,
+                SETTLING_TURNS);
+    }
+    return status;
+}
+
+static kiln_status measure(bench_models_run *run, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t round = 0; round < run->rounds; round++) {
+        for (size_t i = 0; i <= run->n_peers; i++) {
+            side *s = i == 0 ? &run->kiln : &run->peers[i - 1];
+            turn_answer answer = {0};
+            bench_speaker_rest(&run->kiln.speaker);
+            for (size_t k = 0; k < run->n_peers; k++) {
+                bench_speaker_rest(&run->peers[k].speaker);
+            }
+            KILN_TRY(out, status, take_turn(s, &answer, err));
+            s->median_ms[round] = answer.median_ms;
+            s->least_ms[round] = answer.least_ms;
+        }
+    }
+out:
+    return status;
+}
+
+// ---- how far results are apart ----
+
+/// What the script says behind `word`; 0 when it says nothing.
+static double ask_script(const bench_options *options, const char *word, const char *first,
+                         const char *second)
+{
+    double value = 0;
+    for (size_t i = 0; value == 0 && python_of(options, i) != NULL; i++) {
+        bench_speaker speaker = {0};
+        char line[LINE];
+        kiln_error err = KILN_ERROR_INIT;
+        const char *const arguments[] = {python_of(options, i),
+                                         KILN_BENCH_DIR "/bench_models_peers.py",
+                                         word,
+                                         first,
+                                         second,
+                                         NULL};
+        if (bench_speaker_open(arguments, /*quiet=*/true, &speaker, line, sizeof(line), &err) ==
+            KILN_STATUS_OK) {
+            (void)sscanf(line, "%*s %lf", &value);
+        }
+        bench_speaker_close(&speaker);
+    }
+    return value;
+}
+
+static kiln_status write_result(side *s, const char *path, kiln_error *err)
+{
+    char line[PATH_ROOM + 16], answer[PATH_ROOM + 16];
+    snprintf(line, sizeof(line), "write %s", path);
+    return bench_speaker_ask(&s->speaker, line, answer, sizeof(answer), err);
+}
+
+/// Fails when Kiln's result is not the peer's; with PyTorch's result in 64 bits, `*out_kiln` and
+/// `*out_peer` are the errors of both to it, else 0.
+static kiln_status compare(bench_models_run *run, side *peer, double *out_kiln, double *out_peer,
+                           kiln_error *err)
+{
+    char root[] = "/tmp/kiln-bench-XXXXXX", ours[64], theirs[64], exact[64];
+    bool quantized = strstr(run->model->name, "qdq") != NULL;
+    double apart = 0;
+    kiln_status status = KILN_STATUS_OK;
+    if (mkdtemp(root) == NULL) {
+        return kiln_fail(err, UNAVAILABLE, "no temporary folder");
+    }
+    snprintf(ours, sizeof(ours), "%s/kiln.npy", root);
+    snprintf(theirs, sizeof(theirs), "%s/peer.npy", root);
+    snprintf(exact, sizeof(exact), "%s/exact.npy", root);
+    KILN_TRY(out, status, write_result(&run->kiln, ours, err));
+    KILN_TRY(out, status, write_result(peer, theirs, err));
+    apart = ask_script(run->options, "apart", ours, theirs);
+    if (!(apart <= (quantized ? allowed_quantized : allowed))) {
+        status = kiln_fail(err, INTERNAL, "%s: the result differs from %s's by %g of its largest",
+                           run->model->name, peer->kind->name, apart);
+        goto out;
+    }
+    (void)ask_script(run->options, "exact", run->folder, exact);
+    *out_kiln = ask_script(run->options, "apart", ours, exact);
+    *out_peer = ask_script(run->options, "apart", theirs, exact);
+out:
+    bench_remove_tree(root);
+    return status;
+}
+
+// ---- telling ----
+
+typedef struct figure {
+    const char *what; ///< "" for the repeated run
+    const char *unit;
+    const char *against;
+    const char *version;
+    double value;
+    double ratio;
+    double bar;
+} figure;
+
+static void tell(const bench_models_run *run, const figure *f)
+{
+    char name[96];
+    snprintf(name, sizeof(name), "%.40s%s%.40s", run->model->name, f->what[0] != '\0' ? " " : "",
+             f->what);
+    bench_report(run->options, &(bench_result){.name = name,
+                                               .value = f->value,
+                                               .unit = f->unit,
+                                               .against = f->against,
+                                               .ratio = f->ratio,
+                                               .bar = f->bar,
+                                               .peer_version = f->version,
+                                               .device = run->device,
+                                               .samples = run->rounds});
+}
+
+/// Kiln's own figures, and beside them those of a peer, or of none.
+static void report_side(bench_models_run *run, side *peer)
+{
+    enum { MIB = 1 << 20 };
+    side *ours = &run->kiln;
+    double ratios[MAX_ROUNDS];
+    bool runtime = peer != NULL && peer->kind == &peer_kinds[0];
+    const char *name = peer != NULL ? peer->kind->name : "no peer";
+    const char *version = peer != NULL ? peer->version : "-";
+    double memory = (double)bench_speaker_peak(&ours->speaker);
+    double least = kiln_quantile(ours->least_ms, run->rounds, 0);
+    for (uint32_t i = 0; i < run->rounds; i++) {
+        ratios[i] = peer != NULL ? peer->median_ms[i] / ours->median_ms[i] : 0;
+    }
+    const figure figures[] = {
+        {"", "ms", name, version, kiln_quantile(ours->median_ms, run->rounds, 0.5),
+         kiln_quantile(ratios, run->rounds, 0.5), runtime ? run->model->bar : 0},
+        {"least", "ms", name, version, least,
+         peer != NULL ? kiln_quantile(peer->least_ms, run->rounds, 0) / least : 0, 0},
+        {"first", "ms", name, version, ours->first_ms,
+         peer != NULL ? peer->first_ms / ours->first_ms : 0, 0},
+        {"memory", "MiB", name, version, memory / MIB,
+         peer != NULL ? (double)bench_speaker_peak(&peer->speaker) / memory : 0,
+         runtime ? run->model->bar_memory : 0},
+    };
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+        tell(run, &figures[i]);
+    }
+}
+
+static kiln_status report(bench_models_run *run, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < run->n_peers || i == 0; i++) {
+        report_side(run, run->n_peers > 0 ? &run->peers[i] : NULL);
+    }
+    tell(run, &(figure){"first, first life", "ms", "its second life", "-", run->first_life_ms,
+                        run->kiln.first_ms / run->first_life_ms, 0});
+    tell(run,
+         &(figure){"launches", "a run", "operations", "-", (double)run->launches,
+                   (double)run->operations / (double)(run->launches > 0 ? run->launches : 1), 0});
+    for (size_t i = 0; i < run->n_peers && status == KILN_STATUS_OK; i++) {
+        double ours = 0, theirs = 0;
+        status = compare(run, &run->peers[i], &ours, &theirs, err);
+        if (status == KILN_STATUS_OK && ours > 0 && theirs > 0) {
+            tell(run, &(figure){"error", "1e-6", run->peers[i].kind->name,
+                                "of the largest value, to PyTorch in 64 bits", ours * 1e6,
+                                theirs / ours, i == 0 ? 0.5 : 0});
+        }
+    }
+    return status;
+}
+
+// ---- one model, all models ----
+
+static kiln_status run_model(bench_models_run *run, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, open_kiln(run, err));
+    run->first_life_ms = run->kiln.first_ms;
+    KILN_TRY(out, status, settle(run, err));
+    bench_speaker_close(&run->kiln.speaker);
+    KILN_TRY(out, status, open_kiln(run, err));
+    KILN_TRY(out, status, settle(run, err));
+    for (size_t i = 0; i < PEERS && run->threads > 0; i++) {
+        bench_speaker_rest(&run->kiln.speaker);
+        run->n_peers += open_peer(run, &peer_kinds[i], &run->peers[run->n_peers]);
+    }
+    KILN_TRY(out, status, measure(run, err));
+    KILN_TRY(out, status, report(run, err));
+out:
+    bench_speaker_close(&run->kiln.speaker);
+    for (size_t i = 0; i < run->n_peers; i++) {
+        bench_speaker_close(&run->peers[i].speaker);
+    }
+    return status;
+}
+
+/// Name and threads of the device; the folder of models when nobody named one.
+static kiln_status look_around(const bench_options *options, bench_models_run *out_run,
+                               kiln_error *err)
+{
+    kiln_context *context = NULL;
+    kiln_device *device = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    char cache[PATH_ROOM - 16];
+    KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
+    KILN_TRY(out, status, kiln_device_open(context, options->device, &device, err));
+    const kiln_device_info *info = kiln_device_info_of(device);
+    snprintf(out_run->device, sizeof(out_run->device), "%.150s", info->name);
+    out_run->threads = info->type == KILN_DEVICE_CPU ? info->compute_units : 0;
+    if (options->folder != NULL) {
+        snprintf(out_run->folder, sizeof(out_run->folder), "%.1000s", options->folder);
+    } else {
+        KILN_TRY(out, status, kiln_cache_dir(kiln_context_env(context), cache, sizeof(cache), err));
+        snprintf(out_run->folder, sizeof(out_run->folder), "%.1000s/models", cache);
+    }
+out:
+    kiln_device_release(device);
+    kiln_context_destroy(context);
+    return status;
+}
+
+/// By the script, in the folder, unless it is there.
+static kiln_status write_model(const bench_models_run *around, const char *name, kiln_error *err)
+{
+    bench_speaker speaker = {0};
+    char line[LINE] = "";
+    const char *const arguments[] = {python_of(around->options, 0),
+                                     KILN_BENCH_DIR "/../models/write_models.py", around->folder,
+                                     name, NULL};
+    kiln_status status =
+        bench_speaker_open(arguments, /*quiet=*/false, &speaker, line, sizeof(line), err);
+    bench_speaker_close(&speaker);
+    if (status != KILN_STATUS_OK || strncmp(line, "written", 7) != 0) {
+        return kiln_fail(err, NOT_FOUND, "%s cannot write %.60s: it needs NumPy and onnx",
+                         arguments[0], name);
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status bench_model(const bench_models_run *around, const model_case *model,
+                               kiln_error *err)
+{
+    kiln_status status = write_model(around, model->name, err);
+    bench_models_run *run = status == KILN_STATUS_OK ? calloc(1, sizeof(*run)) : NULL;
+    if (status == KILN_STATUS_OK && run == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
+    }
+    if (status == KILN_STATUS_OK) {
+        *run = *around;
+        run->model = model;
+        snprintf(run->folder, sizeof(run->folder), "%.1500s/%.60s", around->folder, model->name);
+        status = run_model(run, err);
+    }
+    free(run);
+    return status;
+}
+
+kiln_status bench_models(const bench_options *options, kiln_error *err)
+{
+    uint32_t samples = options->samples > 0 ? options->samples : ROUNDS;
+    bool chosen = options->n_names > 0 || options->only != NULL;
+    bench_models_run *around = calloc(1, sizeof(*around));
+    kiln_status status = KILN_STATUS_OK;
+    if (around == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
+    }
+    around->options = options;
+    around->rounds = samples > MAX_ROUNDS ? MAX_ROUNDS : samples;
+    KILN_TRY(out, status, look_around(options, around, err));
+    if (around->threads == 0) {
+        fprintf(stderr, "peers run on other cores than this device: left out\n");
+    }
+    bench_header(options);
+    for (size_t i = 0; i < CASES; i++) {
+        if (chosen ? bench_wanted(options, cases[i].name) : cases[i].small) {
+            KILN_TRY(out, status, bench_model(around, &cases[i], err));
+        }
+    }
+out:
+    free(around);
+    return status;
+}
