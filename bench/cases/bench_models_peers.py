@@ -15,6 +15,8 @@ import os
 import sys
 import time
 
+sys.dont_write_bytecode = True  # these lie beside sources
+
 try:
     import numpy as np
 except ImportError:
