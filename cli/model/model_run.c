@@ -629,7 +629,10 @@ kiln_status model_run_execute(const model_options *options, uint32_t repeats, mo
         run->report.measuring = stats.kernels_measuring + stats.blas_measuring;
         status = run->with_memory ? write_memory(&session, &run->report, err) : status;
     }
-    if (status == KILN_STATUS_OK && options->trace != NULL) {
+    if (status == KILN_STATUS_OK && run->with_profile) {
+        status = model_profile(&session, &run->report.profile, err);
+    }
+    if (status == KILN_STATUS_OK && options->trace != NULL && options->trace[0] != '\0') {
         status = kiln_trace_write(session.context, options->trace, err);
     }
     model_session_close(&session);
@@ -642,4 +645,5 @@ void model_run_free(model_run *run)
         npy_free(&run->outputs[i]);
     }
     free(run->report.memory);
+    free(run->report.profile);
 }

@@ -92,10 +92,12 @@ typedef struct model_run_report {
     uint64_t pool_reuses; ///< of one repeated run: allocations that idle memory served
     uint64_t values_planned; ///< of one repeated run
     char *memory; ///< table of the graph's steps; NULL: there is none
+    char *profile; ///< table of what the runs spent their time in; NULL: there is none
 } model_run_report;
 
 typedef struct model_run {
     bool with_memory; ///< the report has a table of the graph's memory
+    bool with_profile; ///< and one of its time: options->trace must not be NULL
     const char *wanted[MODEL_RUN_MAX_IO]; ///< "[NAME=]FILE": checked before anything runs
     size_t n_wanted;
     size_t wanted_index[MODEL_RUN_MAX_IO];
@@ -115,6 +117,10 @@ kiln_status model_run_execute(const model_options *options, uint32_t repeats, mo
 void model_run_free(model_run *run);
 /// Runs once and reads all results into run->outputs.
 kiln_status model_run_once(model_session *session, model_run *run, kiln_error *err);
+
+/// Writes a table of the blocks and single operations of the model's graphs by the time that they
+/// took in runs under a trace. The caller frees `*out_text`. Errors: also of kiln_graph_explained.
+kiln_status model_profile(const model_session *session, char **out_text, kiln_error *err);
 
 /// Opens a model and runs it once, then as lines of standard input say, until they end: "run
 /// SECONDS" or "write FILE" for the first output. Each is answered by a line; the first, "ready
