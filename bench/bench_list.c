@@ -16,7 +16,7 @@ static const bench_entry entries[] = {
     {"matmul", "f32 products of several sizes, alone and with bias and GELU, against OpenBLAS",
      bench_matmul, bench_matmul_case},
 #ifdef KILN_WITH_ONNX
-    {"models", "whole models against ONNX Runtime, OpenVINO and PyTorch", bench_models,
+    {"models", "whole models against ONNX Runtime, OpenVINO, PyTorch and tinygrad", bench_models,
      bench_models_case},
 #endif
     {"ops", "operators bound by memory against a copy kernel, NumPy and PyTorch", bench_ops,

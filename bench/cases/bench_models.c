@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Whole models, written by models/write_models.py, beside ONNX Runtime, OpenVINO and PyTorch where
-// an interpreter has them (bench_models_peers.py). Each side is a process of its own that runs when
-// it is told, `kiln run --turns` for Kiln: the sides take turns, and before each the others must
-// have gone to sleep. All have as many threads as the device has units. Kiln has two lives: in the
-// first it finds its caches as they are and may compare candidates; all figures but one are of the
-// second.
+// Whole models, written by models/write_models.py, beside ONNX Runtime, OpenVINO, PyTorch and
+// tinygrad where an interpreter has them (bench_models_peers.py). Each side is a process of its own
+// that runs when it is told, `kiln run --turns` for Kiln: the sides take turns, and before each the
+// others must have gone to sleep. All have as many threads as the device has units. Kiln has two
+// lives: in the first it finds its caches as they are and may compare candidates; all figures but
+// one are of the second.
 
 #include "bench.h"
 #include "bench_speaker.h"
@@ -16,7 +16,7 @@
 enum {
     ROUNDS = 9,
     MAX_ROUNDS = 51,
-    PEERS = 3,
+    PEERS = 4,
     MOST_ARGUMENTS = 128,
     LINE = 512,
     PATH_ROOM = 2048,
@@ -67,8 +67,10 @@ typedef struct peer_kind {
     const char *name;
 } peer_kind;
 
-static const peer_kind peer_kinds[PEERS] = {
-    {"onnxruntime", "ONNX Runtime"}, {"openvino", "OpenVINO"}, {"torch", "PyTorch"}};
+static const peer_kind peer_kinds[PEERS] = {{"onnxruntime", "ONNX Runtime"},
+                                            {"openvino", "OpenVINO"},
+                                            {"torch", "PyTorch"},
+                                            {"tinygrad", "tinygrad"}};
 
 typedef struct side {
     bench_speaker speaker;
@@ -79,7 +81,7 @@ typedef struct side {
     double least_ms[MAX_ROUNDS];
 } side;
 
-typedef struct bench_models_run { ///< one model
+typedef struct measured_model { ///< one model
     const bench_options *options;
     const model_case *model;
     char folder[PATH_ROOM];
@@ -87,11 +89,11 @@ typedef struct bench_models_run { ///< one model
     uint32_t threads; ///< 0: the device is not this processor, without peers
     uint32_t rounds;
     double first_life_ms; ///< Kiln's first result in its first life
-    unsigned long long launches, operations;
+    double launches, operations; ///< of one run
     side kiln;
     side peers[PEERS];
     size_t n_peers;
-} bench_models_run;
+} measured_model;
 
 static const char *python_of(const bench_options *options, size_t index)
 {
@@ -100,15 +102,23 @@ static const char *python_of(const bench_options *options, size_t index)
                                   : NULL;
 }
 
+/// "ready MILLISECONDS VERSION".
 static kiln_status take_greeting(side *s, const char *greeting, kiln_error *err)
 {
-    return sscanf(greeting, "ready %lf %159[^\n]", &s->first_ms, s->version) == 2
-               ? KILN_STATUS_OK
-               : kiln_fail(err, INTERNAL, "a measured process said: %.100s", greeting);
+    static const char word[] = "ready ";
+    char *end = NULL;
+    if (strncmp(greeting, word, strlen(word)) == 0) {
+        s->first_ms = strtod(greeting + strlen(word), &end);
+    }
+    if (end == NULL || *end != ' ') {
+        return kiln_fail(err, INTERNAL, "a measured process said: %.100s", greeting);
+    }
+    snprintf(s->version, sizeof(s->version), "%.150s", end + 1);
+    return KILN_STATUS_OK;
 }
 
 /// The arguments of `kiln run --turns`: each .npy file of the folder is an input.
-static size_t list_arguments(const bench_models_run *run, char text[MOST_ARGUMENTS][PATH_ROOM],
+static size_t list_arguments(const measured_model *run, char text[MOST_ARGUMENTS][PATH_ROOM],
                              const char *arguments[MOST_ARGUMENTS + 1])
 {
     size_t count = 0;
@@ -141,7 +151,7 @@ static size_t list_arguments(const bench_models_run *run, char text[MOST_ARGUMEN
     return count;
 }
 
-static kiln_status open_kiln(bench_models_run *run, kiln_error *err)
+static kiln_status open_kiln(measured_model *run, kiln_error *err)
 {
     const char *arguments[MOST_ARGUMENTS + 1];
     char greeting[LINE];
@@ -157,7 +167,7 @@ static kiln_status open_kiln(bench_models_run *run, kiln_error *err)
 }
 
 /// The peer from the first interpreter that has it; false: none, or it fails on this model.
-static bool open_peer(const bench_models_run *run, const peer_kind *kind, side *out_side)
+static bool open_peer(const measured_model *run, const peer_kind *kind, side *out_side)
 {
     char threads[16], greeting[LINE];
     snprintf(threads, sizeof(threads), "%u", run->threads);
@@ -186,37 +196,36 @@ static bool open_peer(const bench_models_run *run, const peer_kind *kind, side *
 
 // ---- turns ----
 
-typedef struct turn_answer {
-    double median_ms;
-    double least_ms;
-    unsigned long long launches;
-    unsigned long long operations;
-    unsigned long long measuring; ///< launches that compared candidates
-} turn_answer;
+/// The numbers of an answer to "run".
+enum { MEDIAN_MS, LEAST_MS, RUNS, LAUNCHES, OPERATIONS, MEASURING, NUMBERS };
 
-static kiln_status take_turn(side *s, turn_answer *out, kiln_error *err)
+static kiln_status take_turn(side *s, double out_numbers[NUMBERS], kiln_error *err)
 {
     char answer[LINE];
     kiln_status status = bench_speaker_ask(&s->speaker, turn, answer, sizeof(answer), err);
-    if (status == KILN_STATUS_OK &&
-        sscanf(answer, "%lf %lf %*u %llu %llu %llu", &out->median_ms, &out->least_ms,
-               &out->launches, &out->operations, &out->measuring) != 5) {
-        status = kiln_fail(err, INTERNAL, "a measured process said: %.100s", answer);
+    const char *at = answer;
+    for (int i = 0; i < NUMBERS && status == KILN_STATUS_OK; i++) {
+        char *end = NULL;
+        out_numbers[i] = strtod(at, &end);
+        if (end == at) {
+            status = kiln_fail(err, INTERNAL, "a measured process said: %.100s", answer);
+        }
+        at = end;
     }
     return status;
 }
 
 /// Until two turns in a row compared no candidates.
-static kiln_status settle(bench_models_run *run, kiln_error *err)
+static kiln_status settle(measured_model *run, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     int quiet = 0;
     for (int i = 0; i < SETTLING_TURNS && quiet < 2 && status == KILN_STATUS_OK; i++) {
-        turn_answer answer = {0};
-        status = take_turn(&run->kiln, &answer, err);
-        quiet = answer.measuring > 0 ? 0 : quiet + 1;
-        run->launches = answer.launches;
-        run->operations = answer.operations;
+        double answer[NUMBERS] = {0};
+        status = take_turn(&run->kiln, answer, err);
+        quiet = answer[MEASURING] > 0 ? 0 : quiet + 1;
+        run->launches = answer[LAUNCHES];
+        run->operations = answer[OPERATIONS];
     }
     if (status == KILN_STATUS_OK && quiet < 2) {
         fprintf(stderr, "%s: candidates are still compared after %d turns\n", run->model->name,
@@ -225,20 +234,20 @@ static kiln_status settle(bench_models_run *run, kiln_error *err)
     return status;
 }
 
-static kiln_status measure(bench_models_run *run, kiln_error *err)
+static kiln_status measure(measured_model *run, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t round = 0; round < run->rounds; round++) {
         for (size_t i = 0; i <= run->n_peers; i++) {
             side *s = i == 0 ? &run->kiln : &run->peers[i - 1];
-            turn_answer answer = {0};
+            double answer[NUMBERS] = {0};
             bench_speaker_rest(&run->kiln.speaker);
             for (size_t k = 0; k < run->n_peers; k++) {
                 bench_speaker_rest(&run->peers[k].speaker);
             }
-            KILN_TRY(out, status, take_turn(s, &answer, err));
-            s->median_ms[round] = answer.median_ms;
-            s->least_ms[round] = answer.least_ms;
+            KILN_TRY(out, status, take_turn(s, answer, err));
+            s->median_ms[round] = answer[MEDIAN_MS];
+            s->least_ms[round] = answer[LEAST_MS];
         }
     }
 out:
@@ -264,7 +273,8 @@ static double ask_script(const bench_options *options, const char *word, const c
                                          NULL};
         if (bench_speaker_open(arguments, /*quiet=*/true, &speaker, line, sizeof(line), &err) ==
             KILN_STATUS_OK) {
-            (void)sscanf(line, "%*s %lf", &value);
+            const char *space = strchr(line, ' ');
+            value = space != NULL ? strtod(space, NULL) : 0;
         }
         bench_speaker_close(&speaker);
     }
@@ -280,7 +290,7 @@ static kiln_status write_result(side *s, const char *path, kiln_error *err)
 
 /// Fails when Kiln's result is not the peer's; with PyTorch's result in 64 bits, `*out_kiln` and
 /// `*out_peer` are the errors of both to it, else 0.
-static kiln_status compare(bench_models_run *run, side *peer, double *out_kiln, double *out_peer,
+static kiln_status compare(measured_model *run, side *peer, double *out_kiln, double *out_peer,
                            kiln_error *err)
 {
     char root[] = "/tmp/kiln-bench-XXXXXX", ours[64], theirs[64], exact[64];
@@ -321,7 +331,7 @@ typedef struct figure {
     double bar;
 } figure;
 
-static void tell(const bench_models_run *run, const figure *f)
+static void tell(const measured_model *run, const figure *f)
 {
     char name[96];
     snprintf(name, sizeof(name), "%.40s%s%.40s", run->model->name, f->what[0] != '\0' ? " " : "",
@@ -338,7 +348,7 @@ static void tell(const bench_models_run *run, const figure *f)
 }
 
 /// Kiln's own figures, and beside them those of a peer, or of none.
-static void report_side(bench_models_run *run, side *peer)
+static void report_side(measured_model *run, side *peer)
 {
     enum { MIB = 1 << 20 };
     side *ours = &run->kiln;
@@ -367,7 +377,7 @@ static void report_side(bench_models_run *run, side *peer)
     }
 }
 
-static kiln_status report(bench_models_run *run, kiln_error *err)
+static kiln_status report(measured_model *run, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < run->n_peers || i == 0; i++) {
@@ -392,7 +402,7 @@ static kiln_status report(bench_models_run *run, kiln_error *err)
 
 // ---- one model, all models ----
 
-static kiln_status run_model(bench_models_run *run, kiln_error *err)
+static kiln_status run_model(measured_model *run, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, open_kiln(run, err));
@@ -416,7 +426,7 @@ out:
 }
 
 /// Name and threads of the device; the folder of models when nobody named one.
-static kiln_status look_around(const bench_options *options, bench_models_run *out_run,
+static kiln_status look_around(const bench_options *options, measured_model *out_run,
                                kiln_error *err)
 {
     kiln_context *context = NULL;
@@ -441,7 +451,7 @@ out:
 }
 
 /// By the script, in the folder, unless it is there.
-static kiln_status write_model(const bench_models_run *around, const char *name, kiln_error *err)
+static kiln_status write_model(const measured_model *around, const char *name, kiln_error *err)
 {
     bench_speaker speaker = {0};
     char line[LINE] = "";
@@ -458,11 +468,11 @@ static kiln_status write_model(const bench_models_run *around, const char *name,
     return KILN_STATUS_OK;
 }
 
-static kiln_status bench_model(const bench_models_run *around, const model_case *model,
+static kiln_status bench_model(const measured_model *around, const model_case *model,
                                kiln_error *err)
 {
     kiln_status status = write_model(around, model->name, err);
-    bench_models_run *run = status == KILN_STATUS_OK ? calloc(1, sizeof(*run)) : NULL;
+    measured_model *run = status == KILN_STATUS_OK ? calloc(1, sizeof(*run)) : NULL;
     if (status == KILN_STATUS_OK && run == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
     }
@@ -480,7 +490,7 @@ kiln_status bench_models(const bench_options *options, kiln_error *err)
 {
     uint32_t samples = options->samples > 0 ? options->samples : ROUNDS;
     bool chosen = options->n_names > 0 || options->only != NULL;
-    bench_models_run *around = calloc(1, sizeof(*around));
+    measured_model *around = calloc(1, sizeof(*around));
     kiln_status status = KILN_STATUS_OK;
     if (around == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");

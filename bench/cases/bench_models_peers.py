@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The peers of `kiln bench models`, each in a process of its own that runs a model when it is told.
 
-    bench_models_peers.py WHO THREADS FOLDER      WHO: onnxruntime, openvino, torch
+    bench_models_peers.py WHO THREADS FOLDER      WHO: onnxruntime, openvino, torch, tinygrad
     bench_models_peers.py exact FOLDER FILE       the first output in 64 bits, by PyTorch, as .npy
     bench_models_peers.py apart A B               the largest difference, over the largest value of B
 
@@ -61,8 +61,20 @@ def torch(threads, path, inputs):
     yield lambda: graph.run(inputs)
 
 
+def tinygrad(_, path, inputs):
+    os.environ.setdefault("DEV", "CL")  # the same OpenCL device, with its own threads
+    from importlib.metadata import version
+    from tinygrad import Tensor, TinyJit
+    from tinygrad.nn.onnx import OnnxRunner
+    yield version("tinygrad")
+    runner = OnnxRunner(path)
+    step = TinyJit(lambda **tensors: [value.realize() for value in runner(tensors).values()])
+    yield lambda: [value.numpy() for value in
+                   step(**{name: Tensor(array).realize() for name, array in inputs.items()})]
+
+
 def speak(who, threads, folder):
-    peer = {"onnxruntime": onnxruntime, "openvino": openvino, "torch": torch}[who](
+    peer = {"onnxruntime": onnxruntime, "openvino": openvino, "torch": torch, "tinygrad": tinygrad}[who](
         threads, folder + "/model.onnx", read_inputs(folder))
     try:
         version = next(peer)

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -107,17 +108,20 @@ void bench_speaker_rest(const bench_speaker *speaker)
 
 uint64_t bench_speaker_peak(const bench_speaker *speaker)
 {
+    static const char word[] = "VmHWM:";
     char line[160];
-    unsigned long long kib = 0;
+    uint64_t kib = 0;
     snprintf(line, sizeof(line), "/proc/%d/status", speaker->process);
     FILE *file = fopen(line, "r");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        (void)sscanf(line, "VmHWM: %llu", &kib);
+        if (strncmp(line, word, strlen(word)) == 0) {
+            kib = strtoull(line + strlen(word), NULL, 10);
+        }
     }
     if (file != NULL) {
         fclose(file);
     }
-    return (uint64_t)kib * 1024;
+    return kib * 1024;
 }
 
 void bench_speaker_close(bench_speaker *speaker)
