@@ -61,8 +61,7 @@ typedef struct kiln_fuse_plugin_info {
 /// Looks at every file `*.so` of the shipped folder and of the option `plugin-path`, in a fixed
 /// order, and loads what may be loaded. A bad plugin never makes this fail. `*out_registry` is the
 /// caller's (kiln_fuse_registry_destroy). It lives longer than its engines, and `env` longer still.
-/// Libraries stay loaded for the process. Errors: also INVALID_ARGUMENT for a misspelt option
-/// `plugin-mode`.
+/// Libraries stay loaded for the process.
 KILN_NODISCARD KILN_API kiln_status
 kiln_fuse_registry_create(const kiln_env *env, const kiln_fuse_registry_options *options,
                           kiln_fuse_registry **out_registry, kiln_error *err);

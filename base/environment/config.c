@@ -14,22 +14,29 @@
 
 enum { LINE_BYTES = 4096 };
 
-typedef enum option_type { TYPE_STRING, TYPE_INT, TYPE_BOOL } option_type;
+typedef enum option_type { TYPE_STRING, TYPE_INT, TYPE_BOOL, TYPE_WORD } option_type;
 
 typedef struct option_row {
     const char *name;
     option_type type;
+    const char *words; ///< of a WORD, with a blank between two
     const char *value;
     const char *environment;
     const char *help;
 } option_row;
 
+#define TYPE_WORDS(list) TYPE_WORD, .words = list // as a type of config.def
 static const option_row options[KILN_OPTION_COUNT] = {
-#define KILN_OPTION(id, name, type, default_value, env, help)                                      \
-    {name, TYPE_##type, default_value, env, help},
+#define KILN_OPTION(id, row_name, row_type, default_value, env, row_help)                          \
+    {.name = row_name,                                                                             \
+     .type = TYPE_##row_type,                                                                      \
+     .value = default_value,                                                                       \
+     .environment = env,                                                                           \
+     .help = row_help},
 #include "config.def"
 #undef KILN_OPTION
 };
+#undef TYPE_WORDS
 
 typedef struct option_value {
     struct option_value *before; ///< that it took the place of
@@ -97,7 +104,33 @@ static bool parse_bool(const char *text, int64_t *out_value)
     return false;
 }
 
-/// Checks `text` for the option's type; `out_value` gets its number, 0 for a string.
+static bool is_word(const char *words, const char *text)
+{
+    size_t length = strlen(text);
+    for (; *words != 0; words += strspn(words, " ")) {
+        size_t own = strcspn(words, " ");
+        if (own == length && memcmp(words, text, length) == 0) {
+            return true;
+        }
+        words += own;
+    }
+    return false;
+}
+
+/// "tune is of; off, lazy and full are known"
+static kiln_status fail_word(const option_row *row, const char *text, kiln_error *err)
+{
+    char listed[160];
+    size_t at = 0;
+    const char *last = strrchr(row->words, ' ');
+    for (const char *from = row->words; *from != 0 && at + 5 < sizeof(listed); from++) {
+        const char *between = *from != ' ' ? "" : from == last ? " and" : ",";
+        at += (size_t)snprintf(listed + at, sizeof(listed) - at, "%s%c", between, *from);
+    }
+    return kiln_fail(err, INVALID_ARGUMENT, "%s is %.40s; %s are known", row->name, text, listed);
+}
+
+/// Checks `text` for the option's type; `out_value` gets its number, 0 for a text.
 static kiln_status parse_value(kiln_option option, const char *text, int64_t *out_value,
                                kiln_error *err)
 {
@@ -114,6 +147,9 @@ static kiln_status parse_value(kiln_option option, const char *text, int64_t *ou
     }
     if (row->type == TYPE_BOOL && !parse_bool(text, out_value)) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: '%s' is neither 0 nor 1", row->name, text);
+    }
+    if (row->type == TYPE_WORD && !is_word(row->words, text)) {
+        return fail_word(row, text, err);
     }
     if (option == KILN_OPTION_LOG && !kilni_base_log_parse(text, &level)) {
         return kiln_fail(err, INVALID_ARGUMENT,

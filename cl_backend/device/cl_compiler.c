@@ -19,10 +19,6 @@ kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, kiln_error *err)
     const char *mode = kiln_config_string(backend->env->config, KILN_OPTION_COMPILER);
     bool on = strcmp(mode, "on") == 0;
     bool prepare = strcmp(mode, "prepare") == 0;
-    if (!on && !prepare && strcmp(mode, "off") != 0) {
-        return kiln_fail(err, INVALID_ARGUMENT, "compiler is %s; on, off and prepare are known",
-                         mode);
-    }
     if (prepare && available == CL_FALSE) {
         return kiln_fail(err, FAILED_PRECONDITION,
                          "device %s has no compiler: prepare where one is", backend->info.name);

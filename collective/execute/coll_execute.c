@@ -3,7 +3,6 @@
 // nothing stays mapped, posted or allocated whatever fails. It knows no algorithm. Where the slots
 // lie is coll_slots.c's.
 #include "coll_execute.h"
-#include "coll_gate.h"
 
 typedef struct pending_send {
     kiln_coll_message *messages; ///< one for each piece
@@ -157,7 +156,7 @@ static kiln_status receive_pieces(const execution *exec, const kilni_coll_step *
 
 static kiln_status step_receive(execution *exec, const kilni_coll_step *step, kiln_error *err)
 {
-    if (exec->memory->ops->write != NULL) {
+    if (exec->memory->ops->is_written) {
         return receive_written(exec, step, err);
     }
     void *data = NULL;
@@ -250,30 +249,12 @@ static void withdraw_sends(execution *exec)
     }
 }
 
-/// The caller's buffers are ready when the memory's own work has ended too.
-static kiln_status settle(execution *exec, kiln_error *err)
-{
-    const kiln_coll_memory_ops *ops = exec->memory->ops;
-    kilni_coll_gate *gate = NULL;
-    kilni_coll_watch_touch(exec->run->watch, COLL_WORKER);
-    kiln_status status =
-        kilni_coll_gate_open(exec->run->arena->env, exec->memory,
-                             ops->finish != NULL ? ops->finish : ops->after, &gate, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    kilni_coll_watch_end(exec->run->watch, COLL_WORKER);
-    status = kilni_coll_gate_wait(gate, kiln_time_ns() + exec->run->deadline_ns, err);
-    kilni_coll_watch_touch(exec->run->watch, COLL_WORKER);
-    return status;
-}
-
 /// Long calls, where the memory can; short ones are through before a second thread has begun.
 static bool is_streamed(const kilni_coll_run *run)
 {
     const kiln_coll_call *call = run->call;
     uint64_t bytes = call->count * kiln_dtype_size(call->dtype);
-    return run->memory->ops->fetch != NULL && bytes > run->chunk_bytes / 4;
+    return run->memory->stream != NULL && bytes > run->chunk_bytes / 4;
 }
 
 static kiln_status run_steps(execution *exec, const kilni_coll_schedule *schedule, kiln_error *err)
@@ -300,12 +281,12 @@ kiln_status kilni_coll_execute(const kilni_coll_run *run, const kilni_coll_sched
     }
     KILN_TRY(out, status, kilni_coll_slots_open(run, schedule, exec.lots, err));
     KILN_TRY(out, status, run_steps(&exec, schedule, err));
-    KILN_TRY(out, status, settle(&exec, err));
+    KILN_TRY(out, status, kilni_coll_settle(run, err));
 out:
     if (status != KILN_STATUS_OK) {
         run->transport->ops->abort(run->transport, err);
         withdraw_sends(&exec);
-        settle(&exec, NULL); // the private slots may still be in use by the memory
+        (void)kilni_coll_settle(run, NULL); // the private slots may still be in use by the memory
     }
     kilni_coll_slots_close(run, exec.lots);
     return status;

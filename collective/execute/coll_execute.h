@@ -3,7 +3,8 @@
 #define KILN_COLLECTIVE_COLL_EXECUTE_H
 
 /// One rank's schedule, carried out over its memory and its transport: coll_slots.c says where the
-/// slots lie, coll_stream.c sends in pieces both ways at once, coll_execute.c does the rest.
+/// slots lie, coll_settle.c waits for the memory, coll_stream.c sends in pieces both ways at once,
+/// coll_execute.c does the rest.
 
 #include "coll_schedule.h"
 #include "coll_watch.h"
@@ -30,6 +31,11 @@ typedef struct kilni_coll_run {
 /// transport's.
 kiln_status kilni_coll_execute(const kilni_coll_run *run, const kilni_coll_schedule *schedule,
                                kiln_error *err);
+
+/// Waits until the memory's own work has ended: the caller's buffers are ready then, and nothing
+/// that the work read or wrote is in use. On the worker's thread. Errors: the memory's,
+/// DEADLINE_EXCEEDED.
+kiln_status kilni_coll_settle(const kilni_coll_run *run, kiln_error *err);
 
 /// Where a slot lies.
 typedef struct kilni_coll_lot {

@@ -155,7 +155,7 @@ static kiln_status post_oldest(stream *self, kiln_error *err)
     outgoing *piece = &self->out[self->fetched % KILN_COLL_STAGES];
     self->fetched++;
     kilni_coll_watch_touch(self->run->watch, COLL_FEEDER);
-    kiln_status status = memory->ops->fetched(memory, piece->ticket, err);
+    kiln_status status = memory->stream->fetched(memory, piece->ticket, err);
     piece->ticket = NULL;
     if (status == KILN_STATUS_OK) {
         advance(self, &self->feeder, (progress){piece->step, piece->step + 1, piece->end});
@@ -212,7 +212,7 @@ static kiln_status feed_piece(stream *self, size_t index, kilni_coll_range range
     KILN_TRY(out, status, free_stage(self, &piece, err));
     void *host = self->stages[self->begun % KILN_COLL_STAGES];
     kilni_coll_watch_touch(self->run->watch, COLL_FEEDER);
-    KILN_TRY(out, status, memory->ops->fetch(memory, &area, host, &piece->ticket, err));
+    KILN_TRY(out, status, memory->stream->fetch(memory, &area, host, &piece->ticket, err));
     piece->message = (kiln_coll_message){.is_send = true,
                                          .peer = step->peer,
                                          .sequence = self->run->sequence,
@@ -252,7 +252,7 @@ static kiln_status settle_feeder(stream *self, kiln_status status, kiln_error *e
         outgoing *piece = &self->out[i];
         kilni_coll_watch_touch(self->run->watch, COLL_FEEDER);
         if (piece->ticket != NULL) { // only after a failure
-            (void)memory->ops->fetched(memory, piece->ticket, NULL);
+            (void)memory->stream->fetched(memory, piece->ticket, NULL);
             piece->ticket = NULL;
         }
         kilni_coll_watch_end(self->run->watch, COLL_FEEDER);
@@ -367,28 +367,34 @@ static kiln_status compute(stream *self, size_t first, size_t end, kilni_coll_ra
     return status;
 }
 
-/// Waits until the device is past a piece: its sender gets its stage back.
-static kiln_status end_piece(stream *self, incoming *piece, kiln_error *err)
+/// Waits until the device is past a piece.
+static kiln_status await_piece(stream *self, incoming *piece, kiln_error *err)
 {
     kiln_coll_memory *memory = self->run->memory;
-    kiln_coll_transport *transport = self->run->transport;
     kiln_status status = KILN_STATUS_OK;
     kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
     if (piece->ticket != NULL) {
-        status = memory->ops->reached(memory, piece->ticket, err);
+        status = memory->stream->reached(memory, piece->ticket, err);
         piece->ticket = NULL;
-    }
-    if (piece->message.handle != NULL) {
-        transport->ops->release(transport, &piece->message);
     }
     return status;
 }
 
-/// The same for a piece that was computed: the feeder goes on.
+/// Its sender gets its stage back.
+static void release_piece(stream *self, incoming *piece)
+{
+    kiln_coll_transport *transport = self->run->transport;
+    if (piece->message.handle != NULL) {
+        transport->ops->release(transport, &piece->message);
+    }
+}
+
+/// A piece that was computed: the feeder goes on.
 static kiln_status finish_piece(stream *self, incoming *piece, progress to, kiln_error *err)
 {
-    kiln_status status = end_piece(self, piece, err);
+    kiln_status status = await_piece(self, piece, err);
     if (status == KILN_STATUS_OK) {
+        release_piece(self, piece);
         to.elems = piece->end;
         advance(self, &self->worker, to);
     }
@@ -416,22 +422,21 @@ static kiln_status take_piece(stream *self, incoming *piece, progress group, kil
     KILN_TRY(out, status,
              await_passed(self, &self->feeder, /*sends=*/true, group.step, &area, err));
     kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
-    KILN_TRY(out, status, memory->ops->put(memory, &area, piece->message.data, err));
+    KILN_TRY(out, status, memory->stream->put(memory, &area, piece->message.data, err));
     KILN_TRY(out, status, compute(self, group.step + 1, group.end, range, err));
-    KILN_TRY(out, status, memory->ops->mark(memory, &piece->ticket, err));
+    KILN_TRY(out, status, memory->stream->mark(memory, &piece->ticket, err));
 out:
     return status;
 }
 
-/// After a failure the device may still read what a piece brought.
+/// After a failure the device may still read what a piece brought, so that its work is waited for
+/// first. A mark would not do: it may be what has failed.
 static void drop_pieces(stream *self, incoming *pieces)
 {
-    kiln_coll_memory *memory = self->run->memory;
+    (void)kilni_coll_settle(self->run, NULL);
     for (int i = 0; i < DEPTH; i++) {
-        if (pieces[i].message.handle != NULL && pieces[i].ticket == NULL) {
-            (void)memory->ops->mark(memory, &pieces[i].ticket, NULL);
-        }
-        (void)end_piece(self, &pieces[i], NULL);
+        (void)await_piece(self, &pieces[i], NULL);
+        release_piece(self, &pieces[i]);
     }
 }
 
@@ -459,6 +464,7 @@ static kiln_status take_in(stream *self, progress group, kiln_error *err)
     }
 out:
     if (status != KILN_STATUS_OK) {
+        (void)fail_stream(self, status, err); // the others need not wait for the device too
         drop_pieces(self, pieces);
     }
     return status;
@@ -473,9 +479,9 @@ static kiln_status compute_whole(stream *self, progress group, kiln_error *err)
     kiln_status status = compute(self, group.step, group.end, whole, err);
     kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
     if (status == KILN_STATUS_OK) {
-        status = memory->ops->mark(memory, &ticket, err);
+        status = memory->stream->mark(memory, &ticket, err);
     }
-    return status == KILN_STATUS_OK ? memory->ops->reached(memory, ticket, err) : status;
+    return status == KILN_STATUS_OK ? memory->stream->reached(memory, ticket, err) : status;
 }
 
 static kiln_status work(stream *self, kiln_error *err)
@@ -509,7 +515,7 @@ static kiln_status take_stages(stream *self, kiln_error *err)
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; i < KILN_COLL_STAGES && status == KILN_STATUS_OK; i++) {
         size_t bytes = self->run->chunk_bytes < 8 ? 8 : (size_t)self->run->chunk_bytes;
-        status = memory->ops->stage(memory, i, bytes, &self->stages[i], err);
+        status = memory->stream->stage(memory, i, bytes, &self->stages[i], err);
     }
     return status;
 }

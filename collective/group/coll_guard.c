@@ -22,7 +22,7 @@ static void give_up(kiln_coll_member *member, kiln_coll_request *request, kiln_s
         return;
     }
     request->is_given_up = true;
-    if (request->call.event != NULL && memory->ops->give_up != NULL) {
+    if (request->call.event != NULL) {
         memory->ops->give_up(memory, request->call.event, failure);
     }
     kilni_coll_request_end(request, status, failure);

@@ -59,7 +59,10 @@ kiln_status kiln_coll_member_create(kiln_coll_group *group, uint32_t rank, kiln_
                                     kiln_error *err)
 {
     *out_member = NULL;
-    kiln_status status = kiln_coll_group_status(group, NULL, err);
+    kiln_status status = kiln_coll_memory_check(memory, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_coll_group_status(group, NULL, err);
+    }
     if (status == KILN_STATUS_OK) {
         status = take_rank(group, rank, err);
     }
@@ -96,7 +99,7 @@ void kiln_coll_member_drain(kiln_coll_member *member)
 /// Waits for the worker's end. False: it is stuck, and frees the member when it comes back.
 static bool await_worker(kiln_coll_member *member)
 {
-    bool waits = member->memory->ops->close == NULL;
+    bool waits = !member->memory->ops->is_left;
     pthread_mutex_lock(&member->mutex);
     while (!member->is_over && (waits || !member->is_stuck)) {
         pthread_cond_wait(&member->changed, &member->mutex);

@@ -133,9 +133,7 @@ void kilni_coll_member_free(kiln_coll_member *member)
     pthread_mutex_destroy(&member->mutex);
     kiln_free(group->env, member);
     kilni_coll_group_release(group);
-    if (memory->ops->close != NULL) {
-        memory->ops->close(memory);
-    }
+    memory->ops->close(memory);
 }
 
 void *kilni_coll_work(void *user)

@@ -111,8 +111,12 @@ static const kiln_coll_memory_ops host_ops = {
     .reduce = host_reduce,
     .map = host_map,
     .unmap = host_unmap,
+    .write = kiln_coll_no_write,
     .after = host_after,
+    .finish = kiln_coll_finish_all,
     .signal = host_signal,
+    .give_up = kiln_coll_no_give_up,
+    .close = kiln_coll_no_close,
 };
 
 kiln_status kiln_coll_host_memory_create(const kiln_env *env, kiln_coll_memory **out_memory,

@@ -57,11 +57,17 @@ enum { KILN_COLL_STAGES = 6 };
 /// What was begun and is waited for; the memory's own.
 typedef struct kiln_coll_ticket kiln_coll_ticket;
 
-/// A rank's memory. Calls come from the member's worker, `after` also from the thread that starts;
-/// work takes effect in the order issued and may run later. Target and source have one count, and
-/// are equal or apart.
+/// A rank's memory, a whole table: no entry is NULL, and where a memory has nothing better it names
+/// one of the defaults below. Calls come from the member's worker, `after` also from the thread
+/// that starts; work takes effect in the order issued and may run later. Target and source have one
+/// count, and are equal or apart.
 typedef struct kiln_coll_memory_ops {
     uint32_t struct_size;
+    /// What is received is given to `write`. Else the area is mapped for it.
+    bool is_written;
+    /// Destroying a member whose worker has not come back leaves the memory behind; memory and
+    /// transport are used until `close`. Else that waits.
+    bool is_left;
     const char *name;
     kiln_status (*alloc)(kiln_coll_memory *memory, size_t bytes, kiln_coll_buffer **out_buffer,
                          kiln_error *err);
@@ -85,49 +91,70 @@ typedef struct kiln_coll_memory_ops {
     /// Ends a mapping; what was written is seen by all later work.
     kiln_status (*unmap)(kiln_coll_memory *memory, const kiln_coll_area *area,
                          kiln_coll_access access, void *pointer, kiln_error *err);
-    /// Copies bytes of the host over the area, before it returns or not at all. NULL: areas are
-    /// mapped for that.
+    /// Copies bytes of the host over the area, before it returns or not at all.
     kiln_status (*write)(kiln_coll_memory *memory, const kiln_coll_area *area, const void *data,
                          kiln_error *err);
     /// Calls `done` when all work issued so far has ended. On an error it is not called.
     kiln_status (*after)(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
                          kiln_error *err);
-    /// The call that carried `event` has ended; `result` is the error, or has code 0.
-    void (*signal)(kiln_coll_memory *memory, void *event, const kiln_error *result);
     /// As `after`, of the worker's own work, where that does not queue behind other work of the
-    /// memory. NULL: `after` serves for both.
+    /// memory.
     kiln_status (*finish)(kiln_coll_memory *memory, kiln_coll_done_fn done, void *user,
                           kiln_error *err);
-    /// For memory apart from the host's: long calls travel in chunks, out and in at the same time.
-    /// NULL, all of them: areas are mapped or written. `stage` gives one of the first
-    /// KILN_COLL_STAGES pieces of host memory, of `bytes`, from which every memory of the process
-    /// copies fast; it is kept, and asked for with the same `bytes` each time. `fetch` begins a
-    /// copy of an area to such a piece, in parallel to all else, and `fetched` waits for it and
-    /// takes the ticket; both are called from a second thread. `put` begins a copy from the host,
-    /// in order with copy, convert and reduce; the source stays until a `mark` made afterwards is
-    /// reached. Every ticket is waited for.
-    kiln_status (*stage)(kiln_coll_memory *memory, uint32_t index, size_t bytes, void **out_host,
-                         kiln_error *err);
-    kiln_status (*fetch)(kiln_coll_memory *memory, const kiln_coll_area *area, void *host,
-                         kiln_coll_ticket **out_ticket, kiln_error *err);
-    kiln_status (*fetched)(kiln_coll_memory *memory, kiln_coll_ticket *ticket, kiln_error *err);
-    kiln_status (*put)(kiln_coll_memory *memory, const kiln_coll_area *area, const void *host,
-                       kiln_error *err);
-    kiln_status (*mark)(kiln_coll_memory *memory, kiln_coll_ticket **out_ticket, kiln_error *err);
-    kiln_status (*reached)(kiln_coll_memory *memory, kiln_coll_ticket *ticket, kiln_error *err);
+    /// The call that carried `event` has ended; `result` is the error, or has code 0.
+    void (*signal)(kiln_coll_memory *memory, void *event, const kiln_error *result);
     /// The call that carried `event` has the result `result` although its worker has not come back
     /// from a function of this table; `signal` follows when it has, and nothing touches the call's
-    /// buffers any more. On the group's guard, so it must not wait for anything. NULL: not wanted.
+    /// buffers any more. On the group's guard, so it must not wait for anything.
     void (*give_up)(kiln_coll_memory *memory, void *event, const kiln_error *result);
-    /// The member has gone: the memory's last call, on any thread. With it, destroying a member
-    /// whose worker has not come back leaves it behind; memory and transport are used until then.
-    /// NULL: that waits.
+    /// The member has gone: the memory's last call, on any thread.
     void (*close)(kiln_coll_memory *memory);
 } kiln_coll_memory_ops;
 
+/// For memory apart from the host's: long calls travel in chunks, out and in at the same time.
+/// A whole table. Every ticket is waited for.
+typedef struct kiln_coll_stream_ops {
+    uint32_t struct_size;
+    /// One of the first KILN_COLL_STAGES pieces of host memory, of `bytes`, from which every memory
+    /// of the process copies fast. It is kept, and asked for with the same `bytes` each time.
+    kiln_status (*stage)(kiln_coll_memory *memory, uint32_t index, size_t bytes, void **out_host,
+                         kiln_error *err);
+    /// Begins a copy of an area to such a piece, in parallel to all else. From a second thread.
+    kiln_status (*fetch)(kiln_coll_memory *memory, const kiln_coll_area *area, void *host,
+                         kiln_coll_ticket **out_ticket, kiln_error *err);
+    /// Waits for a `fetch`, and takes its ticket. From the thread that fetches.
+    kiln_status (*fetched)(kiln_coll_memory *memory, kiln_coll_ticket *ticket, kiln_error *err);
+    /// Begins a copy from the host, in order with copy, convert and reduce. The source stays until
+    /// a `mark` made afterwards is reached.
+    kiln_status (*put)(kiln_coll_memory *memory, const kiln_coll_area *area, const void *host,
+                       kiln_error *err);
+    kiln_status (*mark)(kiln_coll_memory *memory, kiln_coll_ticket **out_ticket, kiln_error *err);
+    /// Waits for a `mark`, and takes its ticket.
+    kiln_status (*reached)(kiln_coll_memory *memory, kiln_coll_ticket *ticket, kiln_error *err);
+} kiln_coll_stream_ops;
+
 struct kiln_coll_memory { ///< first member of every memory
     const kiln_coll_memory_ops *ops;
+    const kiln_coll_stream_ops *stream; ///< NULL: areas are mapped or written whole
 };
+
+/// Default of `write`, where it is not asked for: UNIMPLEMENTED.
+KILN_API kiln_status kiln_coll_no_write(kiln_coll_memory *memory, const kiln_coll_area *area,
+                                        const void *data, kiln_error *err);
+
+/// Default of `finish`: `after`.
+KILN_API kiln_status kiln_coll_finish_all(kiln_coll_memory *memory, kiln_coll_done_fn done,
+                                          void *user, kiln_error *err);
+
+/// Default of `give_up`: nothing; the result comes with `signal`.
+KILN_API void kiln_coll_no_give_up(kiln_coll_memory *memory, void *event, const kiln_error *result);
+
+/// Default of `close`: nothing.
+KILN_API void kiln_coll_no_close(kiln_coll_memory *memory);
+
+/// Checks that the tables of a memory are whole, as kiln_coll_member_create does. INVALID_ARGUMENT
+/// names the table and the first entry that is NULL, or a table that was built with other headers.
+KILN_API kiln_status kiln_coll_memory_check(const kiln_coll_memory *memory, kiln_error *err);
 
 #ifdef __cplusplus
 }

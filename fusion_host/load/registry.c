@@ -270,10 +270,6 @@ kiln_status kilni_fuse_registry_open(const kiln_env *env, const kiln_fuse_regist
                                      kiln_fuse_registry **out_registry, kiln_error *err)
 {
     *out_registry = NULL;
-    kiln_status status = kilni_fuse_check_mode(env, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
     kiln_fuse_registry *registry = kiln_alloc(env, sizeof(*registry));
     if (registry == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the plugin registry");
@@ -282,7 +278,7 @@ kiln_status kilni_fuse_registry_open(const kiln_env *env, const kiln_fuse_regist
     registry->smoke_test = smoke_test;
     registry->developer = options->developer != 0;
     registry->scan_limit_ms = options->scan_limit_ms != 0 ? options->scan_limit_ms : SCAN_LIMIT_MS;
-    status = take_places(registry, options, err);
+    kiln_status status = take_places(registry, options, err);
     if (status == KILN_STATUS_OK && options->shipped_folder != NULL) {
         status = add_folder(registry, options->shipped_folder, KILNI_FUSE_TRUST_SHIPPED, err);
     }

@@ -181,19 +181,6 @@ static kiln_status check_signed(const kiln_env *env, const char *path, const voi
     return status;
 }
 
-kiln_status kilni_fuse_check_mode(const kiln_env *env, kiln_error *err)
-{
-    static const char *const known[] = {"off", "allowlist", "signed", "developer"};
-    const char *mode = kiln_config_string(env->config, KILN_OPTION_PLUGIN_MODE);
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (strcmp(mode, known[i]) == 0) {
-            return KILN_STATUS_OK;
-        }
-    }
-    return kiln_fail(err, INVALID_ARGUMENT,
-                     "plugin-mode is %.40s; off, allowlist, signed and developer are known", mode);
-}
-
 kiln_status kilni_fuse_check_trust(const kiln_env *env, kilni_fuse_trust trust, const char *path,
                                    const void *bytes, size_t length, kiln_error *err)
 {

@@ -12,8 +12,6 @@
 /// sticky folder of root's protects its entries.
 kiln_status kilni_fuse_check_owner(const struct stat *info, const char *what, kiln_error *err);
 kiln_status kilni_fuse_check_folders(const kiln_env *env, const char *path, kiln_error *err);
-/// Errors: INVALID_ARGUMENT when the option `plugin-mode` says none of its words.
-kiln_status kilni_fuse_check_mode(const kiln_env *env, kiln_error *err);
 /// Whether the option `plugin-mode` lets in a file with these bytes. Errors: PERMISSION_DENIED with
 /// the reason.
 kiln_status kilni_fuse_check_trust(const kiln_env *env, kilni_fuse_trust trust, const char *path,

@@ -7,17 +7,12 @@
 #include "expand_internal.h"
 #include "shape_internal.h"
 
-static kiln_attr ints(const int64_t *values, uint32_t count)
-{
-    return (kiln_attr){.type = KILN_ATTR_I64_LIST, .count = count, .v.ints = values};
-}
-
 // ---- repeat ----
 
 static kilni_value expand_to(kiln_expander *expander, kilni_value x, const int64_t *dims,
                              uint32_t rank)
 {
-    const kiln_attr attr = ints(dims, rank);
+    const kiln_attr attr = kilni_attr_ints(dims, rank);
     kilni_value result = 0;
     kilni_expand_op(expander, KILN_OP_EXPAND, &x, 1, &attr, 1, &result);
     return result;

@@ -8,14 +8,9 @@
 #include "expand_internal.h"
 #include "shape_internal.h"
 
-static kiln_attr integer(int64_t value)
-{
-    return (kiln_attr){.type = KILN_ATTR_I64, .count = 1, .v.i = value};
-}
-
 static kilni_value scalar_int(kiln_expander *expander, kiln_op op, kilni_value x, int64_t value)
 {
-    const kiln_attr attr = integer(value);
+    const kiln_attr attr = kilni_attr_i64(value);
     kilni_value result = 0;
     kilni_expand_op(expander, op, &x, 1, &attr, 1, &result);
     return result;
@@ -32,7 +27,7 @@ static kilni_value indexed(kiln_expander *expander, kiln_op op, kilni_value x, k
                            uint32_t axis)
 {
     const kilni_value inputs[] = {x, indices};
-    const kiln_attr attr = integer(axis);
+    const kiln_attr attr = kilni_attr_i64(axis);
     kilni_value result = 0;
     kilni_expand_op(expander, op, inputs, 2, &attr, 1, &result);
     return result;
@@ -43,7 +38,7 @@ static kilni_value ramp(kiln_expander *expander, int64_t length, uint32_t axis, 
 {
     int64_t dims[KILN_MAX_RANK];
     const kiln_attr attrs[] = {
-        integer(length),
+        kilni_attr_i64(length),
         {.type = KILN_ATTR_DTYPE, .count = 1, .v.i = KILN_DTYPE_I64},
         {.type = KILN_ATTR_NONE},
         {.type = KILN_ATTR_NONE},
@@ -78,7 +73,8 @@ void kiln_decompose_embedding_backward(kiln_expander *expander)
     const kiln_tensor_desc *out = &kilni_expand_call(expander)->outputs[0];
     kilni_value indices = flat(expander, kilni_expand_input(expander, 1));
     const int64_t rows[] = {kilni_expand_desc(expander, indices).dims[0], out->dims[1]};
-    const kiln_attr attrs[] = {integer(0), {.type = KILN_ATTR_STRING, .count = 3, .v.text = "add"}};
+    const kiln_attr attrs[] = {kilni_attr_i64(0),
+                               {.type = KILN_ATTR_STRING, .count = 3, .v.text = "add"}};
     const kilni_value inputs[] = {
         kilni_expand_full(expander, out->dims, 2, out->dtype, 0),
         kilni_expand_reshape(expander, kilni_expand_input(expander, 0), rows, 2), indices};
@@ -158,8 +154,9 @@ static void with_indices(kiln_expander *expander, kiln_op op)
     uint32_t axis = 0;
     (void)!kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_AXIS), call->inputs[0].rank, &axis,
                          NULL);
-    const kiln_attr attrs[] = {
-        integer(axis), {.type = KILN_ATTR_BOOL, .count = 1, .v.i = 1}, {.type = KILN_ATTR_NONE}};
+    const kiln_attr attrs[] = {kilni_attr_i64(axis),
+                               {.type = KILN_ATTR_BOOL, .count = 1, .v.i = 1},
+                               {.type = KILN_ATTR_NONE}};
     kilni_value places = 0;
     if (kiln_desc_count(out) == 0) {
         kilni_expand_output(expander, 0,
@@ -211,7 +208,7 @@ void kiln_decompose_cross(kiln_expander *expander)
         kilni_value right = kilni_expand_2(expander, KILN_OP_MUL, parts[0][q], parts[1][p]);
         rows[k] = kilni_expand_2(expander, KILN_OP_SUB, left, right);
     }
-    const kiln_attr attr = integer(axis);
+    const kiln_attr attr = kilni_attr_i64(axis);
     kilni_value joined = 0;
     kilni_expand_op(expander, KILN_OP_CONCAT, rows, 3, &attr, 1, &joined);
     kilni_expand_output(expander, 0, joined);

@@ -8,11 +8,6 @@
 #include "expand_internal.h"
 #include "shape_internal.h"
 
-static kiln_attr ints_attr(const int64_t *values, uint32_t count)
-{
-    return (kiln_attr){.type = KILN_ATTR_I64_LIST, .count = count, .v.ints = values};
-}
-
 static int64_t span(const int64_t *dims, uint32_t count)
 {
     int64_t product = 1;
@@ -133,8 +128,9 @@ static kilni_value pad_to_output(kiln_expander *expander, kilni_value y, const f
         padding[out->rank + 2 + i] = out->dims[2 + i] - f->core[i];
         any = any || padding[out->rank + 2 + i] > 0;
     }
-    const kiln_attr attrs[] = {
-        ints_attr(padding, 2u * out->rank), {.type = KILN_ATTR_NONE}, {.type = KILN_ATTR_NONE}};
+    const kiln_attr attrs[] = {kilni_attr_ints(padding, 2u * out->rank),
+                               {.type = KILN_ATTR_NONE},
+                               {.type = KILN_ATTR_NONE}};
     return any ? write_op(expander, KILN_OP_PAD, &y, 1, attrs, 3) : y;
 }
 
@@ -150,9 +146,10 @@ static void write_turned(kiln_expander *expander, kilni_value x, kilni_value wei
     if (is_empty(&from) || is_empty(&w) || !reaches(&f)) {
         y = zeros(expander, from.dtype);
     } else {
-        const kiln_attr attrs[] = {ints_attr(f.core, f.axes), ints_attr(f.kernel, f.axes),
-                                   ints_attr(f.strides, f.axes), ints_attr(f.padding, 2 * f.axes),
-                                   ints_attr(f.dilations, f.axes)};
+        const kiln_attr attrs[] = {
+            kilni_attr_ints(f.core, f.axes), kilni_attr_ints(f.kernel, f.axes),
+            kilni_attr_ints(f.strides, f.axes), kilni_attr_ints(f.padding, 2 * f.axes),
+            kilni_attr_ints(f.dilations, f.axes)};
         kilni_value columns = turned_columns(expander, kilni_expand_wide(expander, x),
                                              kilni_expand_wide(expander, weight));
         y = write_op(expander, KILN_OP_COL2IM, &columns, 1, attrs, 5);
@@ -201,8 +198,9 @@ static void write_weight_sums(kiln_expander *expander, kilni_value x, kilni_valu
         kilni_expand_output(expander, 0, zeros(expander, from.dtype));
         return;
     }
-    const kiln_attr attrs[] = {ints_attr(f.kernel, f.axes), ints_attr(f.strides, f.axes),
-                               ints_attr(f.padding, 2 * f.axes), ints_attr(f.dilations, f.axes)};
+    const kiln_attr attrs[] = {
+        kilni_attr_ints(f.kernel, f.axes), kilni_attr_ints(f.strides, f.axes),
+        kilni_attr_ints(f.padding, 2 * f.axes), kilni_attr_ints(f.dilations, f.axes)};
     for (uint32_t i = 0; i < f.axes; i++) {
         if (f.core[i] < from.dims[2 + i]) {
             x = kilni_expand_slice(expander, x, 2 + i, 0, f.core[i]);
@@ -256,7 +254,7 @@ void kiln_decompose_conv_bias_backward(kiln_expander *expander)
 /// all of these but the kernel as attributes 0 to 4, groups among them.
 static void deform_attrs(const kiln_op_record *call, kiln_attr out_attrs[5])
 {
-    out_attrs[0] = ints_attr(&call->inputs[2].dims[2], 2);
+    out_attrs[0] = kilni_attr_ints(&call->inputs[2].dims[2], 2);
     memcpy(out_attrs + 1, call->attrs, 3 * sizeof(*out_attrs));
     out_attrs[4] = call->attrs[4];
 }

@@ -156,16 +156,6 @@ static kilni_value with_attrs(kiln_expander *expander, kiln_op op, kilni_value x
     return result;
 }
 
-static kiln_attr ints(const int64_t *values, uint32_t count)
-{
-    return (kiln_attr){.type = KILN_ATTR_I64_LIST, .count = count, .v.ints = values};
-}
-
-static kiln_attr truth(bool value)
-{
-    return (kiln_attr){.type = KILN_ATTR_BOOL, .count = 1, .v.i = value};
-}
-
 kilni_value kilni_expand_scalar(kiln_expander *expander, kiln_op op, kilni_value x, double value)
 {
     const kiln_attr attr = {.type = KILN_ATTR_F64, .count = 1, .v.f = value};
@@ -188,14 +178,14 @@ kilni_value kilni_expand_wide(kiln_expander *expander, kilni_value x)
 kilni_value kilni_expand_reshape(kiln_expander *expander, kilni_value x, const int64_t *dims,
                                  uint32_t rank)
 {
-    const kiln_attr attr = ints(dims, rank);
+    const kiln_attr attr = kilni_attr_ints(dims, rank);
     return with_attrs(expander, KILN_OP_RESHAPE, x, &attr, 1);
 }
 
 kilni_value kilni_expand_permute(kiln_expander *expander, kilni_value x, const int64_t *axes,
                                  uint32_t rank)
 {
-    const kiln_attr attr = ints(axes, rank);
+    const kiln_attr attr = kilni_attr_ints(axes, rank);
     return with_attrs(expander, KILN_OP_PERMUTE, x, &attr, 1);
 }
 
@@ -208,15 +198,16 @@ kilni_value kilni_expand_slice(kiln_expander *expander, kilni_value x, uint32_t 
     memcpy(ends, desc.dims, sizeof(ends));
     starts[axis] = start;
     ends[axis] = end;
-    const kiln_attr attrs[] = {
-        ints(starts, desc.rank), ints(ends, desc.rank), {.type = KILN_ATTR_NONE}};
+    const kiln_attr attrs[] = {kilni_attr_ints(starts, desc.rank),
+                               kilni_attr_ints(ends, desc.rank),
+                               {.type = KILN_ATTR_NONE}};
     return with_attrs(expander, KILN_OP_SLICE, x, attrs, 3);
 }
 
 kilni_value kilni_expand_reduce(kiln_expander *expander, kiln_op op, kilni_value x,
                                 const int64_t *axes, uint32_t n_axes, bool keepdims)
 {
-    const kiln_attr attrs[] = {ints(axes, n_axes), truth(keepdims)};
+    const kiln_attr attrs[] = {kilni_attr_ints(axes, n_axes), kilni_attr_bool(keepdims)};
     return with_attrs(expander, op, x, attrs, 2);
 }
 
@@ -224,7 +215,7 @@ kilni_value kilni_expand_matmul(kiln_expander *expander, kilni_value a, kilni_va
                                 bool transpose_a, bool transpose_b)
 {
     const kilni_value inputs[] = {a, b};
-    const kiln_attr attrs[] = {truth(transpose_a), truth(transpose_b)};
+    const kiln_attr attrs[] = {kilni_attr_bool(transpose_a), kilni_attr_bool(transpose_b)};
     kilni_value result = 0;
     kilni_expand_op(expander, KILN_OP_MATMUL, inputs, 2, attrs, 2, &result);
     return result;
@@ -234,7 +225,7 @@ kilni_value kilni_expand_full(kiln_expander *expander, const int64_t *dims, uint
                               kiln_dtype dtype, double value)
 {
     const kiln_attr attrs[] = {
-        ints(dims, rank),
+        kilni_attr_ints(dims, rank),
         {.type = KILN_ATTR_DTYPE, .count = 1, .v.i = (int64_t)dtype},
         {.type = KILN_ATTR_F64, .count = 1, .v.f = value},
     };

@@ -4,6 +4,7 @@
 
 /// What decompositions of composites are written with.
 
+#include "attr_make.h"
 #include "op_internal.h"
 
 /// What a kiln_decompose_<name> writes to. Values are numbers: inputs of the call, then results of

@@ -10,41 +10,6 @@
 #include "ir_quant.h"
 #include "samples_internal.h"
 
-kiln_attr kilni_attr_none(void)
-{
-    return (kiln_attr){.type = KILN_ATTR_NONE};
-}
-
-kiln_attr kilni_attr_i64(int64_t value)
-{
-    return (kiln_attr){KILN_ATTR_I64, 1, {.i = value}};
-}
-
-kiln_attr kilni_attr_f64(double value)
-{
-    return (kiln_attr){KILN_ATTR_F64, 1, {.f = value}};
-}
-
-kiln_attr kilni_attr_bool(bool value)
-{
-    return (kiln_attr){KILN_ATTR_BOOL, 1, {.i = value}};
-}
-
-kiln_attr kilni_attr_dtype(kiln_dtype value)
-{
-    return (kiln_attr){KILN_ATTR_DTYPE, 1, {.i = value}};
-}
-
-kiln_attr kilni_attr_text(const char *text)
-{
-    return (kiln_attr){KILN_ATTR_STRING, (uint32_t)strlen(text), {.text = text}};
-}
-
-kiln_attr kilni_attr_ints(const int64_t *values, uint32_t count)
-{
-    return (kiln_attr){KILN_ATTR_I64_LIST, count, {.ints = values}};
-}
-
 static const double special_floats[] = {
     (double)NAN,
     (double)INFINITY,

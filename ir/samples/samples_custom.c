@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Sample calls of a plugin's operator that nobody has looked up: what printer, parser, codec and
 // verifier must carry. Nothing can run them; the tests of plugins run others.
-#include <string.h>
-
 #include "samples_internal.h"
-
-static kiln_attr text(const char *value)
-{
-    return (kiln_attr){KILN_ATTR_STRING, (uint32_t)strlen(value), {.text = value}};
-}
 
 static void emit(kiln_sample_sink *sink, kiln_dtype dtype, const char *name, int64_t version,
                  const char *attributes, uint8_t n_outputs)
 {
-    const kiln_attr attrs[] = {text(name), kilni_attr_i64(version), text(attributes)};
+    const kiln_attr attrs[] = {kilni_attr_text(name), kilni_attr_i64(version),
+                               kilni_attr_text(attributes)};
     const kiln_tensor_desc x = {.id = 1, .dtype = dtype, .rank = 2, .dims = {2, 3}};
     const kiln_tensor_desc outputs[] = {
         {.id = 2, .dtype = dtype, .rank = 1, .dims = {2}},

@@ -4,6 +4,7 @@
 
 /// How samples*.c say a sample call: shapes, what fills them, attributes.
 
+#include "attr_make.h"
 #include "ir.h"
 #include "samples.h"
 
@@ -30,14 +31,6 @@ typedef struct kilni_sample_tensor {
 void kilni_sample_emit(kiln_sample_sink *sink, kiln_op op, kiln_dtype dtype,
                        const kilni_sample_tensor *inputs, uint16_t n_inputs,
                        const kiln_attr *attrs);
-
-kiln_attr kilni_attr_none(void);
-kiln_attr kilni_attr_i64(int64_t value);
-kiln_attr kilni_attr_f64(double value);
-kiln_attr kilni_attr_bool(bool value);
-kiln_attr kilni_attr_dtype(kiln_dtype value);
-kiln_attr kilni_attr_text(const char *text);
-kiln_attr kilni_attr_ints(const int64_t *values, uint32_t count);
 
 /// Number of special values of a dtype.
 int64_t kilni_special_count(kiln_dtype dtype);

@@ -19,7 +19,7 @@ kilni_onnx_ref kilni_onnx_unary(kilni_onnx_call *call, kiln_op op, kilni_onnx_re
 
 kilni_onnx_ref kilni_onnx_clamp(kilni_onnx_call *call, kilni_onnx_ref x, double low, double high)
 {
-    const kiln_attr attrs[] = {kilni_onnx_a_f64(low), kilni_onnx_a_f64(high)};
+    const kiln_attr attrs[] = {kilni_attr_f64(low), kilni_attr_f64(high)};
     return kilni_onnx_emit(call, KILN_OP_CLAMP, &x, 1, attrs, 2);
 }
 
@@ -35,7 +35,7 @@ kilni_onnx_ref kilni_onnx_mask_fill(kilni_onnx_call *call, kilni_onnx_ref x, kil
 {
     const kilni_onnx_ref inputs[] = {x, mask};
     bool is_float = x != NULL && kilni_onnx_is_float(x);
-    const kiln_attr attr = is_float ? kilni_onnx_a_f64(value) : kilni_onnx_a_i64((int64_t)value);
+    const kiln_attr attr = is_float ? kilni_attr_f64(value) : kilni_attr_i64((int64_t)value);
     return kilni_onnx_emit(call, KILN_OP_MASK_FILL, inputs, 2, &attr, 1);
 }
 
@@ -44,7 +44,7 @@ kilni_onnx_ref kilni_onnx_cast(kilni_onnx_call *call, kilni_onnx_ref x, kiln_dty
     if (!kilni_onnx_ok(call) || x == NULL || x->desc.dtype == dtype) {
         return x;
     }
-    const kiln_attr attr = kilni_onnx_a_dtype(dtype);
+    const kiln_attr attr = kilni_attr_dtype(dtype);
     return kilni_onnx_emit(call, KILN_OP_CAST, &x, 1, &attr, 1);
 }
 
@@ -54,7 +54,7 @@ kilni_onnx_ref kilni_onnx_reshape(kilni_onnx_call *call, kilni_onnx_ref x, const
     if (!kilni_onnx_ok(call) || x == NULL || has_dims(x, dims, rank)) {
         return x;
     }
-    const kiln_attr attr = kilni_onnx_a_ints(dims, rank);
+    const kiln_attr attr = kilni_attr_ints(dims, rank);
     return kilni_onnx_emit(call, KILN_OP_RESHAPE, &x, 1, &attr, 1);
 }
 
@@ -64,14 +64,14 @@ kilni_onnx_ref kilni_onnx_expand(kilni_onnx_call *call, kilni_onnx_ref x, const 
     if (!kilni_onnx_ok(call) || x == NULL || has_dims(x, dims, rank)) {
         return x;
     }
-    const kiln_attr attr = kilni_onnx_a_ints(dims, rank);
+    const kiln_attr attr = kilni_attr_ints(dims, rank);
     return kilni_onnx_emit(call, KILN_OP_EXPAND, &x, 1, &attr, 1);
 }
 
 kilni_onnx_ref kilni_onnx_permute(kilni_onnx_call *call, kilni_onnx_ref x, const int64_t *axes,
                                   uint32_t count)
 {
-    const kiln_attr attr = kilni_onnx_a_ints(axes, count);
+    const kiln_attr attr = kilni_attr_ints(axes, count);
     return kilni_onnx_emit(call, KILN_OP_PERMUTE, &x, 1, &attr, 1);
 }
 
@@ -81,9 +81,9 @@ kilni_onnx_ref kilni_onnx_slice(kilni_onnx_call *call, kilni_onnx_ref x, const i
     if (!kilni_onnx_ok(call) || x == NULL) {
         return NULL;
     }
-    const kiln_attr attrs[] = {kilni_onnx_a_ints(starts, x->desc.rank),
-                               kilni_onnx_a_ints(ends, x->desc.rank),
-                               kilni_onnx_a_ints(steps, x->desc.rank)};
+    const kiln_attr attrs[] = {kilni_attr_ints(starts, x->desc.rank),
+                               kilni_attr_ints(ends, x->desc.rank),
+                               kilni_attr_ints(steps, x->desc.rank)};
     return kilni_onnx_emit(call, KILN_OP_SLICE, &x, 1, attrs, 3);
 }
 
@@ -107,29 +107,29 @@ kilni_onnx_ref kilni_onnx_slice_axis(kilni_onnx_call *call, kilni_onnx_ref x, ui
 kilni_onnx_ref kilni_onnx_reduce(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
                                  const int64_t *axes, uint32_t count, bool keepdims)
 {
-    const kiln_attr attrs[] = {kilni_onnx_a_ints(axes, count), kilni_onnx_a_bool(keepdims)};
+    const kiln_attr attrs[] = {kilni_attr_ints(axes, count), kilni_attr_bool(keepdims)};
     return kilni_onnx_emit(call, op, &x, 1, attrs, 2);
 }
 
 kilni_onnx_ref kilni_onnx_argreduce(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
                                     int64_t axis, bool keepdims, bool last)
 {
-    const kiln_attr attrs[] = {kilni_onnx_a_i64(axis), kilni_onnx_a_bool(keepdims),
-                               kilni_onnx_a_bool(last)};
+    const kiln_attr attrs[] = {kilni_attr_i64(axis), kilni_attr_bool(keepdims),
+                               kilni_attr_bool(last)};
     return kilni_onnx_emit(call, op, &x, 1, attrs, 3);
 }
 
 kilni_onnx_ref kilni_onnx_with_axis(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
                                     int64_t axis)
 {
-    const kiln_attr attr = kilni_onnx_a_i64(axis);
+    const kiln_attr attr = kilni_attr_i64(axis);
     return kilni_onnx_emit(call, op, &x, 1, &attr, 1);
 }
 
 kilni_onnx_ref kilni_onnx_indexed(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
                                   kilni_onnx_ref indices, int64_t axis)
 {
-    const kiln_attr attr = kilni_onnx_a_i64(axis);
+    const kiln_attr attr = kilni_attr_i64(axis);
     const kilni_onnx_ref inputs[] = {x, indices};
     return kilni_onnx_emit(call, op, inputs, 2, &attr, 1);
 }
@@ -150,7 +150,7 @@ static uint32_t join_level(kilni_onnx_call *call, kilni_onnx_ref *parts, uint32_
 kilni_onnx_ref kilni_onnx_concat(kilni_onnx_call *call, const kilni_onnx_ref *inputs,
                                  uint32_t count, int64_t axis)
 {
-    const kiln_attr attr = kilni_onnx_a_i64(axis);
+    const kiln_attr attr = kilni_attr_i64(axis);
     kilni_onnx_ref few[KILN_MAX_INPUTS];
     kilni_onnx_ref *parts = few;
     if (!kilni_onnx_ok(call) || count == 0) {
@@ -181,7 +181,7 @@ kilni_onnx_ref kilni_onnx_pad(kilni_onnx_call *call, kilni_onnx_ref x, const int
         return NULL;
     }
     const kiln_attr attrs[] = {
-        kilni_onnx_a_ints(padding, 2u * x->desc.rank),
+        kilni_attr_ints(padding, 2u * x->desc.rank),
         {.type = KILN_ATTR_STRING, .count = (uint32_t)strlen(mode), .v.text = mode},
         kilni_onnx_a_number(value)};
     return kilni_onnx_emit(call, KILN_OP_PAD, &x, 1, attrs, 3);
@@ -191,14 +191,14 @@ kilni_onnx_ref kilni_onnx_matmul(kilni_onnx_call *call, kilni_onnx_ref a, kilni_
                                  bool transpose_a, bool transpose_b)
 {
     const kilni_onnx_ref inputs[] = {a, b};
-    const kiln_attr attrs[] = {kilni_onnx_a_bool(transpose_a), kilni_onnx_a_bool(transpose_b)};
+    const kiln_attr attrs[] = {kilni_attr_bool(transpose_a), kilni_attr_bool(transpose_b)};
     return kilni_onnx_emit(call, KILN_OP_MATMUL, inputs, 2, attrs, 2);
 }
 
 kilni_onnx_ref kilni_onnx_full(kilni_onnx_call *call, kiln_dtype dtype, const int64_t *dims,
                                uint32_t rank, kiln_number value)
 {
-    const kiln_attr attrs[] = {kilni_onnx_a_ints(dims, rank), kilni_onnx_a_dtype(dtype),
+    const kiln_attr attrs[] = {kilni_attr_ints(dims, rank), kilni_attr_dtype(dtype),
                                kilni_onnx_a_number(value)};
     return kilni_onnx_emit(call, KILN_OP_FULL, NULL, 0, attrs, 3);
 }
@@ -206,7 +206,7 @@ kilni_onnx_ref kilni_onnx_full(kilni_onnx_call *call, kiln_dtype dtype, const in
 kilni_onnx_ref kilni_onnx_arange(kilni_onnx_call *call, kiln_dtype dtype, int64_t count,
                                  kiln_number start, kiln_number step)
 {
-    const kiln_attr attrs[] = {kilni_onnx_a_i64(count), kilni_onnx_a_dtype(dtype),
+    const kiln_attr attrs[] = {kilni_attr_i64(count), kilni_attr_dtype(dtype),
                                kilni_onnx_a_number(start), kilni_onnx_a_number(step)};
     return kilni_onnx_emit(call, KILN_OP_ARANGE, NULL, 0, attrs, 4);
 }

@@ -23,7 +23,7 @@ static kilni_onnx_ref positive_or(kilni_onnx_call *call, kilni_onnx_ref x, kilni
 void kilni_onnx_op_leaky_relu(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    const kiln_attr slope = kilni_onnx_a_f64(kilni_onnx_attr_float(call, "alpha", (double)0.01f));
+    const kiln_attr slope = kilni_attr_f64(kilni_onnx_attr_float(call, "alpha", (double)0.01f));
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_LEAKY_RELU, &x, 1, &slope, 1));
 }
 

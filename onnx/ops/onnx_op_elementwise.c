@@ -161,7 +161,7 @@ kilni_onnx_ref kilni_onnx_cast_to(kilni_onnx_call *call, kilni_onnx_ref x, kiln_
         y = low_bits(call, y, is_signed);
     }
     if (y == x) { /* the same bits under another type: a value of its own */
-        const kiln_attr dims = kilni_onnx_a_ints(x->desc.dims, x->desc.rank);
+        const kiln_attr dims = kilni_attr_ints(x->desc.dims, x->desc.rank);
         y = kilni_onnx_emit(call, KILN_OP_RESHAPE, &x, 1, &dims, 1);
     }
     if (kilni_onnx_ok(call)) {

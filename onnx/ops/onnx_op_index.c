@@ -54,7 +54,7 @@ void kilni_onnx_op_gather_nd(kilni_onnx_call *call)
 {
     const kilni_onnx_ref inputs[] = {kilni_onnx_in(call, 0),
                                      as_indices(call, kilni_onnx_in(call, 1))};
-    const kiln_attr batch = kilni_onnx_a_i64(kilni_onnx_attr_int(call, "batch_dims", 0));
+    const kiln_attr batch = kilni_attr_i64(kilni_onnx_attr_int(call, "batch_dims", 0));
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_GATHER_ND, inputs, 2, &batch, 1));
 }
 
@@ -65,8 +65,8 @@ void kilni_onnx_op_one_hot(kilni_onnx_call *call)
     kiln_number depth = kilni_onnx_value_number(call, kilni_onnx_in(call, 1));
     const kilni_onnx_ref inputs[] = {kilni_onnx_in(call, 2),
                                      kilni_onnx_cast(call, kilni_onnx_in(call, 0), KILN_DTYPE_I64)};
-    const kiln_attr attrs[] = {kilni_onnx_a_i64(depth.is_integer ? depth.v.i : (int64_t)depth.v.f),
-                               kilni_onnx_a_i64(kilni_onnx_attr_int(call, "axis", -1))};
+    const kiln_attr attrs[] = {kilni_attr_i64(depth.is_integer ? depth.v.i : (int64_t)depth.v.f),
+                               kilni_attr_i64(kilni_onnx_attr_int(call, "axis", -1))};
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_ONE_HOT, inputs, 2, attrs, 2));
 }
 
@@ -76,7 +76,7 @@ void kilni_onnx_op_trilu(kilni_onnx_call *call)
     kilni_onnx_ref offset = kilni_onnx_opt(call, 1);
     int64_t k = offset == NULL ? 0 : kilni_onnx_value_number(call, offset).v.i;
     bool upper = kilni_onnx_attr_int(call, "upper", 1) != 0;
-    const kiln_attr attr = kilni_onnx_a_i64(k);
+    const kiln_attr attr = kilni_attr_i64(k);
     kiln_op op = upper ? KILN_OP_TRIU : KILN_OP_TRIL;
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, op, &x, 1, &attr, 1));
 }
@@ -89,7 +89,7 @@ void kilni_onnx_op_eye_like(kilni_onnx_call *call)
         return;
     }
     kiln_dtype dtype = kilni_onnx_attr_dtype(call, "dtype", x->desc.dtype);
-    const kiln_attr attrs[] = {kilni_onnx_a_ints(x->desc.dims, x->desc.rank),
-                               kilni_onnx_a_dtype(dtype), kilni_onnx_a_i64(k)};
+    const kiln_attr attrs[] = {kilni_attr_ints(x->desc.dims, x->desc.rank), kilni_attr_dtype(dtype),
+                               kilni_attr_i64(k)};
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_EYE, NULL, 0, attrs, 3));
 }

@@ -46,7 +46,7 @@ static uint32_t all_but_channel(const kilni_onnx_value *x, uint32_t first, int64
 static kilni_onnx_ref batch_norm(kilni_onnx_call *call, const kilni_onnx_ref inputs[5],
                                  double epsilon)
 {
-    const kiln_attr attr = kilni_onnx_a_f64(epsilon);
+    const kiln_attr attr = kilni_attr_f64(epsilon);
     return kilni_onnx_emit(call, KILN_OP_BATCH_NORM, inputs, 5, &attr, 1);
 }
 
@@ -147,8 +147,7 @@ void kilni_onnx_op_instance_normalization(kilni_onnx_call *call)
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ref scale = kilni_onnx_in(call, 1);
     kilni_onnx_ref bias = kilni_onnx_in(call, 2);
-    const kiln_attr epsilon =
-        kilni_onnx_a_f64(kilni_onnx_attr_float(call, "epsilon", (double)1e-5f));
+    const kiln_attr epsilon = kilni_attr_f64(kilni_onnx_attr_float(call, "epsilon", (double)1e-5f));
     if (kilni_onnx_ok(call) && x->desc.rank < 3) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "rank %u has no spatial axis", x->desc.rank);
     }
@@ -176,8 +175,8 @@ void kilni_onnx_op_group_normalization(kilni_onnx_call *call)
     int64_t groups = kilni_onnx_attr_int(call, "num_groups", 0);
     kilni_onnx_ref scale = for_channels(call, x, kilni_onnx_in(call, 1), groups);
     kilni_onnx_ref bias = for_channels(call, x, kilni_onnx_in(call, 2), groups);
-    const kiln_attr attrs[] = {kilni_onnx_a_i64(groups), kilni_onnx_a_f64(kilni_onnx_attr_float(
-                                                             call, "epsilon", (double)1e-5f))};
+    const kiln_attr attrs[] = {kilni_attr_i64(groups), kilni_attr_f64(kilni_onnx_attr_float(
+                                                           call, "epsilon", (double)1e-5f))};
     kilni_onnx_out(call, 0, row_norm(call, KILN_OP_GROUP_NORM, x, scale, bias, attrs, 2));
 }
 
@@ -198,7 +197,7 @@ void kilni_onnx_op_layer_normalization(kilni_onnx_call *call)
     bool whole = scale->desc.rank + axis <= x->desc.rank &&
                  (bias == NULL || bias->desc.rank + axis <= x->desc.rank);
     if (whole && !kilni_onnx_wants(call, 1) && !kilni_onnx_wants(call, 2)) {
-        const kiln_attr attrs[] = {kilni_onnx_a_i64(axis), kilni_onnx_a_f64(epsilon)};
+        const kiln_attr attrs[] = {kilni_attr_i64(axis), kilni_attr_f64(epsilon)};
         kilni_onnx_out(call, 0, row_norm(call, KILN_OP_LAYER_NORM, x, scale, bias, attrs, 2));
         return;
     }
@@ -265,9 +264,9 @@ void kilni_onnx_op_lrn(kilni_onnx_call *call)
                               kilni_onnx_span_of(&x->desc, 2, x->desc.rank)};
     const int64_t kernel[] = {size, 1};
     const int64_t padding[] = {(size - 1) / 2, 0, size / 2, 0};
-    const kiln_attr attrs[] = {kilni_onnx_a_ints(kernel, 2),  kilni_onnx_a_none(),
-                               kilni_onnx_a_ints(padding, 4), kilni_onnx_a_none(),
-                               kilni_onnx_a_none(),           kilni_onnx_a_bool(true)};
+    const kiln_attr attrs[] = {kilni_attr_ints(kernel, 2),  kilni_attr_none(),
+                               kilni_attr_ints(padding, 4), kilni_attr_none(),
+                               kilni_attr_none(),           kilni_attr_bool(true)};
     kilni_onnx_ref y = kilni_onnx_binary(call, KILN_OP_MUL, x, x);
     y = kilni_onnx_reshape(call, y, planes, 4);
     y = kilni_onnx_emit(call, KILN_OP_AVG_POOL, &y, 1, attrs, 6);

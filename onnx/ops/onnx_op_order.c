@@ -31,7 +31,7 @@ static void scatter(kilni_onnx_call *call, kiln_op op)
         return;
     }
     if (op == KILN_OP_SCATTER) {
-        attrs[n_attrs++] = kilni_onnx_a_i64(kilni_onnx_attr_int(call, "axis", 0));
+        attrs[n_attrs++] = kilni_attr_i64(kilni_onnx_attr_int(call, "axis", 0));
     }
     attrs[n_attrs++] =
         (kiln_attr){.type = KILN_ATTR_STRING, .count = (uint32_t)strlen(mode), .v.text = mode};
@@ -60,9 +60,9 @@ void kilni_onnx_op_top_k(kilni_onnx_call *call)
     if (call->version >= 10) {
         count = kilni_onnx_value_number(call, kilni_onnx_in(call, 1)).v.i;
     }
-    const kiln_attr attrs[] = {kilni_onnx_a_i64(count),
-                               kilni_onnx_a_i64(kilni_onnx_attr_int(call, "axis", -1)),
-                               kilni_onnx_a_bool(kilni_onnx_attr_int(call, "largest", 1) != 0)};
+    const kiln_attr attrs[] = {kilni_attr_i64(count),
+                               kilni_attr_i64(kilni_onnx_attr_int(call, "axis", -1)),
+                               kilni_attr_bool(kilni_onnx_attr_int(call, "largest", 1) != 0)};
     kilni_onnx_ref results[2] = {NULL, NULL};
     kilni_onnx_emit_many(call, KILN_OP_TOP_K, &x, 1, attrs, 3, results);
     kilni_onnx_out(call, 0, results[0]);
@@ -73,16 +73,16 @@ void kilni_onnx_op_cum_sum(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     int64_t axis = kilni_onnx_value_number(call, kilni_onnx_in(call, 1)).v.i;
-    const kiln_attr attrs[] = {kilni_onnx_a_i64(axis),
-                               kilni_onnx_a_bool(kilni_onnx_attr_int(call, "exclusive", 0) != 0),
-                               kilni_onnx_a_bool(kilni_onnx_attr_int(call, "reverse", 0) != 0)};
+    const kiln_attr attrs[] = {kilni_attr_i64(axis),
+                               kilni_attr_bool(kilni_onnx_attr_int(call, "exclusive", 0) != 0),
+                               kilni_attr_bool(kilni_onnx_attr_int(call, "reverse", 0) != 0)};
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_CUM_SUM, &x, 1, attrs, 3));
 }
 
 void kilni_onnx_op_reverse_sequence(kilni_onnx_call *call)
 {
     const kilni_onnx_ref inputs[] = {kilni_onnx_in(call, 0), kilni_onnx_in(call, 1)};
-    const kiln_attr attrs[] = {kilni_onnx_a_i64(kilni_onnx_attr_int(call, "time_axis", 0)),
-                               kilni_onnx_a_i64(kilni_onnx_attr_int(call, "batch_axis", 1))};
+    const kiln_attr attrs[] = {kilni_attr_i64(kilni_onnx_attr_int(call, "time_axis", 0)),
+                               kilni_attr_i64(kilni_onnx_attr_int(call, "batch_axis", 1))};
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_REVERSE_SEQUENCE, inputs, 2, attrs, 2));
 }

@@ -14,9 +14,9 @@ static void set_place(kilni_onnx_call *call, kiln_attr *attrs)
     if (seed != NULL) {
         uint32_t bits = 0;
         memcpy(&bits, &seed->f, sizeof(bits));
-        attrs[0] = kilni_onnx_a_i64(seed->type == KILNI_ONNX_ATTR_FLOAT ? bits : seed->i);
-        attrs[1] = kilni_onnx_a_i64(0);
-        attrs[2] = kilni_onnx_a_i64(0);
+        attrs[0] = kilni_attr_i64(seed->type == KILNI_ONNX_ATTR_FLOAT ? bits : seed->i);
+        attrs[1] = kilni_attr_i64(0);
+        attrs[2] = kilni_attr_i64(0);
     }
 }
 
@@ -26,8 +26,8 @@ static kilni_onnx_ref draw(kilni_onnx_call *call, kiln_op op, kiln_dtype dtype, 
     kiln_attr attrs[7] = {
         {.type = KILN_ATTR_I64_LIST, .count = rank, .v.ints = dims},
         {.type = KILN_ATTR_DTYPE, .count = 1, .v.i = dtype},
-        kilni_onnx_a_f64(a),
-        kilni_onnx_a_f64(b),
+        kilni_attr_f64(a),
+        kilni_attr_f64(b),
     };
     uint32_t n_parameters = op == KILN_OP_RANDOM_BERNOULLI ? 1 : 2;
     set_place(call, &attrs[2 + n_parameters]);

@@ -13,13 +13,13 @@ static kiln_attr joined_names(kilni_onnx_call *call, char out_text[MAX_TEXT])
     const kilni_onnx_attr *list = kilni_onnx_attr_find(call, "activations");
     size_t length = 0;
     if (list == NULL || list->count == 0) {
-        return kilni_onnx_a_none();
+        return kilni_attr_none();
     }
     for (uint32_t i = 0; i < list->count; i++) {
         size_t more = strlen(list->texts[i]);
         if (length + more + 2 > MAX_TEXT) {
             KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "the names of activations are too long");
-            return kilni_onnx_a_none();
+            return kilni_attr_none();
         }
         memcpy(out_text + length, list->texts[i], more);
         length += more;
@@ -40,12 +40,7 @@ static kiln_attr numbers(kilni_onnx_call *call, const char *name, double out_num
     for (uint32_t i = 0; i < count; i++) {
         out_numbers[i] = (double)list->floats[i];
     }
-    return (kiln_attr){.type = KILN_ATTR_F64_LIST, .count = count, .v.floats = out_numbers};
-}
-
-static kiln_attr text_attr(const char *text)
-{
-    return (kiln_attr){.type = KILN_ATTR_STRING, .count = (uint32_t)strlen(text), .v.text = text};
+    return kilni_attr_floats(out_numbers, count);
 }
 
 /* Axes 0 and 1 change places when the batch comes first. */
@@ -91,12 +86,12 @@ static void recurrent(kilni_onnx_call *call, kiln_op op, const char *flag)
     kilni_onnx_ref inputs[MAX_INPUTS];
     kilni_onnx_ref results[KILN_MAX_OUTPUTS] = {NULL};
     const kiln_attr attrs[] = {
-        text_attr(kilni_onnx_attr_text(call, "direction", "forward")),
+        kilni_attr_text(kilni_onnx_attr_text(call, "direction", "forward")),
         joined_names(call, names),
         numbers(call, "activation_alpha", alphas),
         numbers(call, "activation_beta", betas),
-        kilni_onnx_a_f64(kilni_onnx_attr_float(call, "clip", 0)),
-        kilni_onnx_a_bool(flag != NULL && kilni_onnx_attr_int(call, flag, 0) != 0),
+        kilni_attr_f64(kilni_onnx_attr_float(call, "clip", 0)),
+        kilni_attr_bool(flag != NULL && kilni_onnx_attr_int(call, flag, 0) != 0),
     };
     uint32_t count = take_inputs(call, op == KILN_OP_LSTM, inputs);
     kilni_onnx_emit_many(call, op, inputs, count, attrs, flag != NULL ? 6 : 5, results);
@@ -127,7 +122,7 @@ void kilni_onnx_op_rnn(kilni_onnx_call *call)
 
 void kilni_onnx_op_einsum(kilni_onnx_call *call)
 {
-    const kiln_attr equation = text_attr(kilni_onnx_attr_text(call, "equation", ""));
+    const kiln_attr equation = kilni_attr_text(kilni_onnx_attr_text(call, "equation", ""));
     kilni_onnx_ref inputs[KILN_MAX_INPUTS];
     if (call->n_inputs > KILN_MAX_INPUTS) {
         KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "%u inputs, the limit is %d", call->n_inputs,

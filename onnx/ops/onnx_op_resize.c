@@ -140,15 +140,15 @@ static void set_sizes(kilni_onnx_call *call, const kiln_tensor_desc *x,
 
 static void plan_attrs(const resize_plan *plan, uint32_t rank, kiln_attr attrs[RESIZE_ATTRS])
 {
-    attrs[0] = kilni_onnx_a_ints(plan->out, rank);
+    attrs[0] = kilni_attr_ints(plan->out, rank);
     attrs[1] = (kiln_attr){KILN_ATTR_STRING, (uint32_t)strlen(plan->mode), {.text = plan->mode}};
     attrs[2] = (kiln_attr){
         KILN_ATTR_STRING, (uint32_t)strlen(plan->coordinates), {.text = plan->coordinates}};
     attrs[3] = (kiln_attr){KILN_ATTR_F64_LIST, rank, {.floats = plan->scales}};
     attrs[4] = (kiln_attr){KILN_ATTR_F64_LIST, 2 * rank, {.floats = plan->region}};
-    attrs[5] = kilni_onnx_a_f64(plan->cubic_a);
-    attrs[6] = kilni_onnx_a_bool(plan->exclude_outside);
-    attrs[7] = kilni_onnx_a_bool(plan->antialias);
+    attrs[5] = kilni_attr_f64(plan->cubic_a);
+    attrs[6] = kilni_attr_bool(plan->exclude_outside);
+    attrs[7] = kilni_attr_bool(plan->antialias);
 }
 
 static bool read_axis(kilni_onnx_call *call, const kiln_attr *attrs, const kiln_tensor_desc *x,

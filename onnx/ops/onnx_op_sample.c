@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-static kiln_attr text(const char *value)
-{
-    return (kiln_attr){KILN_ATTR_STRING, (uint32_t)strlen(value), {.text = value}};
-}
-
 /* Version 20 says linear and cubic for any number of axes; before, bilinear and bicubic. */
 void kilni_onnx_op_grid_sample(kilni_onnx_call *call)
 {
@@ -23,9 +18,8 @@ void kilni_onnx_op_grid_sample(kilni_onnx_call *call)
     const kilni_onnx_ref inputs[] = {x,
                                      kilni_onnx_cast(call, kilni_onnx_in(call, 1), x->desc.dtype)};
     const kiln_attr attrs[] = {
-        text(mode), text(kilni_onnx_attr_text(call, "padding_mode", "zeros")),
-        kilni_onnx_a_bool(kilni_onnx_attr_int(call, "align_corners", 0) != 0),
-        kilni_onnx_a_f64(-0.75)};
+        kilni_attr_text(mode), kilni_attr_text(kilni_onnx_attr_text(call, "padding_mode", "zeros")),
+        kilni_attr_bool(kilni_onnx_attr_int(call, "align_corners", 0) != 0), kilni_attr_f64(-0.75)};
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_GRID_SAMPLE, inputs, 2, attrs, 4));
 }
 
@@ -38,9 +32,10 @@ void kilni_onnx_op_roi_align(kilni_onnx_call *call)
     const char *coordinates =
         kilni_onnx_attr_text(call, "coordinate_transformation_mode",
                              call->version < 16 ? "output_half_pixel" : "half_pixel");
-    const kiln_attr attrs[] = {kilni_onnx_a_ints(size, 2),
-                               text(kilni_onnx_attr_text(call, "mode", "avg")), text(coordinates),
-                               kilni_onnx_a_i64(kilni_onnx_attr_int(call, "sampling_ratio", 0)),
-                               kilni_onnx_a_f64(kilni_onnx_attr_float(call, "spatial_scale", 1))};
+    const kiln_attr attrs[] = {kilni_attr_ints(size, 2),
+                               kilni_attr_text(kilni_onnx_attr_text(call, "mode", "avg")),
+                               kilni_attr_text(coordinates),
+                               kilni_attr_i64(kilni_onnx_attr_int(call, "sampling_ratio", 0)),
+                               kilni_attr_f64(kilni_onnx_attr_float(call, "spatial_scale", 1))};
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_ROI_ALIGN, inputs, 3, attrs, 5));
 }

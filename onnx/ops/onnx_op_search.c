@@ -14,7 +14,7 @@ static kilni_onnx_ref places_of(kilni_onnx_call *call, kilni_onnx_ref x)
     kilni_onnx_ref ones = kilni_onnx_cast(call, mask, KILN_DTYPE_I64);
     kilni_onnx_ref total = kilni_onnx_reduce(call, KILN_OP_SUM, ones, NULL, 0, false);
     kiln_number count = kilni_onnx_value_number(call, total);
-    const kiln_attr attr = kilni_onnx_a_i64(count.v.i);
+    const kiln_attr attr = kilni_attr_i64(count.v.i);
     return kilni_onnx_emit(call, KILN_OP_ARGWHERE, &mask, 1, &attr, 1);
 }
 
@@ -83,9 +83,9 @@ void kilni_onnx_op_non_max_suppression(kilni_onnx_call *call)
     bool center = kilni_onnx_attr_int(call, "center_point_box", 0) != 0;
     const kilni_onnx_ref inputs[] = {boxes, kilni_onnx_in(call, 1)};
     const kiln_attr attrs[] = {
-        kilni_onnx_a_i64(count < 0 ? 0 : count), kilni_onnx_a_f64(threshold(call, 3, 0)),
-        least == NULL ? kilni_onnx_a_none() : kilni_onnx_a_f64(threshold(call, 4, 0)),
-        kilni_onnx_a_bool(center)};
+        kilni_attr_i64(count < 0 ? 0 : count), kilni_attr_f64(threshold(call, 3, 0)),
+        least == NULL ? kilni_attr_none() : kilni_attr_f64(threshold(call, 4, 0)),
+        kilni_attr_bool(center)};
     kilni_onnx_ref chosen = kilni_onnx_emit(call, KILN_OP_NMS, inputs, 2, attrs, 4);
     kilni_onnx_ref used = kilni_onnx_scalar_int(call, KILN_OP_GREATER_EQUAL_SCALAR, chosen, 0);
     kilni_onnx_ref places = places_of(call, used);
@@ -117,7 +117,7 @@ static kilni_onnx_ref counting(kilni_onnx_call *call, int64_t count)
 
 static kilni_onnx_ref sort_order(kilni_onnx_call *call, kilni_onnx_ref x)
 {
-    const kiln_attr attrs[] = {kilni_onnx_a_i64(0), kilni_onnx_a_bool(false)};
+    const kiln_attr attrs[] = {kilni_attr_i64(0), kilni_attr_bool(false)};
     return kilni_onnx_emit(call, KILN_OP_ARGSORT, &x, 1, attrs, 2);
 }
 
@@ -127,7 +127,7 @@ static kilni_onnx_ref put_back(kilni_onnx_call *call, kilni_onnx_ref values, kil
     if (!kilni_onnx_ok(call)) {
         return NULL;
     }
-    const kiln_attr attrs[] = {kilni_onnx_a_i64(0),
+    const kiln_attr attrs[] = {kilni_attr_i64(0),
                                {.type = KILN_ATTR_STRING, .count = 6, .v.text = "assign"}};
     const kilni_onnx_ref inputs[] = {
         kilni_onnx_full(call, KILN_DTYPE_I64, values->desc.dims, 1, kiln_i64(0)), values, places};
@@ -175,8 +175,7 @@ static groups group_rows(kilni_onnx_call *call, kilni_onnx_ref table)
 /* The group of every row, in the order of the input. */
 static kilni_onnx_ref group_of_rows(kilni_onnx_call *call, const groups *g)
 {
-    const kiln_attr attrs[] = {kilni_onnx_a_i64(0), kilni_onnx_a_bool(false),
-                               kilni_onnx_a_bool(false)};
+    const kiln_attr attrs[] = {kilni_attr_i64(0), kilni_attr_bool(false), kilni_attr_bool(false)};
     kilni_onnx_ref ones = kilni_onnx_cast(call, g->flags, KILN_DTYPE_I64);
     kilni_onnx_ref numbers = kilni_onnx_emit(call, KILN_OP_CUM_SUM, &ones, 1, attrs, 3);
     numbers = kilni_onnx_scalar_int(call, KILN_OP_SUB_SCALAR, numbers, 1);

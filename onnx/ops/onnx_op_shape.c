@@ -201,7 +201,7 @@ void kilni_onnx_op_tile(kilni_onnx_call *call)
             repeats.v[i] = i == at ? times : 1;
         }
     }
-    const kiln_attr attr = kilni_onnx_a_ints(repeats.v, repeats.count);
+    const kiln_attr attr = kilni_attr_ints(repeats.v, repeats.count);
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_REPEAT, &x, 1, &attr, 1));
 }
 
@@ -412,7 +412,7 @@ static void move_blocks(kilni_onnx_call *call, kiln_op op, const char *mode)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     const kiln_attr attrs[] = {
-        kilni_onnx_a_i64(kilni_onnx_attr_int(call, "blocksize", 0)),
+        kilni_attr_i64(kilni_onnx_attr_int(call, "blocksize", 0)),
         {.type = KILN_ATTR_STRING, .count = (uint32_t)strlen(mode), .v.text = mode}};
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, op, &x, 1, attrs, 2));
 }

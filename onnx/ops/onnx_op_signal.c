@@ -74,7 +74,7 @@ static kilni_onnx_ref fitted(kilni_onnx_call *call, kilni_onnx_ref x, uint32_t a
 /* The transform along the axis; `half`: only the first length / 2 + 1 elements. */
 static signal transform(kilni_onnx_call *call, signal s, uint32_t axis, bool inverse, bool half)
 {
-    const kiln_attr attrs[] = {kilni_onnx_a_i64(axis), kilni_onnx_a_bool(inverse)};
+    const kiln_attr attrs[] = {kilni_attr_i64(axis), kilni_attr_bool(inverse)};
     const kilni_onnx_ref inputs[] = {s.real, s.imaginary};
     kilni_onnx_ref results[KILN_MAX_OUTPUTS] = {NULL};
     kilni_onnx_emit_many(call, KILN_OP_FFT, inputs, s.imaginary == NULL ? 1 : 2, attrs, 2, results);
@@ -88,7 +88,7 @@ static signal transform(kilni_onnx_call *call, signal s, uint32_t axis, bool inv
 /* A half spectrum back to a real signal. */
 static void out_real(kilni_onnx_call *call, signal s, uint32_t axis, int64_t length)
 {
-    const kiln_attr attrs[] = {kilni_onnx_a_i64(axis), kilni_onnx_a_i64(length)};
+    const kiln_attr attrs[] = {kilni_attr_i64(axis), kilni_attr_i64(length)};
     const kilni_onnx_ref inputs[] = {s.real, s.imaginary};
     kilni_onnx_ref real = kilni_onnx_emit(call, KILN_OP_IRFFT, inputs, 2, attrs, 2);
     kilni_onnx_out(call, 0, with_last_axis(call, real));

@@ -177,10 +177,10 @@ static const int64_t *weight_lengths(kilni_onnx_call *call, kilni_onnx_ref x, ki
 /* strides, padding, dilations, groups */
 static void conv_attrs(kilni_onnx_call *call, const window *w, kiln_attr out_attrs[4])
 {
-    out_attrs[0] = kilni_onnx_a_ints(w->strides, w->axes);
-    out_attrs[1] = kilni_onnx_a_ints(w->padding, 2 * w->axes);
-    out_attrs[2] = kilni_onnx_a_ints(w->dilations, w->axes);
-    out_attrs[3] = kilni_onnx_a_i64(kilni_onnx_attr_int(call, "group", 1));
+    out_attrs[0] = kilni_attr_ints(w->strides, w->axes);
+    out_attrs[1] = kilni_attr_ints(w->padding, 2 * w->axes);
+    out_attrs[2] = kilni_attr_ints(w->dilations, w->axes);
+    out_attrs[3] = kilni_attr_i64(kilni_onnx_attr_int(call, "group", 1));
 }
 
 static kilni_onnx_ref conv(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
@@ -290,7 +290,7 @@ void kilni_onnx_op_conv_transpose(kilni_onnx_call *call)
     }
     read_turned_padding(call, &inputs[0]->desc.dims[2], &w, more);
     conv_attrs(call, &w, attrs);
-    attrs[4] = kilni_onnx_a_ints(more, axes);
+    attrs[4] = kilni_attr_ints(more, axes);
     kilni_onnx_out(
         call, 0,
         kilni_onnx_emit(call, KILN_OP_CONV_TRANSPOSE, inputs, inputs[2] == NULL ? 2 : 3, attrs, 5));
@@ -316,7 +316,7 @@ void kilni_onnx_op_deform_conv(kilni_onnx_call *call)
     }
     read_window(call, 2, kernel, &x->desc.dims[2], &w);
     conv_attrs(call, &w, attrs);
-    attrs[4] = kilni_onnx_a_i64(kilni_onnx_attr_int(call, "offset_group", 1));
+    attrs[4] = kilni_attr_i64(kilni_onnx_attr_int(call, "offset_group", 1));
     if (inputs[3] == NULL && inputs[4] != NULL) {
         inputs[3] = kilni_onnx_const_data(call, KILN_DTYPE_F64, 0, NULL, &one);
         inputs[3] = kilni_onnx_cast(call, inputs[3], x->desc.dtype);
@@ -340,10 +340,10 @@ void kilni_onnx_op_col2im(kilni_onnx_call *call)
         return;
     }
     read_padding(call, &w);
-    const kiln_attr attrs[] = {
-        kilni_onnx_a_ints(image.v, w.axes), kilni_onnx_a_ints(w.kernel, w.axes),
-        kilni_onnx_a_ints(w.strides, w.axes), kilni_onnx_a_ints(w.padding, 2 * w.axes),
-        kilni_onnx_a_ints(w.dilations, w.axes)};
+    const kiln_attr attrs[] = {kilni_attr_ints(image.v, w.axes), kilni_attr_ints(w.kernel, w.axes),
+                               kilni_attr_ints(w.strides, w.axes),
+                               kilni_attr_ints(w.padding, 2 * w.axes),
+                               kilni_attr_ints(w.dilations, w.axes)};
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_COL2IM, &x, 1, attrs, 5));
 }
 
@@ -352,11 +352,11 @@ void kilni_onnx_op_col2im(kilni_onnx_call *call)
 /* Attributes of a pool in the order of its schema: `w` has to stay. */
 static void pool_attrs(const window *w, kiln_attr out_attrs[5])
 {
-    out_attrs[0] = kilni_onnx_a_ints(w->kernel, w->axes);
-    out_attrs[1] = kilni_onnx_a_ints(w->strides, w->axes);
-    out_attrs[2] = kilni_onnx_a_ints(w->padding, 2 * w->axes);
-    out_attrs[3] = kilni_onnx_a_ints(w->dilations, w->axes);
-    out_attrs[4] = kilni_onnx_a_bool(w->ceil_mode);
+    out_attrs[0] = kilni_attr_ints(w->kernel, w->axes);
+    out_attrs[1] = kilni_attr_ints(w->strides, w->axes);
+    out_attrs[2] = kilni_attr_ints(w->padding, 2 * w->axes);
+    out_attrs[3] = kilni_attr_ints(w->dilations, w->axes);
+    out_attrs[4] = kilni_attr_bool(w->ceil_mode);
 }
 
 static void pool(kilni_onnx_call *call, kiln_op op, const kiln_attr *last)
@@ -389,13 +389,13 @@ static double exponent_of(kilni_onnx_call *call)
 void kilni_onnx_op_average_pool(kilni_onnx_call *call)
 {
     const kiln_attr include_pad =
-        kilni_onnx_a_bool(kilni_onnx_attr_int(call, "count_include_pad", 0) != 0);
+        kilni_attr_bool(kilni_onnx_attr_int(call, "count_include_pad", 0) != 0);
     pool(call, KILN_OP_AVG_POOL, &include_pad);
 }
 
 void kilni_onnx_op_lp_pool(kilni_onnx_call *call)
 {
-    const kiln_attr p = kilni_onnx_a_f64(exponent_of(call));
+    const kiln_attr p = kilni_attr_f64(exponent_of(call));
     pool(call, KILN_OP_LP_POOL, &p);
 }
 
@@ -476,7 +476,7 @@ void kilni_onnx_op_max_unpool(kilni_onnx_call *call)
         whole.dims[2 + i] = (x->desc.dims[2 + i] - 1) * w.strides[i] + w.kernel[i] - w.padding[i] -
                             w.padding[axes + i];
     }
-    const kiln_attr attr = kilni_onnx_a_ints(whole.dims, whole.rank);
+    const kiln_attr attr = kilni_attr_ints(whole.dims, whole.rank);
     indices = kilni_onnx_binary(call, KILN_OP_SUB, indices, plane_starts(call, &whole));
     const kilni_onnx_ref inputs[] = {x, indices};
     kilni_onnx_ref y = kilni_onnx_emit(call, KILN_OP_MAX_UNPOOL, inputs, 2, &attr, 1);

@@ -8,6 +8,7 @@
 // formula. A value that a function returns belongs to the call and goes with it; what outlives the
 // call is given to kilni_onnx_out.
 
+#include "attr_make.h"
 #include "onnx_model.h"
 
 enum {
@@ -269,39 +270,9 @@ bool kilni_onnx_computes(const kilni_onnx_call *call, kiln_dtype dtype);
 
 // ---- attribute values for kilni_onnx_emit ----
 
-static inline kiln_attr kilni_onnx_a_none(void)
-{
-    return (kiln_attr){.type = KILN_ATTR_NONE};
-}
-
-static inline kiln_attr kilni_onnx_a_i64(int64_t value)
-{
-    return (kiln_attr){.type = KILN_ATTR_I64, .count = 1, .v.i = value};
-}
-
-static inline kiln_attr kilni_onnx_a_f64(double value)
-{
-    return (kiln_attr){.type = KILN_ATTR_F64, .count = 1, .v.f = value};
-}
-
-static inline kiln_attr kilni_onnx_a_bool(bool value)
-{
-    return (kiln_attr){.type = KILN_ATTR_BOOL, .count = 1, .v.i = value};
-}
-
-static inline kiln_attr kilni_onnx_a_dtype(kiln_dtype value)
-{
-    return (kiln_attr){.type = KILN_ATTR_DTYPE, .count = 1, .v.i = (int64_t)value};
-}
-
-static inline kiln_attr kilni_onnx_a_ints(const int64_t *values, uint32_t count)
-{
-    return (kiln_attr){.type = KILN_ATTR_I64_LIST, .count = count, .v.ints = values};
-}
-
 static inline kiln_attr kilni_onnx_a_number(kiln_number number)
 {
-    return number.is_integer ? kilni_onnx_a_i64(number.v.i) : kilni_onnx_a_f64(number.v.f);
+    return number.is_integer ? kilni_attr_i64(number.v.i) : kilni_attr_f64(number.v.f);
 }
 
 // ---- the operators (onnx_op_*.c), one declaration for each handler of the table

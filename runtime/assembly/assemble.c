@@ -62,19 +62,12 @@ static const kilni_run_hooks hooks = {
 
 // ---- opening and closing ----
 
-static kiln_status read_modes(kiln_device *device, kiln_error *err)
+static void read_modes(kiln_device *device)
 {
-    kiln_context *context = device->context;
-    kilni_tune tune = KILNI_TUNE_OFF;
-    kilni_check_mode check = KILNI_CHECK_OFF;
-    kiln_status status = kilni_tune_mode(context, &tune, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_check_mode_of(context, &check, err);
-    }
-    device->samples.tune = tune;
-    device->check.mode = check;
+    const kiln_context *context = device->context;
+    device->samples.tune = kilni_tune_mode(context);
+    device->check.mode = kilni_check_mode_of(context);
     device->check.watchdog_ms = kiln_config_int(context->env.config, KILN_OPTION_WATCHDOG);
-    return status;
 }
 
 /// What a server runs, it records.
@@ -181,10 +174,8 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
         device->arena.off = device->backend->arena == NULL;
         kilni_device_set_names(device);
         kilni_trace_join(device, kilni_context_trace(context));
-        status = read_modes(device, err);
+        read_modes(device);
         read_folder(device);
-    }
-    if (status == KILN_STATUS_OK) {
         status = kilni_engines_create(device, err);
         kilni_pressure_init(device);
     }

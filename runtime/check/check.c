@@ -20,18 +20,12 @@
 #include <stdio.h>
 #include <string.h>
 
-kiln_status kilni_check_mode_of(const kiln_context *context, kilni_check_mode *out_mode,
-                                kiln_error *err)
+kilni_check_mode kilni_check_mode_of(const kiln_context *context)
 {
     const char *text = kiln_config_string(context->env.config, KILN_OPTION_CHECK);
-    if (strcmp(text, "off") != 0 && strcmp(text, "first") != 0 && strcmp(text, "always") != 0) {
-        return kiln_fail(err, INVALID_ARGUMENT, "check is %s; off, first and always are known",
-                         text);
-    }
-    *out_mode = text[0] == 'o'   ? KILNI_CHECK_OFF
-                : text[0] == 'f' ? KILNI_CHECK_FIRST
-                                 : KILNI_CHECK_ALWAYS;
-    return KILN_STATUS_OK;
+    return text[0] == 'o'   ? KILNI_CHECK_OFF
+           : text[0] == 'f' ? KILNI_CHECK_FIRST
+                            : KILNI_CHECK_ALWAYS;
 }
 
 // ---- what the block is given ----

@@ -10,8 +10,7 @@
 #include "rt_guards.h"
 #include "rt_run.h"
 
-kiln_status kilni_check_mode_of(const kiln_context *context, kilni_check_mode *out_mode,
-                                kiln_error *err);
+kilni_check_mode kilni_check_mode_of(const kiln_context *context);
 
 /// Runs the block's program on copies, with guard words around everything that it may write, and
 /// keeps what came out. The caller then runs the operations one by one, and gives both to `end`,

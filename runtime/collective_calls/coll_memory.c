@@ -664,34 +664,35 @@ static void memory_close(kiln_coll_memory *base)
 // ---- the tables ----
 
 #define COMMON                                                                                     \
-    .struct_size = (uint32_t)sizeof(kiln_coll_memory_ops), .alloc = memory_alloc,                  \
+    .struct_size = (uint32_t)sizeof(kiln_coll_memory_ops), .is_left = true, .alloc = memory_alloc, \
     .free = memory_free, .copy = memory_copy, .convert = memory_convert, .reduce = memory_reduce,  \
     .map = memory_map, .unmap = memory_unmap, .after = memory_after, .finish = memory_finish,      \
     .signal = memory_signal, .give_up = memory_give_up, .close = memory_close
 
 /// Memory that is the host's.
-static const kiln_coll_memory_ops memory_ops = {COMMON, .name = "device"};
+static const kiln_coll_memory_ops mapped_ops = {COMMON, .name = "device",
+                                                .write = kiln_coll_no_write};
 
-/// Devices without auxiliary queues.
 static const kiln_coll_memory_ops copying_ops = {COMMON, .name = "device, copying",
-                                                 .write = memory_write};
+                                                 .is_written = true, .write = memory_write};
 
-static const kiln_coll_memory_ops streaming_ops = {COMMON,
-                                                   .name = "device, streaming",
-                                                   .write = memory_write,
-                                                   .stage = memory_stage,
-                                                   .fetch = memory_fetch,
-                                                   .fetched = memory_fetched,
-                                                   .put = memory_put,
-                                                   .mark = memory_mark,
-                                                   .reached = memory_reached};
+/// Devices with auxiliary queues, where the memory is not the host's.
+static const kiln_coll_stream_ops stream_ops = {
+    .struct_size = (uint32_t)sizeof(kiln_coll_stream_ops),
+    .stage = memory_stage,
+    .fetch = memory_fetch,
+    .fetched = memory_fetched,
+    .put = memory_put,
+    .mark = memory_mark,
+    .reached = memory_reached,
+};
 
-static const kiln_coll_memory_ops *choose_ops(kiln_coll_memory *memory)
+static kiln_coll_memory tables_of(kiln_coll_memory *memory)
 {
-    if (kilni_device_gates(device_of(memory)) && !maps(memory)) {
-        return &streaming_ops;
-    }
-    return maps(memory) ? &memory_ops : &copying_ops;
+    bool is_mapped = maps(memory);
+    bool streams = !is_mapped && kilni_device_gates(device_of(memory));
+    return (kiln_coll_memory){.ops = is_mapped ? &mapped_ops : &copying_ops,
+                              .stream = streams ? &stream_ops : NULL};
 }
 
 kiln_status kilni_device_memory_create(kiln_device *device, kilni_device_memory **out_memory,
@@ -704,7 +705,7 @@ kiln_status kilni_device_memory_create(kiln_device *device, kilni_device_memory 
     }
     memory->device = kiln_device_retain(device);
     kiln_status status = kilni_aux_queues_open(device, err);
-    memory->base.ops = choose_ops(&memory->base);
+    memory->base = tables_of(&memory->base);
     if (status == KILN_STATUS_OK) {
         status = kiln_coll_host_memory_create(&device->context->env, &memory->host, err);
     }

@@ -12,7 +12,7 @@ typedef enum kilni_tune { ///< option `tune`
     KILNI_TUNE_FULL = 2
 } kilni_tune;
 
-kiln_status kilni_tune_mode(const kiln_context *context, kilni_tune *out_mode, kiln_error *err);
+kilni_tune kilni_tune_mode(const kiln_context *context);
 
 enum { KILNI_TUNE_ROUNDS = 256 };
 

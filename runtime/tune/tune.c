@@ -30,17 +30,13 @@ static const uint64_t slice_ns = 60000000;
 static const uint64_t longest_ns = 2000000000; ///< a tournament begins no other round after that
 static const uint64_t short_ns = 300000000; ///< nor, beyond ROUNDS, after that
 
-kiln_status kilni_tune_mode(const kiln_context *context, kilni_tune *out_mode, kiln_error *err)
+kilni_tune kilni_tune_mode(const kiln_context *context)
 {
     const char *text = kiln_config_string(context->env.config, KILN_OPTION_TUNE);
     bool off = kiln_config_bool(context->env.config, KILN_OPTION_DETERMINISTIC);
-    if (strcmp(text, "off") != 0 && strcmp(text, "lazy") != 0 && strcmp(text, "full") != 0) {
-        return kiln_fail(err, INVALID_ARGUMENT, "tune is %s; off, lazy and full are known", text);
-    }
-    *out_mode = off || text[0] == 'o' ? KILNI_TUNE_OFF
-                : text[0] == 'l'      ? KILNI_TUNE_LAZY
-                                      : KILNI_TUNE_FULL;
-    return KILN_STATUS_OK;
+    return off || text[0] == 'o' ? KILNI_TUNE_OFF
+           : text[0] == 'l'      ? KILNI_TUNE_LAZY
+                                 : KILNI_TUNE_FULL;
 }
 
 // ---- what takes part ----

@@ -435,6 +435,155 @@ static void test_failing_stream(void)
     }
 }
 
+// ---- who gives the senders' stages back ----
+
+enum { STAGE_RANKS = 3, ACCEPTED = 8 };
+
+/// What a rank has accepted and not released yet.
+typedef struct accepted_pieces {
+    kiln_coll_transport *transport;
+    streaming_memory *memory;
+    kiln_coll_message open[ACCEPTED];
+    int early; ///< released while the memory still read from them
+} accepted_pieces;
+
+static pthread_mutex_t accepted_lock = PTHREAD_MUTEX_INITIALIZER; ///< guards `accepted`
+static accepted_pieces accepted[STAGE_RANKS];
+static const kiln_coll_transport_ops *delayed_ops;
+static kiln_coll_transport_ops noting_ops;
+
+static accepted_pieces *accepted_by(const kiln_coll_transport *transport)
+{
+    size_t rank = 0;
+    while (accepted[rank].transport != transport) {
+        rank++;
+    }
+    return &accepted[rank];
+}
+
+static kiln_status note_accept(kiln_coll_transport *transport, kiln_coll_message *message,
+                               uint64_t deadline_ns, kiln_error *err)
+{
+    accepted_pieces *self = accepted_by(transport);
+    kiln_status status = delayed_ops->accept(transport, message, deadline_ns, err);
+    if (status == KILN_STATUS_OK) {
+        int i = 0;
+        pthread_mutex_lock(&accepted_lock);
+        while (self->open[i].handle != NULL && i < ACCEPTED - 1) {
+            i++;
+        }
+        self->open[i] = *message;
+        pthread_mutex_unlock(&accepted_lock);
+    }
+    return status;
+}
+
+static void note_release(kiln_coll_transport *transport, kiln_coll_message *message)
+{
+    accepted_pieces *self = accepted_by(transport);
+    pthread_mutex_lock(&accepted_lock);
+    self->early += streaming_reads(self->memory, message->data);
+    for (int i = 0; i < ACCEPTED; i++) {
+        if (self->open[i].handle == message->handle) {
+            self->open[i].handle = NULL;
+        }
+    }
+    pthread_mutex_unlock(&accepted_lock);
+    delayed_ops->release(transport, message);
+}
+
+static void note_stages(fixture *fix, streaming_memory *memories)
+{
+    delayed_ops = fix->transports[0].base.ops;
+    noting_ops = *delayed_ops;
+    noting_ops.accept = note_accept;
+    noting_ops.release = note_release;
+    for (int i = 0; i < STAGE_RANKS; i++) {
+        accepted[i] = (accepted_pieces){&fix->transports[i].base, &memories[i], {{0}}, 0};
+        fix->transports[i].base.ops = &noting_ops;
+    }
+}
+
+static int count_open(void)
+{
+    int count = 0;
+    pthread_mutex_lock(&accepted_lock);
+    for (int i = 0; i < STAGE_RANKS * ACCEPTED; i++) {
+        count += accepted[i / ACCEPTED].open[i % ACCEPTED].handle != NULL;
+    }
+    pthread_mutex_unlock(&accepted_lock);
+    return count;
+}
+
+/// Every stage goes back, on a busy machine a while after the calls' results are there. What has
+/// not gone back does now: its sender would wait for ever.
+static bool stages_are_back(void)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int ms = 0; ms < 10000 && count_open() > 0; ms++) {
+        nanosleep(&pause, NULL);
+    }
+    if (KILN_CHECK_INT(count_open(), 0)) {
+        return true;
+    }
+    for (int i = 0; i < STAGE_RANKS * ACCEPTED; i++) {
+        accepted_pieces *self = &accepted[i / ACCEPTED];
+        if (self->open[i % ACCEPTED].handle != NULL) {
+            delayed_ops->release(self->transport, &self->open[i % ACCEPTED]);
+        }
+    }
+    return false;
+}
+
+/// The k-th call into rank 1's slow memory fails, and with `is_lost` all after it. True when k was
+/// reached and all went well.
+static bool run_stages(unsigned k, bool is_lost)
+{
+    static arrays data;
+    enum { RANKS = STAGE_RANKS, FAILING = 1 };
+    kiln_env env = {.allocator = kiln_allocator_default()};
+    streaming_memory memories[RANKS];
+    kiln_coll_memory *bases[RANKS];
+    kiln_coll_call calls[RANKS] = {0};
+    kiln_status status[RANKS] = {KILN_STATUS_OK};
+    fixture fix;
+    bool are_back = false;
+    for (int i = 0; i < RANKS; i++) {
+        streaming_init(&memories[i], &env);
+        bases[i] = &memories[i].base;
+    }
+    fill_calls(&data, RANKS, calls);
+    memories[FAILING].fail_at = k;
+    memories[FAILING].is_lost_then = is_lost;
+    memories[FAILING].up.pause_us = 300;
+    if (fixture_init_cut(&fix, RANKS, 60000, /*delay_us=*/1, bases, /*chunk_bytes=*/400)) {
+        note_stages(&fix, memories);
+        fixture_run(&fix, calls, status, NULL);
+        are_back = stages_are_back();
+    }
+    bool reached = atomic_load(&memories[FAILING].calls) >= k;
+    KILN_CHECK_INT(status[FAILING], reached ? KILN_STATUS_DEVICE_LOST : KILN_STATUS_OK);
+    fixture_fini(&fix);
+    for (int i = 0; i < RANKS; i++) {
+        KILN_CHECK_INT(accepted[i].early, 0); // none while the device could still read from it
+        streaming_fini(&memories[i]);
+    }
+    return reached && are_back;
+}
+
+static void test_stages_go_back(void)
+{
+    const bool *lost = kiln_test_param();
+    unsigned k = 1;
+    while (run_stages(k, *lost) && k < 400) {
+        k++;
+    }
+    KILN_CHECK(k > 20 && k < 400);
+}
+
+static const bool fails_once = false;
+static const bool device_lost = true;
+
 /// The last rank's earlier work does not end: the others name it; its end comes after the group has
 /// gone.
 static void test_work_that_does_not_end(void)
@@ -608,5 +757,7 @@ KILN_TEST_MAIN("collective/failures", KILN_TEST(test_sound_group), KILN_TEST(tes
                KILN_TEST_PARAM(test_failing_memory, "failing memory, delays", &delayed),
                KILN_TEST_PARAM(test_failing_stream, "failing stream, ring", &ring_f32),
                KILN_TEST_PARAM(test_failing_stream, "failing stream, centralised", &centralised),
+               KILN_TEST_PARAM(test_stages_go_back, "stages go back", &fails_once),
+               KILN_TEST_PARAM(test_stages_go_back, "stages go back, device lost", &device_lost),
                KILN_TEST(test_work_that_does_not_end), KILN_TEST(test_slow_memories),
                KILN_TEST(test_threads), KILN_TEST(test_no_memory))

@@ -81,21 +81,15 @@ static kilni_sample_tensor tensor_of(const int_list *shape)
     return tensor;
 }
 
-static kiln_attr text(const char *value)
-{
-    return value != NULL ? kilni_attr_text(value) : kilni_attr_none();
-}
-
 static kiln_attr floats(const float_list *list)
 {
-    return list->count > 0 ? (kiln_attr){KILN_ATTR_F64_LIST, list->count, {.floats = list->values}}
-                           : kilni_attr_none();
+    return list->count > 0 ? kilni_attr_floats(list->values, list->count) : kilni_attr_none();
 }
 
 static void resample_attrs(const resample_case *c, unsigned i, kiln_attr *out_attrs)
 {
-    out_attrs[0] = text(c->mode);
-    out_attrs[1] = text(c->coordinates);
+    out_attrs[0] = kilni_attr_text(c->mode);
+    out_attrs[1] = kilni_attr_text(c->coordinates);
     out_attrs[2] = floats(&c->scales);
     out_attrs[3] = floats(&c->region);
     out_attrs[4] = i % 2 == 0 ? kilni_attr_none() : kilni_attr_f64(-0.5);
@@ -147,8 +141,9 @@ void kiln_samples_grid_sample(kiln_op op, kiln_dtype dtype, kiln_sample_sink *si
     for (unsigned i = 0; i < 6 * sizeof(cases) / sizeof(cases[0]); i++) {
         kilni_sample_tensor inputs[2] = {tensor_of(&cases[i / 6].x), tensor_of(&cases[i / 6].grid)};
         inputs[1].fill = i % 6 == 5 ? KILNI_FILL_SPECIAL : KILNI_FILL_SMALL;
-        const kiln_attr attrs[4] = {text(cases[i / 6].mode), kilni_attr_text(paddings[i % 3]),
-                                    kilni_attr_bool(i % 6 < 3), kilni_attr_none()};
+        const kiln_attr attrs[4] = {kilni_attr_text(cases[i / 6].mode),
+                                    kilni_attr_text(paddings[i % 3]), kilni_attr_bool(i % 6 < 3),
+                                    kilni_attr_none()};
         kilni_sample_emit(sink, op, dtype, inputs, 2, attrs);
     }
 }

@@ -134,11 +134,12 @@ static void faulty_close(kiln_coll_memory *memory)
 #define COMMON                                                                                     \
     .struct_size = (uint32_t)sizeof(kiln_coll_memory_ops), .name = "faulty",                       \
     .alloc = faulty_alloc, .free = faulty_free, .copy = faulty_copy, .convert = faulty_convert,    \
-    .reduce = faulty_reduce, .map = faulty_map, .unmap = faulty_unmap, .after = faulty_after,      \
+    .reduce = faulty_reduce, .map = faulty_map, .unmap = faulty_unmap,                             \
+    .write = kiln_coll_no_write, .after = faulty_after, .finish = kiln_coll_finish_all,            \
     .signal = faulty_signal, .give_up = faulty_give_up
 
-static const kiln_coll_memory_ops faulty_ops = {COMMON};
-static const kiln_coll_memory_ops closing_ops = {COMMON, .close = faulty_close};
+static const kiln_coll_memory_ops faulty_ops = {COMMON, .close = kiln_coll_no_close};
+static const kiln_coll_memory_ops closing_ops = {COMMON, .is_left = true, .close = faulty_close};
 
 void faulty_leave_behind(faulty_memory *memory)
 {

@@ -38,8 +38,9 @@ static kiln_status step(kiln_coll_memory *memory, const char *what, kiln_error *
     streaming_memory *self = self_of(memory);
     unsigned number = atomic_fetch_add(&self->calls, 1) + 1;
     snag_pass(&self->snag, number);
-    return number == self->fail_at ? kiln_fail(err, DEVICE_LOST, "%s failed on purpose", what)
-                                   : KILN_STATUS_OK;
+    bool fails = self->is_lost_then && self->fail_at != 0 ? number >= self->fail_at
+                                                          : number == self->fail_at;
+    return fails ? kiln_fail(err, DEVICE_LOST, "%s failed on purpose", what) : KILN_STATUS_OK;
 }
 
 // ---- a lane ----
@@ -65,6 +66,16 @@ static void carry_out(const streaming_lane *lane, const streaming_job *job)
     KILN_CHECK_INT(status, KILN_STATUS_OK);
 }
 
+static void take_time(streaming_lane *lane)
+{
+    lane->state = lane->state * 6364136223846793005u + 1442695040888963407u;
+    unsigned us = lane->pause_us > 0 ? lane->pause_us : (lane->state >> 60) == 0 ? 50 : 0;
+    if (us > 0) {
+        struct timespec pause = {.tv_nsec = (long)us * 1000};
+        nanosleep(&pause, NULL);
+    }
+}
+
 static void *work(void *user)
 {
     streaming_lane *lane = user;
@@ -78,15 +89,13 @@ static void *work(void *user)
             break;
         }
         lane->first = job->next;
+        lane->current = job;
         pthread_mutex_unlock(&lane->mutex);
-        lane->state = lane->state * 6364136223846793005u + 1442695040888963407u;
-        if ((lane->state >> 60) == 0) {
-            struct timespec pause = {.tv_nsec = 50000};
-            nanosleep(&pause, NULL);
-        }
+        take_time(lane);
         carry_out(lane, job);
-        free(job);
         pthread_mutex_lock(&lane->mutex);
+        lane->current = NULL;
+        free(job);
         lane->done++;
         pthread_cond_broadcast(&lane->changed);
     }
@@ -316,9 +325,16 @@ static const kiln_coll_memory_ops streaming_ops = {
     .reduce = streaming_reduce,
     .map = streaming_map,
     .unmap = streaming_unmap,
+    .write = kiln_coll_no_write,
     .after = streaming_after,
-    .signal = streaming_signal,
     .finish = streaming_finish,
+    .signal = streaming_signal,
+    .give_up = kiln_coll_no_give_up,
+    .close = kiln_coll_no_close,
+};
+
+static const kiln_coll_stream_ops stream_ops = {
+    .struct_size = (uint32_t)sizeof(kiln_coll_stream_ops),
     .stage = streaming_stage,
     .fetch = streaming_fetch,
     .fetched = streaming_fetched,
@@ -329,7 +345,7 @@ static const kiln_coll_memory_ops streaming_ops = {
 
 void streaming_init(streaming_memory *memory, const kiln_env *env)
 {
-    *memory = (streaming_memory){.base = {.ops = &streaming_ops}};
+    *memory = (streaming_memory){.base = {.ops = &streaming_ops, .stream = &stream_ops}};
     snag_init(&memory->snag);
     KILN_CHECK_INT(kiln_coll_host_memory_create(env, &memory->host, NULL), KILN_STATUS_OK);
     lane_init(&memory->up, memory->host, (uint64_t)(uintptr_t)memory);
@@ -345,4 +361,16 @@ void streaming_fini(streaming_memory *memory)
     }
     kiln_coll_host_memory_destroy(memory->host);
     snag_fini(&memory->snag);
+}
+
+bool streaming_reads(streaming_memory *memory, const void *host)
+{
+    streaming_lane *up = &memory->up;
+    pthread_mutex_lock(&up->mutex);
+    bool reads = up->current != NULL && up->current->from == host;
+    for (const streaming_job *job = up->first; job != NULL && !reads; job = job->next) {
+        reads = job->from == host;
+    }
+    pthread_mutex_unlock(&up->mutex);
+    return reads;
 }

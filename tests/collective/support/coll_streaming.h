@@ -18,11 +18,13 @@ typedef struct streaming_lane { ///< a queue and the thread that works it off
     pthread_cond_t changed;
     streaming_job *first;
     streaming_job *last;
+    streaming_job *current; ///< that its thread carries out
     uint64_t queued;
     uint64_t done;
     bool closing;
     kiln_coll_memory *host;
     uint64_t state; ///< of random pauses
+    unsigned pause_us; ///< before each job; 0: random
 } streaming_lane;
 
 typedef struct streaming_memory {
@@ -34,10 +36,13 @@ typedef struct streaming_memory {
     atomic_uint fetches;
     atomic_uint calls; ///< that may fail
     unsigned fail_at; ///< this one does; 0: none
+    bool is_lost_then; ///< and so do all after it
     coll_snag snag; ///< one that does not come back
 } streaming_memory;
 
 void streaming_init(streaming_memory *memory, const kiln_env *env);
 void streaming_fini(streaming_memory *memory);
+/// Whether a `put` from `host` has not been carried out yet.
+bool streaming_reads(streaming_memory *memory, const void *host);
 
 #endif

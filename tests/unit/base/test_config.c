@@ -100,6 +100,18 @@ static void test_types(void)
         {"log", "loud", 0, KILN_STATUS_INVALID_ARGUMENT},
         {"log", "=debug", 0, KILN_STATUS_INVALID_ARGUMENT},
         {"log", "", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"tune", "lazy", 0, KILN_STATUS_OK},
+        {"tune", "of", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"tune", "offer", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"tune", "off lazy", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"tune", "Off", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"tune", "", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"check", "always", 0, KILN_STATUS_OK},
+        {"check", "sometimes", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"compiler", "prepare", 0, KILN_STATUS_OK},
+        {"compiler", "maybe", 0, KILN_STATUS_INVALID_ARGUMENT},
+        {"plugin-mode", "signed", 0, KILN_STATUS_OK},
+        {"plugin-mode", "lenient", 0, KILN_STATUS_INVALID_ARGUMENT},
         {"no-such-option", "1", 0, KILN_STATUS_NOT_FOUND},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -117,6 +129,44 @@ static void test_types(void)
         }
         kiln_config_destroy(config);
     }
+}
+
+/// A value that is none of an option's words is refused wherever it comes from, with the words.
+static void test_words(void)
+{
+    static const char *const told = "tune is of; off, lazy and full are known";
+    kiln_config *config = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    clear_environment();
+    KILN_CHECK_INT(create(NULL, true, &config, NULL), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_config_set(config, "tune", "full", KILN_ORIGIN_FLAG, NULL), 0);
+    KILN_CHECK_INT(kiln_config_set(config, "tune", "of", KILN_ORIGIN_FLAG, &err),
+                   KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_STR(err.message, told);
+    KILN_CHECK_STR(kiln_config_string(config, KILN_OPTION_TUNE), "full");
+    kiln_config_destroy(config);
+    KILN_CHECK_INT(create(file_with("tune = of\n"), true, &config, &err),
+                   KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_CONTAINS(err.message, "kiln.conf:1: ");
+    KILN_CHECK_CONTAINS(err.message, told);
+    setenv("KILN_TUNE", "of", 1);
+    KILN_CHECK_INT(create(NULL, true, &config, &err), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_CONTAINS(err.message, "environment KILN_TUNE: ");
+    KILN_CHECK_CONTAINS(err.message, told);
+    clear_environment();
+}
+
+static void test_defaults_are_allowed(void)
+{
+    kiln_config *config = NULL;
+    KILN_CHECK_INT(create(NULL, false, &config, NULL), KILN_STATUS_OK);
+    for (int i = 0; i < KILN_OPTION_COUNT; i++) {
+        KILN_CHECK_INT(kiln_config_set(config, kiln_option_name((kiln_option)i),
+                                       kiln_config_string(NULL, (kiln_option)i), KILN_ORIGIN_FLAG,
+                                       NULL),
+                       KILN_STATUS_OK);
+    }
+    kiln_config_destroy(config);
 }
 
 static void test_file_grammar(void)
@@ -223,5 +273,6 @@ static void test_no_memory(void)
 }
 
 KILN_TEST_MAIN("unit/base/config", KILN_TEST(test_defaults), KILN_TEST(test_precedence),
-               KILN_TEST(test_types), KILN_TEST(test_file_grammar), KILN_TEST(test_bad_files),
+               KILN_TEST(test_types), KILN_TEST(test_words), KILN_TEST(test_defaults_are_allowed),
+               KILN_TEST(test_file_grammar), KILN_TEST(test_bad_files),
                KILN_TEST(test_read_while_set), KILN_TEST(test_no_memory))

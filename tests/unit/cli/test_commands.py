@@ -559,6 +559,8 @@ def bad_options():
     expect_error(kiln("config", "--set", "memory-budget=lots"), "memory-budget")
     expect_error(kiln("config", "--set", "memory-budget=-5"), "memory-budget", "-5")
     expect(kiln("config", "--set", "memory-budget=1G"), 0, "flag")
+    expect_error(kiln("config", "--set", "tune=of"), "tune is of; off, lazy and full are known")
+    expect_error(kiln("config", KILN_CHECK="sometimes"), "KILN_CHECK", "check is sometimes; off, first and always are known")
     run = kiln("run", MODEL, "--input", INPUT, KILN_KERNEL_DIR="/nowhere")
     expect_error(run, "kernel-dir: there is no folder /nowhere")
     run = kiln("run", MODEL, "--input", INPUT, *FAST, KILN_PLUGIN_MODE="devloper", KILN_PLUGIN_PATH="")

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The wait for the memory's own work: at the end of a call, and after a failure before anything
+// that the work may still touch is given back.
+#include "coll_execute.h"
+#include "coll_gate.h"
+
+kiln_status kilni_coll_settle(const kilni_coll_run *run, kiln_error *err)
+{
+    kilni_coll_gate *gate = NULL;
+    kilni_coll_watch_touch(run->watch, COLL_WORKER);
+    kiln_status status =
+        kilni_coll_gate_open(run->arena->env, run->memory, run->memory->ops->finish, &gate, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kilni_coll_watch_end(run->watch, COLL_WORKER);
+    status = kilni_coll_gate_wait(gate, kiln_time_ns() + run->deadline_ns, err);
+    kilni_coll_watch_touch(run->watch, COLL_WORKER);
+    return status;
+}
