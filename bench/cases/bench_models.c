@@ -288,35 +288,48 @@ static kiln_status write_result(side *s, const char *path, kiln_error *err)
     return bench_speaker_ask(&s->speaker, line, answer, sizeof(answer), err);
 }
 
-/// Fails when Kiln's result is not the peer's; with PyTorch's result in 64 bits, `*out_kiln` and
-/// `*out_peer` are the errors of both to it, else 0.
-static kiln_status compare(measured_model *run, side *peer, double *out_kiln, double *out_peer,
-                           kiln_error *err)
+typedef struct results { ///< files in a temporary folder
+    char root[32];
+    char ours[64];
+    char theirs[64];
+    char exact[64]; ///< PyTorch's, in 64 bits
+    double error; ///< of ours to that; 0: PyTorch is not there
+} results;
+
+static kiln_status write_own(measured_model *run, results *r, kiln_error *err)
 {
-    char root[] = "/tmp/kiln-bench-XXXXXX", ours[64], theirs[64], exact[64];
-    bool quantized = strstr(run->model->name, "qdq") != NULL;
-    double apart = 0;
-    kiln_status status = KILN_STATUS_OK;
-    if (mkdtemp(root) == NULL) {
+    snprintf(r->root, sizeof(r->root), "/tmp/kiln-bench-XXXXXX");
+    if (mkdtemp(r->root) == NULL) {
+        r->root[0] = '\0';
         return kiln_fail(err, UNAVAILABLE, "no temporary folder");
     }
-    snprintf(ours, sizeof(ours), "%s/kiln.npy", root);
-    snprintf(theirs, sizeof(theirs), "%s/peer.npy", root);
-    snprintf(exact, sizeof(exact), "%s/exact.npy", root);
-    KILN_TRY(out, status, write_result(&run->kiln, ours, err));
-    KILN_TRY(out, status, write_result(peer, theirs, err));
-    apart = ask_script(run->options, "apart", ours, theirs);
-    if (!(apart <= (quantized ? allowed_quantized : allowed))) {
-        status = kiln_fail(err, INTERNAL, "%s: the result differs from %s's by %g of its largest",
-                           run->model->name, peer->kind->name, apart);
-        goto out;
+    snprintf(r->ours, sizeof(r->ours), "%s/kiln.npy", r->root);
+    snprintf(r->theirs, sizeof(r->theirs), "%s/peer.npy", r->root);
+    snprintf(r->exact, sizeof(r->exact), "%s/exact.npy", r->root);
+    kiln_status status = write_result(&run->kiln, r->ours, err);
+    if (status == KILN_STATUS_OK && run->n_peers > 0) {
+        (void)ask_script(run->options, "exact", run->folder, r->exact);
+        r->error = ask_script(run->options, "apart", r->ours, r->exact);
     }
-    (void)ask_script(run->options, "exact", run->folder, exact);
-    *out_kiln = ask_script(run->options, "apart", ours, exact);
-    *out_peer = ask_script(run->options, "apart", theirs, exact);
-out:
-    bench_remove_tree(root);
     return status;
+}
+
+/// Fails when Kiln's result is not the peer's. `*out_error` is the peer's error; 0: not known.
+static kiln_status compare(const measured_model *run, side *peer, const results *r,
+                           double *out_error, kiln_error *err)
+{
+    bool quantized = strstr(run->model->name, "qdq") != NULL;
+    kiln_status status = write_result(peer, r->theirs, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    double apart = ask_script(run->options, "apart", r->ours, r->theirs);
+    if (!(apart <= (quantized ? allowed_quantized : allowed))) {
+        return kiln_fail(err, INTERNAL, "%s: the result differs from %s's by %g of its largest",
+                         run->model->name, peer->kind->name, apart);
+    }
+    *out_error = r->error > 0 ? ask_script(run->options, "apart", r->theirs, r->exact) : 0;
+    return KILN_STATUS_OK;
 }
 
 // ---- telling ----
@@ -377,27 +390,36 @@ static void report_side(measured_model *run, side *peer)
     }
 }
 
+static kiln_status report_errors(measured_model *run, kiln_error *err)
+{
+    results r = {.error = 0};
+    kiln_status status = write_own(run, &r, err);
+    for (size_t i = 0; i < run->n_peers && status == KILN_STATUS_OK; i++) {
+        double theirs = 0;
+        status = compare(run, &run->peers[i], &r, &theirs, err);
+        if (status == KILN_STATUS_OK && theirs > 0) {
+            bool runtime = run->peers[i].kind == &peer_kinds[0];
+            tell(run, &(figure){"error", "1e-6", run->peers[i].kind->name,
+                                "of the largest value, to PyTorch in 64 bits", r.error * 1e6,
+                                theirs / r.error, runtime ? 0.5 : 0});
+        }
+    }
+    if (r.root[0] != '\0') {
+        bench_remove_tree(r.root);
+    }
+    return status;
+}
+
 static kiln_status report(measured_model *run, kiln_error *err)
 {
-    kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < run->n_peers || i == 0; i++) {
         report_side(run, run->n_peers > 0 ? &run->peers[i] : NULL);
     }
     tell(run, &(figure){"first, first life", "ms", "its second life", "-", run->first_life_ms,
                         run->kiln.first_ms / run->first_life_ms, 0});
-    tell(run,
-         &(figure){"launches", "a run", "operations", "-", (double)run->launches,
-                   (double)run->operations / (double)(run->launches > 0 ? run->launches : 1), 0});
-    for (size_t i = 0; i < run->n_peers && status == KILN_STATUS_OK; i++) {
-        double ours = 0, theirs = 0;
-        status = compare(run, &run->peers[i], &ours, &theirs, err);
-        if (status == KILN_STATUS_OK && ours > 0 && theirs > 0) {
-            tell(run, &(figure){"error", "1e-6", run->peers[i].kind->name,
-                                "of the largest value, to PyTorch in 64 bits", ours * 1e6,
-                                theirs / ours, i == 0 ? 0.5 : 0});
-        }
-    }
-    return status;
+    tell(run, &(figure){"launches", "a run", "operations", "-", run->launches,
+                        run->operations / (run->launches > 0 ? run->launches : 1), 0});
+    return report_errors(run, err);
 }
 
 // ---- one model, all models ----
