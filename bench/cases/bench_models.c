@@ -7,23 +7,13 @@
 // one are of the second.
 
 #include "bench.h"
-#include "bench_speaker.h"
+#include "model_side.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    ROUNDS = 9,
-    MAX_ROUNDS = 51,
-    PEERS = 4,
-    MOST_ARGUMENTS = 128,
-    LINE = 512,
-    PATH_ROOM = 2048,
-    SETTLING_TURNS = 40
-};
+enum { ROUNDS = 9, MAX_ROUNDS = 51, MOST_PEERS = 4, SETTLING_TURNS = 40 };
 
-static const char *const turn = "run 0.3"; // seconds of a side in a round
 static const double allowed = 1e-3, allowed_quantized = 0.1; // of the largest value of the result
 
 typedef struct model_case {
@@ -60,160 +50,27 @@ const char *bench_models_case(size_t index)
     return index < CASES ? cases[index].name : NULL;
 }
 
-// ---- sides ----
-
-typedef struct peer_kind {
-    const char *word; ///< for the script
-    const char *name;
-} peer_kind;
-
-static const peer_kind peer_kinds[PEERS] = {{"onnxruntime", "ONNX Runtime"},
-                                            {"openvino", "OpenVINO"},
-                                            {"torch", "PyTorch"},
-                                            {"tinygrad", "tinygrad"}};
-
-typedef struct side {
-    bench_speaker speaker;
-    const peer_kind *kind; ///< NULL: Kiln
-    char version[160];
-    double first_ms;
+typedef struct timed_side {
+    model_side side;
     double median_ms[MAX_ROUNDS];
     double least_ms[MAX_ROUNDS];
-} side;
+} timed_side;
 
 typedef struct measured_model { ///< one model
     const bench_options *options;
     const model_case *model;
-    char folder[PATH_ROOM];
+    char folder[MODEL_PATH_ROOM];
     char device[160];
     uint32_t threads; ///< 0: the device is not this processor, without peers
     uint32_t rounds;
     double first_life_ms; ///< Kiln's first result in its first life
     double launches, operations; ///< of one run
-    side kiln;
-    side peers[PEERS];
+    timed_side kiln;
+    timed_side peers[MODEL_PEERS];
     size_t n_peers;
 } measured_model;
 
-static const char *python_of(const bench_options *options, size_t index)
-{
-    return options->n_pythons > 0 ? index < options->n_pythons ? options->pythons[index] : NULL
-           : index == 0           ? "/usr/bin/python3"
-                                  : NULL;
-}
-
-/// "ready MILLISECONDS VERSION".
-static kiln_status take_greeting(side *s, const char *greeting, kiln_error *err)
-{
-    static const char word[] = "ready ";
-    char *end = NULL;
-    if (strncmp(greeting, word, strlen(word)) == 0) {
-        s->first_ms = strtod(greeting + strlen(word), &end);
-    }
-    if (end == NULL || *end != ' ') {
-        return kiln_fail(err, INTERNAL, "a measured process said: %.100s", greeting);
-    }
-    snprintf(s->version, sizeof(s->version), "%.150s", end + 1);
-    return KILN_STATUS_OK;
-}
-
-/// The arguments of `kiln run --turns`: each .npy file of the folder is an input.
-static size_t list_arguments(const measured_model *run, char text[MOST_ARGUMENTS][PATH_ROOM],
-                             const char *arguments[MOST_ARGUMENTS + 1])
-{
-    size_t count = 0;
-    const char *device = run->options->device;
-    snprintf(text[count++], PATH_ROOM, "%s", run->options->program);
-    snprintf(text[count++], PATH_ROOM, "run");
-    snprintf(text[count++], PATH_ROOM, "--turns");
-    snprintf(text[count++], PATH_ROOM, "%s%s", device != NULL ? "--device=" : "--tune=lazy",
-             device != NULL ? device : "");
-    snprintf(text[count++], PATH_ROOM, "%.2000s/model.onnx", run->folder);
-    DIR *folder = opendir(run->folder);
-    for (struct dirent *file; folder != NULL && count < MOST_ARGUMENTS;) {
-        file = readdir(folder);
-        if (file == NULL) {
-            break;
-        }
-        size_t length = strlen(file->d_name);
-        if (length > 4 && strcmp(file->d_name + length - 4, ".npy") == 0) {
-            snprintf(text[count++], PATH_ROOM, "--input=%.*s=%.1500s/%.255s", (int)length - 4,
-                     file->d_name, run->folder, file->d_name);
-        }
-    }
-    if (folder != NULL) {
-        closedir(folder);
-    }
-    for (size_t i = 0; i < count; i++) {
-        arguments[i] = text[i];
-    }
-    arguments[count] = NULL;
-    return count;
-}
-
-static kiln_status open_kiln(measured_model *run, kiln_error *err)
-{
-    const char *arguments[MOST_ARGUMENTS + 1];
-    char greeting[LINE];
-    char(*text)[PATH_ROOM] = malloc(sizeof(*text) * MOST_ARGUMENTS);
-    if (text == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
-    }
-    (void)list_arguments(run, text, arguments);
-    kiln_status status = bench_speaker_open(arguments, /*quiet=*/false, &run->kiln.speaker,
-                                            greeting, sizeof(greeting), err);
-    free(text);
-    return status == KILN_STATUS_OK ? take_greeting(&run->kiln, greeting, err) : status;
-}
-
-/// The peer from the first interpreter that has it; false: none, or it fails on this model.
-static bool open_peer(const measured_model *run, const peer_kind *kind, side *out_side)
-{
-    char threads[16], greeting[LINE];
-    snprintf(threads, sizeof(threads), "%u", run->threads);
-    *out_side = (side){.kind = kind};
-    for (size_t i = 0; python_of(run->options, i) != NULL; i++) {
-        const char *const arguments[] = {python_of(run->options, i),
-                                         KILN_BENCH_DIR "/bench_models_peers.py",
-                                         kind->word,
-                                         threads,
-                                         run->folder,
-                                         NULL};
-        kiln_error err = KILN_ERROR_INIT;
-        if (bench_speaker_open(arguments, /*quiet=*/true, &out_side->speaker, greeting,
-                               sizeof(greeting), &err) != KILN_STATUS_OK) {
-            continue;
-        }
-        if (take_greeting(out_side, greeting, &err) == KILN_STATUS_OK) {
-            return true;
-        }
-        bench_speaker_close(&out_side->speaker);
-    }
-    fprintf(stderr, "%s: %s is not there, or refuses the model: left out\n", run->model->name,
-            kind->name);
-    return false;
-}
-
 // ---- turns ----
-
-/// The numbers of an answer to "run".
-enum { MEDIAN_MS, LEAST_MS, RUNS, LAUNCHES, OPERATIONS, MEASURING, NUMBERS };
-
-static kiln_status take_turn(side *s, double out_numbers[NUMBERS], kiln_error *err)
-{
-    char answer[LINE];
-    kiln_status status = bench_speaker_ask(&s->speaker, turn, answer, sizeof(answer), err);
-    const char *at = answer;
-    for (int i = 0; i < NUMBERS && status == KILN_STATUS_OK; i++) {
-        char *end = NULL;
-        out_numbers[i] = strtod(at, &end);
-        if (end == at) {
-            status = kiln_fail(err, INTERNAL, "a measured process said: %.100s", answer);
-        }
-        at = end;
-    }
-    return status;
-}
 
 /// Until two turns in a row compared no candidates.
 static kiln_status settle(measured_model *run, kiln_error *err)
@@ -221,11 +78,11 @@ static kiln_status settle(measured_model *run, kiln_error *err)
     kiln_status status = KILN_STATUS_OK;
     int quiet = 0;
     for (int i = 0; i < SETTLING_TURNS && quiet < 2 && status == KILN_STATUS_OK; i++) {
-        double answer[NUMBERS] = {0};
-        status = take_turn(&run->kiln, answer, err);
-        quiet = answer[MEASURING] > 0 ? 0 : quiet + 1;
-        run->launches = answer[LAUNCHES];
-        run->operations = answer[OPERATIONS];
+        double answer[MODEL_NUMBERS] = {0};
+        status = model_side_turn(&run->kiln.side, answer, err);
+        quiet = answer[MODEL_MEASURING] > 0 ? 0 : quiet + 1;
+        run->launches = answer[MODEL_LAUNCHES];
+        run->operations = answer[MODEL_OPERATIONS];
     }
     if (status == KILN_STATUS_OK && quiet < 2) {
         fprintf(stderr, "%s: candidates are still compared after %d turns\n", run->model->name,
@@ -239,15 +96,15 @@ static kiln_status measure(measured_model *run, kiln_error *err)
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t round = 0; round < run->rounds; round++) {
         for (size_t i = 0; i <= run->n_peers; i++) {
-            side *s = i == 0 ? &run->kiln : &run->peers[i - 1];
-            double answer[NUMBERS] = {0};
-            bench_speaker_rest(&run->kiln.speaker);
+            timed_side *s = i == 0 ? &run->kiln : &run->peers[i - 1];
+            double answer[MODEL_NUMBERS] = {0};
+            bench_speaker_rest(&run->kiln.side.speaker);
             for (size_t k = 0; k < run->n_peers; k++) {
-                bench_speaker_rest(&run->peers[k].speaker);
+                bench_speaker_rest(&run->peers[k].side.speaker);
             }
-            KILN_TRY(out, status, take_turn(s, answer, err));
-            s->median_ms[round] = answer[MEDIAN_MS];
-            s->least_ms[round] = answer[LEAST_MS];
+            KILN_TRY(out, status, model_side_turn(&s->side, answer, err));
+            s->median_ms[round] = answer[MODEL_MEDIAN_MS];
+            s->least_ms[round] = answer[MODEL_LEAST_MS];
         }
     }
 out:
@@ -255,38 +112,6 @@ out:
 }
 
 // ---- how far results are apart ----
-
-/// What the script says behind `word`; 0 when it says nothing.
-static double ask_script(const bench_options *options, const char *word, const char *first,
-                         const char *second)
-{
-    double value = 0;
-    for (size_t i = 0; value == 0 && python_of(options, i) != NULL; i++) {
-        bench_speaker speaker = {0};
-        char line[LINE];
-        kiln_error err = KILN_ERROR_INIT;
-        const char *const arguments[] = {python_of(options, i),
-                                         KILN_BENCH_DIR "/bench_models_peers.py",
-                                         word,
-                                         first,
-                                         second,
-                                         NULL};
-        if (bench_speaker_open(arguments, /*quiet=*/true, &speaker, line, sizeof(line), &err) ==
-            KILN_STATUS_OK) {
-            const char *space = strchr(line, ' ');
-            value = space != NULL ? strtod(space, NULL) : 0;
-        }
-        bench_speaker_close(&speaker);
-    }
-    return value;
-}
-
-static kiln_status write_result(side *s, const char *path, kiln_error *err)
-{
-    char line[PATH_ROOM + 16], answer[PATH_ROOM + 16];
-    snprintf(line, sizeof(line), "write %s", path);
-    return bench_speaker_ask(&s->speaker, line, answer, sizeof(answer), err);
-}
 
 typedef struct results { ///< files in a temporary folder
     char root[32];
@@ -306,29 +131,29 @@ static kiln_status write_own(measured_model *run, results *r, kiln_error *err)
     snprintf(r->ours, sizeof(r->ours), "%s/kiln.npy", r->root);
     snprintf(r->theirs, sizeof(r->theirs), "%s/peer.npy", r->root);
     snprintf(r->exact, sizeof(r->exact), "%s/exact.npy", r->root);
-    kiln_status status = write_result(&run->kiln, r->ours, err);
+    kiln_status status = model_side_write(&run->kiln.side, r->ours, err);
     if (status == KILN_STATUS_OK && run->n_peers > 0) {
-        (void)ask_script(run->options, "exact", run->folder, r->exact);
-        r->error = ask_script(run->options, "apart", r->ours, r->exact);
+        (void)model_script_ask(run->options, "exact", run->folder, r->exact);
+        r->error = model_script_ask(run->options, "apart", r->ours, r->exact);
     }
     return status;
 }
 
 /// Fails when Kiln's result is not the peer's. `*out_error` is the peer's error; 0: not known.
-static kiln_status compare(const measured_model *run, side *peer, const results *r,
+static kiln_status compare(const measured_model *run, model_side *peer, const results *r,
                            double *out_error, kiln_error *err)
 {
     bool quantized = strstr(run->model->name, "qdq") != NULL;
-    kiln_status status = write_result(peer, r->theirs, err);
+    kiln_status status = model_side_write(peer, r->theirs, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    double apart = ask_script(run->options, "apart", r->ours, r->theirs);
+    double apart = model_script_ask(run->options, "apart", r->ours, r->theirs);
     if (!(apart <= (quantized ? allowed_quantized : allowed))) {
         return kiln_fail(err, INTERNAL, "%s: the result differs from %s's by %g of its largest",
-                         run->model->name, peer->kind->name, apart);
+                         run->model->name, peer->peer->name, apart);
     }
-    *out_error = r->error > 0 ? ask_script(run->options, "apart", r->theirs, r->exact) : 0;
+    *out_error = r->error > 0 ? model_script_ask(run->options, "apart", r->theirs, r->exact) : 0;
     return KILN_STATUS_OK;
 }
 
@@ -361,15 +186,15 @@ static void tell(const measured_model *run, const figure *f)
 }
 
 /// Kiln's own figures, and beside them those of a peer, or of none.
-static void report_side(measured_model *run, side *peer)
+static void report_side(measured_model *run, timed_side *peer)
 {
     enum { MIB = 1 << 20 };
-    side *ours = &run->kiln;
+    timed_side *ours = &run->kiln;
     double ratios[MAX_ROUNDS];
-    bool runtime = peer != NULL && peer->kind == &peer_kinds[0];
-    const char *name = peer != NULL ? peer->kind->name : "no peer";
-    const char *version = peer != NULL ? peer->version : "-";
-    double memory = (double)bench_speaker_peak(&ours->speaker);
+    bool runtime = peer != NULL && peer->side.peer == model_peer_at(0);
+    const char *name = peer != NULL ? peer->side.peer->name : "no peer";
+    const char *version = peer != NULL ? peer->side.version : "-";
+    double memory = (double)bench_speaker_peak(&ours->side.speaker);
     double least = kiln_quantile(ours->least_ms, run->rounds, 0);
     for (uint32_t i = 0; i < run->rounds; i++) {
         ratios[i] = peer != NULL ? peer->median_ms[i] / ours->median_ms[i] : 0;
@@ -379,10 +204,10 @@ static void report_side(measured_model *run, side *peer)
          kiln_quantile(ratios, run->rounds, 0.5), runtime ? run->model->bar : 0},
         {"least", "ms", name, version, least,
          peer != NULL ? kiln_quantile(peer->least_ms, run->rounds, 0) / least : 0, 0},
-        {"first", "ms", name, version, ours->first_ms,
-         peer != NULL ? peer->first_ms / ours->first_ms : 0, 0},
+        {"first", "ms", name, version, ours->side.first_ms,
+         peer != NULL ? peer->side.first_ms / ours->side.first_ms : 0, 0},
         {"memory", "MiB", name, version, memory / MIB,
-         peer != NULL ? (double)bench_speaker_peak(&peer->speaker) / memory : 0,
+         peer != NULL ? (double)bench_speaker_peak(&peer->side.speaker) / memory : 0,
          runtime ? run->model->bar_memory : 0},
     };
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
@@ -396,10 +221,11 @@ static kiln_status report_errors(measured_model *run, kiln_error *err)
     kiln_status status = write_own(run, &r, err);
     for (size_t i = 0; i < run->n_peers && status == KILN_STATUS_OK; i++) {
         double theirs = 0;
-        status = compare(run, &run->peers[i], &r, &theirs, err);
+        status = compare(run, &run->peers[i].side, &r, &theirs, err);
         if (status == KILN_STATUS_OK && theirs > 0) {
-            bool runtime = run->peers[i].kind == &peer_kinds[0];
-            tell(run, &(figure){"error", "1e-6", run->peers[i].kind->name,
+            const model_peer *peer = run->peers[i].side.peer;
+            bool runtime = peer == model_peer_at(0);
+            tell(run, &(figure){"error", "1e-6", peer->name,
                                 "of the largest value, to PyTorch in 64 bits", r.error * 1e6,
                                 theirs / r.error, runtime ? 0.5 : 0});
         }
@@ -416,7 +242,7 @@ static kiln_status report(measured_model *run, kiln_error *err)
         report_side(run, run->n_peers > 0 ? &run->peers[i] : NULL);
     }
     tell(run, &(figure){"first, first life", "ms", "its second life", "-", run->first_life_ms,
-                        run->kiln.first_ms / run->first_life_ms, 0});
+                        run->kiln.side.first_ms / run->first_life_ms, 0});
     tell(run, &(figure){"launches", "a run", "operations", "-", run->launches,
                         run->operations / (run->launches > 0 ? run->launches : 1), 0});
     return report_errors(run, err);
@@ -424,25 +250,37 @@ static kiln_status report(measured_model *run, kiln_error *err)
 
 // ---- one model, all models ----
 
+static void open_peers(measured_model *run)
+{
+    const model_peer *peer = NULL;
+    for (size_t i = 0; run->threads > 0 && (peer = model_peer_at(i)) != NULL; i++) {
+        bench_speaker_rest(&run->kiln.side.speaker);
+        if (model_side_open_peer(run->options, run->folder, peer, run->threads,
+                                 &run->peers[run->n_peers].side)) {
+            run->n_peers++;
+        } else {
+            fprintf(stderr, "%s: %s is not there, or refuses the model: left out\n",
+                    run->model->name, peer->name);
+        }
+    }
+}
+
 static kiln_status run_model(measured_model *run, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, open_kiln(run, err));
-    run->first_life_ms = run->kiln.first_ms;
+    KILN_TRY(out, status, model_side_open_kiln(run->options, run->folder, &run->kiln.side, err));
+    run->first_life_ms = run->kiln.side.first_ms;
     KILN_TRY(out, status, settle(run, err));
-    bench_speaker_close(&run->kiln.speaker);
-    KILN_TRY(out, status, open_kiln(run, err));
+    model_side_close(&run->kiln.side);
+    KILN_TRY(out, status, model_side_open_kiln(run->options, run->folder, &run->kiln.side, err));
     KILN_TRY(out, status, settle(run, err));
-    for (size_t i = 0; i < PEERS && run->threads > 0; i++) {
-        bench_speaker_rest(&run->kiln.speaker);
-        run->n_peers += open_peer(run, &peer_kinds[i], &run->peers[run->n_peers]);
-    }
+    open_peers(run);
     KILN_TRY(out, status, measure(run, err));
     KILN_TRY(out, status, report(run, err));
 out:
-    bench_speaker_close(&run->kiln.speaker);
+    model_side_close(&run->kiln.side);
     for (size_t i = 0; i < run->n_peers; i++) {
-        bench_speaker_close(&run->peers[i].speaker);
+        model_side_close(&run->peers[i].side);
     }
     return status;
 }
@@ -454,7 +292,7 @@ static kiln_status look_around(const bench_options *options, measured_model *out
     kiln_context *context = NULL;
     kiln_device *device = NULL;
     kiln_status status = KILN_STATUS_OK;
-    char cache[PATH_ROOM - 16];
+    char cache[MODEL_PATH_ROOM - 16];
     KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     KILN_TRY(out, status, kiln_device_open(context, options->device, &device, err));
     const kiln_device_info *info = kiln_device_info_of(device);
@@ -472,28 +310,10 @@ out:
     return status;
 }
 
-/// By the script, in the folder, unless it is there.
-static kiln_status write_model(const measured_model *around, const char *name, kiln_error *err)
-{
-    bench_speaker speaker = {0};
-    char line[LINE] = "";
-    const char *const arguments[] = {python_of(around->options, 0),
-                                     KILN_BENCH_DIR "/../models/write_models.py", around->folder,
-                                     name, NULL};
-    kiln_status status =
-        bench_speaker_open(arguments, /*quiet=*/false, &speaker, line, sizeof(line), err);
-    bench_speaker_close(&speaker);
-    if (status != KILN_STATUS_OK || strncmp(line, "written", 7) != 0) {
-        return kiln_fail(err, NOT_FOUND, "%s cannot write %.60s: it needs NumPy and onnx",
-                         arguments[0], name);
-    }
-    return KILN_STATUS_OK;
-}
-
 static kiln_status bench_model(const measured_model *around, const model_case *model,
                                kiln_error *err)
 {
-    kiln_status status = write_model(around, model->name, err);
+    kiln_status status = model_script_write(around->options, around->folder, model->name, err);
     measured_model *run = status == KILN_STATUS_OK ? calloc(1, sizeof(*run)) : NULL;
     if (status == KILN_STATUS_OK && run == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
