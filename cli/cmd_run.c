@@ -26,7 +26,7 @@ typedef struct run_options {
     long repeat;
 } run_options;
 
-static const struct argp_option options_table[] = {
+static const struct argp_option run_options_table[] = {
     {"output", 'o', "[NAME=]FILE", 0,
      "write an output as .npy, in the model's order when it has no name; an unknown name gets the "
      "list of them",
@@ -49,7 +49,7 @@ static const struct argp_option options_table[] = {
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_run_option(int key, char *text, struct argp_state *state)
 {
     run_options *options = state->input;
     char *end = NULL;
@@ -383,9 +383,13 @@ static kiln_status show_results(const run_options *options, const model_run *run
 int cmd_run(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&model_options_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {
-        options_table, parse, "MODEL", "Runs an ONNX model on inputs from .npy files.",
-        children,      NULL,  NULL};
+    static const struct argp argp = {run_options_table,
+                                     parse_run_option,
+                                     "MODEL",
+                                     "Runs an ONNX model on inputs from .npy files.",
+                                     children,
+                                     NULL,
+                                     NULL};
     run_options options = {
         .model = {.device = {.tune_default = "lazy"}}, .repeat = 20, .tolerance = 1e-4, .row = -1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);

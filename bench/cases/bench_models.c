@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 9, MAX_ROUNDS = 51, MOST_PEERS = 4, SETTLING_TURNS = 40 };
+enum { MODEL_ROUNDS = 9, MAX_MODEL_ROUNDS = 51, MOST_PEERS = 4, SETTLING_TURNS = 40 };
 
 static const double allowed = 1e-3, allowed_quantized = 0.1; // of the largest value of the result
 
@@ -23,7 +23,7 @@ typedef struct model_case {
     double bar_memory;
 } model_case;
 
-static const model_case cases[] = {
+static const model_case model_cases[] = {
     {"resnet18", true, 0.85, 0},
     {"resnet18_b8", false, 0.85, 0},
     {"resnet18_bn", false, 0.85, 0},
@@ -43,17 +43,17 @@ static const model_case cases[] = {
     {"lstm_b8", false, 0, 0},
     {"gru", true, 0.7, 0},
 };
-enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+enum { MODEL_CASES = sizeof(model_cases) / sizeof(model_cases[0]) };
 
 const char *bench_models_case(size_t index)
 {
-    return index < CASES ? cases[index].name : NULL;
+    return index < MODEL_CASES ? model_cases[index].name : NULL;
 }
 
 typedef struct timed_side {
     model_side side;
-    double median_ms[MAX_ROUNDS];
-    double least_ms[MAX_ROUNDS];
+    double median_ms[MAX_MODEL_ROUNDS];
+    double least_ms[MAX_MODEL_ROUNDS];
 } timed_side;
 
 typedef struct measured_model { ///< one model
@@ -91,7 +91,7 @@ static kiln_status settle(measured_model *run, kiln_error *err)
     return status;
 }
 
-static kiln_status measure(measured_model *run, kiln_error *err)
+static kiln_status take_rounds(measured_model *run, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t round = 0; round < run->rounds; round++) {
@@ -113,15 +113,15 @@ out:
 
 // ---- how far results are apart ----
 
-typedef struct results { ///< files in a temporary folder
+typedef struct model_results { ///< files in a temporary folder
     char root[32];
     char ours[64];
     char theirs[64];
     char exact[64]; ///< PyTorch's, in 64 bits
     double error; ///< of ours to that; 0: PyTorch is not there
-} results;
+} model_results;
 
-static kiln_status write_own(measured_model *run, results *r, kiln_error *err)
+static kiln_status write_own(measured_model *run, model_results *r, kiln_error *err)
 {
     snprintf(r->root, sizeof(r->root), "/tmp/kiln-bench-XXXXXX");
     if (mkdtemp(r->root) == NULL) {
@@ -140,8 +140,8 @@ static kiln_status write_own(measured_model *run, results *r, kiln_error *err)
 }
 
 /// Fails when Kiln's result is not the peer's. `*out_error` is the peer's error; 0: not known.
-static kiln_status compare(const measured_model *run, model_side *peer, const results *r,
-                           double *out_error, kiln_error *err)
+static kiln_status compare_sides(const measured_model *run, model_side *peer,
+                                 const model_results *r, double *out_error, kiln_error *err)
 {
     bool quantized = strstr(run->model->name, "qdq") != NULL;
     kiln_status status = model_side_write(peer, r->theirs, err);
@@ -190,7 +190,7 @@ static void report_side(measured_model *run, timed_side *peer)
 {
     enum { MIB = 1 << 20 };
     timed_side *ours = &run->kiln;
-    double ratios[MAX_ROUNDS];
+    double ratios[MAX_MODEL_ROUNDS];
     bool runtime = peer != NULL && peer->side.peer == model_peer_at(0);
     const char *name = peer != NULL ? peer->side.peer->name : "no peer";
     const char *version = peer != NULL ? peer->side.version : "-";
@@ -217,11 +217,11 @@ static void report_side(measured_model *run, timed_side *peer)
 
 static kiln_status report_errors(measured_model *run, kiln_error *err)
 {
-    results r = {.error = 0};
+    model_results r = {.error = 0};
     kiln_status status = write_own(run, &r, err);
     for (size_t i = 0; i < run->n_peers && status == KILN_STATUS_OK; i++) {
         double theirs = 0;
-        status = compare(run, &run->peers[i].side, &r, &theirs, err);
+        status = compare_sides(run, &run->peers[i].side, &r, &theirs, err);
         if (status == KILN_STATUS_OK && theirs > 0) {
             const model_peer *peer = run->peers[i].side.peer;
             bool runtime = peer == model_peer_at(0);
@@ -236,7 +236,7 @@ static kiln_status report_errors(measured_model *run, kiln_error *err)
     return status;
 }
 
-static kiln_status report(measured_model *run, kiln_error *err)
+static kiln_status report_model(measured_model *run, kiln_error *err)
 {
     for (size_t i = 0; i < run->n_peers || i == 0; i++) {
         report_side(run, run->n_peers > 0 ? &run->peers[i] : NULL);
@@ -265,7 +265,7 @@ static void open_peers(measured_model *run)
     }
 }
 
-static kiln_status run_model(measured_model *run, kiln_error *err)
+static kiln_status measure_model(measured_model *run, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, model_side_open_kiln(run->options, run->folder, &run->kiln.side, err));
@@ -275,8 +275,8 @@ static kiln_status run_model(measured_model *run, kiln_error *err)
     KILN_TRY(out, status, model_side_open_kiln(run->options, run->folder, &run->kiln.side, err));
     KILN_TRY(out, status, settle(run, err));
     open_peers(run);
-    KILN_TRY(out, status, measure(run, err));
-    KILN_TRY(out, status, report(run, err));
+    KILN_TRY(out, status, take_rounds(run, err));
+    KILN_TRY(out, status, report_model(run, err));
 out:
     model_side_close(&run->kiln.side);
     for (size_t i = 0; i < run->n_peers; i++) {
@@ -322,7 +322,7 @@ static kiln_status bench_model(const measured_model *around, const model_case *m
         *run = *around;
         run->model = model;
         snprintf(run->folder, sizeof(run->folder), "%.1500s/%.60s", around->folder, model->name);
-        status = run_model(run, err);
+        status = measure_model(run, err);
     }
     free(run);
     return status;
@@ -330,7 +330,7 @@ static kiln_status bench_model(const measured_model *around, const model_case *m
 
 kiln_status bench_models(const bench_options *options, kiln_error *err)
 {
-    uint32_t samples = options->samples > 0 ? options->samples : ROUNDS;
+    uint32_t samples = options->samples > 0 ? options->samples : MODEL_ROUNDS;
     bool chosen = options->n_names > 0 || options->only != NULL;
     measured_model *around = calloc(1, sizeof(*around));
     kiln_status status = KILN_STATUS_OK;
@@ -338,15 +338,15 @@ kiln_status bench_models(const bench_options *options, kiln_error *err)
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
     }
     around->options = options;
-    around->rounds = samples > MAX_ROUNDS ? MAX_ROUNDS : samples;
+    around->rounds = samples > MAX_MODEL_ROUNDS ? MAX_MODEL_ROUNDS : samples;
     KILN_TRY(out, status, look_around(options, around, err));
     if (around->threads == 0) {
         fprintf(stderr, "peers run on other cores than this device: left out\n");
     }
     bench_header(options);
-    for (size_t i = 0; i < CASES; i++) {
-        if (chosen ? bench_wanted(options, cases[i].name) : cases[i].small) {
-            KILN_TRY(out, status, bench_model(around, &cases[i], err));
+    for (size_t i = 0; i < MODEL_CASES; i++) {
+        if (chosen ? bench_wanted(options, model_cases[i].name) : model_cases[i].small) {
+            KILN_TRY(out, status, bench_model(around, &model_cases[i], err));
         }
     }
 out:

@@ -111,7 +111,8 @@ static void add_score(kiln_string *s, const kilni_fuse_score *score)
     kilni_fuse_write_number(s, score->n_ops);
 }
 
-static void add_block(kiln_string *s, const kiln_fuse_engine *engine, const kilni_fuse_block *block)
+static void write_block(kiln_string *s, const kiln_fuse_engine *engine,
+                        const kilni_fuse_block *block)
 {
     kilni_fuse_write_text(s, engine->fusers[block->fuser].name);
     kilni_fuse_write_number(s, block->len);
@@ -163,7 +164,7 @@ static void add_entry(kiln_string *s, const kiln_fuse_engine *engine,
     }
     kilni_fuse_write_number(s, blocks->n_blocks);
     for (uint32_t i = 0; i < blocks->n_blocks; i++) {
-        add_block(s, engine, &blocks->blocks[i]);
+        write_block(s, engine, &blocks->blocks[i]);
     }
     kilni_fuse_write_number(s, blocks->n_verdicts);
     for (uint32_t i = 0; i < blocks->n_verdicts; i++) {

@@ -11,7 +11,7 @@
 static const uint32_t new_tensor = 1u << 31; ///< marks of a tensor's word
 static const uint32_t dropped_unseen = 1u << 30;
 
-enum { RANK_SHIFT = 8, FACTS_SHIFT = 12, ALIGN_SHIFT = 16 };
+enum { RANK_SHIFT = 8, FACTS_SHIFT = 12, ALIGN_SHIFT = 17 };
 
 enum { NEW_SYMBOL_SHIFT = 30, CLASS_SHIFT = 28, ATTR_COUNT_SHIFT = 8, SCALAR_PLACE = 1u << 7 };
 
@@ -299,6 +299,25 @@ static void set_external(kilni_fuse_recorded *recorded, const kiln_tensor_desc *
     }
 }
 
+/* Whether a view of a contiguous tensor has its last two axes swapped, and no others. */
+static bool is_turned(const kiln_op_record *record)
+{
+    uint32_t rank = record->inputs[0].rank;
+    if (record->op != KILN_OP_PERMUTE || rank < 2) {
+        return false;
+    }
+    for (uint32_t i = 0; i < rank; i++) {
+        const kiln_attr *axes = &record->attrs[0];
+        bool listed = axes->type == KILN_ATTR_I64_LIST && axes->count == rank;
+        int64_t axis = listed ? axes->v.ints[i] : rank - 1 - i;
+        int64_t swapped = i + 2 < rank ? i : i + 1 < rank ? rank - 1 : rank - 2;
+        if ((axis < 0 ? axis + rank : axis) != swapped) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* An unfused operation gives a dense result, save a view, which shares its input's memory. */
 static void set_produced(kilni_fuse_recorded *recorded, const kiln_op_record *record,
                          const uint32_t *refs, const kiln_tensor_desc *desc,
@@ -310,8 +329,12 @@ static void set_produced(kilni_fuse_recorded *recorded, const kiln_op_record *re
         const kilni_fuse_tensor_info *input = &recorded->infos[refs[0]];
         bool same =
             record->op == KILN_OP_RESHAPE && (input->facts & KILNI_FUSE_FACT_CONTIGUOUS) != 0;
-        info->facts = same ? (uint8_t)(input->facts & ~KILNI_FUSE_FACT_CONST) : 0;
-        info->align_log2 = same ? input->align_log2 : natural_align(desc->dtype);
+        bool turned = (input->facts & KILNI_FUSE_FACT_CONTIGUOUS) != 0 && is_turned(record);
+        uint32_t kept = turned ? KILNI_FUSE_FACT_ZERO_OFFSET | KILNI_FUSE_FACT_FITS_I32
+                               : (uint32_t)~KILNI_FUSE_FACT_CONST;
+        info->facts = same || turned ? (uint8_t)(input->facts & kept) : 0;
+        info->facts |= turned ? KILNI_FUSE_FACT_TURNED : 0;
+        info->align_log2 = same || turned ? input->align_log2 : natural_align(desc->dtype);
     }
     info->facts |= KILNI_FUSE_FACT_PRODUCED;
 }

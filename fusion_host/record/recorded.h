@@ -7,12 +7,13 @@
 
 #include "fuse_map.h"
 
-enum { ///< kilni_fuse_tensor_info.facts: the first three have the ABI's numbers
+enum { ///< kilni_fuse_tensor_info.facts: the first four have the ABI's numbers
     KILNI_FUSE_FACT_CONTIGUOUS = 1u,
     KILNI_FUSE_FACT_ZERO_OFFSET = 2u,
     KILNI_FUSE_FACT_FITS_I32 = 4u,
-    KILNI_FUSE_FACT_CONST = 8u,
-    KILNI_FUSE_FACT_PRODUCED = 16u ///< defined on this recorded segment
+    KILNI_FUSE_FACT_TURNED = 8u, ///< contiguous once the last two axes are swapped
+    KILNI_FUSE_FACT_CONST = 16u,
+    KILNI_FUSE_FACT_PRODUCED = 32u ///< defined on this recorded segment
 };
 
 typedef struct kilni_fuse_tensor_info {

@@ -303,8 +303,8 @@ uint32_t kiln_fuse_contenders(const kiln_fuse_engine *engine, const kiln_plan *p
 }
 
 /* The fastest; a rival of the predicted winner, and the operations unfused, must be clearly so. */
-static uint32_t choose(const kiln_fuse_engine *engine, const kilni_fuse_rival *rivals,
-                       uint32_t count, uint32_t predicted, double unfused_ns)
+static uint32_t choose_fastest(const kiln_fuse_engine *engine, const kilni_fuse_rival *rivals,
+                               uint32_t count, uint32_t predicted, double unfused_ns)
 {
     uint32_t best = predicted;
     for (uint32_t i = 0; i < count; i++) {
@@ -346,8 +346,8 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
     for (uint32_t i = 0; i < n; i++) {
         extents[i] = symbols[b->symbols[i]];
     }
-    winner.chosen =
-        choose(engine, tournament->rivals, tournament->n_rivals, predicted, winner.unfused_ns);
+    winner.chosen = choose_fastest(engine, tournament->rivals, tournament->n_rivals, predicted,
+                                   winner.unfused_ns);
     winner.key = tournament_key(engine, winner.programs, winner.count, extents, n);
     remember(engine, &winner);
     keep(engine, KILN_STORE_WINNERS, winner.key, &winner, sizeof(winner));

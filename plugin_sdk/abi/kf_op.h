@@ -40,6 +40,7 @@ typedef struct kf_dim { // frozen
 #define KF_FACT_CONTIGUOUS 1u // row-major, no gaps: strides follow from the dimensions
 #define KF_FACT_ZERO_OFFSET 2u // its first element is the buffer's first
 #define KF_FACT_FITS_I32 4u // every element index, offset and strides included, is below 2^31
+#define KF_FACT_TURNED 8u // contiguous once the last two axes are swapped: a transposed matrix
 // Unknown fact bits are promises that one need not use: ignore them.
 
 typedef struct kf_tensor {

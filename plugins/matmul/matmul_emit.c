@@ -302,8 +302,10 @@ static void emit_functions(kf_text *text, const mm_plan *plan)
     } else {
         kf_text_add(text, "#define MULADD fma\n");
     }
-    if (mm_has_panels(plan)) {
+    if (plan->device->block_shape) {
         kf_ew_ahead_macro(text);
+    }
+    if (mm_has_panels(plan)) {
         emit_put_macros(text, plan);
         mm_emit_tile_function(text, plan);
     }

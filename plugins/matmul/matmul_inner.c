@@ -4,7 +4,12 @@
 // depends on sizes and device alone.
 #include "matmul_internal.h"
 
-enum { DOT_ROWS = 4, GROUP = 256, GROUP_SIDE = 16 };
+enum {
+    DOT_ROWS = 4,
+    ROWS_AHEAD = 4, ///< of a matrix that is walked across its rows, whose lines lie pages apart
+    GROUP = 256,
+    GROUP_SIDE = 16
+};
 
 // ---- packed tiles ----
 
@@ -227,12 +232,12 @@ void mm_emit_row_sums(kf_text *text, const mm_plan *plan)
     kf_text_add(text, "        for (int e = 0; e < count; e++) {\n"
                       "            const long left_over = n - first;\n");
     for (uint32_t j = 0; j < vectors; j++) {
-        kf_text_addf(
-            text,
-            "            if (left_over > %u) {\n"
-            "                const int there = (int)min(left_over - %u, (long)%u);\n"
-            "                __global const %s *p = b + (t + e) * (long)%s + first + %u;\n",
-            j * w, j * w, w, storage, step, j * w);
+        kf_text_addf(text,
+                     "            if (left_over > %u) {\n"
+                     "                const int there = (int)min(left_over - %u, (long)%u);\n"
+                     "                __global const %s *p = b + (t + e) * (long)%s + first + %u;\n"
+                     "                AHEAD(p + %u * (long)%s);\n",
+                     j * w, j * w, w, storage, step, j * w, ROWS_AHEAD, step);
         mm_emit_load(text, plan, right, NULL, "there", "                ");
         kf_text_addf(text,
                      "                c%u = MULADD((%s%u)(terms[e]), v%u, c%u);\n            }\n",
@@ -301,7 +306,7 @@ void mm_emit_dot_sums(kf_text *text, const mm_plan *plan)
 
 // ---- tiles in local memory ----
 
-typedef struct side { ///< one operand as a tile is filled from it
+typedef struct tile_side { ///< one operand as a tile is filled from it
     const mm_operand *operand;
     const char *base;
     const char *local;
@@ -309,23 +314,23 @@ typedef struct side { ///< one operand as a tile is filled from it
     const char *origin; ///< first row or column of the tile
     const char *limit; ///< m or n
     uint32_t extent;
-} side;
+} tile_side;
 
 enum { LOCAL_PAD = 4 }; // elements behind a line of a tile, against bank conflicts
 
-static uint32_t vectors_of(const mm_plan *plan, const side *s)
+static uint32_t vectors_of(const mm_plan *plan, const tile_side *s)
 {
     return s->extent * plan->depth / plan->width / GROUP;
 }
 
 /// Is the operand read along the sum, where it lies dense? Then a tile is turned as it is stored.
-static uint32_t is_turned(const mm_plan *plan, const side *s)
+static uint32_t is_turned(const mm_plan *plan, const tile_side *s)
 {
     return mm_is_unit(plan->block, s->operand->source, s->operand->inner);
 }
 
 /// Lines i and terms q of the u-th vector of a work-item.
-static void emit_where(kf_text *text, const mm_plan *plan, const side *s, uint32_t u)
+static void emit_where(kf_text *text, const mm_plan *plan, const tile_side *s, uint32_t u)
 {
     uint32_t w = plan->width, e = is_turned(plan, s) ? plan->depth / w : s->extent / w;
     if (is_turned(plan, s)) {
@@ -340,7 +345,7 @@ static void emit_where(kf_text *text, const mm_plan *plan, const side *s, uint32
 }
 
 /// Reads one vector of the step that begins at term s; what lies past the end of the sum is 0.
-static void emit_fetch(kf_text *text, const mm_plan *plan, const side *s, uint32_t u)
+static void emit_fetch(kf_text *text, const mm_plan *plan, const tile_side *s, uint32_t u)
 {
     uint32_t w = plan->width, turned = is_turned(plan, s);
     char outer[32], inner[32];
@@ -377,7 +382,7 @@ static void emit_fetch(kf_text *text, const mm_plan *plan, const side *s, uint32
     kf_text_add(text, ");\n        }\n");
 }
 
-static void emit_keep(kf_text *text, const mm_plan *plan, const side *s, uint32_t u)
+static void emit_keep(kf_text *text, const mm_plan *plan, const tile_side *s, uint32_t u)
 {
     uint32_t w = plan->width, line = s->extent + LOCAL_PAD;
     kf_text_add(text, "        {\n");
@@ -434,7 +439,7 @@ static void emit_item_end(kf_text *text, const mm_plan *plan)
     kf_text_add(text, "}\n");
 }
 
-static void emit_fetches(kf_text *text, const mm_plan *plan, const side *sides)
+static void emit_fetches(kf_text *text, const mm_plan *plan, const tile_side *sides)
 {
     for (uint32_t k = 0; k < 2; k++) {
         for (uint32_t u = 0; u < vectors_of(plan, &sides[k]); u++) {
@@ -443,7 +448,7 @@ static void emit_fetches(kf_text *text, const mm_plan *plan, const side *sides)
     }
 }
 
-static void emit_item_start(kf_text *text, const mm_plan *plan, const side *sides)
+static void emit_item_start(kf_text *text, const mm_plan *plan, const tile_side *sides)
 {
     uint32_t w = plan->width, per_item = plan->rows / GROUP_SIDE;
     kf_text_addf(text,
@@ -469,7 +474,7 @@ static void emit_item_start(kf_text *text, const mm_plan *plan, const side *side
 /// The vectors of the next step are on their way while this one is computed.
 void mm_emit_item_sums(kf_text *text, const mm_plan *plan)
 {
-    const side sides[2] = {
+    const tile_side sides[2] = {
         {&plan->block->left, "a", "tile_a", "next_a", "row0", "m", plan->rows},
         {&plan->block->right, "b", "tile_b", "next_b", "col0", "n", plan->columns}};
     emit_item_start(text, plan, sides);
