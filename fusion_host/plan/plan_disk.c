@@ -10,7 +10,7 @@
 #include "translate.h"
 
 enum {
-    FORMAT = 6, ///< of key and entry
+    FORMAT = 7, ///< of key and entry
     MAX_COUNT = 4096, ///< of anything in an entry
     MAX_TEXT = 1 << 20
 };
@@ -194,8 +194,9 @@ void kilni_fuse_disk_put(kiln_fuse_engine *engine, const kilni_fuse_recorded *re
 {
     kiln_string s;
     kiln_error err = KILN_ERROR_INIT;
-    if (engine->store == NULL || blocks->lacking) {
-        return;
+    bool doubtful = engine->device.speeds_doubtful && !engine->deterministic;
+    if (engine->store == NULL || blocks->lacking || doubtful) {
+        return; // a later process may choose better
     }
     if (kilni_fuse_disk_encode(engine, recorded, n_ops, blocks, &s) &&
         kiln_store_put(engine->store, KILN_STORE_PLANS,

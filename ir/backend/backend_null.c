@@ -67,6 +67,7 @@ static const kiln_backend_device_ops null_device_ops = {
     .stats = kilni_host_stats,
     .execute = null_execute,
     .runs = kiln_backend_runs_all,
+    .doubt_speeds = kiln_backend_no_doubt,
     .flush = kilni_host_flush,
     .sync = kilni_host_sync,
 };

@@ -98,6 +98,7 @@ static const kiln_backend_device_ops reference_device_ops = {
     .stats = kilni_host_stats,
     .execute = reference_execute,
     .runs = kiln_backend_runs_all,
+    .doubt_speeds = kiln_backend_no_doubt,
     .flush = kilni_host_flush,
     .sync = kilni_host_sync,
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Convolutions with what lies between them as a plugin: the ABI's objects and nothing else.
+// Regions of convolutions as a plugin for processors: here are the ABI's objects, the device's
+// facts that plans go by, and the estimate, which is kept up as operations join.
 #include "convolution_internal.h"
 
 struct kf_fuser {

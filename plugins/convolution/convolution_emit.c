@@ -4,8 +4,6 @@
 // elementwise operators behind it as the function `finish`; then a file of kernels/.
 #include "convolution_internal.h"
 
-#include "convolution_texts.h"
-
 enum { KEY_SEED = 7 };
 
 // ---- parameters ----
@@ -245,11 +243,10 @@ static void finish_function(kf_text *text, const cv_plan *plan, const cv_step *s
     for (uint32_t i = 0; i < step->n_images; i++) {
         const cv_value *image = &region->values[step->images[i]];
         uint32_t whole = image->height == out->height && image->width == out->width;
-        kf_text_addf(
-            text,
-            "    const float16 m%u = LOAD(image%u + n * image%u_batch + image%u_base + "
-            "(long)block * image%u_plane%s",
-            i, i, i, i, i, whole ? "" : ", 0);\n");
+        kf_text_addf(text,
+                     "    const float16 m%u = LOAD(image%u + n * image%u_batch + image%u_base + "
+                     "(long)block * image%u_plane%s",
+                     i, i, i, i, i, whole ? "" : ", 0);\n");
         if (whole) {
             kf_text_addf(text, " + (long)y * image%u_row + x * 16, 0);\n", i);
         }
@@ -330,7 +327,7 @@ static void emit_import(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     const cv_place *place = &plan->places[step->output];
     define(&k->text, "IB", place->lanes);
-    kf_text_add(&k->text, cv_text_common);
+    kf_text_add(&k->text, cv_common_text);
     begin_params(k);
     param(k, (cv_param){.kind = CV_PARAM_TENSOR, .index = step->input, .access = KF_ACCESS_READ},
           "__global const float *", "in");
@@ -338,13 +335,13 @@ static void emit_import(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     output_params(k, plan, step);
     end_params(k);
     k->items = cv_plan_blocks(plan, step->output);
-    close(k, cv_text_import, "import");
+    close(k, cv_import_text, "import");
 }
 
 static void emit_export(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     const cv_value *value = &plan->region->values[step->input];
-    kf_text_add(&k->text, cv_text_common);
+    kf_text_add(&k->text, cv_common_text);
     begin_params(k);
     image_param(k, plan, step->input, "in", KF_ACCESS_READ, 0, 0);
     param(k, (cv_param){.kind = CV_PARAM_TENSOR, .index = step->output, .access = KF_ACCESS_WRITE},
@@ -357,14 +354,14 @@ static void emit_export(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     int_param(k, "width", value->width);
     end_params(k);
     k->items = cv_plan_blocks(plan, step->input);
-    close(k, cv_text_export, "export");
+    close(k, cv_export_text, "export");
 }
 
 void cv_emit_step(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     static const char *const roles[] = {"", "conv", "depthwise", "pool", "mean", "map"};
-    static const char *const bodies[] = {"",           cv_text_conv, cv_text_depthwise,
-                                         cv_text_pool, cv_text_mean, cv_text_map};
+    static const char *const bodies[] = {"",           cv_conv_text, cv_depthwise_text,
+                                         cv_pool_text, cv_mean_text, cv_map_text};
     if (step->kind == CV_IMPORT) {
         emit_import(k, plan, step);
         return;
@@ -383,7 +380,7 @@ void cv_emit_step(cv_kernel *k, const cv_plan *plan, const cv_step *step)
         define(&k->text, "TW", step->tile_columns);
         define(&k->text, "ON", step->tile_blocks);
     }
-    kf_text_add(&k->text, cv_text_common);
+    kf_text_add(&k->text, cv_common_text);
     begin_params(k);
     input_params(k, plan, step);
     output_params(k, plan, step);
@@ -545,5 +542,5 @@ void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     k->failed |= t.stores.failed;
     kf_text_free(&t.stores);
     k->items = cv_plan_blocks(plan, step->output);
-    close(k, cv_text_pack, "pack");
+    close(k, cv_pack_text, "pack");
 }

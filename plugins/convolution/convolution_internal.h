@@ -168,6 +168,17 @@ uint32_t cv_step_makes(const cv_region *region, const cv_step *step, uint32_t va
 
 // ---- text ----
 
+// The files of kernels/.
+extern const char cv_common_text[];
+extern const char cv_conv_text[];
+extern const char cv_depthwise_text[];
+extern const char cv_export_text[];
+extern const char cv_import_text[];
+extern const char cv_map_text[];
+extern const char cv_mean_text[];
+extern const char cv_pack_text[];
+extern const char cv_pool_text[];
+
 typedef enum cv_param_kind {
     CV_PARAM_TEMP, ///< `index`: slot, or n_slots + pack; `access`
     CV_PARAM_TENSOR, ///< `index`: value; `access`
