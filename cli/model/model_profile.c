@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 40 };
+enum { SHOWN = 40 }; // rows
 
 typedef struct row { ///< a block, or an operation alone
     uint32_t block; ///< UINT32_MAX: alone
@@ -215,6 +215,20 @@ static void write_rate(FILE *out, double work, double ns)
     }
 }
 
+/// The launches of a block that has several, in their order, but for those below a hundredth of
+/// `all`.
+static void write_launches(FILE *out, const kiln_explanation *e, const row *r, double all)
+{
+    char text[32];
+    for (uint32_t i = 0; i < e->n_steps && r->launches > 1; i++) {
+        const kiln_explained_step *step = &e->steps[i];
+        if (step->block == r->block && step->kernel != NULL && step->measured_ns * 100 >= all) {
+            fprintf(out, "%5.1f %% %10s %35s    step %u: %s\n", 100 * step->measured_ns / all,
+                    cli_format_ns(text, step->measured_ns), "", i, step->kernel);
+        }
+    }
+}
+
 static void write_rows(const profile *p, const kiln_explanation *e, const row *rows, size_t count)
 {
     double all = 0, rest = 0;
@@ -242,6 +256,7 @@ static void write_rows(const profile *p, const kiln_explanation *e, const row *r
             fprintf(p->out, " %6u  ", r->block);
         }
         write_name(p->out, e, r);
+        write_launches(p->out, e, r, all);
     }
     if (count > SHOWN) {
         fprintf(p->out, "%5.1f %% %10s  %zu more\n", all > 0 ? 100 * rest / all : 0,

@@ -126,6 +126,24 @@ def results_are_those_of_numpy():
             assert 0.01 < result.std() < 10, (name, result.std())
 
 
+@case
+def profiles_show_the_launches_of_a_block():
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, "mobilenet_v3_large")[0]
+        done = run(KILN, "run", path + "/model.onnx", "--input", path + "/image.npy", "--profile", "--tune=off",
+                   "--repeat=3")
+        assert done.returncode == 0, done.stderr
+        rows = [line.split() for line in done.stdout.split(" what\n")[1].splitlines()]
+        blocks = {}
+        for i, row in enumerate(rows):
+            if row[4] != "step" and len(row) > 7 and row[7].isdigit() and int(row[4]) > 1:
+                last = next((k for k in range(i + 1, len(rows)) if rows[k][4] != "step"), len(rows))
+                blocks[row[7]] = float(row[0]), [float(each[0]) for each in rows[i + 1:last]]
+        assert any(steps for _, steps in blocks.values()), done.stdout
+        for share, steps in blocks.values():
+            assert all(step >= 0.9 for step in steps) and sum(steps) < share + 0.1 * len(steps) + 0.1, done.stdout
+
+
 PEER = """
 import os, time
 import numpy as np
