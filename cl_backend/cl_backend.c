@@ -222,7 +222,7 @@ static kiln_status backend_read(kiln_backend *base, kiln_buffer *given, size_t o
 
 static const kiln_backend_queue_ops cl_queue_ops = {
     .struct_size = sizeof(kiln_backend_queue_ops),
-    .open_auxiliary = kiln_cl_open_lane,
+    .open_auxiliary = kiln_cl_open_auxiliary,
     .marker = kiln_cl_mark,
     .user_event = kiln_cl_gate,
     .event_signal = kiln_cl_event_signal,
@@ -459,7 +459,7 @@ kiln_status kiln_cl_open_queue(const kiln_env *env, void *context, void *queue,
     return open_any(env, &request, out_backend, err);
 }
 
-kiln_status kiln_cl_open_lane(kiln_backend *base, kiln_backend **out_lane, kiln_error *err)
+kiln_status kiln_cl_open_auxiliary(kiln_backend *base, kiln_backend **out_lane, kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
     cl_int code = CL_SUCCESS;

@@ -98,7 +98,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_cl_event_wait(kiln_cl_event *event, kil
 /// the first one's buffers wherever a call takes a buffer, but frees only its own; who uses both
 /// orders them with markers and user events. Each has a lock of its own. `*out_lane` is the
 /// caller's (its `close`); the backend outlives it.
-KILN_NODISCARD KILN_API kiln_status kiln_cl_open_lane(kiln_backend *backend,
+KILN_NODISCARD KILN_API kiln_status kiln_cl_open_auxiliary(kiln_backend *backend,
                                                       kiln_backend **out_lane, kiln_error *err);
 
 /// Queues a copy of host memory into a buffer and does not wait: `source` must stay until a later

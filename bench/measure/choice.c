@@ -152,7 +152,7 @@ static void note_judge(block *blocks, uint32_t *count, const kiln_explanation *e
         if (b == NULL || b->ways[0].ns[judge] > 0) {
             continue;
         }
-        b->ways[0].ns[judge] = e->blocks[i].alone_ns;
+        b->ways[0].ns[judge] = e->blocks[i].unfused_ns;
         for (uint32_t k = 0; k < e->blocks[i].n_candidates; k++) {
             const kiln_explained_candidate *c = &e->blocks[i].candidates[k];
             int at = c->measured_ns > 0 ? way_of(b, c->fuser) : -1;

@@ -153,7 +153,7 @@ static json_t *block_of(const kiln_explanation *e, uint32_t index)
     (void)json_object_set_new(made, "ops", list_of(b->ops, b->n_ops));
     (void)json_object_set_new(made, "predicted_ns", number_or_null(b->predicted_ns));
     (void)json_object_set_new(made, "baseline_ns", number_or_null(b->baseline_ns));
-    (void)json_object_set_new(made, "alone_ns", number_or_null(b->alone_ns));
+    (void)json_object_set_new(made, "unfused_ns", number_or_null(b->unfused_ns));
     (void)json_object_set_new(made, "measured_ns", number_or_null(measured_of(e, index)));
     (void)json_object_set_new(made, "failure", text_of(b->failure));
     (void)json_object_set_new(made, "candidates", candidates_of(b->candidates, b->n_candidates));

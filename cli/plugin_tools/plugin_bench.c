@@ -425,7 +425,7 @@ static const char *name_classes(uint32_t classes, char out[128])
 
 typedef struct sums { ///< of one contender in one group
     figures ns;
-    double bytes, alone_ns, predicted_ns, foretold_ns;
+    double bytes, unfused_ns, predicted_ns, foretold_ns;
     uint32_t blocks, won;
 } sums;
 
@@ -445,7 +445,7 @@ static sums sum_of(const bench *b, const block *like, uint32_t at)
         s.ns.median += by->ns.median * on->count;
         s.ns.most += by->ns.most * on->count;
         s.bytes += on->bytes * on->count;
-        s.alone_ns += on->by[0].ns.median * on->count;
+        s.unfused_ns += on->by[0].ns.median * on->count;
         if (by->predicted_ns > 0) {
             s.predicted_ns += by->predicted_ns * on->count;
             s.foretold_ns += by->ns.median * on->count;
@@ -478,7 +478,7 @@ static void print_sums(const bench *b, uint32_t at, const sums *s)
     double copy_ns = b->bytes_per_s > 0 ? s->bytes / b->bytes_per_s * 1e9 : 0;
     printf("  %-34s %4u %4u %9s %9s %9s %7.2f %7.2f %6.2f", name_of(b, at), s->blocks, s->won,
            cli_format_ns(least, s->ns.least), cli_format_ns(median, s->ns.median),
-           cli_format_ns(most, s->ns.most), s->alone_ns / s->ns.median, s->bytes / s->ns.median,
+           cli_format_ns(most, s->ns.most), s->unfused_ns / s->ns.median, s->bytes / s->ns.median,
            copy_ns / s->ns.median);
     if (s->foretold_ns > 0) {
         printf(" %9.2f", s->predicted_ns / s->foretold_ns);
@@ -526,7 +526,7 @@ static json_t *sums_json(const bench *b, uint32_t at, const sums *s)
     return json_pack(
         "{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "by", name_of(b, at), "blocks",
         (int)s->blocks, "won", (int)s->won, "least_ns", s->ns.least, "median_ns", s->ns.median,
-        "most_ns", s->ns.most, "speedup", s->alone_ns / s->ns.median, "gb_per_s",
+        "most_ns", s->ns.most, "speedup", s->unfused_ns / s->ns.median, "gb_per_s",
         s->bytes / s->ns.median, "share_of_copy", copy_ns / s->ns.median, "predicted_to_measured",
         s->foretold_ns > 0 ? json_real(s->predicted_ns / s->foretold_ns) : json_null());
 }

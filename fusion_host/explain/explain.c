@@ -211,7 +211,7 @@ static void collect_block(collector *c, uint32_t index)
                                   .n_ops = block->n_ops,
                                   .predicted_ns = (double)block->predicted_ns,
                                   .baseline_ns = (double)block->baseline_ns,
-                                  .alone_ns = tournament != NULL ? tournament->unfused_ns : 0,
+                                  .unfused_ns = tournament != NULL ? tournament->unfused_ns : 0,
                                   .failure = failure != NULL ? keep_text(c, failure) : NULL,
                                   .program = block->program};
     out->candidates = collect_verdicts(c, block->ops[0], tournament, &out->n_candidates);

@@ -48,7 +48,7 @@ typedef struct kiln_explained_block {
     uint32_t n_ops;
     double predicted_ns;
     double baseline_ns; ///< predicted of its unfused operations
-    double alone_ns; ///< measured
+    double unfused_ns; ///< measured
     const char *failure; ///< why its program does not run; NULL when it does
     const kiln_program *program;
     const uint32_t *tensors; ///< the program's tensors among the explanation's; UINT32_MAX: none

@@ -230,7 +230,7 @@ static void test_lane(void)
     kiln_buffer *a = cl_fixture_buffer(&f, sizeof(ones), ones);
     kiln_buffer *b = cl_fixture_buffer(&f, sizeof(ones), sums);
     KILN_CHECK_INT(f.base->device->sync(f.base, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(kiln_cl_open_lane(f.base, &lane, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_cl_open_auxiliary(f.base, &lane, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_cl_gate(f.base, &gate, &err), KILN_STATUS_OK);
     if (lane != NULL) {
         const kiln_view x = {
