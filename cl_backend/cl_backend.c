@@ -245,6 +245,7 @@ static const kiln_backend_device_ops cl_device_ops = {
     .runs = backend_runs,
     .flush = backend_flush,
     .sync = backend_sync,
+    .doubt_speeds = kilni_cl_speeds_doubt,
 };
 
 static const kiln_backend_memory_ops cl_memory_ops = {

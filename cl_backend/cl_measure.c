@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Measures a device: bytes per second of a copy, and the cost of one more kernel in a queue. The
 // figures are kept in the store under the device's fingerprint, with how far the runs were apart; a
-// figure that is in doubt is measured again by the next processes, and one that no device has is
-// not believed. A GPU is measured when it is opened for the first time: what its memory does cannot
-// be guessed (0.3 to 5 TB/s), and choices among fusers follow from it. A processor is, when choices
-// are to be measured anyway.
+// figure that is in doubt or old is measured again by the next processes, and one that no device
+// has is not believed. Runs beside which others had the processors do not count. A GPU is measured
+// when it is opened for the first time: what its memory does cannot be guessed (0.3 to 5 TB/s), and
+// choices among fusers follow from it. A processor is, when choices are to be measured anyway.
 
 #include <string.h>
+#include <time.h>
 
 #include "cl_device.h"
 #include "cl_launch.h"
@@ -22,8 +23,10 @@ static const char measure_source[] =
     "__kernel void kiln_measure_nothing(__global float *a)\n"
     "{ if (get_global_id(0) == 1u << 30) a[0] = 0.0f; }\n";
 
-enum { COPY_RUNS = 5, LEAST_RUNS = 3, COPIES = 4, LAUNCH_RUNS = 5, LAUNCHES = 64 };
+enum { COPY_RUNS = 5, LEAST_RUNS = 3, COPIES = 4, LAUNCH_RUNS = 5, LAUNCHES = 64, MOST_RUNS = 12 };
 
+/// Copies from which all threads take part for long; shorter ones say how much to copy, no more.
+static const size_t shared_bytes = 16 << 20;
 static const uint64_t long_ns = 50000000; ///< of a few copies or launches: no more are tried then
 static const uint64_t longest_ns = 200000000; ///< that a larger copy may be expected to take
 
@@ -45,11 +48,31 @@ static bool is_sure(uint64_t figure, uint32_t spread)
     return figure > 0 && spread <= KILNI_CL_SPEEDS_SURE;
 }
 
+static bool are_sure(const kilni_cl_speeds *speeds)
+{
+    return is_sure(speeds->bytes_per_s, speeds->bytes_spread) &&
+           is_sure(speeds->launch_ns, speeds->launch_spread);
+}
+
+/* Of a clock that was set back nothing follows. */
+static bool is_old(const kilni_cl_speeds *speeds)
+{
+    uint64_t now_s = (uint64_t)time(NULL);
+    uint64_t holds_s = are_sure(speeds) ? KILNI_CL_SPEEDS_HOLD_S : KILNI_CL_SPEEDS_WAIT_S;
+    return speeds->measured_s != 0 && now_s > speeds->measured_s &&
+           now_s - speeds->measured_s > holds_s;
+}
+
 bool kilni_cl_speeds_doubtful(const kilni_cl_speeds *speeds)
 {
-    return speeds->tries < KILNI_CL_SPEEDS_TRIES &&
-           (!is_sure(speeds->bytes_per_s, speeds->bytes_spread) ||
-            !is_sure(speeds->launch_ns, speeds->launch_spread));
+    return (speeds->tries < KILNI_CL_SPEEDS_TRIES && !are_sure(speeds)) || is_old(speeds);
+}
+
+bool kilni_cl_sample_counts(kiln_device_type type, uint64_t wall_ns, uint64_t work_ns,
+                            uint32_t threads)
+{
+    return type != KILN_DEVICE_CPU ||
+           (double)wall_ns * threads * 100 <= (double)work_ns * KILNI_CL_SPEEDS_BETTER;
 }
 
 /* Whether `quick` is so much more than `slow` that it is another figure. */
@@ -58,11 +81,23 @@ static bool clearly_more(uint64_t quick, uint64_t slow)
     return (double)quick * 100 > (double)slow * KILNI_CL_SPEEDS_BETTER;
 }
 
-kilni_cl_speeds kilni_cl_speeds_merge(const kilni_cl_speeds *stored, const kilni_cl_speeds *fresh)
+kilni_cl_speeds kilni_cl_speeds_merge(const kilni_cl_speeds *before, const kilni_cl_speeds *fresh)
 {
+    const kilni_cl_speeds *stored = before;
     kilni_cl_speeds known = *stored;
+    bool old = is_old(stored);
     known.format = KILNI_CL_SPEEDS_FORMAT;
-    known.tries = stored->tries + 1;
+    known.tries = old ? 1 : stored->tries + 1;
+    known.measured_s = (uint64_t)time(NULL);
+    if (old && are_sure(fresh)) {
+        bool slower = clearly_more(stored->bytes_per_s, fresh->bytes_per_s) ||
+                      clearly_more(fresh->launch_ns, stored->launch_ns);
+        known.bytes_per_s = slower ? fresh->bytes_per_s : known.bytes_per_s;
+        known.launch_ns = slower ? fresh->launch_ns : known.launch_ns;
+        known.bytes_spread = fresh->bytes_spread;
+        known.launch_spread = fresh->launch_spread;
+        stored = &known;
+    }
     if (clearly_more(fresh->bytes_per_s, stored->bytes_per_s)) {
         known.bytes_per_s = fresh->bytes_per_s;
         known.bytes_spread = fresh->bytes_spread;
@@ -117,12 +152,24 @@ static void remember(kilni_cl_backend *backend, const kilni_cl_speeds *known)
     }
 }
 
+/* Old from now on, so that another figure counts in both directions. */
+void kilni_cl_speeds_doubt(kiln_backend *base)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kilni_cl_speeds stored = recall(backend);
+    if (stored.tries > 0) {
+        stored.measured_s = 1;
+        remember(backend, &stored);
+    }
+}
+
 /* What is not known stays estimated. */
 static void use(kilni_cl_backend *backend, const kilni_cl_speeds *known)
 {
     kiln_device_info *info = &backend->info;
     info->bytes_per_s = known->bytes_per_s > 0 ? known->bytes_per_s : info->bytes_per_s;
     info->launch_ns = known->launch_ns > 0 ? known->launch_ns : info->launch_ns;
+    info->speeds_doubtful = known->tries > 0 && kilni_cl_speeds_doubtful(known);
 }
 
 // ---- when ----
@@ -169,13 +216,34 @@ void kilni_cl_device_calibrate(kilni_cl_backend *backend, bool may_measure)
 typedef struct best_runs { ///< of several that do the same
     uint64_t best_ns;
     uint64_t second_ns;
+    uint32_t count; ///< that nobody disturbed
 } best_runs;
 
-static const best_runs no_runs = {UINT64_MAX, UINT64_MAX};
+static const best_runs no_runs = {UINT64_MAX, UINT64_MAX, 0};
+
+/// What a run takes: of the clock, and of the processors for this process.
+typedef struct stopwatch {
+    uint64_t wall_ns;
+    uint64_t work_ns;
+} stopwatch;
+
+static stopwatch read_watch(void)
+{
+    struct timespec work = {0};
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &work);
+    return (stopwatch){kiln_time_ns(), (uint64_t)work.tv_sec * 1000000000 + (uint64_t)work.tv_nsec};
+}
+
+static stopwatch since(stopwatch begin)
+{
+    stopwatch now = read_watch();
+    return (stopwatch){now.wall_ns - begin.wall_ns, now.work_ns - begin.work_ns};
+}
 
 static void note_run(best_runs *runs, uint64_t ns)
 {
     ns = ns > 0 ? ns : 1;
+    runs->count++;
     if (ns < runs->best_ns) {
         runs->second_ns = runs->best_ns;
         runs->best_ns = ns;
@@ -201,8 +269,10 @@ static kiln_status time_copies(kilni_cl_backend *backend, kilni_cl_kernel *kerne
     *out_runs = no_runs;
     KILN_TRY(out, status, kilni_cl_alloc(backend, bytes, &source, err));
     KILN_TRY(out, status, kilni_cl_alloc(backend, bytes, &target, err));
-    for (int i = 0; i <= COPY_RUNS; i++) { // the first touches the memory and compiles
-        uint64_t begin = kiln_time_ns();
+    const uint32_t threads = bytes >= shared_bytes ? backend->info.compute_units : 0;
+    // The first touches the memory and compiles.
+    for (int i = 0; i < MOST_RUNS && out_runs->count < COPY_RUNS; i++) {
+        stopwatch begin = read_watch();
         for (int j = 0; j < COPIES; j++) { // several, so that the wait does not count
             kilni_cl_args args = kilni_cl_args_begin(backend, kernel);
             kilni_cl_push_buffer(&args, source);
@@ -211,11 +281,12 @@ static kiln_status time_copies(kilni_cl_backend *backend, kilni_cl_kernel *kerne
             KILN_TRY(out, status, kilni_cl_enqueue(&args, 1, &count, &local, err));
         }
         KILN_TRY(out, status, kilni_cl_drain(backend, err));
-        uint64_t taken = (kiln_time_ns() - begin) / COPIES;
-        if (i > 0) {
-            note_run(out_runs, taken);
+        stopwatch taken = since(begin);
+        if (i > 0 &&
+            kilni_cl_sample_counts(backend->info.type, taken.wall_ns, taken.work_ns, threads)) {
+            note_run(out_runs, taken.wall_ns / COPIES);
         }
-        if (i >= LEAST_RUNS && taken * COPIES > long_ns) {
+        if (i >= LEAST_RUNS && taken.wall_ns > long_ns) {
             break;
         }
     }
@@ -227,12 +298,12 @@ out:
 
 /* One run: the time for each of a few launches behind each other. */
 static kiln_status launch_many(kilni_cl_backend *backend, kilni_cl_kernel *kernel,
-                               kiln_buffer *buffer, uint64_t *out_ns, kiln_error *err)
+                               kiln_buffer *buffer, best_runs *runs, kiln_error *err)
 {
     const size_t size = 64;
-    uint64_t begin = kiln_time_ns();
+    stopwatch begin = read_watch();
     uint32_t launched = 0;
-    while (launched < LAUNCHES && kiln_time_ns() - begin < long_ns) {
+    while (launched < LAUNCHES && kiln_time_ns() - begin.wall_ns < long_ns) {
         kilni_cl_args args = kilni_cl_args_begin(backend, kernel);
         kilni_cl_push_buffer(&args, buffer);
         kiln_status status = kilni_cl_enqueue(&args, 1, &size, &size, err);
@@ -242,7 +313,10 @@ static kiln_status launch_many(kilni_cl_backend *backend, kilni_cl_kernel *kerne
         launched++;
     }
     kiln_status status = kilni_cl_drain(backend, err);
-    *out_ns = (kiln_time_ns() - begin) / (launched > 0 ? launched : 1);
+    stopwatch taken = since(begin);
+    if (kilni_cl_sample_counts(backend->info.type, taken.wall_ns, taken.work_ns, 1)) {
+        note_run(runs, taken.wall_ns / (launched > 0 ? launched : 1));
+    }
     return status;
 }
 
@@ -254,11 +328,10 @@ static kiln_status time_launches(kilni_cl_backend *backend, kilni_cl_kernel *ker
     const uint64_t begin = kiln_time_ns();
     *out_runs = no_runs;
     KILN_TRY(out, status, kilni_cl_alloc(backend, 256, &buffer, err));
-    for (int i = 0; i <= LAUNCH_RUNS; i++) { // the first compiles
-        uint64_t ns = 0;
-        KILN_TRY(out, status, launch_many(backend, kernel, buffer, &ns, err));
-        if (i > 0) {
-            note_run(out_runs, ns);
+    for (int i = 0; i < MOST_RUNS && out_runs->count < LAUNCH_RUNS; i++) {
+        KILN_TRY(out, status, launch_many(backend, kernel, buffer, out_runs, err));
+        if (i == 0) {
+            *out_runs = no_runs; // it compiled
         }
         if (i > 1 && kiln_time_ns() - begin > long_ns) {
             break;
@@ -291,6 +364,10 @@ static kiln_status measure_copies(kilni_cl_backend *backend, kilni_cl_kernel *ke
         if (status != KILN_STATUS_OK) {
             return status;
         }
+        if (runs.count == 0) {
+            speeds->bytes_per_s = 0; // of smaller copies it would be a cache's
+            break;
+        }
         speeds->bytes_per_s = (uint64_t)(2.0 * (double)bytes / ((double)runs.best_ns * 1e-9));
         speeds->bytes_spread = spread_of(&runs);
         size_t next = bytes * STEP < most ? bytes * STEP : most;
@@ -304,7 +381,7 @@ static kiln_status measure_launches(kilni_cl_backend *backend, kilni_cl_kernel *
 {
     best_runs runs;
     kiln_status status = time_launches(backend, kernel, &runs, err);
-    if (status == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK && runs.count > 0) {
         speeds->launch_ns = runs.best_ns;
         speeds->launch_spread = spread_of(&runs);
     }

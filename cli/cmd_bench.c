@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct argp_option options_table[] = {
+static const struct argp_option bench_options_table[] = {
     {"device", 'd', "ADDRESS", 0, "device to measure on", 0},
     {"json", 'j', NULL, 0, "one JSON object a line instead of a table", 0},
     {"samples", 'n', "COUNT", 0, "samples of each figure", 0},
@@ -34,7 +34,7 @@ static const bench_entry *find(const char *name)
     return NULL;
 }
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_bench_option(int key, char *text, struct argp_state *state)
 {
     bench_arguments *arguments = state->input;
     char *end = NULL;
@@ -120,8 +120,8 @@ static char *list_benches(int key, const char *text, void *input)
 int cmd_bench(int argc, char **argv)
 {
     static const struct argp argp = {
-        options_table,
-        parse,
+        bench_options_table,
+        parse_bench_option,
         "NAME",
         "Measures; every figure beside a peer's of the same run. A ratio is larger when "
         "better.\v",

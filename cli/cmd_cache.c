@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_cache_option(int key, char *text, struct argp_state *state)
 {
     const char **action = state->input;
     switch (key) {
@@ -43,7 +43,7 @@ static void print_stat(const char *folder, const kiln_store_stat *stat)
 int cmd_cache(int argc, char **argv)
 {
     static const struct argp argp = {NULL,
-                                     parse,
+                                     parse_cache_option,
                                      "stat|clear\nprepare MODEL",
                                      "Shows, empties or fills the cache on disk.",
                                      NULL,

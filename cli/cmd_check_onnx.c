@@ -454,7 +454,7 @@ static bool parse_again(const char *text, uint32_t *out_again)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && value <= 1000;
 }
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_check_option(int key, char *text, struct argp_state *state)
 {
     check_options *options = state->input;
     switch (key) {
@@ -543,7 +543,7 @@ int cmd_check_onnx(int argc, char **argv)
     static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         choices,
-        parse,
+        parse_check_option,
         "[DIR...]",
         "Runs ONNX backend test cases: each DIR is one, or holds several. What Kiln does not "
         "implement is skipped, with the reasons counted.",

@@ -21,7 +21,7 @@ typedef struct coll_options {
     uint64_t seconds;
 } coll_options;
 
-static const struct argp_option options_table[] = {
+static const struct argp_option coll_options_table[] = {
     {"device", 'd', "ADDRESS", 0,
      "a device of the group; again for more (default: the first OpenCL device and reference)", 0},
     {"deadline", 't', "MS", 0, "deadline of each wait (default: 30000)", 0},
@@ -29,7 +29,7 @@ static const struct argp_option options_table[] = {
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_coll_option(int key, char *text, struct argp_state *state)
 {
     coll_options *options = state->input;
     char *end = NULL;
@@ -188,8 +188,8 @@ static double expected_at(const checker *self, const trial *what, uint32_t rank,
     }
 }
 
-static kiln_status check_output(checker *self, const trial *what, uint32_t local,
-                                kiln_tensor *tensor, kiln_error *err)
+static kiln_status check_coll_output(checker *self, const trial *what, uint32_t local,
+                                     kiln_tensor *tensor, kiln_error *err)
 {
     int64_t count = kiln_tensor_count(tensor);
     size_t bytes = kiln_tensor_bytes(tensor);
@@ -267,7 +267,7 @@ static kiln_status run_trial(checker *self, const trial *what, kiln_error *err)
             status = kiln_collective_resolve(outputs[k], err);
         }
         if (outputs[k] != NULL && status == KILN_STATUS_OK) {
-            status = check_output(self, what, k, outputs[k], err);
+            status = check_coll_output(self, what, k, outputs[k], err);
         }
         kiln_release(inputs[k]);
         kiln_release(outputs[k]);
@@ -475,8 +475,8 @@ static int check(const coll_options *options)
 int cmd_coll(int argc, char **argv)
 {
     static const struct argp argp = {
-        options_table,
-        parse,
+        coll_options_table,
+        parse_coll_option,
         "list|check",
         "Lists the algorithms of the collectives, or tries each of them on devices against a plain "
         "loop; under mpirun on the devices of all processes.",

@@ -15,12 +15,12 @@ typedef struct devices_options {
     bool verbose;
 } devices_options;
 
-static const struct argp_option options_table[] = {
+static const struct argp_option devices_options_table[] = {
     {"verbose", 'v', NULL, 0, "print the facts of each device too", 0},
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_devices_option(int key, char *text, struct argp_state *state)
 {
     devices_options *options = state->input;
     (void)text;
@@ -106,9 +106,13 @@ static kiln_status check_choice(kiln_context *context, const char *option, bool 
 
 int cmd_devices(int argc, char **argv)
 {
-    static const struct argp argp = {
-        options_table, parse, NULL, "Lists the devices. The address is what --device takes.",
-        NULL,          NULL,  NULL};
+    static const struct argp argp = {devices_options_table,
+                                     parse_devices_option,
+                                     NULL,
+                                     "Lists the devices. The address is what --device takes.",
+                                     NULL,
+                                     NULL,
+                                     NULL};
     devices_options options = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     cli_device_options none = {0};

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_HTML = 256, KEY_JSON, MOST_RUNS = 60, MOST_GRAPHS = 256 };
+enum { KEY_HTML = 256, KEY_JSON, MOST_EXPLAINED_RUNS = 60, MOST_GRAPHS = 256 };
 
 typedef struct explain_options {
     model_options model;
@@ -20,7 +20,7 @@ typedef struct explain_options {
     long runs;
 } explain_options;
 
-static const struct argp_option options_table[] = {
+static const struct argp_option explain_options_table[] = {
     {"source", 'S', NULL, 0, "with the source of each fused kernel", 0},
     {"html", KEY_HTML, "FILE", 0, "write a page with the graph, in one file (- : standard output)",
      0},
@@ -30,7 +30,7 @@ static const struct argp_option options_table[] = {
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_explain_option(int key, char *text, struct argp_state *state)
 {
     explain_options *options = state->input;
     char *end = NULL;
@@ -49,8 +49,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case 'r':
         options->runs = strtol(text, &end, 10);
-        if (*text == '\0' || *end != '\0' || options->runs < 0 || options->runs > MOST_RUNS) {
-            argp_error(state, "--runs %s: a count from 0 to %d", text, MOST_RUNS);
+        if (*text == '\0' || *end != '\0' || options->runs < 0 ||
+            options->runs > MOST_EXPLAINED_RUNS) {
+            argp_error(state, "--runs %s: a count from 0 to %d", text, MOST_EXPLAINED_RUNS);
         }
         return 0;
     default:
@@ -207,8 +208,8 @@ int cmd_explain(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&model_options_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        options_table,
-        parse,
+        explain_options_table,
+        parse_explain_option,
         "MODEL",
         "Tells for each block the operations, the candidates with their scores and the "
         "winner, and for each operation left unfused the reason; as text, as JSON or as a page.",

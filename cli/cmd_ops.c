@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_ops_option(int key, char *text, struct argp_state *state)
 {
     const char **name = state->input;
     switch (key) {
@@ -75,8 +75,10 @@ static void print_one(kiln_op op)
 
 int cmd_ops(int argc, char **argv)
 {
-    static const struct argp argp = {
-        NULL, parse, "[NAME]", "Lists the operators, or tells all about one.", NULL, NULL, NULL};
+    static const struct argp argp = {NULL,     parse_ops_option,
+                                     "[NAME]", "Lists the operators, or tells all about one.",
+                                     NULL,     NULL,
+                                     NULL};
     const char *name = NULL;
     argp_parse(&argp, argc, argv, 0, NULL, &name);
     if (name != NULL) {

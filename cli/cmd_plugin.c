@@ -24,7 +24,7 @@ static const cli_command words[] = {
 
 enum { N_WORDS = sizeof(words) / sizeof(words[0]) };
 
-static void print_help(FILE *file)
+static void print_plugin_help(FILE *file)
 {
     fprintf(file, "Usage: kiln plugin WORD [ARGUMENTS]\n\n");
     for (size_t i = 0; i < N_WORDS; i++) {
@@ -39,7 +39,7 @@ int cmd_plugin(int argc, char **argv)
         return cli_usage("plugin", "say what to do, such as list or check");
     }
     if (strcmp(argv[1], "--help") == 0) {
-        print_help(stdout);
+        print_plugin_help(stdout);
         return CLI_OK;
     }
     for (size_t i = 0; i < N_WORDS; i++) {

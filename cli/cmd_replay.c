@@ -19,14 +19,14 @@ typedef struct replay_options {
     unsigned long long seed;
 } replay_options;
 
-static const struct argp_option options_table[] = {
+static const struct argp_option replay_options_table[] = {
     {"compare", 'c', NULL, 0, "compare each output with the reference; fail when one differs", 0},
     {"seed", 'S', "NUMBER", 0, "of the elements of inputs that the file has none for (default 1)",
      0},
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_replay_option(int key, char *text, struct argp_state *state)
 {
     replay_options *options = state->input;
     char *end = NULL;
@@ -48,7 +48,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-static void print_output(uint64_t id, const kiln_tensor *tensor)
+static void print_replayed(uint64_t id, const kiln_tensor *tensor)
 {
     printf("output %%%" PRIu64 ": %s[", id, kiln_dtype_name(kiln_tensor_dtype(tensor)));
     for (size_t i = 0; i < kiln_tensor_rank(tensor); i++) {
@@ -85,7 +85,7 @@ static kiln_status look_at(kiln_judge *judge, size_t output, uint64_t id, kiln_t
     if (status == KILN_STATUS_OK) {
         bool same =
             judge == NULL || kiln_judge_output(judge, output, data, NULL, text, sizeof(text));
-        print_output(id, tensor);
+        print_replayed(id, tensor);
         printf("%s%s\n", same ? judge == NULL ? "" : " as the reference" : " ", text);
         *out_differs += !same;
     }
@@ -140,8 +140,8 @@ int cmd_replay(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        options_table,
-        parse,
+        replay_options_table,
+        parse_replay_option,
         "FILE",
         "Runs a recorded stream of operations on a device, with the strides that its inputs had.",
         children,

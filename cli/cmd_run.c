@@ -24,7 +24,7 @@ typedef struct run_options {
     long repeat;
 } run_options;
 
-static const struct argp_option options_table[] = {
+static const struct argp_option run_options_table[] = {
     {"output", 'o', "[NAME=]FILE", 0,
      "write an output as .npy, in the model's order when it has no name; an unknown name gets the "
      "list of them",
@@ -41,7 +41,7 @@ static const struct argp_option options_table[] = {
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_run_option(int key, char *text, struct argp_state *state)
 {
     run_options *options = state->input;
     char *end = NULL;
@@ -171,6 +171,28 @@ static void print_work(const model_run_report *report)
     }
 }
 
+static double sum_of(const model_run_times *times)
+{
+    return times->open + times->first + times->show + times->repeat + times->tune + times->close;
+}
+
+/// Where the time went, so that nobody has to guess what a first process does.
+static void print_times(const model_run_times *times)
+{
+    const struct {
+        const char *name;
+        double ns;
+    } parts[] = {{"opening", times->open},         {"first run", times->first},
+                 {"repeated runs", times->repeat}, {"tuning", times->tune},
+                 {"printing", times->show},        {"closing", times->close}};
+    char text[32];
+    printf("all of it: %s", cli_format_ns(text, sum_of(times)));
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        printf("%s%s %s", i == 0 ? ": " : ", ", parts[i].name, cli_format_ns(text, parts[i].ns));
+    }
+    printf("\n");
+}
+
 static void print_report(const model_run_report *report)
 {
     char first[32];
@@ -192,6 +214,7 @@ static void print_report(const model_run_report *report)
                report->repeats);
     }
     print_work(report);
+    print_times(&report->times);
     printf("peak of device memory: %s\n", cli_format_bytes(memory, (double)report->peak_bytes));
     if (report->memory != NULL) {
         printf("held by the device at most: %s\n",
@@ -344,8 +367,16 @@ static kiln_status write_outputs(const model_run *run, kiln_error *err)
     return status;
 }
 
-static kiln_status show_results(const run_options *options, const model_run *run, kiln_error *err)
+/// The results come first: what else a process does is for later ones.
+static kiln_status show_results(const model_run *run, void *user, kiln_error *err)
 {
+    const run_options *options = user;
+    kiln_status status = options->draw && options->model.n_inputs > 0
+                             ? draw(options->model.inputs[0].path, err)
+                             : KILN_STATUS_OK;
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
     if (!run->report.computes) {
         printf("no results: this device computes nothing\n");
         return run->n_wanted == 0 && options->expected == NULL
@@ -359,16 +390,26 @@ static kiln_status show_results(const run_options *options, const model_run *run
     if (run->n_outputs > 0) {
         print_class(&run->outputs[0]);
     }
-    return options->expected != NULL && run->n_outputs > 0 ? compare(&run->outputs[0], options, err)
-                                                           : KILN_STATUS_OK;
+    if (options->expected != NULL && run->n_outputs > 0) {
+        status = compare(&run->outputs[0], options, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = write_outputs(run, err);
+    }
+    fflush(stdout);
+    return status;
 }
 
 int cmd_run(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&model_options_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {
-        options_table, parse, "MODEL", "Runs an ONNX model on inputs from .npy files.",
-        children,      NULL,  NULL};
+    static const struct argp argp = {run_options_table,
+                                     parse_run_option,
+                                     "MODEL",
+                                     "Runs an ONNX model on inputs from .npy files.",
+                                     children,
+                                     NULL,
+                                     NULL};
     run_options options = {
         .model = {.device = {.tune_default = "lazy"}}, .repeat = 20, .tolerance = 1e-4, .row = -1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
@@ -376,21 +417,17 @@ int cmd_run(int argc, char **argv)
         return cli_usage("run", "--row is one of --expected, which is not there");
     }
     kiln_error err = KILN_ERROR_INIT;
-    model_run run = {.n_wanted = options.n_outputs, .with_memory = options.memory};
+    model_run run = {.n_wanted = options.n_outputs,
+                     .with_memory = options.memory,
+                     .on_first = show_results,
+                     .user = &options};
     memcpy(run.wanted, options.outputs, sizeof(run.wanted));
     kiln_status status = model_run_execute(&options.model, (uint32_t)options.repeat, &run, &err);
     if (status == KILN_STATUS_OK && options.model.trace != NULL) {
         printf("trace: %s\n", options.model.trace);
     }
-    if (status == KILN_STATUS_OK && options.draw && options.model.n_inputs > 0) {
-        status = draw(options.model.inputs[0].path, &err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = show_results(&options, &run, &err);
-    }
     if (status == KILN_STATUS_OK) {
         print_report(&run.report);
-        status = write_outputs(&run, &err);
     }
     model_run_free(&run);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("run", &err);

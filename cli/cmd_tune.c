@@ -58,12 +58,13 @@ static uint64_t measured_of(const model_session *session)
 static kiln_status tune(model_session *session, uint64_t *out_measured, blocks *out_left,
                         kiln_error *err)
 {
-    enum { MOST_RUNS = 1000, IDLE_RUNS = 3 };
+    enum { MOST_TUNE_RUNS = 1000, IDLE_RUNS = 3 };
     kiln_status status = model_session_meet(session, err);
     blocks left = blocks_of(session);
     uint64_t done = measured_of(session);
-    for (int run = 0, idle = 0; run < MOST_RUNS && idle < IDLE_RUNS && status == KILN_STATUS_OK &&
-                                (left.open > 0 || session->graph == NULL);
+    for (int run = 0, idle = 0;
+         run < MOST_TUNE_RUNS && idle < IDLE_RUNS && status == KILN_STATUS_OK &&
+         (left.open > 0 || session->graph == NULL);
          run++) {
         show(done, done + left.open);
         status = model_session_run_once(session, err);

@@ -6,7 +6,7 @@
 #include <stdalign.h>
 #include <string.h>
 
-enum { FIRST_BYTES = 4096 - 64, LARGEST_BYTES = 1 << 20, GRAIN = 16 };
+enum { FIRST_BLOCK_BYTES = 4096 - 64, LARGEST_BYTES = 1 << 20, GRAIN = 16 };
 
 typedef struct arena_block {
     alignas(GRAIN) struct arena_block *next;
@@ -23,7 +23,7 @@ void kiln_arena_init(kiln_arena *arena, const kiln_env *env)
 /// A block of at least `bytes` behind `last`, twice as large as it up to a limit.
 static arena_block *add_block(kiln_arena *arena, arena_block *last, size_t bytes)
 {
-    size_t capacity = last == NULL ? FIRST_BYTES : last->capacity * 2;
+    size_t capacity = last == NULL ? FIRST_BLOCK_BYTES : last->capacity * 2;
     capacity = capacity > LARGEST_BYTES ? LARGEST_BYTES : capacity;
     capacity = capacity < bytes ? bytes : capacity;
     const kiln_allocator *allocator = &arena->env->allocator;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST_BYTES = 64 };
+enum { FIRST_TEXT_BYTES = 64 };
 
 void kiln_string_init(kiln_string *string, const kiln_env *env)
 {
@@ -24,7 +24,7 @@ static bool reserve(kiln_string *string, size_t more)
     if (need <= string->capacity) {
         return true;
     }
-    size_t capacity = string->capacity < FIRST_BYTES ? FIRST_BYTES : string->capacity * 2;
+    size_t capacity = string->capacity < FIRST_TEXT_BYTES ? FIRST_TEXT_BYTES : string->capacity * 2;
     capacity = capacity < need ? need : capacity;
     size_t kept = string->text == NULL ? 0 : string->length + 1;
     char *text = kiln_realloc(string->env, string->text, kept, capacity);

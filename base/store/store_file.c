@@ -18,7 +18,7 @@ enum {
     BUSY_MS = 2000,
     OPEN_ATTEMPTS = 40,
     OPEN_PAUSE_NS = 5000000,
-    PATH_BYTES = 4096
+    FILE_PATH_BYTES = 4096
 };
 
 kiln_status kilni_store_fail(const kiln_store *store, int code, const char *doing, kiln_error *err)
@@ -181,7 +181,7 @@ static int open_to_read(kiln_store *store)
 /// Renames the damaged file and drops its journal, unless somebody else has put a new one there.
 static void set_aside(const kiln_store *store)
 {
-    char path[PATH_BYTES];
+    char path[FILE_PATH_BYTES];
     int lock = lock_take(store);
     if (is_our_file(store)) {
         snprintf(path, sizeof(path), "%s.damaged", store->path);

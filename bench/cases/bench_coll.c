@@ -51,7 +51,7 @@ out:
     return status;
 }
 
-static kiln_status make_inputs(setup *self, size_t bytes, kiln_error *err)
+static kiln_status make_coll_inputs(setup *self, size_t bytes, kiln_error *err)
 {
     const int64_t count = (int64_t)(bytes / sizeof(float));
     kiln_status status = KILN_STATUS_OK;
@@ -142,7 +142,8 @@ static bool is_shared(const setup *self)
     return (info->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
 }
 
-static kiln_status measure(setup *self, const bench_options *options, size_t bytes, kiln_error *err)
+static kiln_status measure_coll(setup *self, const bench_options *options, size_t bytes,
+                                kiln_error *err)
 {
     enum { WARM = 2 };
     uint32_t samples = options->samples != 0 ? options->samples : 9;
@@ -150,7 +151,7 @@ static kiln_status measure(setup *self, const bench_options *options, size_t byt
     double *theirs = malloc(samples * sizeof(*theirs));
     char name[64];
     kiln_status status = ours != NULL && theirs != NULL
-                             ? make_inputs(self, bytes, err)
+                             ? make_coll_inputs(self, bytes, err)
                              : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for samples");
     for (uint32_t i = 0; i < samples + WARM && status == KILN_STATUS_OK; i++) {
         double seconds = 0;
@@ -197,7 +198,7 @@ kiln_status bench_coll(const bench_options *options, kiln_error *err)
         }
         for (size_t i = 0; i < SIZES && status == KILN_STATUS_OK; i++) {
             if (sizes[i] <= bar_size || !is_shared(&self)) {
-                status = measure(&self, options, sizes[i], err);
+                status = measure_coll(&self, options, sizes[i], err);
             }
         }
         if (status != KILN_STATUS_OK) {

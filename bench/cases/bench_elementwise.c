@@ -8,9 +8,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { ELEMS = 16 * 1024 * 1024, ROUNDS = 9, REPEATS = 4, MAX_ROUNDS = 101 };
+enum {
+    ARRAY_ELEMS = 16 * 1024 * 1024,
+    ELEMENTWISE_ROUNDS = 9,
+    ELEMENTWISE_REPEATS = 4,
+    MAX_ELEMENTWISE_ROUNDS = 101
+};
 
-static const double array_bytes = 4.0 * ELEMS;
+static const double array_bytes = 4.0 * ARRAY_ELEMS;
 
 typedef struct chain {
     kiln_device *device;
@@ -46,7 +51,7 @@ static kiln_status time_chain(const chain *self, double *out_seconds, kiln_error
 {
     kiln_status status = kiln_sync(self->device, err);
     uint64_t start = kiln_time_ns();
-    for (int i = 0; i < REPEATS && status == KILN_STATUS_OK; i++) {
+    for (int i = 0; i < ELEMENTWISE_REPEATS && status == KILN_STATUS_OK; i++) {
         kiln_tensor *result = NULL;
         status = record_chain(self, &result, err);
         if (status == KILN_STATUS_OK) {
@@ -58,7 +63,7 @@ static kiln_status time_chain(const chain *self, double *out_seconds, kiln_error
     if (status == KILN_STATUS_OK) {
         status = kiln_sync(self->device, err);
     }
-    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / REPEATS;
+    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / ELEMENTWISE_REPEATS;
     return status;
 }
 
@@ -68,10 +73,10 @@ static kiln_status check_chain(const chain *self, const float *a, const float *b
     kiln_tensor *result = NULL;
     kiln_status status = record_chain(self, &result, err);
     if (status == KILN_STATUS_OK) {
-        status = kiln_read(result, scratch, sizeof(float) * ELEMS, err);
+        status = kiln_read(result, scratch, sizeof(float) * ARRAY_ELEMS, err);
     }
     kiln_release(result);
-    for (size_t i = 0; i < ELEMS && status == KILN_STATUS_OK; i++) {
+    for (size_t i = 0; i < ARRAY_ELEMS && status == KILN_STATUS_OK; i++) {
         float product = a[i] * b[i];
         float sum = product + 1.0f;
         float expected = (sum > 0.0f ? sum : 0.0f) * 0.5f;
@@ -98,8 +103,9 @@ static uint64_t kernels_of_one(const chain *self, kiln_error *err)
     return after.backend.kernels_launched - before.backend.kernels_launched;
 }
 
-static void report(const bench_options *options, const char *device, uint32_t rounds, double *fused,
-                   double *unfused, double *copy, const char *shape, uint64_t kernels[2])
+static void report_elementwise(const bench_options *options, const char *device, uint32_t rounds,
+                               double *fused, double *unfused, double *copy, const char *shape,
+                               uint64_t kernels[2])
 {
     double fused_s = kiln_quantile(fused, rounds, 0.5);
     double unfused_s = kiln_quantile(unfused, rounds, 0.5);
@@ -130,16 +136,16 @@ static void report(const bench_options *options, const char *device, uint32_t ro
                                           .samples = rounds});
 }
 
-static kiln_status measure(const bench_options *options, chain *self, uint32_t rounds,
-                           kiln_error *err)
+static kiln_status measure_elementwise(const bench_options *options, chain *self, uint32_t rounds,
+                                       kiln_error *err)
 {
-    double fused[MAX_ROUNDS];
-    double unfused[MAX_ROUNDS];
-    double copy[MAX_ROUNDS];
+    double fused[MAX_ELEMENTWISE_ROUNDS];
+    double unfused[MAX_ELEMENTWISE_ROUNDS];
+    double copy[MAX_ELEMENTWISE_ROUNDS];
     uint64_t kernels[2] = {0, 0};
     bench_copy *peer = NULL;
     const char *name = kiln_device_info_of(self->device)->name;
-    kiln_status status = bench_copy_create(name, sizeof(float) * ELEMS, &peer, err);
+    kiln_status status = bench_copy_create(name, sizeof(float) * ARRAY_ELEMS, &peer, err);
     // The first rounds compile and fill the pool.
     for (int warm = 0; warm < 4 && status == KILN_STATUS_OK; warm++) {
         status = kiln_device_set_fusion(self->device, warm % 2 == 1, err);
@@ -150,14 +156,15 @@ static kiln_status measure(const bench_options *options, chain *self, uint32_t r
         kernels[warm % 2] = kernels_of_one(self, err);
     }
     for (uint32_t i = 0; i < rounds && status == KILN_STATUS_OK; i++) {
-        KILN_TRY(out, status, bench_copy_time(peer, REPEATS, &copy[i], err));
+        KILN_TRY(out, status, bench_copy_time(peer, ELEMENTWISE_REPEATS, &copy[i], err));
         KILN_TRY(out, status, kiln_device_set_fusion(self->device, true, err));
         KILN_TRY(out, status, time_chain(self, &fused[i], err));
         KILN_TRY(out, status, kiln_device_set_fusion(self->device, false, err));
         KILN_TRY(out, status, time_chain(self, &unfused[i], err));
     }
     if (status == KILN_STATUS_OK) {
-        report(options, name, rounds, fused, unfused, copy, bench_copy_shape(peer), kernels);
+        report_elementwise(options, name, rounds, fused, unfused, copy, bench_copy_shape(peer),
+                           kernels);
     }
 out:
     bench_copy_destroy(peer);
@@ -167,7 +174,7 @@ out:
 static void fill(float *a, float *b)
 {
     uint32_t state = 1;
-    for (size_t i = 0; i < ELEMS; i++) {
+    for (size_t i = 0; i < ARRAY_ELEMS; i++) {
         state = state * 1664525u + 1013904223u;
         a[i] = (float)(state >> 8) / 8388608.0f - 1.0f;
         state = state * 1664525u + 1013904223u;
@@ -177,25 +184,27 @@ static void fill(float *a, float *b)
 
 kiln_status bench_elementwise(const bench_options *options, kiln_error *err)
 {
-    const int64_t dims[] = {ELEMS};
-    uint32_t rounds = options->samples > 0 ? options->samples : ROUNDS;
-    rounds = rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds;
+    const int64_t dims[] = {ARRAY_ELEMS};
+    uint32_t rounds = options->samples > 0 ? options->samples : ELEMENTWISE_ROUNDS;
+    rounds = rounds > MAX_ELEMENTWISE_ROUNDS ? MAX_ELEMENTWISE_ROUNDS : rounds;
     chain self = {0};
     kiln_context *context = NULL;
-    float *host = malloc(3 * sizeof(float) * ELEMS);
+    float *host = malloc(3 * sizeof(float) * ARRAY_ELEMS);
     kiln_status status = KILN_STATUS_OK;
     if (host == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
     }
-    fill(host, host + ELEMS);
+    fill(host, host + ARRAY_ELEMS);
     KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     KILN_TRY(out, status, kiln_device_open(context, options->device, &self.device, err));
     KILN_TRY(out, status,
              kiln_tensor_create(self.device, KILN_DTYPE_F32, 1, dims, host, &self.a, err));
+    KILN_TRY(
+        out, status,
+        kiln_tensor_create(self.device, KILN_DTYPE_F32, 1, dims, host + ARRAY_ELEMS, &self.b, err));
     KILN_TRY(out, status,
-             kiln_tensor_create(self.device, KILN_DTYPE_F32, 1, dims, host + ELEMS, &self.b, err));
-    KILN_TRY(out, status, check_chain(&self, host, host + ELEMS, host + 2 * (size_t)ELEMS, err));
-    status = measure(options, &self, rounds, err);
+             check_chain(&self, host, host + ARRAY_ELEMS, host + 2 * (size_t)ARRAY_ELEMS, err));
+    status = measure_elementwise(options, &self, rounds, err);
 out:
     kiln_release(self.a);
     kiln_release(self.b);

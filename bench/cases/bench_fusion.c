@@ -11,10 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 7, MAX_ROUNDS = 51, REPEATS = 2, COPY_ELEMENTS = 16 * 1024 * 1024, TENSORS = 200 };
+enum {
+    FUSION_ROUNDS = 7,
+    MAX_FUSION_ROUNDS = 51,
+    FUSION_REPEATS = 2,
+    COPY_ELEMENTS = 16 * 1024 * 1024,
+    TENSORS = 200
+};
 static const double copy_bytes = 2.0 * 4 * COPY_ELEMENTS;
 
-typedef struct material { ///< what a case reads
+typedef struct fusion_material { ///< what a case reads
     kiln_tensor *x; ///< [4096, its columns]
     kiln_tensor *y; ///< the same
     kiln_tensor *mask; ///< the same, bool
@@ -22,13 +28,13 @@ typedef struct material { ///< what a case reads
     kiln_tensor *small; ///< [16384]
     kiln_tensor *steps[4 * TENSORS]; ///< [16384]: parameter, mean, variance, gradient of each
     bool in_place; ///< the optimiser's results take the place of what it read
-} material;
+} fusion_material;
 
 typedef struct fusion_case {
     const char *name;
     int64_t columns;
     double passes; ///< tensors of x's size that must be read or written
-    kiln_status (*record)(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err);
+    kiln_status (*record)(fusion_material *m, kiln_tensor **out, size_t *n_out, kiln_error *err);
 } fusion_case;
 
 // ---- recording ----
@@ -72,9 +78,10 @@ static kiln_status finish(pad *p)
     return p->status;
 }
 
-static const int64_t rows[] = {1};
+static const int64_t first_row[] = {1};
 
-static kiln_status record_gelu(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
+static kiln_status record_gelu(fusion_material *m, kiln_tensor **out, size_t *n_out,
+                               kiln_error *err)
 {
     pad p = {.err = err};
     kiln_tensor *made = NULL;
@@ -88,26 +95,27 @@ static kiln_status record_gelu(material *m, kiln_tensor **out, size_t *n_out, ki
     return finish(&p);
 }
 
-static kiln_status record_softmax(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
+static kiln_status record_softmax(fusion_material *m, kiln_tensor **out, size_t *n_out,
+                                  kiln_error *err)
 {
     pad p = {.err = err};
     kiln_tensor *made = NULL;
-    kiln_tensor *most = STEP(&p, kiln_max(m->x, rows, 1, true, &made, err));
+    kiln_tensor *most = STEP(&p, kiln_max(m->x, first_row, 1, true, &made, err));
     kiln_tensor *moved = STEP(&p, kiln_sub(m->x, most, &made, err));
     kiln_tensor *e = STEP(&p, kiln_exp(moved, &made, err));
-    kiln_tensor *sum = STEP(&p, kiln_sum(e, rows, 1, true, &made, err));
+    kiln_tensor *sum = STEP(&p, kiln_sum(e, first_row, 1, true, &made, err));
     out[0] = keep(&p, STEP(&p, kiln_div(e, sum, &made, err)));
     *n_out = 1;
     return finish(&p);
 }
 
-static kiln_tensor *layer_norm(pad *p, material *m, kiln_tensor *x)
+static kiln_tensor *layer_norm(pad *p, fusion_material *m, kiln_tensor *x)
 {
     kiln_tensor *made = NULL;
-    kiln_tensor *mean = STEP(p, kiln_mean(x, rows, 1, true, &made, p->err));
+    kiln_tensor *mean = STEP(p, kiln_mean(x, first_row, 1, true, &made, p->err));
     kiln_tensor *moved = STEP(p, kiln_sub(x, mean, &made, p->err));
     kiln_tensor *square = STEP(p, kiln_mul(moved, moved, &made, p->err));
-    kiln_tensor *variance = STEP(p, kiln_mean(square, rows, 1, true, &made, p->err));
+    kiln_tensor *variance = STEP(p, kiln_mean(square, first_row, 1, true, &made, p->err));
     kiln_tensor *shifted = STEP(p, kiln_add_scalar(variance, kiln_f64(1e-5), &made, p->err));
     kiln_tensor *scale = STEP(p, kiln_rsqrt(shifted, &made, p->err));
     kiln_tensor *normal = STEP(p, kiln_mul(moved, scale, &made, p->err));
@@ -115,7 +123,8 @@ static kiln_tensor *layer_norm(pad *p, material *m, kiln_tensor *x)
     return STEP(p, kiln_add(weighted, m->weight, &made, p->err));
 }
 
-static kiln_status record_layer_norm(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
+static kiln_status record_layer_norm(fusion_material *m, kiln_tensor **out, size_t *n_out,
+                                     kiln_error *err)
 {
     pad p = {.err = err};
     out[0] = keep(&p, layer_norm(&p, m, m->x));
@@ -123,12 +132,13 @@ static kiln_status record_layer_norm(material *m, kiln_tensor **out, size_t *n_o
     return finish(&p);
 }
 
-static kiln_status record_rms_norm(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
+static kiln_status record_rms_norm(fusion_material *m, kiln_tensor **out, size_t *n_out,
+                                   kiln_error *err)
 {
     pad p = {.err = err};
     kiln_tensor *made = NULL;
     kiln_tensor *square = STEP(&p, kiln_mul(m->x, m->x, &made, err));
-    kiln_tensor *mean = STEP(&p, kiln_mean(square, rows, 1, true, &made, err));
+    kiln_tensor *mean = STEP(&p, kiln_mean(square, first_row, 1, true, &made, err));
     kiln_tensor *shifted = STEP(&p, kiln_add_scalar(mean, kiln_f64(1e-5), &made, err));
     kiln_tensor *scale = STEP(&p, kiln_rsqrt(shifted, &made, err));
     kiln_tensor *normal = STEP(&p, kiln_mul(m->x, scale, &made, err));
@@ -137,15 +147,15 @@ static kiln_status record_rms_norm(material *m, kiln_tensor **out, size_t *n_out
     return finish(&p);
 }
 
-static kiln_status record_log_sum_exp(material *m, kiln_tensor **out, size_t *n_out,
+static kiln_status record_log_sum_exp(fusion_material *m, kiln_tensor **out, size_t *n_out,
                                       kiln_error *err)
 {
     pad p = {.err = err};
     kiln_tensor *made = NULL;
-    kiln_tensor *most = STEP(&p, kiln_max(m->x, rows, 1, true, &made, err));
+    kiln_tensor *most = STEP(&p, kiln_max(m->x, first_row, 1, true, &made, err));
     kiln_tensor *e = STEP(&p, kiln_sub(m->x, most, &made, err));
     kiln_tensor *powers = STEP(&p, kiln_exp(e, &made, err));
-    kiln_tensor *sum = STEP(&p, kiln_sum(powers, rows, 1, true, &made, err));
+    kiln_tensor *sum = STEP(&p, kiln_sum(powers, first_row, 1, true, &made, err));
     kiln_tensor *log = STEP(&p, kiln_log(sum, &made, err));
     out[0] = keep(&p, STEP(&p, kiln_add(log, most, &made, err)));
     *n_out = 1;
@@ -153,8 +163,8 @@ static kiln_status record_log_sum_exp(material *m, kiln_tensor **out, size_t *n_
 }
 
 /// Mean and variance over one axis from one pass: of the elements and of their squares.
-static kiln_status moments(material *m, const int64_t *axes, kiln_tensor **out, size_t *n_out,
-                           kiln_error *err)
+static kiln_status moments(fusion_material *m, const int64_t *axes, kiln_tensor **out,
+                           size_t *n_out, kiln_error *err)
 {
     pad p = {.err = err};
     kiln_tensor *made = NULL;
@@ -168,18 +178,20 @@ static kiln_status moments(material *m, const int64_t *axes, kiln_tensor **out, 
     return finish(&p);
 }
 
-static kiln_status record_moments(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
+static kiln_status record_moments(fusion_material *m, kiln_tensor **out, size_t *n_out,
+                                  kiln_error *err)
 {
-    return moments(m, rows, out, n_out, err);
+    return moments(m, first_row, out, n_out, err);
 }
 
-static kiln_status record_columns(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
+static kiln_status record_columns(fusion_material *m, kiln_tensor **out, size_t *n_out,
+                                  kiln_error *err)
 {
     static const int64_t columns[] = {0};
     return moments(m, columns, out, n_out, err);
 }
 
-static kiln_status record_dropout_norm(material *m, kiln_tensor **out, size_t *n_out,
+static kiln_status record_dropout_norm(fusion_material *m, kiln_tensor **out, size_t *n_out,
                                        kiln_error *err)
 {
     pad p = {.err = err};
@@ -194,7 +206,7 @@ static kiln_status record_dropout_norm(material *m, kiln_tensor **out, size_t *n
 }
 
 /// Two chains whose operations come in turn.
-static kiln_status record_interleaved(material *m, kiln_tensor **out, size_t *n_out,
+static kiln_status record_interleaved(fusion_material *m, kiln_tensor **out, size_t *n_out,
                                       kiln_error *err)
 {
     pad p = {.err = err};
@@ -213,7 +225,8 @@ static kiln_status record_interleaved(material *m, kiln_tensor **out, size_t *n_
 }
 
 /// m = 0.9 m + 0.1 g; v = 0.999 v + 0.001 g g; p - lr m / (sqrt(v) + eps), for 200 small tensors.
-static kiln_status record_adam(material *m, kiln_tensor **out, size_t *n_out, kiln_error *err)
+static kiln_status record_adam(fusion_material *m, kiln_tensor **out, size_t *n_out,
+                               kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     *n_out = 0;
@@ -248,7 +261,7 @@ static kiln_status record_adam(material *m, kiln_tensor **out, size_t *n_out, ki
     return status;
 }
 
-static const fusion_case cases[] = {
+static const fusion_case fusion_cases[] = {
     {"gelu", 4096, 2, record_gelu},
     {"softmax", 4096, 2, record_softmax},
     {"layer_norm", 1024, 2, record_layer_norm},
@@ -260,17 +273,17 @@ static const fusion_case cases[] = {
     {"interleaved", 4096, 2, record_interleaved},
     {"adam", 0, 7, record_adam},
 };
-enum { CASES = sizeof(cases) / sizeof(cases[0]), OUTPUTS = 3 * TENSORS };
+enum { FUSION_CASES = sizeof(fusion_cases) / sizeof(fusion_cases[0]), OUTPUTS = 3 * TENSORS };
 
 // ---- timing ----
 
-static kiln_status time_case(kiln_device *device, const fusion_case *c, material *m,
-                             double *out_seconds, kiln_error *err)
+static kiln_status time_fusion_case(kiln_device *device, const fusion_case *c, fusion_material *m,
+                                    double *out_seconds, kiln_error *err)
 {
     static kiln_tensor *results[OUTPUTS];
     kiln_status status = kiln_sync(device, err);
     uint64_t start = kiln_time_ns();
-    for (int i = 0; i < REPEATS && status == KILN_STATUS_OK; i++) {
+    for (int i = 0; i < FUSION_REPEATS && status == KILN_STATUS_OK; i++) {
         size_t count = 0;
         status = c->record(m, results, &count, err);
         if (status == KILN_STATUS_OK) {
@@ -283,7 +296,7 @@ static kiln_status time_case(kiln_device *device, const fusion_case *c, material
     if (status == KILN_STATUS_OK) {
         status = kiln_sync(device, err);
     }
-    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / REPEATS;
+    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / FUSION_REPEATS;
     return status;
 }
 
@@ -312,7 +325,7 @@ static size_t ask_peer(peer_time *times, uint32_t threads, const char *only, cha
         char word[64];
         if (sscanf(line, "version %63s", word) == 1) {
             snprintf(version, capacity, "torch %s", word);
-        } else if (count < CASES &&
+        } else if (count < FUSION_CASES &&
                    sscanf(line, "%31s %lf", times[count].name, &times[count].seconds) == 2) {
             count++;
         }
@@ -326,31 +339,33 @@ static size_t ask_peer(peer_time *times, uint32_t threads, const char *only, cha
 /// The median over the rounds of the ratio of what stood beside each other.
 static double median_ratio(const double *over, const double *under, uint32_t rounds)
 {
-    double ratios[MAX_ROUNDS];
+    double ratios[MAX_FUSION_ROUNDS];
     for (uint32_t i = 0; i < rounds; i++) {
         ratios[i] = over[i] / under[i];
     }
     return kiln_quantile(ratios, rounds, 0.5);
 }
 
-static kiln_status run_case(const bench_options *options, kiln_device *device, const fusion_case *c,
-                            material *m, bench_copy *copy, double peer_s, const char *peer_version,
-                            uint32_t rounds, kiln_error *err)
+static kiln_status run_fusion_case(const bench_options *options, kiln_device *device,
+                                   const fusion_case *c, fusion_material *m, bench_copy *copy,
+                                   double peer_s, const char *peer_version, uint32_t rounds,
+                                   kiln_error *err)
 {
-    double fused[MAX_ROUNDS], plain[MAX_ROUNDS], copies[MAX_ROUNDS], ignored = 0;
+    double fused[MAX_FUSION_ROUNDS], plain[MAX_FUSION_ROUNDS], copies[MAX_FUSION_ROUNDS],
+        ignored = 0;
     kiln_status status = KILN_STATUS_OK;
     for (int warm = 0; warm < 4; warm++) {
         KILN_TRY(out, status, kiln_device_set_fusion(device, warm % 2 == 1, err));
-        KILN_TRY(out, status, time_case(device, c, m, &ignored, err));
+        KILN_TRY(out, status, time_fusion_case(device, c, m, &ignored, err));
     }
     for (uint32_t i = 0; i < rounds; i++) {
         KILN_TRY(out, status, kiln_device_set_fusion(device, false, err));
-        KILN_TRY(out, status, time_case(device, c, m, &plain[i], err));
+        KILN_TRY(out, status, time_fusion_case(device, c, m, &plain[i], err));
         // Thousands of small buffers later the pool is the unfused run's: one step makes it ours.
         KILN_TRY(out, status, kiln_device_set_fusion(device, true, err));
-        KILN_TRY(out, status, time_case(device, c, m, &ignored, err));
-        KILN_TRY(out, status, bench_copy_time(copy, REPEATS, &copies[i], err));
-        KILN_TRY(out, status, time_case(device, c, m, &fused[i], err));
+        KILN_TRY(out, status, time_fusion_case(device, c, m, &ignored, err));
+        KILN_TRY(out, status, bench_copy_time(copy, FUSION_REPEATS, &copies[i], err));
+        KILN_TRY(out, status, time_fusion_case(device, c, m, &fused[i], err));
     }
     double against_copy = median_ratio(copies, fused, rounds) * bytes_of(c) / copy_bytes;
     double against_plain = median_ratio(plain, fused, rounds);
@@ -381,8 +396,8 @@ out:
 }
 
 /// Parameter, mean and variance are carried from step to step.
-static kiln_status capture(kiln_device *device, const fusion_case *c, material *m,
-                           kiln_graph **out_graph, kiln_error *err)
+static kiln_status capture_case(kiln_device *device, const fusion_case *c, fusion_material *m,
+                                kiln_graph **out_graph, kiln_error *err)
 {
     static kiln_tensor *results[OUTPUTS];
     size_t count = 0;
@@ -405,36 +420,37 @@ static kiln_status capture(kiln_device *device, const fusion_case *c, material *
     return status;
 }
 
-static kiln_status time_replay(kiln_device *device, kiln_graph *graph, material *m,
+static kiln_status time_replay(kiln_device *device, kiln_graph *graph, fusion_material *m,
                                double *out_seconds, kiln_error *err)
 {
     kiln_status status = kiln_sync(device, err);
     uint64_t start = kiln_time_ns();
-    for (int i = 0; i < REPEATS && status == KILN_STATUS_OK; i++) {
+    for (int i = 0; i < FUSION_REPEATS && status == KILN_STATUS_OK; i++) {
         status = kiln_graph_advance(graph, m->steps, 4 * (size_t)TENSORS, NULL, 0, err);
     }
     if (status == KILN_STATUS_OK) {
         status = kiln_sync(device, err);
     }
-    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / REPEATS;
+    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / FUSION_REPEATS;
     return status;
 }
 
 /// The optimiser's step from a captured graph: without recording, in place.
 static kiln_status run_replay(const bench_options *options, kiln_device *device,
-                              const fusion_case *c, material *m, bench_copy *copy, double peer_s,
-                              const char *peer_version, uint32_t rounds, kiln_error *err)
+                              const fusion_case *c, fusion_material *m, bench_copy *copy,
+                              double peer_s, const char *peer_version, uint32_t rounds,
+                              kiln_error *err)
 {
-    double times[MAX_ROUNDS], copies[MAX_ROUNDS], ignored = 0;
+    double times[MAX_FUSION_ROUNDS], copies[MAX_FUSION_ROUNDS], ignored = 0;
     kiln_graph *graph = NULL;
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, kiln_device_set_fusion(device, true, err)); // a case before left it off
-    KILN_TRY(out, status, capture(device, c, m, &graph, err));
+    KILN_TRY(out, status, capture_case(device, c, m, &graph, err));
     for (int warm = 0; warm < 3; warm++) {
         KILN_TRY(out, status, time_replay(device, graph, m, &ignored, err));
     }
     for (uint32_t i = 0; i < rounds; i++) {
-        KILN_TRY(out, status, bench_copy_time(copy, REPEATS, &copies[i], err));
+        KILN_TRY(out, status, bench_copy_time(copy, FUSION_REPEATS, &copies[i], err));
         KILN_TRY(out, status, time_replay(device, graph, m, &times[i], err));
     }
     double against_copy = median_ratio(copies, times, rounds) * bytes_of(c) / copy_bytes;
@@ -463,7 +479,7 @@ out:
 
 // ---- material ----
 
-static void release(material *m)
+static void release_material(fusion_material *m)
 {
     kiln_release(m->x);
     kiln_release(m->y);
@@ -476,8 +492,8 @@ static void release(material *m)
     memset(m, 0, sizeof(*m));
 }
 
-static kiln_status make(kiln_device *device, int64_t columns, const float *host, material *m,
-                        kiln_error *err)
+static kiln_status make_material(kiln_device *device, int64_t columns, const float *host,
+                                 fusion_material *m, kiln_error *err)
 {
     const int64_t dims[] = {4096, columns > 0 ? columns : 1}, small[] = {16384};
     kiln_status status = KILN_STATUS_OK;
@@ -504,7 +520,7 @@ static kiln_status make_inputs(kiln_device *device, void *user, kiln_tensor **ou
                                size_t *out_count, kiln_error *err)
 {
     const fusion_case *c = user;
-    material m = {0};
+    fusion_material m = {0};
     size_t elements = 4096u * (size_t)(c->columns > 0 ? c->columns : 4) + 100;
     float *host = malloc(elements * sizeof(float));
     if (host == NULL) {
@@ -513,13 +529,13 @@ static kiln_status make_inputs(kiln_device *device, void *user, kiln_tensor **ou
     for (size_t i = 0; i < elements; i++) {
         host[i] = (float)(i % 977) / 977.0f + 0.001f;
     }
-    kiln_status status = make(device, c->columns, host, &m, err);
+    kiln_status status = make_material(device, c->columns, host, &m, err);
     if (status == KILN_STATUS_OK) {
-        size_t bytes = offsetof(material, steps) + (c->columns > 0 ? 0 : sizeof(m.steps));
+        size_t bytes = offsetof(fusion_material, steps) + (c->columns > 0 ? 0 : sizeof(m.steps));
         memcpy((void *)out_inputs, (const void *)&m, bytes);
         *out_count = bytes / sizeof(kiln_tensor *);
     } else {
-        release(&m);
+        release_material(&m);
     }
     free(host);
     return status;
@@ -529,25 +545,25 @@ static kiln_status record_inputs(kiln_device *device, void *user, kiln_tensor *c
                                  kiln_tensor **out_results, size_t *out_count, kiln_error *err)
 {
     const fusion_case *c = user;
-    material m = {0};
+    fusion_material m = {0};
     (void)device;
     memcpy(&m, (const void *)inputs, // tensors and nothing else, in this order
-           offsetof(material, steps) + (c->columns > 0 ? 0 : sizeof(m.steps)));
+           offsetof(fusion_material, steps) + (c->columns > 0 ? 0 : sizeof(m.steps)));
     return c->record(&m, out_results, out_count, err);
 }
 
 const char *bench_fusion_case(size_t index)
 {
-    return index < CASES ? cases[index].name : NULL;
+    return index < FUSION_CASES ? fusion_cases[index].name : NULL;
 }
 
 bool bench_fusion_program(size_t index, choice_program *out_program)
 {
-    if (index >= CASES) {
+    if (index >= FUSION_CASES) {
         return false;
     }
-    *out_program = (choice_program){.name = cases[index].name,
-                                    .user = (void *)(uintptr_t)&cases[index],
+    *out_program = (choice_program){.name = fusion_cases[index].name,
+                                    .user = (void *)(uintptr_t)&fusion_cases[index],
                                     .make = make_inputs,
                                     .record = record_inputs};
     return true;
@@ -555,21 +571,21 @@ bool bench_fusion_program(size_t index, choice_program *out_program)
 
 kiln_status bench_fusion(const bench_options *options, kiln_error *err)
 {
-    enum { ELEMENTS = 4096 * 4096 + 100 };
+    enum { MATERIAL_ELEMENTS = 4096 * 4096 + 100 };
     kiln_context *context = NULL;
     kiln_device *device = NULL;
     bench_copy *copy = NULL;
-    material m = {0};
-    peer_time times[CASES];
+    fusion_material m = {0};
+    peer_time times[FUSION_CASES];
     char version[80] = "";
-    uint32_t samples = options->samples > 0 ? options->samples : ROUNDS;
-    uint32_t rounds = samples > MAX_ROUNDS ? MAX_ROUNDS : samples;
+    uint32_t samples = options->samples > 0 ? options->samples : FUSION_ROUNDS;
+    uint32_t rounds = samples > MAX_FUSION_ROUNDS ? MAX_FUSION_ROUNDS : samples;
     kiln_status status = KILN_STATUS_OK;
-    float *host = malloc(ELEMENTS * sizeof(float));
+    float *host = malloc(MATERIAL_ELEMENTS * sizeof(float));
     if (host == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
     }
-    for (uint32_t i = 0, state = 1; i < ELEMENTS; i++) {
+    for (uint32_t i = 0, state = 1; i < MATERIAL_ELEMENTS; i++) {
         state = state * 1664525u + 1013904223u;
         host[i] = (float)(state >> 8) / 16777216.0f + 0.001f;
     }
@@ -587,27 +603,28 @@ kiln_status bench_fusion(const bench_options *options, kiln_error *err)
     }
     KILN_TRY(out, status, bench_copy_create(info->name, sizeof(float) * COPY_ELEMENTS, &copy, err));
     bench_header(options);
-    for (size_t i = 0; i < CASES; i++) {
+    for (size_t i = 0; i < FUSION_CASES; i++) {
         double peer_s = 0;
-        if (!bench_wanted(options, cases[i].name)) {
+        if (!bench_wanted(options, fusion_cases[i].name)) {
             continue;
         }
         for (size_t k = 0; k < n_times; k++) {
-            peer_s = strcmp(times[k].name, cases[i].name) == 0 ? times[k].seconds : peer_s;
+            peer_s = strcmp(times[k].name, fusion_cases[i].name) == 0 ? times[k].seconds : peer_s;
         }
-        KILN_TRY(out, status, make(device, cases[i].columns, host, &m, err));
-        if (cases[i].columns == 0) {
-            KILN_TRY(
-                out, status,
-                run_replay(options, device, &cases[i], &m, copy, peer_s, version, rounds, err));
+        KILN_TRY(out, status, make_material(device, fusion_cases[i].columns, host, &m, err));
+        if (fusion_cases[i].columns == 0) {
+            KILN_TRY(out, status,
+                     run_replay(options, device, &fusion_cases[i], &m, copy, peer_s, version,
+                                rounds, err));
         }
-        m.in_place = cases[i].columns == 0;
+        m.in_place = fusion_cases[i].columns == 0;
         KILN_TRY(out, status,
-                 run_case(options, device, &cases[i], &m, copy, peer_s, version, rounds, err));
-        release(&m);
+                 run_fusion_case(options, device, &fusion_cases[i], &m, copy, peer_s, version,
+                                 rounds, err));
+        release_material(&m);
     }
 out:
-    release(&m);
+    release_material(&m);
     bench_copy_destroy(copy);
     kiln_device_release(device);
     kiln_context_destroy(context);

@@ -8,7 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 5, MAX_ROUNDS = 51, MOST_INPUTS = 6, MOST_INTS = 24, ELEMS = 1 << 18 };
+enum {
+    KERNEL_ROUNDS = 5,
+    MAX_KERNEL_ROUNDS = 51,
+    MOST_INPUTS = 6,
+    MOST_INTS = 24,
+    KERNEL_ELEMS = 1 << 18
+};
 
 /// Inputs as "f32:512,512 i64:512" (indices: whole numbers below `range`); attributes by name, as
 /// "axis=1 kernel=3,3, mode=add": a comma makes a list. Quantised inputs as "q8f:64,64/1,32":
@@ -20,7 +26,7 @@ typedef struct kernel_case {
     int64_t range;
 } kernel_case;
 
-static const kernel_case cases[] = {
+static const kernel_case kernel_cases[] = {
     {"permute", "f32:512,512", "axes=1,0,", 0},
     {"slice", "f32:512,512", "starts=1,1, ends=511,511,", 0},
     {"flip", "f32:512,512", "", 0},
@@ -291,8 +297,8 @@ static void of_table(kiln_op op, call *c)
     c->n_inputs = info->signature->min_inputs;
     for (uint32_t i = 0; i < c->n_inputs && i < MOST_INPUTS; i++) {
         bool mask = (info->signature->mask_inputs >> i & 1u) != 0;
-        c->descs[i] =
-            (kiln_tensor_desc){.dtype = mask ? KILN_DTYPE_BOOL : dtype, .rank = 1, .dims = {ELEMS}};
+        c->descs[i] = (kiln_tensor_desc){
+            .dtype = mask ? KILN_DTYPE_BOOL : dtype, .rank = 1, .dims = {KERNEL_ELEMS}};
     }
     for (unsigned i = 0; i < info->signature->n_attrs; i++) {
         bool type = info->signature->attrs[i].key == KILN_KEY_DTYPE;
@@ -351,7 +357,7 @@ static kiln_status make_input(kiln_device *device, const kiln_tensor_desc *desc,
     return status;
 }
 
-static kiln_status run_once(kiln_device *device, const call *c, kiln_tensor *const *inputs,
+static kiln_status run_call(kiln_device *device, const call *c, kiln_tensor *const *inputs,
                             double *out_seconds, kiln_error *err)
 {
     const kiln_op_info *info = kiln_op_info_of(c->op);
@@ -375,18 +381,18 @@ static kiln_status run_once(kiln_device *device, const call *c, kiln_tensor *con
     return status;
 }
 
-static kiln_status time_side(kiln_device *device, const call *c, uint32_t rounds, double *out,
-                             kiln_error *err)
+static kiln_status time_on(kiln_device *device, const call *c, uint32_t rounds, double *out,
+                           kiln_error *err)
 {
     kiln_tensor *inputs[MOST_INPUTS] = {NULL};
-    double times[MAX_ROUNDS] = {0};
+    double times[MAX_KERNEL_ROUNDS] = {0};
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; status == KILN_STATUS_OK && i < c->n_inputs; i++) {
         status = make_input(device, &c->descs[i], c->range, &inputs[i], err);
     }
-    status = status == KILN_STATUS_OK ? run_once(device, c, inputs, out, err) : status; // compiles
+    status = status == KILN_STATUS_OK ? run_call(device, c, inputs, out, err) : status; // compiles
     for (uint32_t r = 0; status == KILN_STATUS_OK && r < rounds; r++) {
-        status = run_once(device, c, inputs, &times[r], err);
+        status = run_call(device, c, inputs, &times[r], err);
     }
     *out = kiln_quantile(times, rounds, 0);
     for (uint32_t i = 0; i < c->n_inputs; i++) {
@@ -397,16 +403,16 @@ static kiln_status time_side(kiln_device *device, const call *c, uint32_t rounds
 
 // ---- all of them ----
 
-typedef struct sides {
+typedef struct kernel_sides {
     kiln_device *device;
     kiln_device *reference;
     uint32_t rounds;
     uint32_t timed;
     uint32_t slower;
     bool covered[KILN_OP_COUNT];
-} sides;
+} kernel_sides;
 
-static void time_call(const bench_options *options, sides *s, const call *c)
+static void time_call(const bench_options *options, kernel_sides *s, const call *c)
 {
     kiln_error err = KILN_ERROR_INIT;
     const char *name = kiln_op_info_of(c->op)->name;
@@ -415,9 +421,9 @@ static void time_call(const bench_options *options, sides *s, const call *c)
     }
     double ours = 0;
     double theirs = 0;
-    kiln_status status = time_side(s->device, c, s->rounds, &ours, &err);
+    kiln_status status = time_on(s->device, c, s->rounds, &ours, &err);
     status = status == KILN_STATUS_OK
-                 ? time_side(s->reference, c, s->rounds > 3 ? 3 : s->rounds, &theirs, &err)
+                 ? time_on(s->reference, c, s->rounds > 3 ? 3 : s->rounds, &theirs, &err)
                  : status;
     if (status != KILN_STATUS_OK) {
         fprintf(stderr, "bench kernels: %s: %s\n", name, err.message);
@@ -447,8 +453,8 @@ static kiln_status case_at(size_t n, call *c, kiln_error *err)
             return KILN_STATUS_OK;
         }
     }
-    if (n < sizeof(cases) / sizeof(cases[0])) {
-        return parse(&cases[n], c, err);
+    if (n < sizeof(kernel_cases) / sizeof(kernel_cases[0])) {
+        return parse(&kernel_cases[n], c, err);
     }
     c->op = KILN_OP_COUNT;
     return KILN_STATUS_OK;
@@ -461,7 +467,7 @@ const char *bench_kernels_case(size_t n)
             return kiln_op_info_of((kiln_op)op)->name;
         }
     }
-    return n < sizeof(cases) / sizeof(cases[0]) ? cases[n].op : NULL;
+    return n < sizeof(kernel_cases) / sizeof(kernel_cases[0]) ? kernel_cases[n].op : NULL;
 }
 
 kiln_status bench_kernels_covered(bool covered[KILN_OP_COUNT], kiln_error *err)
@@ -487,7 +493,7 @@ kiln_status bench_kernels_covered(bool covered[KILN_OP_COUNT], kiln_error *err)
     return status;
 }
 
-static void time_all(const bench_options *options, sides *s)
+static void time_all(const bench_options *options, kernel_sides *s)
 {
     call c = {.op = KILN_OP_COUNT};
     for (size_t i = 0;; i++) {
@@ -513,9 +519,9 @@ static void time_all(const bench_options *options, sides *s)
 kiln_status bench_kernels(const bench_options *options, kiln_error *err)
 {
     kiln_context *context = NULL;
-    sides s = {.rounds = options->samples > 0 ? options->samples : ROUNDS};
+    kernel_sides s = {.rounds = options->samples > 0 ? options->samples : KERNEL_ROUNDS};
     kiln_status status = KILN_STATUS_OK;
-    s.rounds = s.rounds > MAX_ROUNDS ? MAX_ROUNDS : s.rounds;
+    s.rounds = s.rounds > MAX_KERNEL_ROUNDS ? MAX_KERNEL_ROUNDS : s.rounds;
     KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     // Programs are taken out of the driver and written at waits, which are timed here.
     KILN_TRY(out, status, kiln_context_set(context, "cache-dir", "off", err));

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 9, MAX_ROUNDS = 51, PAUSE_NS = 10000000, MOST_PAUSES = 100 };
+enum { MATMUL_ROUNDS = 9, MAX_MATMUL_ROUNDS = 51, PAUSE_NS = 10000000, MOST_PAUSES = 100 };
 
 static const double sample_seconds = 2e-3;
 
@@ -28,7 +28,7 @@ typedef struct matmul_case {
     double bar_shipped; ///< to CLBlast as it ships
 } matmul_case;
 
-static const matmul_case cases[] = {
+static const matmul_case matmul_cases[] = {
     {"matmul_96", 96, 128, 128, false, false, false, 0, 0},
     {"matmul_256", 256, 256, 256, false, false, false, 0, 0},
     {"matmul_512", 512, 512, 512, false, false, false, 0.8, 4},
@@ -42,11 +42,11 @@ static const matmul_case cases[] = {
     {"matmul_gelu_1024", 1024, 1024, 1024, true, false, false, 1, 0},
     {"matmul_gelu_2048", 2048, 2048, 2048, true, false, false, 1, 0},
 };
-enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+enum { MATMUL_CASES = sizeof(matmul_cases) / sizeof(matmul_cases[0]) };
 
 const char *bench_matmul_case(size_t index)
 {
-    return index < CASES ? cases[index].name : NULL;
+    return index < MATMUL_CASES ? matmul_cases[index].name : NULL;
 }
 
 // ---- OpenBLAS ----
@@ -92,15 +92,15 @@ static void blas_run(const openblas *b, const matmul_case *c, const float *x, co
 
 // ---- Kiln ----
 
-typedef struct material {
+typedef struct matmul_material {
     kiln_tensor *a;
     kiln_tensor *b;
     kiln_tensor *bias;
-} material;
+} matmul_material;
 
 /// x -> 0.5 x (1 + erf(x / sqrt(2))), with the bias before.
-static kiln_status record_gelu(const material *m, kiln_tensor *product, kiln_tensor **out,
-                               kiln_error *err)
+static kiln_status record_bias_gelu(const matmul_material *m, kiln_tensor *product,
+                                    kiln_tensor **out, kiln_error *err)
 {
     kiln_tensor *t[5] = {NULL};
     kiln_status status = KILN_STATUS_OK;
@@ -117,8 +117,8 @@ out:
     return status;
 }
 
-static kiln_status record(const matmul_case *c, const material *m, kiln_tensor **out,
-                          kiln_error *err)
+static kiln_status record_matmul(const matmul_case *c, const matmul_material *m, kiln_tensor **out,
+                                 kiln_error *err)
 {
     kiln_tensor *product = NULL;
     kiln_status status = kiln_matmul(m->a, m->b, false, false, &product, err);
@@ -126,17 +126,17 @@ static kiln_status record(const matmul_case *c, const material *m, kiln_tensor *
         *out = product;
         return status;
     }
-    status = record_gelu(m, product, out, err);
+    status = record_bias_gelu(m, product, out, err);
     kiln_release(product);
     return status;
 }
 
-static kiln_status run_once(kiln_device *device, const matmul_case *c, const material *m,
-                            kiln_error *err)
+static kiln_status run_matmul(kiln_device *device, const matmul_case *c, const matmul_material *m,
+                              kiln_error *err)
 {
     kiln_tensor *result = NULL;
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, record(c, m, &result, err));
+    KILN_TRY(out, status, record_matmul(c, m, &result, err));
     KILN_TRY(out, status, kiln_flush(device, err));
     KILN_TRY(out, status, kiln_sync(device, err));
 out:
@@ -145,7 +145,7 @@ out:
 }
 
 /// How far the result is from OpenBLAS's, as a share of its largest element.
-static kiln_status check(kiln_device *device, const matmul_case *c, const material *m,
+static kiln_status check(kiln_device *device, const matmul_case *c, const matmul_material *m,
                          const openblas *blas, const float *x, const float *y, kiln_error *err)
 {
     size_t count = (size_t)(c->m * c->n);
@@ -158,7 +158,7 @@ static kiln_status check(kiln_device *device, const matmul_case *c, const materi
     }
     blas_run(blas, c, x, y);
     KILN_TRY(out, status, kiln_device_set_fusion(device, true, err));
-    KILN_TRY(out, status, record(c, m, &result, err));
+    KILN_TRY(out, status, record_matmul(c, m, &result, err));
     KILN_TRY(out, status, kiln_read(result, values, count * sizeof(float), err));
     for (size_t i = 0; i < count; i++) {
         double a = (double)values[i], b = (double)blas->result[i];
@@ -176,15 +176,15 @@ out:
 
 // ---- one case ----
 
-typedef struct times {
-    double fused[MAX_ROUNDS];
-    double alone[MAX_ROUNDS];
-    double blas[MAX_ROUNDS];
-    double ratio_alone[MAX_ROUNDS];
-    double ratio_blas[MAX_ROUNDS];
+typedef struct matmul_times {
+    double fused[MAX_MATMUL_ROUNDS];
+    double alone[MAX_MATMUL_ROUNDS];
+    double blas[MAX_MATMUL_ROUNDS];
+    double ratio_alone[MAX_MATMUL_ROUNDS];
+    double ratio_blas[MAX_MATMUL_ROUNDS];
     double numpy;
     double shipped; ///< CLBlast; 0: not measured
-} times;
+} matmul_times;
 
 /// Waits until no thread of this process computes, at most `MOST_PAUSES` pauses.
 static void rest(void)
@@ -198,27 +198,28 @@ static void rest(void)
     }
 }
 
-typedef struct sides { ///< what is timed in turn
+typedef struct matmul_sides { ///< what is timed in turn
     kiln_device *device;
     const matmul_case *c;
-    const material *m;
+    const matmul_material *m;
     const openblas *blas;
     const float *x, *y;
-} sides;
+} matmul_sides;
 
 typedef enum side { SIDE_FUSED, SIDE_ALONE, SIDE_BLAS } side;
 
-static kiln_status run_side(const sides *s, side which, kiln_error *err)
+static kiln_status run_side(const matmul_sides *s, side which, kiln_error *err)
 {
     if (which == SIDE_BLAS) {
         blas_run(s->blas, s->c, s->x, s->y);
         return KILN_STATUS_OK;
     }
-    return run_once(s->device, s->c, s->m, err);
+    return run_matmul(s->device, s->c, s->m, err);
 }
 
 /// Seconds of one run, in the mean of those that fill `sample_seconds`.
-static kiln_status time_side(const sides *s, side which, double *out_seconds, kiln_error *err)
+static kiln_status time_side(const matmul_sides *s, side which, double *out_seconds,
+                             kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     uint32_t runs = 0;
@@ -233,7 +234,8 @@ out:
     return status;
 }
 
-static kiln_status measure(const sides *s, uint32_t rounds, times *t, kiln_error *err)
+static kiln_status measure_matmul(const matmul_sides *s, uint32_t rounds, matmul_times *t,
+                                  kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     double ignored = 0;
@@ -275,8 +277,8 @@ static double ask_numpy(const matmul_case *c, uint32_t threads, char *version, s
     return seconds;
 }
 
-static void report(const bench_options *options, kiln_device *device, const matmul_case *c,
-                   const openblas *blas, const char *numpy, uint32_t rounds, times *t)
+static void report_matmul(const bench_options *options, kiln_device *device, const matmul_case *c,
+                          const openblas *blas, const char *numpy, uint32_t rounds, matmul_times *t)
 {
     double seconds = kiln_quantile(t->fused, rounds, 0.5);
     bench_result row = {.name = c->name,
@@ -313,7 +315,7 @@ static void report(const bench_options *options, kiln_device *device, const matm
 
 // ---- all ----
 
-static void release(material *m)
+static void release_matrices(matmul_material *m)
 {
     kiln_release(m->a);
     kiln_release(m->b);
@@ -321,8 +323,8 @@ static void release(material *m)
     memset(m, 0, sizeof(*m));
 }
 
-static kiln_status make(kiln_device *device, const matmul_case *c, const float *x, const float *y,
-                        material *m, kiln_error *err)
+static kiln_status make_matrices(kiln_device *device, const matmul_case *c, const float *x,
+                                 const float *y, matmul_material *m, kiln_error *err)
 {
     const int64_t a[] = {c->m, c->k}, b[] = {c->k, c->n};
     kiln_status status = KILN_STATUS_OK;
@@ -336,27 +338,28 @@ out:
     return status;
 }
 
-static kiln_status run_case(const bench_options *options, kiln_device *device, const openblas *blas,
-                            const matmul_case *c, const float *host, uint32_t rounds,
-                            double shipped, kiln_error *err)
+static kiln_status run_matmul_case(const bench_options *options, kiln_device *device,
+                                   const openblas *blas, const matmul_case *c, const float *host,
+                                   uint32_t rounds, double shipped, kiln_error *err)
 {
     const kiln_device_info *info = kiln_device_info_of(device);
     const float *x = host, *y = host + 64;
     char numpy[80] = "";
-    times t = {.shipped = shipped};
-    material m = {NULL, NULL, NULL};
+    matmul_times t = {.shipped = shipped};
+    matmul_material m = {NULL, NULL, NULL};
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, make(device, c, x, y, &m, err));
+    KILN_TRY(out, status, make_matrices(device, c, x, y, &m, err));
     if (blas->sgemm != NULL && !c->gelu) {
         KILN_TRY(out, status, check(device, c, &m, blas, x, y, err));
     }
-    KILN_TRY(out, status, measure(&(sides){device, c, &m, blas, x, y}, rounds, &t, err));
+    KILN_TRY(out, status,
+             measure_matmul(&(matmul_sides){device, c, &m, blas, x, y}, rounds, &t, err));
     if (info->type == KILN_DEVICE_CPU) {
         t.numpy = ask_numpy(c, info->compute_units, numpy, sizeof(numpy));
     }
-    report(options, device, c, blas, numpy, rounds, &t);
+    report_matmul(options, device, c, blas, numpy, rounds, &t);
 out:
-    release(&m);
+    release_matrices(&m);
     return status;
 }
 
@@ -370,22 +373,22 @@ static void close_device(kiln_context **context, kiln_device **device)
 
 kiln_status bench_matmul(const bench_options *options, kiln_error *err)
 {
-    enum { ELEMENTS = 4096 * 4096 + 64 };
+    enum { OPERAND_ELEMENTS = 4096 * 4096 + 64 };
     kiln_context *context = NULL;
     kiln_device *device = NULL;
     openblas blas = {.library = NULL};
-    uint32_t samples = options->samples > 0 ? options->samples : ROUNDS;
-    uint32_t rounds = samples > MAX_ROUNDS ? MAX_ROUNDS : samples;
+    uint32_t samples = options->samples > 0 ? options->samples : MATMUL_ROUNDS;
+    uint32_t rounds = samples > MAX_MATMUL_ROUNDS ? MAX_MATMUL_ROUNDS : samples;
     kiln_status status = KILN_STATUS_OK;
     bool is_cpu = false;
-    double shipped[CASES] = {0};
-    float *host = malloc(ELEMENTS * sizeof(float));
+    double shipped[MATMUL_CASES] = {0};
+    float *host = malloc(OPERAND_ELEMENTS * sizeof(float));
     blas.result = malloc(2048 * 2048 * sizeof(float));
     if (host == NULL || blas.result == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
         goto out;
     }
-    for (uint32_t i = 0, state = 1; i < ELEMENTS; i++) {
+    for (uint32_t i = 0, state = 1; i < OPERAND_ELEMENTS; i++) {
         state = state * 1664525u + 1013904223u;
         host[i] = (float)(state >> 8) / 16777216.0f - 0.5f;
     }
@@ -398,20 +401,22 @@ kiln_status bench_matmul(const bench_options *options, kiln_error *err)
     if (blas.sgemm == NULL) {
         fprintf(stderr, "OpenBLAS is not there, or not for this device: left out\n");
     }
-    for (size_t i = 0; i < CASES; i++) {
-        if (cases[i].bar_shipped > 0 && is_cpu && bench_wanted(options, cases[i].name)) {
+    for (size_t i = 0; i < MATMUL_CASES; i++) {
+        if (matmul_cases[i].bar_shipped > 0 && is_cpu &&
+            bench_wanted(options, matmul_cases[i].name)) {
             KILN_TRY(out, status,
-                     bench_clblast_time(kiln_device_info_of(device)->name, (size_t)cases[i].m,
-                                        (size_t)cases[i].k, (size_t)cases[i].n, &shipped[i], err));
+                     bench_clblast_time(kiln_device_info_of(device)->name,
+                                        (size_t)matmul_cases[i].m, (size_t)matmul_cases[i].k,
+                                        (size_t)matmul_cases[i].n, &shipped[i], err));
         }
     }
     bench_header(options);
-    for (size_t i = 0; i < CASES; i++) {
-        if (!bench_wanted(options, cases[i].name)) {
+    for (size_t i = 0; i < MATMUL_CASES; i++) {
+        if (!bench_wanted(options, matmul_cases[i].name)) {
             continue;
         }
-        if (cases[i].large && is_cpu) {
-            fprintf(stderr, "%s is too large for a processor: left out\n", cases[i].name);
+        if (matmul_cases[i].large && is_cpu) {
+            fprintf(stderr, "%s is too large for a processor: left out\n", matmul_cases[i].name);
             continue;
         }
         // A plan serves every size: what won for another one must not decide here.
@@ -419,7 +424,8 @@ kiln_status bench_matmul(const bench_options *options, kiln_error *err)
         KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
         KILN_TRY(out, status, kiln_device_open(context, options->device, &device, err));
         KILN_TRY(out, status,
-                 run_case(options, device, &blas, &cases[i], host, rounds, shipped[i], err));
+                 run_matmul_case(options, device, &blas, &matmul_cases[i], host, rounds, shipped[i],
+                                 err));
     }
 out:
     close_device(&context, &device);

@@ -8,7 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 4096, ELEMS = N * N, WIDTH = 128, ROUNDS = 5, MAX_ROUNDS = 51, REPEATS = 2, CASES = 32 };
+enum {
+    N = 4096,
+    MATRIX_ELEMS = N * N,
+    WIDTH = 128,
+    OPS_ROUNDS = 5,
+    MAX_OPS_ROUNDS = 51,
+    OPS_REPEATS = 2,
+    MOST_CASES = 32
+};
 
 typedef struct operands {
     kiln_device *device;
@@ -39,7 +47,7 @@ typedef struct peer_times {
 typedef struct peers {
     char numpy[48]; ///< versions
     char torch[48];
-    peer_times times[CASES];
+    peer_times times[MOST_CASES];
     size_t count;
 } peers;
 
@@ -159,7 +167,7 @@ static kiln_status softmax_columns(const operands *o, kiln_tensor **out, kiln_er
     return kiln_softmax(o->matrix, 0, out, err);
 }
 
-static kiln_status layer_norm(const operands *o, kiln_tensor **out, kiln_error *err)
+static kiln_status run_layer_norm(const operands *o, kiln_tensor **out, kiln_error *err)
 {
     return kiln_layer_norm(o->matrix, o->weights, o->weights, 1, 1e-5, out, err);
 }
@@ -195,7 +203,7 @@ static kiln_status rfft_rows(const operands *o, kiln_tensor **out, kiln_error *e
 
 static kiln_status scatter_add_rows(const operands *o, kiln_tensor **out, kiln_error *err)
 {
-    return kiln_embedding_backward(o->table, o->rows, ELEMS / WIDTH, out, err);
+    return kiln_embedding_backward(o->table, o->rows, MATRIX_ELEMS / WIDTH, out, err);
 }
 
 static const bench_case all_cases[] = {
@@ -218,7 +226,7 @@ static const bench_case all_cases[] = {
     {"argmax_columns", argmax_columns, 1},
     {"softmax_rows", softmax_rows, 2},
     {"softmax_columns", softmax_columns, 2},
-    {"layer_norm", layer_norm, 2},
+    {"layer_norm", run_layer_norm, 2},
     {"layer_norm_short", layer_norm_short, 2},
     {"rms_norm", rms_norm, 2},
     {"log_softmax_rows", log_softmax_rows, 2},
@@ -257,7 +265,7 @@ static void ask_peers(peers *p, const bench_options *options, uint32_t threads, 
     }
     snprintf(command + length, sizeof(command) - (size_t)length, " 2>/dev/null");
     FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): a command of ours
-    while (pipe != NULL && fgets(line, sizeof(line), pipe) != NULL && p->count < CASES) {
+    while (pipe != NULL && fgets(line, sizeof(line), pipe) != NULL && p->count < MOST_CASES) {
         char name[48] = "";
         char first[48] = "";
         char second[48] = "";
@@ -292,18 +300,19 @@ static const peer_times *times_of(const peers *p, const char *name)
 // ---- measuring ----
 
 /* Mean seconds of one run over REPEATS that are enqueued together. */
-static kiln_status time_case(const operands *o, run_fn run, double *out_seconds, kiln_error *err)
+static kiln_status time_operands(const operands *o, run_fn run, double *out_seconds,
+                                 kiln_error *err)
 {
     kiln_status status = kiln_sync(o->device, err);
     uint64_t start = kiln_time_ns();
-    for (int i = 0; i < REPEATS && status == KILN_STATUS_OK; i++) {
+    for (int i = 0; i < OPS_REPEATS && status == KILN_STATUS_OK; i++) {
         kiln_tensor *result = NULL;
         status = run(o, &result, err);
         status = status == KILN_STATUS_OK ? kiln_flush(o->device, err) : status;
         kiln_release(result);
     }
     status = status == KILN_STATUS_OK ? kiln_sync(o->device, err) : status;
-    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / REPEATS;
+    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / OPS_REPEATS;
     return status;
 }
 
@@ -312,7 +321,7 @@ static void report_case(const bench_options *options, const bench_case *c, doubl
 {
     const peer_times *times = times_of(p, c->name);
     row->name = c->name;
-    row->value = c->passes * 4.0 * ELEMS / seconds / 1e9;
+    row->value = c->passes * 4.0 * MATRIX_ELEMS / seconds / 1e9;
     row->against = "copy kernel";
     row->ratio = row->value / copy_rate;
     row->bar = 0;
@@ -332,26 +341,26 @@ static void report_case(const bench_options *options, const bench_case *c, doubl
     }
 }
 
-static kiln_status measure(const bench_options *options, const operands *o, bench_copy *copy,
-                           const peers *p, uint32_t rounds, kiln_error *err)
+static kiln_status measure_ops(const bench_options *options, const operands *o, bench_copy *copy,
+                               const peers *p, uint32_t rounds, kiln_error *err)
 {
     const char *device = kiln_device_info_of(o->device)->name;
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < N_CASES && status == KILN_STATUS_OK; i++) {
-        double times[MAX_ROUNDS];
-        double copies[MAX_ROUNDS];
+        double times[MAX_OPS_ROUNDS];
+        double copies[MAX_OPS_ROUNDS];
         double ignored = 0;
         if (!bench_wanted(options, all_cases[i].name)) {
             continue;
         }
-        status = time_case(o, all_cases[i].run, &ignored, err); // compiles
+        status = time_operands(o, all_cases[i].run, &ignored, err); // compiles
         for (uint32_t r = 0; r < rounds && status == KILN_STATUS_OK; r++) {
-            status = bench_copy_time(copy, REPEATS, &copies[r], err);
-            status =
-                status == KILN_STATUS_OK ? time_case(o, all_cases[i].run, &times[r], err) : status;
+            status = bench_copy_time(copy, OPS_REPEATS, &copies[r], err);
+            status = status == KILN_STATUS_OK ? time_operands(o, all_cases[i].run, &times[r], err)
+                                              : status;
         }
         if (status == KILN_STATUS_OK) {
-            double rate = 8.0 * ELEMS / kiln_quantile(copies, rounds, 0.5) / 1e9;
+            double rate = 8.0 * MATRIX_ELEMS / kiln_quantile(copies, rounds, 0.5) / 1e9;
             bench_result row = {.unit = "GB/s",
                                 .peer_version = bench_copy_shape(copy),
                                 .device = device,
@@ -373,12 +382,12 @@ static kiln_status make_tensor(operands *o, const void *data, kiln_dtype dtype, 
 static kiln_status make_operands(operands *o, void *host, kiln_error *err)
 {
     static const int64_t shapes[][4] = {
-        {N, N}, {ELEMS}, {ELEMS / WIDTH, WIDTH}, {16, 64, 128, 128}};
+        {N, N}, {MATRIX_ELEMS}, {MATRIX_ELEMS / WIDTH, WIDTH}, {16, 64, 128, 128}};
     float *values = host;
     int64_t *indices = host;
     uint32_t state = 1;
     kiln_status status = KILN_STATUS_OK;
-    for (size_t i = 0; i < ELEMS; i++) {
+    for (size_t i = 0; i < MATRIX_ELEMS; i++) {
         state = state * 1664525u + 1013904223u;
         values[i] = (float)(state >> 8) / 8388608.0F - 1.0F;
     }
@@ -387,14 +396,14 @@ static kiln_status make_operands(operands *o, void *host, kiln_error *err)
     KILN_TRY(out, status, make_tensor(o, host, KILN_DTYPE_F32, 2, shapes[2], &o->table, err));
     KILN_TRY(out, status, make_tensor(o, host, KILN_DTYPE_F32, 4, shapes[3], &o->image, err));
     KILN_TRY(out, status, make_tensor(o, host, KILN_DTYPE_F32, 1, &shapes[0][0], &o->weights, err));
-    for (size_t i = 0; i < ELEMS; i++) {
+    for (size_t i = 0; i < MATRIX_ELEMS; i++) {
         state = state * 1664525u + 1013904223u;
         indices[i] = (state >> 8) % N;
     }
     KILN_TRY(out, status, make_tensor(o, host, KILN_DTYPE_I64, 2, shapes[0], &o->elements, err));
-    for (size_t i = 0; i < ELEMS / WIDTH; i++) {
+    for (size_t i = 0; i < MATRIX_ELEMS / WIDTH; i++) {
         state = state * 1664525u + 1013904223u;
-        indices[i] = (state >> 8) % (ELEMS / WIDTH);
+        indices[i] = (state >> 8) % (MATRIX_ELEMS / WIDTH);
     }
     KILN_TRY(out, status, make_tensor(o, host, KILN_DTYPE_I64, 1, shapes[2], &o->rows, err));
 out:
@@ -413,22 +422,22 @@ static void free_operands(operands *o)
 
 kiln_status bench_ops(const bench_options *options, kiln_error *err)
 {
-    uint32_t rounds = options->samples > 0 ? options->samples : ROUNDS;
+    uint32_t rounds = options->samples > 0 ? options->samples : OPS_ROUNDS;
     operands o = {0};
     kiln_context *context = NULL;
     bench_copy *copy = NULL;
     peers p;
-    void *host = malloc(sizeof(int64_t) * ELEMS);
+    void *host = malloc(sizeof(int64_t) * MATRIX_ELEMS);
     kiln_status status = KILN_STATUS_OK;
     if (host == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
     }
-    rounds = rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds;
+    rounds = rounds > MAX_OPS_ROUNDS ? MAX_OPS_ROUNDS : rounds;
     KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     KILN_TRY(out, status, kiln_device_open(context, options->device, &o.device, err));
     KILN_TRY(out, status, make_operands(&o, host, err));
     const kiln_device_info *info = kiln_device_info_of(o.device);
-    KILN_TRY(out, status, bench_copy_create(info->name, sizeof(float) * ELEMS, &copy, err));
+    KILN_TRY(out, status, bench_copy_create(info->name, sizeof(float) * MATRIX_ELEMS, &copy, err));
     bool same_cores = info->type == KILN_DEVICE_CPU;
     memset(&p, 0, sizeof(p));
     if (same_cores) {
@@ -441,7 +450,7 @@ kiln_status bench_ops(const bench_options *options, kiln_error *err)
                 : p.count == 0 ? "NumPy is not there (python3-numpy): left out, and PyTorch"
                                : "PyTorch is not there (python3-torch): left out");
     }
-    status = measure(options, &o, copy, &p, rounds, err);
+    status = measure_ops(options, &o, copy, &p, rounds, err);
 out:
     bench_copy_destroy(copy);
     free_operands(&o);

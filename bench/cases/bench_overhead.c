@@ -5,12 +5,13 @@
 
 #include "bench.h"
 
-enum { OPS = 16, STEPS_PER_SAMPLE = 64, SAMPLES = 401, MAX_SAMPLES = 2001 };
+enum { OPS = 16, STEPS_PER_SAMPLE = 64, OVERHEAD_SAMPLES = 401, MAX_OVERHEAD_SAMPLES = 2001 };
 
 enum { RECORDING, PLAN_HIT, TOGETHER, REPLAY, MEASURES };
 
 /// Sixteen elementwise operations on small tensors, intermediates released at once.
-static kiln_status record(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_result, kiln_error *err)
+static kiln_status record_step(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_result,
+                               kiln_error *err)
 {
     kiln_tensor *x = kiln_retain(a);
     kiln_status status = KILN_STATUS_OK;
@@ -39,13 +40,13 @@ static kiln_status record(kiln_tensor *a, kiln_tensor *b, kiln_tensor **out_resu
 
 /// One sample of recording, of the flush that finds and walks the plan, and of both.
 static kiln_status sample(kiln_device *device, kiln_tensor *a, kiln_tensor *b, uint32_t number,
-                          double samples[MEASURES][MAX_SAMPLES], kiln_error *err)
+                          double samples[MEASURES][MAX_OVERHEAD_SAMPLES], kiln_error *err)
 {
     uint64_t recording = 0, hit = 0;
     for (int i = 0; i < STEPS_PER_SAMPLE; i++) {
         kiln_tensor *result = NULL;
         uint64_t start = kiln_time_ns();
-        kiln_status status = record(a, b, &result, err);
+        kiln_status status = record_step(a, b, &result, err);
         uint64_t recorded = kiln_time_ns();
         if (status == KILN_STATUS_OK) {
             status = kiln_flush(device, err);
@@ -80,13 +81,13 @@ static kiln_status sample_replay(kiln_graph *graph, kiln_tensor *const *inputs, 
     return KILN_STATUS_OK;
 }
 
-static kiln_status capture(kiln_device *device, kiln_tensor *const *inputs, kiln_graph **out_graph,
-                           kiln_error *err)
+static kiln_status capture_step(kiln_device *device, kiln_tensor *const *inputs,
+                                kiln_graph **out_graph, kiln_error *err)
 {
     kiln_tensor *result = NULL;
     kiln_status status = kiln_graph_begin(device, inputs, 2, err);
     if (status == KILN_STATUS_OK) {
-        status = record(inputs[0], inputs[1], &result, err);
+        status = record_step(inputs[0], inputs[1], &result, err);
         if (status == KILN_STATUS_OK) {
             status = kiln_graph_end(device, &result, 1, out_graph, err);
         } else {
@@ -97,8 +98,8 @@ static kiln_status capture(kiln_device *device, kiln_tensor *const *inputs, kiln
     return status;
 }
 
-static void report(const bench_options *options, double *samples, uint32_t count, int measure,
-                   bool fusion)
+static void report_overhead(const bench_options *options, double *samples, uint32_t count,
+                            int measure, bool fusion)
 {
     static const struct {
         const char *name;
@@ -125,10 +126,10 @@ static void report(const bench_options *options, double *samples, uint32_t count
     bench_report(options, &result);
 }
 
-static kiln_status measure(const bench_options *options, kiln_device *device, bool fusion,
-                           uint32_t count, kiln_tensor *a, kiln_tensor *b, kiln_error *err)
+static kiln_status measure_overhead(const bench_options *options, kiln_device *device, bool fusion,
+                                    uint32_t count, kiln_tensor *a, kiln_tensor *b, kiln_error *err)
 {
-    static double samples[MEASURES][MAX_SAMPLES];
+    static double samples[MEASURES][MAX_OVERHEAD_SAMPLES];
     kiln_tensor *const inputs[] = {a, b};
     kiln_graph *graph = NULL;
     kiln_status status = kiln_device_set_fusion(device, fusion, err);
@@ -136,7 +137,7 @@ static kiln_status measure(const bench_options *options, kiln_device *device, bo
         status = sample(device, a, b, 0, samples, err); // searches the plan
     }
     if (status == KILN_STATUS_OK) {
-        status = capture(device, inputs, &graph, err);
+        status = capture_step(device, inputs, &graph, err);
     }
     for (uint32_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
         status = sample(device, a, b, i, samples, err);
@@ -145,7 +146,7 @@ static kiln_status measure(const bench_options *options, kiln_device *device, bo
         }
     }
     for (int i = 0; i < MEASURES && status == KILN_STATUS_OK; i++) {
-        report(options, samples[i], count, i, fusion);
+        report_overhead(options, samples[i], count, i, fusion);
     }
     kiln_graph_destroy(graph);
     return status;
@@ -154,8 +155,8 @@ static kiln_status measure(const bench_options *options, kiln_device *device, bo
 kiln_status bench_overhead(const bench_options *options, kiln_error *err)
 {
     const int64_t dims[] = {64, 64};
-    uint32_t count = options->samples > 0 ? options->samples : SAMPLES;
-    count = count > MAX_SAMPLES ? MAX_SAMPLES : count;
+    uint32_t count = options->samples > 0 ? options->samples : OVERHEAD_SAMPLES;
+    count = count > MAX_OVERHEAD_SAMPLES ? MAX_OVERHEAD_SAMPLES : count;
     kiln_context *context = NULL;
     kiln_device *device = NULL;
     kiln_tensor *a = NULL;
@@ -166,8 +167,8 @@ kiln_status bench_overhead(const bench_options *options, kiln_error *err)
     KILN_TRY(out, status, kiln_tensor_create(device, KILN_DTYPE_F32, 2, dims, NULL, &a, err));
     KILN_TRY(out, status, kiln_tensor_create(device, KILN_DTYPE_F32, 2, dims, NULL, &b, err));
     bench_header(options);
-    KILN_TRY(out, status, measure(options, device, true, count, a, b, err));
-    KILN_TRY(out, status, measure(options, device, false, count, a, b, err));
+    KILN_TRY(out, status, measure_overhead(options, device, true, count, a, b, err));
+    KILN_TRY(out, status, measure_overhead(options, device, false, count, a, b, err));
 out:
     kiln_release(a);
     kiln_release(b);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SAMPLES = 7, COLD_SAMPLES = 1, MAX_SAMPLES = 51 };
+enum { START_SAMPLES = 7, COLD_SAMPLES = 1, MAX_START_SAMPLES = 51 };
 
 typedef struct setting {
     bench_caches caches;
@@ -17,8 +17,8 @@ typedef struct setting {
     char device[160];
 } setting;
 
-static kiln_status run_once(const bench_options *options, const setting *where, double *out_ms,
-                            kiln_error *err)
+static kiln_status run_process(const bench_options *options, const setting *where, double *out_ms,
+                               kiln_error *err)
 {
     char text[64];
     const char *const arguments[] = {
@@ -43,8 +43,8 @@ static kiln_status find_device(const bench_options *options, char out_name[160],
     return status;
 }
 
-static void report(const bench_options *options, const char *device, const char *name,
-                   double *samples, uint32_t count, double cold_ms, double bar_ms)
+static void report_start(const bench_options *options, const char *device, const char *name,
+                         double *samples, uint32_t count, double cold_ms, double bar_ms)
 {
     double median = kiln_quantile(samples, count, 0.5);
     bench_report(options, &(bench_result){.name = name,
@@ -58,41 +58,42 @@ static void report(const bench_options *options, const char *device, const char 
                                           .samples = count});
 }
 
-static kiln_status measure(const bench_options *options, const setting *where, uint32_t count,
-                           kiln_error *err)
+static kiln_status measure_start(const bench_options *options, const setting *where, uint32_t count,
+                                 kiln_error *err)
 {
     double cold[COLD_SAMPLES];
-    double samples[MAX_SAMPLES];
+    double samples[MAX_START_SAMPLES];
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; i < COLD_SAMPLES && status == KILN_STATUS_OK; i++) {
         bench_remove_tree(where->caches.kiln);
         bench_remove_tree(where->caches.pocl);
-        status = run_once(options, where, &cold[i], err);
+        status = run_process(options, where, &cold[i], err);
     }
     double cold_ms = kiln_quantile(cold, COLD_SAMPLES, 0.5);
     for (uint32_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
         bench_remove_tree(where->caches.pocl);
-        status = run_once(options, where, &samples[i], err);
+        status = run_process(options, where, &samples[i], err);
     }
     if (status != KILN_STATUS_OK) {
         return status;
     }
     bench_header(options);
-    report(options, where->device, "start, all cold", cold, COLD_SAMPLES, cold_ms, 0);
-    report(options, where->device, "start, Kiln's cache warm", samples, count, cold_ms, 0);
+    report_start(options, where->device, "start, all cold", cold, COLD_SAMPLES, cold_ms, 0);
+    report_start(options, where->device, "start, Kiln's cache warm", samples, count, cold_ms, 0);
     for (uint32_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
-        status = run_once(options, where, &samples[i], err);
+        status = run_process(options, where, &samples[i], err);
     }
     if (status == KILN_STATUS_OK) {
-        report(options, where->device, "start, all caches warm", samples, count, cold_ms, 150.0);
+        report_start(options, where->device, "start, all caches warm", samples, count, cold_ms,
+                     150.0);
     }
     return status;
 }
 
 kiln_status bench_start(const bench_options *options, kiln_error *err)
 {
-    uint32_t count = options->samples > 0 ? options->samples : SAMPLES;
-    count = count > MAX_SAMPLES ? MAX_SAMPLES : count;
+    uint32_t count = options->samples > 0 ? options->samples : START_SAMPLES;
+    count = count > MAX_START_SAMPLES ? MAX_START_SAMPLES : count;
     setting where = {0};
     const char *slash = strrchr(options->model, '/');
     int folder = slash != NULL ? (int)(slash - options->model) + 1 : 0;
@@ -107,7 +108,7 @@ kiln_status bench_start(const bench_options *options, kiln_error *err)
     }
     status = find_device(options, where.device, err);
     if (status == KILN_STATUS_OK) {
-        status = measure(options, &where, count, err);
+        status = measure_start(options, &where, count, err);
     }
     bench_caches_remove(&where.caches);
     return status;

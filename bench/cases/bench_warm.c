@@ -10,7 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILLING = 2, SAMPLES = 7, MAX_SAMPLES = 51, REPEATS = 100, FILLING_REPEATS = 400 };
+enum {
+    FILLING = 2,
+    WARM_SAMPLES = 7,
+    MAX_WARM_SAMPLES = 51,
+    WARM_REPEATS = 100,
+    FILLING_REPEATS = 400
+};
 
 /// What a process says of itself.
 typedef struct life {
@@ -21,7 +27,7 @@ typedef struct life {
     unsigned long long measured; ///< launches of the first run beyond those of a repeated one
 } life;
 
-static kiln_status run_once(kiln_tensor *const *parts, float *result, kiln_error *err)
+static kiln_status run_model(kiln_tensor *const *parts, float *result, kiln_error *err)
 {
     kiln_tensor *tensor = NULL;
     kiln_status status = KILN_STATUS_OK;
@@ -50,12 +56,12 @@ static kiln_status live(const bench_options *options, int repeats, kiln_context 
     KILN_TRY(out, status, kiln_context_create(NULL, context, err));
     KILN_TRY(out, status, kiln_device_open(*context, options->device, device, err));
     KILN_TRY(out, status, transformer_make(*device, parts, err));
-    KILN_TRY(out, status, run_once(parts, result, err));
+    KILN_TRY(out, status, run_model(parts, result, err));
     out->first_ms = (double)(kiln_time_ns() - start) / 1e6;
     unsigned long long first = launches(*device);
     for (int i = 0; i < repeats; i++) {
         start = kiln_time_ns();
-        KILN_TRY(out, status, run_once(parts, result, err));
+        KILN_TRY(out, status, run_model(parts, result, err));
         samples[i] = (double)(kiln_time_ns() - start) / 1e6;
     }
     unsigned long long run = (launches(*device) - first) / (unsigned long long)repeats;
@@ -104,9 +110,9 @@ static kiln_status start(const bench_options *options, int repeats, life *out, c
     return status;
 }
 
-static kiln_status measure(const bench_options *options, uint32_t count, kiln_error *err)
+static kiln_status measure_warm(const bench_options *options, uint32_t count, kiln_error *err)
 {
-    double first[MAX_SAMPLES], repeated[MAX_SAMPLES], ratio[MAX_SAMPLES];
+    double first[MAX_WARM_SAMPLES], repeated[MAX_WARM_SAMPLES], ratio[MAX_WARM_SAMPLES];
     char name[160] = "";
     life l = {0};
     kiln_status status = KILN_STATUS_OK;
@@ -114,7 +120,7 @@ static kiln_status measure(const bench_options *options, uint32_t count, kiln_er
         status = start(options, FILLING_REPEATS, &l, name, err);
     }
     for (uint32_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
-        KILN_TRY(out, status, start(options, REPEATS, &l, name, err));
+        KILN_TRY(out, status, start(options, WARM_REPEATS, &l, name, err));
         first[i] = l.first_ms;
         repeated[i] = l.repeated_ms;
         ratio[i] = (3 * l.repeated_ms + 60) / l.first_ms;
@@ -156,13 +162,14 @@ kiln_status bench_warm(const bench_options *options, kiln_error *err)
     const char *started = getenv("KILN_BENCH_WARM");
     if (started != NULL) {
         int repeats = (int)strtol(started, NULL, 10);
-        return child(options, repeats < 1 || repeats > FILLING_REPEATS ? REPEATS : repeats, err);
+        return child(options, repeats < 1 || repeats > FILLING_REPEATS ? WARM_REPEATS : repeats,
+                     err);
     }
-    uint32_t count = options->samples > 0 ? options->samples : SAMPLES;
+    uint32_t count = options->samples > 0 ? options->samples : WARM_SAMPLES;
     bench_caches caches;
     kiln_status status = bench_caches_make(options, /*pocl=*/false, &caches, err);
     if (status == KILN_STATUS_OK) {
-        status = measure(options, count > MAX_SAMPLES ? MAX_SAMPLES : count, err);
+        status = measure_warm(options, count > MAX_WARM_SAMPLES ? MAX_WARM_SAMPLES : count, err);
         bench_caches_remove(&caches);
     }
     return status;

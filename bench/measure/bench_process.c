@@ -2,7 +2,6 @@
 // Processes of this command with caches of their own: a temporary folder, what the environment says
 // to those that are started, and one of them from start to end.
 
-#define _XOPEN_SOURCE 700
 #include "bench.h"
 
 #include <errno.h>

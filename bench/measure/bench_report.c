@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How benches tell their figures: a table for people, JSON lines for programs.
 
-#define _XOPEN_SOURCE 700
 #include "bench.h"
 
 #include <ftw.h>

@@ -101,6 +101,7 @@ static kiln_status open_session(session *s, const choice_program *program, const
     KILN_TRY(out, status, kiln_context_create(NULL, &s->context, err));
     KILN_TRY(out, status, kiln_context_set(s->context, "cache-dir", "off", err));
     KILN_TRY(out, status, kiln_context_set(s->context, "tune", tune, err));
+    KILN_TRY(out, status, kiln_context_set(s->context, "tune-budget", "1000000", err));
     KILN_TRY(out, status, kiln_device_open(s->context, device, &s->device, err));
     KILN_TRY(out, status, program->make(s->device, program->user, s->inputs, &s->n_inputs, err));
     status = capture(s, program, err);

@@ -58,7 +58,7 @@ void kilni_cl_reset_peaks(kiln_backend *base)
 // What a kernel that does not end may use stays until it has: drivers may wait for it in a release,
 // and memory of the caller's would be given back while it is written. In order, for a sub-buffer
 // goes before what it is a part of.
-static void release(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+static void release_buffer(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
 {
     if (kilni_cl_is_stuck(backend)) {
         kilni_cl_buffer **end = &backend->pool.stranded;
@@ -84,7 +84,7 @@ static void destroy(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
     kilni_cl_pool *pool = &backend->pool;
     pool->held_bytes -= buffer->capacity;
     backend->stats.bytes_pooled = pool->held_bytes;
-    release(backend, buffer);
+    release_buffer(backend, buffer);
 }
 
 /// Destroys idle buffers of a class until the pool holds no more than `held_bytes`. A piece of a
@@ -114,7 +114,7 @@ void kilni_cl_pool_trim(kilni_cl_backend *backend)
     while (pool->stranded != NULL && !kilni_cl_is_stuck(backend)) {
         kilni_cl_buffer *buffer = pool->stranded;
         pool->stranded = buffer->next;
-        release(backend, buffer);
+        release_buffer(backend, buffer);
     }
 }
 
@@ -357,7 +357,7 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
         return;
     }
     if (buffer->sub) {
-        release(backend, buffer);
+        release_buffer(backend, buffer);
         return;
     }
     kilni_cl_pool *pool = &backend->pool;

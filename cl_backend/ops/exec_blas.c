@@ -6,19 +6,19 @@
 #include "cl_blas.h"
 #include "exec_internal.h"
 
-typedef struct matrix { ///< an operand as a logical matrix with batch axes in front
+typedef struct blas_matrix { ///< an operand as a logical matrix with batch axes in front
     kiln_view view;
     int64_t rows;
     int64_t cols;
     int64_t row_stride;
     int64_t col_stride;
     uint32_t batch_rank;
-} matrix;
+} blas_matrix;
 
 // Rank 1 is a row on the left and a column on the right, as in NumPy.
-static matrix matrix_of(const kiln_view *view, bool transpose, bool left)
+static blas_matrix blas_matrix_of(const kiln_view *view, bool transpose, bool left)
 {
-    matrix m = {.view = *view, .rows = 1, .cols = 1};
+    blas_matrix m = {.view = *view, .rows = 1, .cols = 1};
     uint32_t rank = view->rank;
     if (rank == 1 && left) {
         m.cols = view->dims[0];
@@ -41,7 +41,7 @@ static matrix matrix_of(const kiln_view *view, bool transpose, bool left)
 }
 
 // Whether the library can read the matrix where it lies, plain or as its transpose.
-static bool express(const matrix *m, kilni_cl_operand *out)
+static bool express(const blas_matrix *m, kilni_cl_operand *out)
 {
     int64_t size = (int64_t)kiln_dtype_size(m->view.dtype);
     if (m->view.offset_bytes % size != 0) {
@@ -65,7 +65,7 @@ static bool express(const matrix *m, kilni_cl_operand *out)
 }
 
 // Where it cannot, a dense copy in scratch memory takes its place.
-static kiln_status prepare(kilni_exec *exec, matrix *m, bool transpose, bool left,
+static kiln_status prepare(kilni_exec *exec, blas_matrix *m, bool transpose, bool left,
                            kilni_cl_operand *out)
 {
     kiln_view dense;
@@ -82,13 +82,13 @@ static kiln_status prepare(kilni_exec *exec, matrix *m, bool transpose, bool lef
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    *m = matrix_of(&dense, transpose, left);
+    *m = blas_matrix_of(&dense, transpose, left);
     return express(m, out) ? KILN_STATUS_OK
                            : kiln_fail(exec->err, INTERNAL, "a dense matrix cannot be expressed");
 }
 
 // Stride of `m` along axis `axis` of a result with `rank` batch axes; 0 where it repeats.
-static int64_t batch_stride(const matrix *m, uint32_t rank, uint32_t axis)
+static int64_t batch_stride(const blas_matrix *m, uint32_t rank, uint32_t axis)
 {
     uint32_t missing = rank - m->batch_rank;
     if (axis < missing || m->view.dims[axis - missing] == 1) {
@@ -97,19 +97,21 @@ static int64_t batch_stride(const matrix *m, uint32_t rank, uint32_t axis)
     return m->view.strides[axis - missing];
 }
 
-typedef struct batch { ///< batch axes: the inner ones as one strided batch, the outer ones as a
-                       ///< loop
+typedef struct blas_batch { ///< batch axes: the inner ones as one strided batch, the outer ones as
+                            ///< a
+    ///< loop
     uint32_t rank;
     uint32_t loop_rank;
     int64_t dims[KILN_MAX_RANK];
     int64_t stride_a[KILN_MAX_RANK];
     int64_t stride_b[KILN_MAX_RANK];
-} batch;
+} blas_batch;
 
 // Axes of length 1 go; what is left keeps its order.
-static batch batch_of(const matrix *a, const matrix *b, const kiln_view *out, uint32_t rank)
+static blas_batch batch_of(const blas_matrix *a, const blas_matrix *b, const kiln_view *out,
+                           uint32_t rank)
 {
-    batch axes = {0};
+    blas_batch axes = {0};
     for (uint32_t i = 0; i < rank; i++) {
         if (out->dims[i] != 1) {
             axes.dims[axes.rank] = out->dims[i];
@@ -122,7 +124,7 @@ static batch batch_of(const matrix *a, const matrix *b, const kiln_view *out, ui
 }
 
 // Merges inner axes while both operands step evenly over them, and sets the strided batch.
-static void merge_inner(batch *axes, kilni_cl_gemm *gemm)
+static void merge_inner(blas_batch *axes, kilni_cl_gemm *gemm)
 {
     gemm->batch = 1;
     axes->loop_rank = axes->rank;
@@ -144,7 +146,7 @@ static void merge_inner(batch *axes, kilni_cl_gemm *gemm)
     axes->loop_rank = inner;
 }
 
-static kiln_status run_loop(kilni_cl_backend *backend, const batch *axes,
+static kiln_status run_loop(kilni_cl_backend *backend, const blas_batch *axes,
                             const kilni_cl_gemm *first, kiln_error *err)
 {
     int64_t index[KILN_MAX_RANK] = {0};
@@ -171,11 +173,11 @@ static kiln_status run_loop(kilni_cl_backend *backend, const batch *axes,
     }
 }
 
-static kiln_status run_matmul(kilni_cl_backend *backend, const matrix *a, const matrix *b,
+static kiln_status run_matmul(kilni_cl_backend *backend, const blas_matrix *a, const blas_matrix *b,
                               const kiln_view *out, kilni_cl_gemm *gemm, kiln_error *err)
 {
     uint32_t batch_rank = a->batch_rank > b->batch_rank ? a->batch_rank : b->batch_rank;
-    batch axes = batch_of(a, b, out, batch_rank);
+    blas_batch axes = batch_of(a, b, out, batch_rank);
     merge_inner(&axes, gemm);
     gemm->c.leading = gemm->n;
     gemm->c.batch_stride = gemm->m * gemm->n;
@@ -201,14 +203,15 @@ static int64_t element_count(const kiln_view *view)
 // in a copy with lengths rounded up to tiles.
 static bool is_in_reach(const kiln_view *view, int64_t rows, int64_t cols)
 {
-    enum { TILE = 128 };
+    enum { BLAS_TILE = 128 };
     int64_t begin = 0;
     int64_t end = 0;
     int64_t size = (int64_t)kiln_dtype_size(view->dtype);
     kiln_view_extent(view, &begin, &end);
     int64_t repeats = rows > 0 && cols > 0 ? element_count(view) / rows / cols : 0;
-    int64_t padded =
-        rows <= INT32_MAX && cols <= INT32_MAX ? (rows + TILE) * (cols + TILE) : INT64_MAX;
+    int64_t padded = rows <= INT32_MAX && cols <= INT32_MAX
+                         ? (rows + BLAS_TILE) * (cols + BLAS_TILE)
+                         : INT64_MAX;
     return end / size <= INT32_MAX && padded <= INT32_MAX && repeats <= INT32_MAX / padded;
 }
 
@@ -218,8 +221,8 @@ kiln_status kilni_cl_blas_matmul(kilni_cl_backend *backend, const kiln_op_record
 {
     bool transpose_a = kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_A) != 0;
     bool transpose_b = kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_B) != 0;
-    matrix a = matrix_of(&inputs[0], transpose_a, /*left=*/true);
-    matrix b = matrix_of(&inputs[1], transpose_b, /*left=*/false);
+    blas_matrix a = blas_matrix_of(&inputs[0], transpose_a, /*left=*/true);
+    blas_matrix b = blas_matrix_of(&inputs[1], transpose_b, /*left=*/false);
     kilni_cl_gemm gemm = {
         .dtype = outputs[0].dtype, .m = a.rows, .n = b.cols, .k = a.cols, .batch = 1};
     kilni_exec exec = {

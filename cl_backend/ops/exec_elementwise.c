@@ -6,14 +6,14 @@
 
 #include "exec_internal.h"
 
-typedef struct operand {
+typedef struct elementwise_operand {
     const kiln_view *view;
     kiln_dtype dtype; ///< as the kernel sees it
-} operand;
+} elementwise_operand;
 
 typedef struct elementwise { ///< one launch; operand 0 is the result
     const char *op;
-    operand operands[KILNI_EXEC_OPERANDS];
+    elementwise_operand operands[KILNI_EXEC_OPERANDS];
     uint32_t n_operands;
     uint64_t values[2];
     uint32_t value_bytes;
@@ -21,9 +21,9 @@ typedef struct elementwise { ///< one launch; operand 0 is the result
     bool scalar; ///< operand b may be a scalar: `values[0]` if there is one
 } elementwise;
 
-static void define_instance(const kilni_exec *exec, const elementwise *e,
-                            const kilni_exec_shape *shape, uint32_t vector,
-                            kilni_exec_options *options)
+static void define_elementwise(const kilni_exec *exec, const elementwise *e,
+                               const kilni_exec_shape *shape, uint32_t vector,
+                               kilni_exec_options *options)
 {
     static const char *const types[KILNI_EXEC_OPERANDS] = {"O", "A", "B", "C"};
     kilni_exec_define_operator(options, "OP_", e->op);
@@ -41,7 +41,7 @@ static void define_instance(const kilni_exec *exec, const elementwise *e,
     kilni_exec_define_shape(exec, options, shape, vector);
 }
 
-static kiln_status launch(kilni_exec *exec, const elementwise *e)
+static kiln_status launch_elementwise(kilni_exec *exec, const elementwise *e)
 {
     kilni_exec_shape s;
     kilni_exec_loops loops;
@@ -58,7 +58,7 @@ static kiln_status launch(kilni_exec *exec, const elementwise *e)
         kilni_exec_loops_add(&loops, e->operands[i].view);
     }
     kilni_exec_shape_init(exec, &s, &loops, vector);
-    define_instance(exec, e, &s, vector, &options);
+    define_elementwise(exec, e, &s, vector, &options);
     kiln_status status =
         kilni_exec_kernel(exec, "elementwise.cl", "kiln_elementwise", &options, &args);
     if (status != KILN_STATUS_OK) {
@@ -79,7 +79,7 @@ static kiln_status launch(kilni_exec *exec, const elementwise *e)
 
 static void add_operand(elementwise *e, const kiln_view *view, kiln_dtype dtype)
 {
-    e->operands[e->n_operands++] = (operand){view, dtype};
+    e->operands[e->n_operands++] = (elementwise_operand){view, dtype};
 }
 
 static kiln_status add_value(kilni_exec *exec, elementwise *e, kiln_attr_key key, bool raw)
@@ -152,7 +152,7 @@ static kiln_status run_binary(kilni_exec *exec, const char *name)
         add_operand(&e, &exec->inputs[0], dtype);
         status = add_value(exec, &e, KILN_KEY_VALUE, false);
     }
-    return status == KILN_STATUS_OK ? launch(exec, &e) : status;
+    return status == KILN_STATUS_OK ? launch_elementwise(exec, &e) : status;
 }
 
 kiln_status kilni_exec_elementwise(kilni_exec *exec)
@@ -178,7 +178,7 @@ kiln_status kilni_exec_elementwise(kilni_exec *exec)
         add_operand(&e, &exec->inputs[i], as_is ? dtype : kilni_exec_raw(dtype));
     }
     kiln_status status = add_values(exec, &e, raw);
-    return status == KILN_STATUS_OK ? launch(exec, &e) : status;
+    return status == KILN_STATUS_OK ? launch_elementwise(exec, &e) : status;
 }
 
 kiln_status kilni_exec_copy(kilni_exec *exec, const kiln_view *source, const kiln_view *target)
@@ -195,7 +195,7 @@ kiln_status kilni_exec_copy(kilni_exec *exec, const kiln_view *source, const kil
     }
     add_operand(&e, target, dtype);
     add_operand(&e, source, dtype);
-    return launch(exec, &e);
+    return launch_elementwise(exec, &e);
 }
 
 kiln_status kilni_exec_dense(kilni_exec *exec, const kiln_view *view, kiln_view *out_view)
@@ -215,12 +215,21 @@ kiln_status kilni_exec_dense(kilni_exec *exec, const kiln_view *view, kiln_view 
     return status;
 }
 
+kiln_status kilni_exec_dense_inputs(kilni_exec *exec, kiln_view *out_views)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (unsigned i = 0; status == KILN_STATUS_OK && i < exec->record->n_inputs; i++) {
+        status = kilni_exec_dense(exec, &exec->inputs[i], &out_views[i]);
+    }
+    return status;
+}
+
 kiln_status kilni_exec_cast(kilni_exec *exec, const kiln_view *source, const kiln_view *target)
 {
     elementwise e = {.op = "cast"};
     add_operand(&e, target, target->dtype);
     add_operand(&e, source, source->dtype);
-    return launch(exec, &e);
+    return launch_elementwise(exec, &e);
 }
 
 kiln_status kilni_exec_fill(kilni_exec *exec, uint64_t value, const kiln_view *target)
@@ -229,5 +238,5 @@ kiln_status kilni_exec_fill(kilni_exec *exec, uint64_t value, const kiln_view *t
     elementwise e = {.op = "full", .values = {value}, .n_values = 1};
     e.value_bytes = (uint32_t)kiln_dtype_size(kilni_exec_compute(dtype));
     add_operand(&e, target, dtype);
-    return launch(exec, &e);
+    return launch_elementwise(exec, &e);
 }

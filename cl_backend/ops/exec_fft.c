@@ -6,7 +6,13 @@
 #include "exec_internal.h"
 #include "fft_args.h"
 
-enum { GROUP = 64, BLOCK_EACH = 4096, SMALL_ROW = 1 << 14, DIRECT = 128, LINES_BYTES = 1 << 21 };
+enum {
+    FFT_GROUP = 64,
+    BLOCK_EACH = 4096,
+    SMALL_ROW = 1 << 14,
+    DIRECT = 128,
+    LINES_BYTES = 1 << 21
+};
 
 typedef struct fft { ///< places are in elements from the start of `work`
     kiln_view in[2]; ///< real and imaginary, swapped for the inverse
@@ -39,13 +45,13 @@ static kiln_status begin(kilni_exec *exec, const fft *f, const char *kernel,
     return status;
 }
 
-static kiln_status launch(kilni_exec *exec, kilni_cl_args *args, const int64_t *numbers,
-                          unsigned count, int64_t items)
+static kiln_status launch_fft(kilni_exec *exec, kilni_cl_args *args, const int64_t *numbers,
+                              unsigned count, int64_t items)
 {
     for (unsigned i = 0; i < count; i++) {
         kilni_cl_push_i64(args, numbers[i]);
     }
-    return kilni_exec_launch(exec, args, items, GROUP);
+    return kilni_exec_launch(exec, args, items, FFT_GROUP);
 }
 
 /* A kernel that takes work and numbers alone. */
@@ -54,7 +60,7 @@ static kiln_status step(kilni_exec *exec, const fft *f, const char *kernel, cons
 {
     kilni_cl_args args;
     kiln_status status = begin(exec, f, kernel, &args);
-    return status == KILN_STATUS_OK ? launch(exec, &args, numbers, count, items) : status;
+    return status == KILN_STATUS_OK ? launch_fft(exec, &args, numbers, count, items) : status;
 }
 
 static kiln_status pass(kilni_exec *exec, const fft *f, int64_t from, int64_t to, int64_t s,
@@ -107,7 +113,7 @@ static kiln_status load_rows(kilni_exec *exec, const fft *f)
     kilni_cl_push_i64(&args, kilni_exec_start(&f->in[0]));
     kilni_cl_push_i64(&args, kilni_exec_start(&f->in[1]));
     kilni_cl_push_i32(&args, f->parts);
-    return launch(exec, &args, numbers, 5, f->rows * f->filled);
+    return launch_fft(exec, &args, numbers, 5, f->rows * f->filled);
 }
 
 static kiln_status store_rows(kilni_exec *exec, const fft *f)
@@ -126,7 +132,7 @@ static kiln_status store_rows(kilni_exec *exec, const fft *f)
         kilni_cl_push_i64(&args, numbers[i]);
     }
     push_factor(&args, f);
-    return kilni_exec_launch(exec, &args, f->rows * f->length, GROUP);
+    return kilni_exec_launch(exec, &args, f->rows * f->length, FFT_GROUP);
 }
 
 /* From a to b, and b becomes a. */

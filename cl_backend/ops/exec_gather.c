@@ -8,8 +8,8 @@
 #include "move_args.h"
 
 /* `input` and `indices` have the output's axes; along the indexed ones the input stands still. */
-static kiln_status launch(kilni_exec *exec, const kiln_view *input, const kiln_view *indices,
-                          const kiln_tuple *t, uint32_t depth)
+static kiln_status launch_gather(kilni_exec *exec, const kiln_view *input, const kiln_view *indices,
+                                 const kiln_tuple *t, uint32_t depth)
 {
     const kiln_view *out = &exec->outputs[0];
     kiln_dtype raw = kilni_exec_raw(out->dtype);
@@ -75,7 +75,7 @@ kiln_status kilni_exec_gather(kilni_exec *exec)
     kiln_view indices = index_view(exec, axis);
     const kiln_tuple t = {.lengths = {exec->inputs[0].dims[axis]},
                           .strides = {exec->inputs[0].strides[axis]}};
-    return launch(exec, &input, &indices, &t, 1);
+    return launch_gather(exec, &input, &indices, &t, 1);
 }
 
 kiln_status kilni_exec_gather_nd(kilni_exec *exec)
@@ -99,5 +99,5 @@ kiln_status kilni_exec_gather_nd(kilni_exec *exec)
     }
     memcpy(t.lengths, &x->dims[batch], depth * sizeof(t.lengths[0]));
     memcpy(t.strides, &x->strides[batch], depth * sizeof(t.strides[0]));
-    return launch(exec, &input, &indices, &t, depth);
+    return launch_gather(exec, &input, &indices, &t, depth);
 }

@@ -75,6 +75,8 @@ void kilni_exec_free_scratch(kilni_exec *exec);
 
 /// `*out_view` is `view` itself when dense, else a dense copy of it in scratch memory.
 kiln_status kilni_exec_dense(kilni_exec *exec, const kiln_view *view, kiln_view *out_view);
+/// The same for each input of the record.
+kiln_status kilni_exec_dense_inputs(kilni_exec *exec, kiln_view *out_views);
 
 /// The view with `axis` last, so that lines along it are rows.
 kiln_view kilni_exec_axis_last(const kiln_view *view, uint32_t axis);
@@ -142,6 +144,9 @@ void kilni_exec_shape_init(const kilni_exec *exec, kilni_exec_shape *shape, kiln
 /// a smaller problem of length 1.
 enum { KILNI_EXEC_SPATIAL = 3 };
 typedef kiln_window kilni_exec_window;
+
+/// Number of elements over all spatial axes.
+int64_t kilni_exec_product(const int64_t lengths[KILNI_EXEC_SPATIAL]);
 
 /// Of tensors [n, c, ..]; `out` NULL: lengths 1; `kernel` NULL: the attribute.
 void kilni_exec_window_init(const kilni_exec *exec, kilni_exec_window *w, const kiln_view *in,

@@ -7,7 +7,7 @@
 #include "exec_internal.h"
 #include "product_args.h"
 
-enum { ROWS = 4, VECTORS = 2, SIDE = 64, GROUP = 256 };
+enum { ROWS = 4, VECTORS = 2, SIDE = 64, MATMUL_GROUP = 256 };
 
 typedef struct matrix { ///< the last two axes of an operand
     int64_t rows;
@@ -38,7 +38,7 @@ static matrix matrix_of(const kiln_view *view, bool transpose, bool left)
     return x;
 }
 
-static void shape_init(const kilni_exec *exec, kiln_matmul_shape *s)
+static void matmul_shape_init(const kilni_exec *exec, kiln_matmul_shape *s)
 {
     const kiln_op_record *record = exec->record;
     const kiln_view *out = &exec->outputs[0];
@@ -81,7 +81,7 @@ kiln_status kilni_exec_matmul(kilni_exec *exec)
     kiln_dtype dtype = exec->outputs[0].dtype;
     uint32_t vector = kilni_exec_vector(exec, dtype);
     bool block = kilni_exec_is_block(exec);
-    shape_init(exec, &s);
+    matmul_shape_init(exec, &s);
     int64_t rows = block ? ROWS : SIDE;
     int64_t columns = block ? (int64_t)VECTORS * vector : SIDE;
     int64_t pieces = s.batch * kilni_exec_ceil_div(s.m, rows) * kilni_exec_ceil_div(s.n, columns);
@@ -100,5 +100,5 @@ kiln_status kilni_exec_matmul(kilni_exec *exec)
     kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
     kilni_cl_push_buffer(&args, exec->inputs[0].buffer);
     kilni_cl_push_buffer(&args, exec->inputs[1].buffer);
-    return kilni_exec_launch(exec, &args, block ? pieces : pieces * GROUP, GROUP);
+    return kilni_exec_launch(exec, &args, block ? pieces : pieces * MATMUL_GROUP, MATMUL_GROUP);
 }

@@ -7,7 +7,7 @@
 #include "exec_internal.h"
 #include "product_args.h"
 
-enum { WHOLE = 62, GROUP = 256 };
+enum { WHOLE = 62, QUANT_GROUP = 256 };
 
 static int64_t shift_of(uint64_t scheme, uint32_t axis)
 {
@@ -132,7 +132,7 @@ kiln_status kilni_exec_quantize(kilni_exec *exec)
     kilni_cl_push_buffer(&args, global.buffer);
     kilni_cl_push_i64(&args, odd ? layout.scales_at / 2 + layout.scales : -1);
     KILN_TRY(out, status,
-             kilni_exec_launch(exec, &args, kilni_exec_ceil_div(s.words, s.each), GROUP));
+             kilni_exec_launch(exec, &args, kilni_exec_ceil_div(s.words, s.each), QUANT_GROUP));
 out:
     return status;
 }
@@ -160,7 +160,7 @@ static kiln_status dequantize(kilni_exec *exec, const kiln_tensor_desc *desc, co
     kilni_cl_push_buffer(&args, p.values);
     kilni_cl_push_buffer(&args, p.scales);
     kilni_cl_push_buffer(&args, p.global);
-    return kilni_exec_launch(exec, &args, kilni_exec_ceil_div(s.words, s.each), GROUP);
+    return kilni_exec_launch(exec, &args, kilni_exec_ceil_div(s.words, s.each), QUANT_GROUP);
 }
 
 kiln_status kilni_exec_dequantize(kilni_exec *exec)
@@ -244,7 +244,7 @@ static kiln_status matmul_8_bits(kilni_exec *exec, const kiln_quant_matmul_shape
     kilni_cl_push_buffer(&args, p.scales);
     kilni_cl_push_buffer(&args, p.global);
     int64_t items = kilni_exec_ceil_div(s->n, 16) * kilni_exec_ceil_div(s->m, 4);
-    return kilni_exec_launch(exec, &args, items, GROUP);
+    return kilni_exec_launch(exec, &args, items, QUANT_GROUP);
 }
 
 /* The operand itself, or what it stands for in scratch memory. */

@@ -5,7 +5,7 @@
 
 #include "exec_internal.h"
 
-enum { GROUP = 256 }; ///< work-items on GPUs
+enum { DRAW_GROUP = 256 }; ///< work-items on GPUs
 
 typedef struct draw {
     int64_t kind; ///< KILN_DRAW
@@ -123,7 +123,7 @@ kiln_status kilni_exec_random(kilni_exec *exec)
     kilni_cl_push_i64(&args, count);
     kilni_cl_push_i64(&args, each);
     // On GPUs neighbours take neighbouring blocks, and their others a whole launch further.
-    kilni_cl_push_i64(&args, block_form ? 1 : kilni_exec_ceil_div(items, GROUP) * GROUP);
+    kilni_cl_push_i64(&args, block_form ? 1 : kilni_exec_ceil_div(items, DRAW_GROUP) * DRAW_GROUP);
     kilni_cl_push_i64(&args, kiln_op_attr_i64(exec->record, KILN_KEY_SEED));
     kilni_cl_push_i64(&args, kiln_op_attr_i64(exec->record, KILN_KEY_POSITION));
     kilni_cl_push_u32(&args, (uint32_t)kiln_op_attr_i64(exec->record, KILN_KEY_STREAM));
@@ -132,5 +132,5 @@ kiln_status kilni_exec_random(kilni_exec *exec)
     }
     kilni_cl_push_i64(&args, (int64_t)d.bits[0]);
     kilni_cl_push_i64(&args, (int64_t)d.bits[1]);
-    return kilni_exec_launch(exec, &args, items, GROUP);
+    return kilni_exec_launch(exec, &args, items, DRAW_GROUP);
 }

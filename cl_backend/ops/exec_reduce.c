@@ -7,7 +7,7 @@
 #include "exec_internal.h"
 #include "reduce_args.h"
 
-typedef enum form { FORM_ROWS, FORM_COLUMNS, FORM_GROUP } form;
+typedef enum reduce_form { REDUCE_ROWS, REDUCE_COLUMNS, REDUCE_BY_GROUP } reduce_form;
 
 typedef struct reduction { ///< one launch
     const char *op;
@@ -18,10 +18,15 @@ typedef struct reduction { ///< one launch
     int64_t count; ///< elements of one result of the operation
 } reduction;
 
-enum { GROUP = 256, COLUMN_VECTORS = 4, PART_LEAST = 8192, ITEM_WORK = 8192 };
+enum {
+    REDUCE_GROUP = 256,
+    REDUCE_COLUMN_VECTORS = 4,
+    REDUCE_PART_LEAST = 8192,
+    REDUCE_ITEM_WORK = 8192
+};
 
 /* The reduced axis that runs inside: a dense one, else the last. */
-static uint32_t inner_axis(const kilni_exec_loops *loops, uint32_t reduced)
+static uint32_t reduced_axis(const kilni_exec_loops *loops, uint32_t reduced)
 {
     uint32_t best = KILN_MAX_RANK;
     for (uint32_t i = 0; i < loops->rank; i++) {
@@ -33,7 +38,7 @@ static uint32_t inner_axis(const kilni_exec_loops *loops, uint32_t reduced)
     return best;
 }
 
-static void shape_init(kiln_reduce_shape *s, const reduction *r)
+static void reduce_shape_init(kiln_reduce_shape *s, const reduction *r)
 {
     kilni_exec_loops loops;
     uint32_t reduced = 0;
@@ -45,7 +50,7 @@ static void shape_init(kiln_reduce_shape *s, const reduction *r)
     s->out_start = kilni_exec_start(&r->output);
     s->count = r->count;
     s->outputs = s->inner = s->outer = s->columns = s->inner_stride = 1;
-    uint32_t inner = inner_axis(&loops, reduced);
+    uint32_t inner = reduced_axis(&loops, reduced);
     for (uint32_t i = 0; i < loops.rank; i++) {
         if (i == inner) {
             s->inner = loops.dims[i];
@@ -62,19 +67,20 @@ static void shape_init(kiln_reduce_shape *s, const reduction *r)
     }
 }
 
-static form choose(const kilni_exec *exec, const kiln_reduce_shape *s, uint32_t vector)
+static reduce_form choose_reduce_form(const kilni_exec *exec, const kiln_reduce_shape *s,
+                                      uint32_t vector)
 {
     int64_t last = s->kept_rank - 1;
     bool across = s->kept_rank > 0 && s->kept_strides[last] == 1 && s->kept_dims[last] >= vector;
     if (across && s->inner_stride != 1) {
-        return FORM_COLUMNS;
+        return REDUCE_COLUMNS;
     }
-    bool group = !kilni_exec_is_block(exec) && s->inner * s->outer >= GROUP / 4;
-    return group ? FORM_GROUP : FORM_ROWS;
+    bool group = !kilni_exec_is_block(exec) && s->inner * s->outer >= REDUCE_GROUP / 4;
+    return group ? REDUCE_BY_GROUP : REDUCE_ROWS;
 }
 
 /* Cuts the longer of the two reduced loops into `parts`. */
-static void cut_parts(kiln_reduce_shape *s, int64_t parts, int64_t vector)
+static void cut_reduce_parts(kiln_reduce_shape *s, int64_t parts, int64_t vector)
 {
     s->inner_chunk = s->inner > 0 ? s->inner : 1;
     s->outer_chunk = s->outer > 0 ? s->outer : 1;
@@ -91,21 +97,23 @@ static void cut_parts(kiln_reduce_shape *s, int64_t parts, int64_t vector)
 }
 
 /* Work-items that one part of all results takes. */
-static int64_t cut_outputs(const kilni_exec *exec, kiln_reduce_shape *s, form f, uint32_t vector)
+static int64_t cut_outputs(const kilni_exec *exec, kiln_reduce_shape *s, reduce_form f,
+                           uint32_t vector)
 {
     int64_t length = s->inner * s->outer;
     s->each = 1;
-    if (f == FORM_COLUMNS) {
+    if (f == REDUCE_COLUMNS) {
         s->columns = s->kept_dims[--s->kept_rank];
-        s->column_chunk = kilni_exec_is_block(exec) ? (int64_t)COLUMN_VECTORS * vector : vector;
+        s->column_chunk =
+            kilni_exec_is_block(exec) ? (int64_t)REDUCE_COLUMN_VECTORS * vector : vector;
         s->column_chunks = kilni_exec_ceil_div(s->columns, s->column_chunk);
         // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): a result without elements never comes
         return s->outputs / s->columns * s->column_chunks;
     }
-    if (f == FORM_ROWS && length < ITEM_WORK) {
+    if (f == REDUCE_ROWS && length < REDUCE_ITEM_WORK) {
         int64_t units = 4 * (int64_t)exec->backend->info.compute_units;
         int64_t fair = kilni_exec_ceil_div(s->outputs, units);
-        s->each = kilni_exec_is_block(exec) ? ITEM_WORK / (length > 0 ? length : 1) : 1;
+        s->each = kilni_exec_is_block(exec) ? REDUCE_ITEM_WORK / (length > 0 ? length : 1) : 1;
         s->each = s->each < fair ? s->each : fair;
     }
     return kilni_exec_ceil_div(s->outputs, s->each);
@@ -113,20 +121,21 @@ static int64_t cut_outputs(const kilni_exec *exec, kiln_reduce_shape *s, form f,
 
 /* Parts that keep the device busy: a core or a GPU's unit with work-groups, or a unit with
  * work-items. */
-static int64_t wanted_parts(const kilni_exec *exec, const kiln_reduce_shape *s, form f,
+static int64_t wanted_parts(const kilni_exec *exec, const kiln_reduce_shape *s, reduce_form f,
                             int64_t items)
 {
-    bool alone = !kilni_exec_is_block(exec) && f != FORM_GROUP;
+    bool alone = !kilni_exec_is_block(exec) && f != REDUCE_BY_GROUP;
     int64_t units = (int64_t)exec->backend->info.compute_units;
     int64_t enough = kilni_exec_is_block(exec) ? 4 * units : alone ? 1024 * units : 8 * units;
-    int64_t most = s->inner * s->outer / (alone ? PART_LEAST / GROUP : PART_LEAST);
+    int64_t most =
+        s->inner * s->outer / (alone ? REDUCE_PART_LEAST / REDUCE_GROUP : REDUCE_PART_LEAST);
     int64_t parts = items < enough ? kilni_exec_ceil_div(enough, items) : 1;
     parts = parts < most ? parts : most;
     return parts > 1 ? parts : 1;
 }
 
-static void define_instance(const reduction *r, const kiln_reduce_shape *s, form f, uint32_t vector,
-                            kiln_dtype result, kilni_exec_options *options)
+static void define_reduce(const reduction *r, const kiln_reduce_shape *s, reduce_form f,
+                          uint32_t vector, kiln_dtype result, kilni_exec_options *options)
 {
     kilni_exec_define_operator(options, "IS_", r->op);
     kilni_exec_define_dtype(options, "A", r->input.dtype);
@@ -135,22 +144,23 @@ static void define_instance(const reduction *r, const kiln_reduce_shape *s, form
     kilni_exec_define(options, "MA", s->inner_stride == 1 ? 1 : 2);
     kilni_exec_define(options, "MEAN", r->mean && s->parts == 1 ? 1 : 0);
     kilni_exec_define(options,
-                      f == FORM_ROWS    ? "ROWS"
-                      : f == FORM_GROUP ? "GROUP"
-                                        : "COLUMNS",
-                      f == FORM_GROUP ? GROUP : 1);
+                      f == REDUCE_ROWS       ? "ROWS"
+                      : f == REDUCE_BY_GROUP ? "GROUP"
+                                             : "COLUMNS",
+                      f == REDUCE_BY_GROUP ? REDUCE_GROUP : 1);
 }
 
-static kiln_status launch(kilni_exec *exec, const reduction *r, const kiln_reduce_shape *s, form f,
-                          uint32_t vector, int64_t items, const kiln_view *target)
+static kiln_status launch_reduce(kilni_exec *exec, const reduction *r, const kiln_reduce_shape *s,
+                                 reduce_form f, uint32_t vector, int64_t items,
+                                 const kiln_view *target)
 {
     static const char *const kernels[] = {"kiln_reduce_rows", "kiln_reduce_columns",
                                           "kiln_reduce_group"};
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    define_instance(r, s, f, vector, target->dtype, &options);
-    if (f == FORM_COLUMNS) {
-        kilni_exec_define(&options, "NC", kilni_exec_is_block(exec) ? COLUMN_VECTORS : 1);
+    define_reduce(r, s, f, vector, target->dtype, &options);
+    if (f == REDUCE_COLUMNS) {
+        kilni_exec_define(&options, "NC", kilni_exec_is_block(exec) ? REDUCE_COLUMN_VECTORS : 1);
     }
     kiln_status status = kilni_exec_kernel(exec, "reduce.cl", kernels[f], &options, &args);
     if (status != KILN_STATUS_OK) {
@@ -159,8 +169,9 @@ static kiln_status launch(kilni_exec *exec, const reduction *r, const kiln_reduc
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, target->buffer);
     kilni_cl_push_buffer(&args, r->input.buffer);
-    int64_t lanes = f == FORM_GROUP ? GROUP : 1;
-    return kilni_exec_launch(exec, &args, items * s->parts * lanes, f == FORM_GROUP ? GROUP : 64);
+    int64_t lanes = f == REDUCE_BY_GROUP ? REDUCE_GROUP : 1;
+    return kilni_exec_launch(exec, &args, items * s->parts * lanes,
+                             f == REDUCE_BY_GROUP ? REDUCE_GROUP : 64);
 }
 
 static kiln_status reduce(kilni_exec *exec, const reduction *r);
@@ -186,10 +197,10 @@ static kiln_status reduce(kilni_exec *exec, const reduction *r)
     kiln_reduce_shape s;
     uint32_t vector = kilni_exec_vector(exec, r->input.dtype);
     kiln_view target = r->output;
-    shape_init(&s, r);
-    form f = choose(exec, &s, vector);
+    reduce_shape_init(&s, r);
+    reduce_form f = choose_reduce_form(exec, &s, vector);
     int64_t items = cut_outputs(exec, &s, f, vector);
-    cut_parts(&s, wanted_parts(exec, &s, f, items), vector);
+    cut_reduce_parts(&s, wanted_parts(exec, &s, f, items), vector);
     if (s.parts > 1) {
         target.dtype = kilni_exec_compute(r->input.dtype);
         s.out_start = 0;
@@ -199,7 +210,7 @@ static kiln_status reduce(kilni_exec *exec, const reduction *r)
             return status;
         }
     }
-    kiln_status status = launch(exec, r, &s, f, vector, items, &target);
+    kiln_status status = launch_reduce(exec, r, &s, f, vector, items, &target);
     if (status == KILN_STATUS_OK && s.parts > 1) {
         status = join_parts(exec, r, &s, target.buffer);
     }
@@ -255,14 +266,14 @@ static int64_t arg_cut(const kilni_exec *exec, kiln_argreduce_shape *s, uint32_t
         s->columns = s->dims[last];
         s->rank--;
         kilni_exec_define(options, "ACROSS", 1);
-        kilni_exec_define(options, "NC", COLUMN_VECTORS);
+        kilni_exec_define(options, "NC", REDUCE_COLUMN_VECTORS);
         return s->outputs / s->columns *
-               kilni_exec_ceil_div(s->columns, (int64_t)COLUMN_VECTORS * vector);
+               kilni_exec_ceil_div(s->columns, (int64_t)REDUCE_COLUMN_VECTORS * vector);
     }
-    if (s->length < ITEM_WORK) {
+    if (s->length < REDUCE_ITEM_WORK) {
         int64_t units = 4 * (int64_t)exec->backend->info.compute_units;
         int64_t fair = kilni_exec_ceil_div(s->outputs, units);
-        s->each = ITEM_WORK / s->length < fair ? ITEM_WORK / s->length : fair;
+        s->each = REDUCE_ITEM_WORK / s->length < fair ? REDUCE_ITEM_WORK / s->length : fair;
     }
     if (s->stride == 1 && s->length >= 2 * (int64_t)vector) {
         kilni_exec_define(options, "ALONG", 1);
@@ -277,13 +288,13 @@ kiln_status kilni_exec_argreduce(kilni_exec *exec)
     kilni_cl_args args;
     kiln_dtype dtype = exec->inputs[0].dtype;
     arg_shape_init(exec, &s);
-    bool group = !kilni_exec_is_block(exec) && s.length >= GROUP / 4;
+    bool group = !kilni_exec_is_block(exec) && s.length >= REDUCE_GROUP / 4;
     kilni_exec_define_dtype(&options, "A", dtype);
     kilni_exec_define(&options, "SMALLEST", exec->record->op == KILN_OP_ARGMIN ? 1 : 0);
     kilni_exec_define(&options, "LAST", kiln_op_attr_i64(exec->record, KILN_KEY_LAST) != 0 ? 1 : 0);
-    kilni_exec_define(&options, "GROUP", group ? GROUP : 0);
-    int64_t items =
-        group ? s.outputs * GROUP : arg_cut(exec, &s, kilni_exec_vector(exec, dtype), &options);
+    kilni_exec_define(&options, "GROUP", group ? REDUCE_GROUP : 0);
+    int64_t items = group ? s.outputs * REDUCE_GROUP
+                          : arg_cut(exec, &s, kilni_exec_vector(exec, dtype), &options);
     kiln_status status = kilni_exec_kernel(exec, "argreduce.cl", "kiln_argreduce", &options, &args);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -291,5 +302,5 @@ kiln_status kilni_exec_argreduce(kilni_exec *exec)
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
     kilni_cl_push_buffer(&args, exec->inputs[0].buffer);
-    return kilni_exec_launch(exec, &args, items, group ? GROUP : 64);
+    return kilni_exec_launch(exec, &args, items, group ? REDUCE_GROUP : 64);
 }

@@ -3,7 +3,7 @@
 // a view that is not dense works on a copy.
 #include "exec_internal.h"
 
-enum { GROUP = 256, ITEM_WORK = 4096, COLUMN_VECTORS = 8 };
+enum { ROW_GROUP = 256, ROW_ITEM_WORK = 4096, ROW_COLUMN_VECTORS = 8 };
 
 typedef struct softmax { ///< of dense [outer, length, inner]
     kiln_view input;
@@ -23,21 +23,21 @@ static void softmax_cut(const kilni_exec *exec, softmax *s, uint32_t vector)
     bool block = kilni_exec_is_block(exec);
     s->each = 1;
     s->group = 64;
-    s->vectors = block ? COLUMN_VECTORS : 1;
+    s->vectors = block ? ROW_COLUMN_VECTORS : 1;
     if (s->inner > 1) {
         s->form = "COLUMNS";
         s->items = s->outer * kilni_exec_ceil_div(s->inner, vector * s->vectors);
-    } else if (block || s->length < GROUP / 4) {
+    } else if (block || s->length < ROW_GROUP / 4) {
         int64_t fair =
             kilni_exec_ceil_div(s->outer, 4 * (int64_t)exec->backend->info.compute_units);
-        int64_t most = block ? ITEM_WORK / s->length + 1 : 1;
+        int64_t most = block ? ROW_ITEM_WORK / s->length + 1 : 1;
         s->form = "ROWS";
         s->each = most < fair ? most : fair;
         s->items = kilni_exec_ceil_div(s->outer, s->each);
     } else {
         s->form = "GROUP";
-        s->items = s->outer * GROUP;
-        s->group = GROUP;
+        s->items = s->outer * ROW_GROUP;
+        s->group = ROW_GROUP;
     }
 }
 
@@ -48,7 +48,7 @@ static kiln_status softmax_launch(kilni_exec *exec, const softmax *s, uint32_t v
     kilni_exec_define_dtype(&options, "A", s->input.dtype);
     kilni_exec_define(&options, "LOG", exec->record->op == KILN_OP_LOG_SOFTMAX ? 1 : 0);
     kilni_exec_define(&options, "V", vector);
-    kilni_exec_define(&options, s->form, s->group == GROUP ? GROUP : 1);
+    kilni_exec_define(&options, s->form, s->group == ROW_GROUP ? ROW_GROUP : 1);
     kilni_exec_define(&options, "NC", s->vectors);
     kiln_status status = kilni_exec_kernel(exec, "softmax.cl", "kiln_softmax", &options, &args);
     if (status != KILN_STATUS_OK) {
@@ -69,7 +69,8 @@ static kiln_status softmax_launch(kilni_exec *exec, const softmax *s, uint32_t v
 static bool is_better_by_rows(const kilni_exec *exec, const softmax *s)
 {
     int64_t enough = 1024 * (int64_t)exec->backend->info.compute_units;
-    return !kilni_exec_is_block(exec) && s->inner > 1 && s->length >= GROUP && s->items < enough;
+    return !kilni_exec_is_block(exec) && s->inner > 1 && s->length >= ROW_GROUP &&
+           s->items < enough;
 }
 
 static kiln_status softmax_by_rows(kilni_exec *exec, softmax *s, uint32_t vector)

@@ -6,7 +6,7 @@
 #include "exec_internal.h"
 #include "reduce_args.h"
 
-typedef enum form { FORM_ROWS, FORM_COLUMNS, FORM_GROUP } form;
+typedef enum scan_form { SCAN_ROWS, SCAN_COLUMNS, SCAN_BY_GROUP } scan_form;
 
 typedef struct scan {
     const char *op;
@@ -16,9 +16,15 @@ typedef struct scan {
     bool exclusive;
 } scan;
 
-enum { GROUP = 256, RUN = 8, COLUMN_VECTORS = 4, ITEM_WORK = 8192, PART_LEAST = 16384 };
+enum {
+    SCAN_GROUP = 256,
+    SCAN_RUN = 8,
+    SCAN_COLUMN_VECTORS = 4,
+    SCAN_ITEM_WORK = 8192,
+    SCAN_PART_LEAST = 16384
+};
 
-static void shape_init(kiln_scan_shape *s, const scan *c)
+static void scan_shape_init(kiln_scan_shape *s, const scan *c)
 {
     kilni_exec_loops loops;
     kiln_view in = c->input;
@@ -42,55 +48,56 @@ static void shape_init(kiln_scan_shape *s, const scan *c)
     memcpy(s->in_strides, loops.strides[1], sizeof(s->in_strides));
 }
 
-static form choose(const kilni_exec *exec, const kiln_scan_shape *s, uint32_t vector)
+static scan_form choose_scan_form(const kilni_exec *exec, const kiln_scan_shape *s, uint32_t vector)
 {
     int64_t last = s->rank - 1;
     if (s->rank > 0 && s->in_strides[last] == 1 && s->out_strides[last] == 1 &&
         s->dims[last] >= vector && s->out_stride != 1) {
-        return FORM_COLUMNS;
+        return SCAN_COLUMNS;
     }
-    return !kilni_exec_is_block(exec) && s->length >= GROUP / 2 ? FORM_GROUP : FORM_ROWS;
+    return !kilni_exec_is_block(exec) && s->length >= SCAN_GROUP / 2 ? SCAN_BY_GROUP : SCAN_ROWS;
 }
 
 /* Work-items, or work-groups, for one part of all lines. */
-static int64_t cut_lines(const kilni_exec *exec, kiln_scan_shape *s, form f, uint32_t vector)
+static int64_t cut_lines(const kilni_exec *exec, kiln_scan_shape *s, scan_form f, uint32_t vector)
 {
     bool block = kilni_exec_is_block(exec);
     s->each = 1;
-    if (f == FORM_COLUMNS) {
-        int64_t chunk = (int64_t)vector * (block ? COLUMN_VECTORS : 1);
+    if (f == SCAN_COLUMNS) {
+        int64_t chunk = (int64_t)vector * (block ? SCAN_COLUMN_VECTORS : 1);
         s->columns = s->dims[--s->rank];
         s->column_chunks = kilni_exec_ceil_div(s->columns, chunk);
         return s->lines / s->columns * s->column_chunks;
     }
-    if (f == FORM_ROWS && block && s->length < ITEM_WORK) {
+    if (f == SCAN_ROWS && block && s->length < SCAN_ITEM_WORK) {
         int64_t fair =
             kilni_exec_ceil_div(s->lines, 4 * (int64_t)exec->backend->info.compute_units);
-        s->each = ITEM_WORK / s->length < fair ? ITEM_WORK / s->length : fair;
+        s->each = SCAN_ITEM_WORK / s->length < fair ? SCAN_ITEM_WORK / s->length : fair;
     }
     return kilni_exec_ceil_div(s->lines, s->each);
 }
 
 /* Parts that keep the device busy, each of whole tiles of a work-group. */
-static void cut_parts(const kilni_exec *exec, kiln_scan_shape *s, form f, int64_t items)
+static void cut_scan_parts(const kilni_exec *exec, kiln_scan_shape *s, scan_form f, int64_t items)
 {
     int64_t units = (int64_t)exec->backend->info.compute_units;
     bool block = kilni_exec_is_block(exec);
-    int64_t enough = block ? units : f == FORM_GROUP ? 8 * units : 1024 * units;
-    int64_t least = block ? PART_LEAST : f == FORM_GROUP ? GROUP * RUN : 64;
+    int64_t enough = block ? units : f == SCAN_BY_GROUP ? 8 * units : 1024 * units;
+    int64_t least = block ? SCAN_PART_LEAST : f == SCAN_BY_GROUP ? SCAN_GROUP * SCAN_RUN : 64;
     int64_t parts = items < enough ? kilni_exec_ceil_div(enough, items) : 1;
     int64_t most = s->length / least;
     parts = parts < most ? parts : most;
     s->part_length = kilni_exec_ceil_div(s->length, parts > 1 ? parts : 1);
-    s->part_length = kilni_exec_ceil_div(s->part_length, GROUP * RUN) * (GROUP * RUN);
-    if (parts <= 1 || (f != FORM_GROUP && !block)) {
+    s->part_length =
+        kilni_exec_ceil_div(s->part_length, SCAN_GROUP * SCAN_RUN) * (SCAN_GROUP * SCAN_RUN);
+    if (parts <= 1 || (f != SCAN_BY_GROUP && !block)) {
         s->part_length = kilni_exec_ceil_div(s->length, parts > 1 ? parts : 1);
     }
     s->parts = kilni_exec_ceil_div(s->length, s->part_length);
 }
 
-static kiln_status launch(kilni_exec *exec, const scan *c, const kiln_scan_shape *s, form f,
-                          int64_t items, kiln_buffer *totals, kiln_buffer *carry)
+static kiln_status launch_scan(kilni_exec *exec, const scan *c, const kiln_scan_shape *s,
+                               scan_form f, int64_t items, kiln_buffer *totals, kiln_buffer *carry)
 {
     static const char *const kernels[] = {"kiln_scan_rows", "kiln_scan_columns", "kiln_scan_group"};
     kilni_exec_options options = {.length = 0};
@@ -103,12 +110,12 @@ static kiln_status launch(kilni_exec *exec, const scan *c, const kiln_scan_shape
     kilni_exec_define(&options, "EXCLUSIVE", c->exclusive ? 1 : 0);
     kilni_exec_define(&options, "TOTALS", totals != NULL ? 1 : 0);
     kilni_exec_define(&options, "CARRY", carry != NULL ? 1 : 0);
-    if (f == FORM_COLUMNS) {
+    if (f == SCAN_COLUMNS) {
         kilni_exec_define(&options, "COLUMNS", 1);
-        kilni_exec_define(&options, "NC", block ? COLUMN_VECTORS : 1);
-    } else if (f == FORM_GROUP) {
-        kilni_exec_define(&options, "GROUP", GROUP);
-        kilni_exec_define(&options, "RUN", RUN);
+        kilni_exec_define(&options, "NC", block ? SCAN_COLUMN_VECTORS : 1);
+    } else if (f == SCAN_BY_GROUP) {
+        kilni_exec_define(&options, "GROUP", SCAN_GROUP);
+        kilni_exec_define(&options, "RUN", SCAN_RUN);
     }
     kiln_status status = kilni_exec_kernel(exec, "scan.cl", kernels[f], &options, &args);
     if (status != KILN_STATUS_OK) {
@@ -119,11 +126,12 @@ static kiln_status launch(kilni_exec *exec, const scan *c, const kiln_scan_shape
     kilni_cl_push_buffer(&args, c->input.buffer);
     kilni_cl_push_buffer(&args, totals);
     kilni_cl_push_buffer(&args, carry);
-    int64_t lanes = f == FORM_GROUP ? GROUP : 1;
-    return kilni_exec_launch(exec, &args, items * s->parts * lanes, f == FORM_GROUP ? GROUP : 64);
+    int64_t lanes = f == SCAN_BY_GROUP ? SCAN_GROUP : 1;
+    return kilni_exec_launch(exec, &args, items * s->parts * lanes,
+                             f == SCAN_BY_GROUP ? SCAN_GROUP : 64);
 }
 
-static kiln_status run(kilni_exec *exec, const scan *c);
+static kiln_status run_scan(kilni_exec *exec, const scan *c);
 
 /* What each part begins with: the totals of those before it. */
 static kiln_status cumulate_totals(kilni_exec *exec, const scan *c, const kiln_scan_shape *s,
@@ -137,31 +145,31 @@ static kiln_status cumulate_totals(kilni_exec *exec, const scan *c, const kiln_s
     join.output = join.input;
     kiln_status status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), out_carry);
     join.output.buffer = *out_carry;
-    return status == KILN_STATUS_OK ? run(exec, &join) : status;
+    return status == KILN_STATUS_OK ? run_scan(exec, &join) : status;
 }
 
-static kiln_status run(kilni_exec *exec, const scan *c)
+static kiln_status run_scan(kilni_exec *exec, const scan *c)
 {
     kiln_scan_shape s;
     kiln_buffer *totals = NULL;
     kiln_buffer *carry = NULL;
     uint32_t vector = kilni_exec_vector(exec, c->input.dtype);
-    shape_init(&s, c);
-    form f = choose(exec, &s, vector);
+    scan_shape_init(&s, c);
+    scan_form f = choose_scan_form(exec, &s, vector);
     int64_t items = cut_lines(exec, &s, f, vector);
-    cut_parts(exec, &s, f, items);
+    cut_scan_parts(exec, &s, f, items);
     kiln_status status = KILN_STATUS_OK;
     if (s.parts > 1) {
         int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(c->input.dtype));
         status = kilni_exec_alloc(exec, s.lines * s.parts * size, &totals);
         if (status == KILN_STATUS_OK) {
-            status = launch(exec, c, &s, f, items, totals, NULL);
+            status = launch_scan(exec, c, &s, f, items, totals, NULL);
         }
         if (status == KILN_STATUS_OK) {
             status = cumulate_totals(exec, c, &s, totals, &carry);
         }
     }
-    return status == KILN_STATUS_OK ? launch(exec, c, &s, f, items, NULL, carry) : status;
+    return status == KILN_STATUS_OK ? launch_scan(exec, c, &s, f, items, NULL, carry) : status;
 }
 
 static void run_backwards(kiln_view *view, uint32_t axis)
@@ -183,5 +191,5 @@ kiln_status kilni_exec_scan(kilni_exec *exec)
         run_backwards(&c.input, c.axis);
         run_backwards(&c.output, c.axis);
     }
-    return run(exec, &c);
+    return run_scan(exec, &c);
 }

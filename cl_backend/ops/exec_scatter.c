@@ -19,7 +19,7 @@ typedef struct scatter {
 
 enum { SORT_LEAST = 512 };
 
-static void define_instance(const scatter *c, kilni_exec_options *options)
+static void define_scatter(const scatter *c, kilni_exec_options *options)
 {
     bool moves = strcmp(c->mode, "assign") == 0 && c->out.dtype == c->values.dtype;
     kiln_dtype out = moves ? kilni_exec_raw(c->out.dtype) : c->out.dtype;
@@ -62,7 +62,7 @@ static kiln_status in_order(kilni_exec *exec, scatter *c, const kilni_exec_shape
     int64_t parts = lanes->items < units && kilni_exec_is_block(exec) ? units : 1;
     c->t.parts = parts < length ? parts : length > 0 ? length : 1;
     c->t.part_length = kilni_exec_ceil_div(length, c->t.parts);
-    define_instance(c, &options);
+    define_scatter(c, &options);
     kilni_exec_define(&options, "SEGMENTS", 0);
     kilni_exec_define_text(&options, "IDX", lanes->rows > INT32_MAX ? "ulong" : "uint");
     kilni_exec_define(&options, "SHARED", lanes->stride[2][KILNI_EXEC_INNER] == 0 ? 1 : 0);
@@ -80,8 +80,8 @@ static kiln_status in_order(kilni_exec *exec, scatter *c, const kilni_exec_shape
 
 // ---- by sorting ----
 
-static kiln_status make_keys(kilni_exec *exec, const scatter *c, kilni_exec_options *options,
-                             kiln_buffer *keys)
+static kiln_status make_scatter_keys(kilni_exec *exec, const scatter *c,
+                                     kilni_exec_options *options, kiln_buffer *keys)
 {
     kilni_cl_args args;
     kiln_status status = kilni_exec_kernel(exec, "scatter.cl", "kiln_scatter_keys", options, &args);
@@ -105,12 +105,12 @@ static kiln_status by_sorting(kilni_exec *exec, const scatter *c, const kilni_ex
     }
     bool wide = reach >= UINT32_MAX || c->t.count >= UINT32_MAX;
     kilni_exec_sorting sorting = {.lines = 1, .length = c->t.count, .bytes = wide ? 16 : 8};
-    define_instance(c, &options);
+    define_scatter(c, &options);
     kilni_exec_define(&options, "SEGMENTS", wide ? 2 : 1);
     kilni_exec_define_text(&options, "IDX", lanes->rows > INT32_MAX ? "ulong" : "uint");
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, kilni_exec_alloc(exec, sorting.length * sorting.bytes, &sorting.keys));
-    KILN_TRY(out, status, make_keys(exec, c, &options, sorting.keys));
+    KILN_TRY(out, status, make_scatter_keys(exec, c, &options, sorting.keys));
     KILN_TRY(out, status, kilni_exec_sort_keys(exec, &sorting));
     KILN_TRY(out, status,
              kilni_exec_kernel(exec, "scatter.cl", "kiln_scatter_segments", &options, &args));
@@ -126,7 +126,7 @@ out:
 
 // ---- all of them ----
 
-static kiln_status run(kilni_exec *exec, scatter *c)
+static kiln_status run_scatter(kilni_exec *exec, scatter *c)
 {
     kilni_exec_shape lanes;
     lanes_init(exec, c, &lanes, 1);
@@ -145,7 +145,7 @@ static kiln_status with_result(kilni_exec *exec, scatter *c)
     if (!half || !sums) {
         kiln_status status = kilni_exec_copy(exec, &exec->inputs[0], out);
         bool nothing = kilni_exec_count(&c->values) == 0 || c->t.count == 0;
-        return status == KILN_STATUS_OK && !nothing ? run(exec, c) : status;
+        return status == KILN_STATUS_OK && !nothing ? run_scatter(exec, c) : status;
     }
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_F32, .rank = (uint8_t)out->rank};
     memcpy(desc.dims, out->dims, sizeof(desc.dims));
@@ -158,7 +158,7 @@ static kiln_status with_result(kilni_exec *exec, scatter *c)
         status = kilni_exec_cast(exec, &exec->inputs[0], &wide);
     }
     if (status == KILN_STATUS_OK && kilni_exec_count(&c->values) > 0 && c->t.count > 0) {
-        status = run(exec, c);
+        status = run_scatter(exec, c);
     }
     return status == KILN_STATUS_OK ? kilni_exec_cast(exec, &wide, out) : status;
 }

@@ -69,10 +69,10 @@ void kilni_exec_loops_merge(kilni_exec_loops *loops, uint32_t apart, uint32_t *o
 
 // ---- pieces of work ----
 
-enum { BLOCK = 8192, BLOCK_LEAST = 1024, TILE = 32 };
+enum { BLOCK = 8192, BLOCK_LEAST = 1024, TILE_SIDE = 32 };
 
 /* The last axis when a vector fits, else the longest. */
-static uint32_t inner_axis(const kilni_exec_loops *loops, uint32_t vector)
+static uint32_t vector_axis(const kilni_exec_loops *loops, uint32_t vector)
 {
     uint32_t best = loops->rank - 1;
     if (loops->dims[best] >= vector) {
@@ -101,7 +101,7 @@ static bool any_strided(const kilni_exec_shape *shape)
 
 /* CPUs: pieces of some thousand elements, several for each core; with strides, tiles whose lines of
  * the cache the neighbouring rows use up. GPUs: one vector for each work-item. */
-static void cut(const kilni_exec *exec, kilni_exec_shape *shape, uint32_t vector)
+static void cut_elements(const kilni_exec *exec, kilni_exec_shape *shape, uint32_t vector)
 {
     int64_t block = vector;
     int64_t most = vector;
@@ -109,7 +109,7 @@ static void cut(const kilni_exec *exec, kilni_exec_shape *shape, uint32_t vector
         int64_t pieces = 4 * (int64_t)exec->backend->info.compute_units;
         block = kilni_exec_ceil_div(shape->inner * shape->rows, pieces);
         block = block < BLOCK_LEAST ? BLOCK_LEAST : block > BLOCK ? BLOCK : block;
-        most = any_strided(shape) && shape->rows > 1 ? TILE : block;
+        most = any_strided(shape) && shape->rows > 1 ? TILE_SIDE : block;
     }
     int64_t taken = shape->inner < most ? shape->inner : most;
     shape->rows_each = block > taken && kilni_exec_is_block(exec) ? block / taken : 1;
@@ -127,7 +127,7 @@ void kilni_exec_shape_init(const kilni_exec *exec, kilni_exec_shape *shape, kiln
     shape->rows = 1;
     shape->n_operands = loops->n_operands;
     memcpy(shape->start, loops->start, sizeof(shape->start));
-    uint32_t inner = loops->rank > 0 ? inner_axis(loops, vector) : 0;
+    uint32_t inner = loops->rank > 0 ? vector_axis(loops, vector) : 0;
     for (uint32_t axis = 0; axis < loops->rank; axis++) {
         uint32_t place = axis == inner ? KILNI_EXEC_INNER : (uint32_t)shape->rank;
         for (uint32_t i = 0; i < loops->n_operands; i++) {
@@ -140,7 +140,7 @@ void kilni_exec_shape_init(const kilni_exec *exec, kilni_exec_shape *shape, kiln
             shape->rows *= loops->dims[axis];
         }
     }
-    cut(exec, shape, vector);
+    cut_elements(exec, shape, vector);
 }
 
 /* Whether all operands run densely inside, and whether whole vectors then start at multiples of

@@ -7,9 +7,9 @@
 #include "search_args.h"
 
 enum {
-    GROUP = 256,
-    TILE = 1024, ///< keys in the local memory of a work-group
-    RUN = 32768, ///< keys that a work-item sorts alone: they fit the second cache
+    SORT_GROUP = 256,
+    SORT_TILE = 1024, ///< keys in the local memory of a work-group
+    SORT_RUN = 32768, ///< keys that a work-item sorts alone: they fit the second cache
     MERGE_BLOCK = 16384,
     MERGE_GPU = 16,
     SELECT_RUN = 65536,
@@ -25,8 +25,8 @@ typedef struct sort { ///< of dense lines
     kiln_buffer *spare; ///< as long
 } sort;
 
-static void define_instance(const kilni_exec *exec, const sort *c, bool from,
-                            kilni_exec_options *options)
+static void define_sort(const kilni_exec *exec, const sort *c, bool from,
+                        kilni_exec_options *options)
 {
     kilni_exec_define(options, "BYTES", c->bytes);
     kilni_exec_define(options, "INDEXED", c->indexed ? 1 : 0);
@@ -35,8 +35,8 @@ static void define_instance(const kilni_exec *exec, const sort *c, bool from,
     if (c->input != NULL) {
         kilni_exec_define_dtype(options, "A", c->input->dtype);
     }
-    kilni_exec_define(options, "GROUP", kilni_exec_is_block(exec) ? 0 : GROUP);
-    kilni_exec_define(options, "TILE", TILE);
+    kilni_exec_define(options, "GROUP", kilni_exec_is_block(exec) ? 0 : SORT_GROUP);
+    kilni_exec_define(options, "TILE", SORT_TILE);
 }
 
 /* Lines for each work-item, when they are short. */
@@ -56,9 +56,9 @@ static kiln_status launch_tiles(kilni_exec *exec, const sort *c, kiln_sort_shape
 {
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    define_instance(exec, c, from, &options);
+    define_sort(exec, c, from, &options);
     s->padded = 2;
-    while (s->padded < TILE && s->padded < s->length) {
+    while (s->padded < SORT_TILE && s->padded < s->length) {
         s->padded *= 2;
     }
     bool selects = s->keep < s->tile;
@@ -74,8 +74,8 @@ static kiln_status launch_tiles(kilni_exec *exec, const sort *c, kiln_sort_shape
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, target);
     kilni_cl_push_buffer(&args, source);
-    int64_t groups = kilni_exec_ceil_div(s->lines, TILE / s->padded) * s->tiles;
-    return kilni_exec_launch(exec, &args, groups * GROUP, GROUP);
+    int64_t groups = kilni_exec_ceil_div(s->lines, SORT_TILE / s->padded) * s->tiles;
+    return kilni_exec_launch(exec, &args, groups * SORT_GROUP, SORT_GROUP);
 }
 
 static kiln_status launch_runs(kilni_exec *exec, const sort *c, kiln_sort_shape *s, bool from,
@@ -83,8 +83,8 @@ static kiln_status launch_runs(kilni_exec *exec, const sort *c, kiln_sort_shape 
 {
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    define_instance(exec, c, from, &options);
-    s->each = s->tiles == 1 ? lines_each(exec, s->lines, s->length, RUN) : 1;
+    define_sort(exec, c, from, &options);
+    s->each = s->tiles == 1 ? lines_each(exec, s->lines, s->length, SORT_RUN) : 1;
     kiln_status status = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_runs", &options, &args);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -101,7 +101,7 @@ static kiln_status launch_select(kilni_exec *exec, const sort *c, kiln_sort_shap
 {
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    define_instance(exec, c, from, &options);
+    define_sort(exec, c, from, &options);
     kilni_exec_define(&options, "SELECT", 1);
     s->each = s->tiles == 1 ? lines_each(exec, s->lines, s->length, SELECT_RUN) : 1;
     kiln_status status = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_select", &options, &args);
@@ -120,7 +120,7 @@ static kiln_status launch_merge(kilni_exec *exec, const sort *c, kiln_sort_shape
 {
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    define_instance(exec, c, false, &options);
+    define_sort(exec, c, false, &options);
     s->each = kilni_exec_is_block(exec) ? MERGE_BLOCK : MERGE_GPU;
     kiln_status status = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_merge", &options, &args);
     if (status != KILN_STATUS_OK) {
@@ -137,7 +137,7 @@ static kiln_status sort_lines(kilni_exec *exec, sort *c, kiln_sort_shape *s, kil
 {
     bool block = kilni_exec_is_block(exec);
     bool from = c->input != NULL;
-    s->tile = block ? RUN : TILE;
+    s->tile = block ? SORT_RUN : SORT_TILE;
     s->tiles = kilni_exec_ceil_div(s->length, s->tile);
     s->keep = s->tile;
     kiln_status status = block ? launch_runs(exec, c, s, from, source)
@@ -174,7 +174,7 @@ static kiln_status select_lines(kilni_exec *exec, sort *c, kiln_sort_shape *s, i
     kiln_status status = KILN_STATUS_OK;
     s->keep = keep;
     for (unsigned level = 0; status == KILN_STATUS_OK && (from || s->length > keep); level++) {
-        s->tile = block ? SELECT_RUN : TILE;
+        s->tile = block ? SELECT_RUN : SORT_TILE;
         s->tiles = kilni_exec_ceil_div(s->length, s->tile);
         int64_t bytes = s->lines * s->tiles * keep * (int64_t)c->bytes;
         kiln_buffer **target = &others[level % 2];
@@ -204,7 +204,7 @@ static kiln_status decode(kilni_exec *exec, const sort *c, const kiln_sort_shape
     d.each = kilni_exec_is_block(exec) ? 4096 : 1;
     d.start = kilni_exec_start(c->input);
     d.length = c->input->dims[c->input->rank - 1];
-    define_instance(exec, c, false, &options);
+    define_sort(exec, c, false, &options);
     kilni_exec_define(&options, "VALUES", values != NULL ? 1 : 0);
     kilni_exec_define_dtype(&options, "RAW", kilni_exec_raw(c->input->dtype));
     kiln_status status = kilni_exec_kernel(exec, "sort.cl", "kiln_sort_decode", &options, &args);
@@ -223,7 +223,7 @@ static kiln_status decode(kilni_exec *exec, const sort *c, const kiln_sort_shape
 }
 
 /* Keys of the first `keep` elements of each line in order; `*out_row` of each are there. */
-static kiln_status make_keys(kilni_exec *exec, sort *c, kiln_sort_shape *s, int64_t keep,
+static kiln_status sort_keys(kilni_exec *exec, sort *c, kiln_sort_shape *s, int64_t keep,
                              int64_t *out_row)
 {
     if (keep < s->length && keep <= SELECT_MOST) {
@@ -272,7 +272,7 @@ static kiln_status order(kilni_exec *exec, const kiln_view *values, const kiln_v
         return kiln_fail(exec->err, UNIMPLEMENTED, "%s: an axis of 2^32 elements or more",
                          kiln_op_info_of(exec->record->op)->name);
     }
-    KILN_TRY(out, status, make_keys(exec, &c, &s, keep, &row));
+    KILN_TRY(out, status, sort_keys(exec, &c, &s, keep, &row));
     s.keep = keep;
     KILN_TRY(out, status,
              decode(exec, &c, &s, row, values != NULL ? &lines[0] : NULL,

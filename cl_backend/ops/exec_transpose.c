@@ -6,7 +6,7 @@
 #include "exec_internal.h"
 #include "move_args.h"
 
-enum { GROUP_SIDE = 32, GROUP = 256, BLOCK_SIDE = 128, LEAST = 8 };
+enum { GROUP_SIDE = 32, TRANSPOSE_GROUP = 256, BLOCK_SIDE = 128, LEAST = 8 };
 
 /* The axis along which an operand runs densely; the rank when there is none. */
 static uint32_t dense_axis(const kilni_exec_loops *loops, uint32_t operand)
@@ -18,7 +18,7 @@ static uint32_t dense_axis(const kilni_exec_loops *loops, uint32_t operand)
     return axis;
 }
 
-static int64_t cut(const kilni_exec *exec, kiln_transpose_shape *s)
+static int64_t cut_blocks(const kilni_exec *exec, kiln_transpose_shape *s)
 {
     int64_t side = kilni_exec_is_block(exec) ? BLOCK_SIDE : GROUP_SIDE;
     s->x_blocks = kilni_exec_ceil_div(s->x, side);
@@ -57,7 +57,7 @@ kiln_status kilni_exec_transpose(kilni_exec *exec, const kilni_exec_loops *loops
         }
     }
     bool block = kilni_exec_is_block(exec);
-    int64_t items = cut(exec, &s);
+    int64_t items = cut_blocks(exec, &s);
     kilni_exec_define_dtype(&options, "O", dtype);
     kilni_exec_define(&options, "V", kiln_dtype_size(dtype) == 8 ? 8 : 16);
     kilni_exec_define(&options, "GROUP", block ? 0 : 1);
@@ -69,5 +69,5 @@ kiln_status kilni_exec_transpose(kilni_exec *exec, const kilni_exec_loops *loops
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     kilni_cl_push_buffer(&args, target);
     kilni_cl_push_buffer(&args, source);
-    return kilni_exec_launch(exec, &args, block ? items : items * GROUP, GROUP);
+    return kilni_exec_launch(exec, &args, block ? items : items * TRANSPOSE_GROUP, TRANSPOSE_GROUP);
 }

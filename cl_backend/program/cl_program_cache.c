@@ -16,7 +16,7 @@
 #include "cl_program_cache.h"
 #include "cl_state.h"
 
-enum { QUIET_NS = 2000000000 }; ///< without a build
+static const uint64_t quiet_ns = 10000000000; ///< without a build, or another program written
 
 // ---- launch shapes ----
 
@@ -213,7 +213,8 @@ void kilni_cl_programs_save(kilni_cl_backend *backend)
 void kilni_cl_programs_quiet(kilni_cl_backend *backend)
 {
     if (backend->programs.dirty > 0 &&
-        kiln_time_ns() - backend->programs.last_dirty_ns > QUIET_NS) {
+        kiln_time_ns() - backend->programs.last_dirty_ns > quiet_ns) {
         save_dirty(backend, 1);
+        backend->programs.last_dirty_ns = kiln_time_ns();
     }
 }

@@ -3,6 +3,7 @@
 // counts. Decides what "first run" and "repeated run" mean; printing is the commands'.
 
 #include "model_run.h"
+#include "cli_progress.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -600,39 +601,88 @@ static kiln_status write_memory(model_session *session, model_run_report *report
                                   : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a table");
 }
 
-kiln_status model_run_execute(const model_options *options, uint32_t repeats, model_run *run,
-                              kiln_error *err)
+/// Since `*mark`, which is now then.
+static double lap(uint64_t *mark)
 {
-    model_session session;
-    kiln_status status = find_outputs(options->model, run, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    uint64_t start = kiln_time_ns();
-    status = model_session_open(&session, options, /*invent=*/false, err);
+    uint64_t before = *mark;
+    *mark = kiln_time_ns();
+    return (double)(*mark - before);
+}
+
+/// What tournaments took of a phase is told apart.
+static double lap_without_tuning(const model_session *session, model_run_times *times,
+                                 uint64_t *mark)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(session->device, &stats);
+    double tune = (double)stats.measuring_ns - times->tune;
+    times->tune += tune;
+    return lap(mark) - tune;
+}
+
+static kiln_status run_first(model_session *session, model_run *run, uint64_t *mark,
+                             cli_progress *progress, kiln_error *err)
+{
+    kiln_status status = run_once(session, run, err);
+    run->report.times.first = lap_without_tuning(session, &run->report.times, mark);
+    run->report.first_ns =
+        run->report.times.open + run->report.times.first + run->report.times.tune;
     if (status == KILN_STATUS_OK) {
-        status = run_once(&session, run, err);
+        copy_names(session, run);
+        fill_report(session, run);
+        cli_progress_clear(progress);
+        status = run->on_first != NULL ? run->on_first(run, run->user, err) : status;
     }
-    run->report.first_ns = (double)(kiln_time_ns() - start);
-    if (status == KILN_STATUS_OK) {
-        copy_names(&session, run);
-        fill_report(&session, run);
-        status = run_repeatedly(&session, repeats, run, err);
-        count_blocks(&session, &run->report);
-    }
+    run->report.times.show = lap(mark);
+    return status;
+}
+
+static kiln_status run_again(model_session *session, uint32_t repeats, model_run *run,
+                             uint64_t *mark, kiln_error *err)
+{
+    kiln_status status = run_repeatedly(session, repeats, run, err);
+    count_blocks(session, &run->report);
     if (status == KILN_STATUS_OK) {
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
-        kiln_device_stats_get(session.device, &stats);
+        kiln_device_stats_get(session->device, &stats);
         run->report.peak_bytes = stats.backend.bytes_peak;
         run->report.pooled_peak_bytes = stats.backend.bytes_pooled_peak;
         run->report.budget_bytes = stats.backend.bytes_budget;
         run->report.measuring = stats.kernels_measuring + stats.blas_measuring;
-        status = run->with_memory ? write_memory(&session, &run->report, err) : status;
+        status = run->with_memory ? write_memory(session, &run->report, err) : status;
     }
+    run->report.times.repeat = lap_without_tuning(session, &run->report.times, mark);
+    return status;
+}
+
+kiln_status model_run_execute(const model_options *options, uint32_t repeats, model_run *run,
+                              kiln_error *err)
+{
+    model_session session;
+    model_run_times *times = &run->report.times;
+    uint64_t mark = kiln_time_ns();
+    kiln_status status = find_outputs(options->model, run, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    cli_progress *progress = cli_progress_begin("opening the device");
+    status = model_session_open(&session, options, /*invent=*/false, err);
+    times->open = lap(&mark);
+    cli_progress_say(progress, "compiling and running for the first time");
+    if (status == KILN_STATUS_OK) {
+        status = run_first(&session, run, &mark, progress, err);
+    }
+    cli_progress_say(progress, "running again");
+    if (status == KILN_STATUS_OK) {
+        status = run_again(&session, repeats, run, &mark, err);
+    }
+    cli_progress_say(progress, "storing programs for the next process");
     if (status == KILN_STATUS_OK && options->trace != NULL) {
         status = kiln_trace_write(session.context, options->trace, err);
     }
     model_session_close(&session);
+    times->close = lap(&mark);
+    cli_progress_end(progress);
     return status;
 }
 

@@ -70,12 +70,23 @@ kiln_status model_session_meet(model_session *session, kiln_error *err);
 typedef void (*model_graph_fn)(const char *name, kiln_graph *graph, void *user);
 void model_session_graphs(const model_session *session, model_graph_fn fn, void *user);
 
+/// Where the time of model_run_execute went, in nanoseconds; together they are all of it.
+typedef struct model_run_times {
+    double open; ///< context, model, device, inputs
+    double first; ///< capturing and running once, most of it compiling when nothing is stored
+    double show; ///< in on_first
+    double repeat;
+    double tune; ///< tournaments; not counted in `first` and `repeat`
+    double close; ///< what the next process finds is stored
+} model_run_times;
+
 typedef struct model_run_report {
     char device_name[256];
     bool remote; ///< a server plans; blocks and kernels are not known here
     bool computes; ///< false on the null device, whose results mean nothing
     double first_ns; ///< from opening the model file to the first result on the host
     double repeat_ns; ///< median
+    model_run_times times;
     double build_ns; ///< of the programs that were compiled
     uint64_t built;
     uint64_t loaded; ///< programs that came from the cache
@@ -96,6 +107,10 @@ typedef struct model_run_report {
 
 typedef struct model_run {
     bool with_memory; ///< the report has a table of the graph's memory
+    /// Called with the first results, before anything is repeated or closed; what it returns other
+    /// than OK ends the run. May be NULL.
+    kiln_status (*on_first)(const struct model_run *run, void *user, kiln_error *err);
+    void *user;
     const char *wanted[MODEL_RUN_MAX_IO]; ///< "[NAME=]FILE": checked before anything runs
     size_t n_wanted;
     size_t wanted_index[MODEL_RUN_MAX_IO];
@@ -107,7 +122,8 @@ typedef struct model_run {
     model_run_report report;
 } model_run;
 
-/// Looks for the wanted outputs, runs once, then `repeats` times, and closes everything. `*run` is
+/// Looks for the wanted outputs, runs once, then `repeats` times, and closes everything. What takes
+/// long is told on standard error when that is a terminal. `*run` is
 /// the caller's (model_run_free, also after a failure). Errors: as model_session_open and
 /// model_run_find_output, and of the run.
 kiln_status model_run_execute(const model_options *options, uint32_t repeats, model_run *run,

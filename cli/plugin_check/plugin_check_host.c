@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { THREADS = 8, ROUNDS = 50, POISON = 0xA5 };
+enum { THREADS = 8, HOST_ROUNDS = 50, POISON = 0xA5 };
 
 typedef struct life { ///< the objects of one block
     kf_fuser *fuser;
@@ -423,7 +423,7 @@ static uint64_t hash_of(check *c, const kf_opt *opt)
 static void *work(void *argument)
 {
     worker *w = argument;
-    for (int round = 0; (round < ROUNDS || clock() < w->end) && !w->wrong; round++) {
+    for (int round = 0; (round < HOST_ROUNDS || clock() < w->end) && !w->wrong; round++) {
         const kf_plugin *p = w->c->plugin;
         kf_builder *builder = NULL, *clone = NULL;
         kf_opt *opt = NULL;

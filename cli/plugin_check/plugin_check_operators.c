@@ -187,7 +187,8 @@ static bool same_numbers(check *c, const trial *t, uint32_t output, const stream
     return true;
 }
 
-static bool compare(check *c, const trial *t, uint32_t output, kiln_tensor *x, kiln_tensor *y)
+static bool compare_outputs(check *c, const trial *t, uint32_t output, kiln_tensor *x,
+                            kiln_tensor *y)
 {
     kiln_error err = KILN_ERROR_INIT;
     size_t bytes = kiln_tensor_bytes(x);
@@ -224,7 +225,7 @@ static void try_call(check *c, const trial *t, kiln_device *device, kiln_device 
         sum->calls++;
         sum->kernels += by[1].kernels > 0;
         for (uint32_t i = 0; i < t->op->n_outputs && check_good(c); i++) {
-            (void)compare(c, t, i, by[0].outputs[i], by[1].outputs[i]);
+            (void)compare_outputs(c, t, i, by[0].outputs[i], by[1].outputs[i]);
         }
     }
     for (uint32_t i = 0; i < KILN_MAX_OUTPUTS; i++) {

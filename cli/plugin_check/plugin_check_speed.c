@@ -14,7 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STREAMS = 6, SEEDS = 40, LEAST_NS = 100000, REPEATS = 2, LEAST_ROUNDS = 6, ROUNDS = 24 };
+enum {
+    STREAMS = 6,
+    SEEDS = 40,
+    LEAST_NS = 100000,
+    REPEATS = 2,
+    LEAST_ROUNDS = 6,
+    MOST_ROUNDS = 24
+};
 
 static const double slow = 1.05; // fused to operation by operation: what is more is a fault
 
@@ -226,9 +233,9 @@ static double play_round(check *c, const check_bench *b, timing *list, uint32_t 
 /// Rounds until it is clear on which side of `slow` the fuser is, or there is no time for more.
 static kiln_ratio play(check *c, const check_bench *b, timing *list, uint32_t n)
 {
-    double ratios[ROUNDS];
+    double ratios[MOST_ROUNDS];
     kiln_ratio r = kiln_ratio_of(NULL, 0);
-    for (uint32_t round = 0; round < ROUNDS && check_good(c) && check_has_time(c); round++) {
+    for (uint32_t round = 0; round < MOST_ROUNDS && check_good(c) && check_has_time(c); round++) {
         ratios[round] = play_round(c, b, list, n, round);
         r = kiln_ratio_of(ratios, round + 1u);
         if (r.count >= LEAST_ROUNDS && (r.low > slow || r.high < slow)) {

@@ -31,12 +31,12 @@ static const abi_row rows[] = {
 
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
 
-static const struct argp_option options_table[] = {
+static const struct argp_option abi_options_table[] = {
     {"diff", 'd', "FILE", 0, "compare with a list that this command printed elsewhere", 0},
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_abi_option(int key, char *text, struct argp_state *state)
 {
     if (key == 'd') {
         *(const char **)state->input = text;
@@ -130,8 +130,8 @@ static kiln_status compare(const char *path, uint32_t *out_broken, kiln_error *e
 int plugin_abi(int argc, char **argv)
 {
     static const struct argp argp = {
-        options_table,
-        parse,
+        abi_options_table,
+        parse_abi_option,
         NULL,
         "Prints the fuser ABI's version and the layout of its structs, or compares it with another "
         "list: a plugin built with that list loads here when nothing but sizes grew.",

@@ -14,7 +14,7 @@ typedef struct allow_options {
     size_t n_files;
 } allow_options;
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_allow_option(int key, char *text, struct argp_state *state)
 {
     allow_options *options = state->input;
     switch (key) {
@@ -41,7 +41,7 @@ int plugin_allow(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {NULL,
-                                     parse,
+                                     parse_allow_option,
                                      "FILE...",
                                      "Adds the SHA-256 of plugins to the list of the option "
                                      "plugin-allow; without the option, to kiln/plugins.allow in "

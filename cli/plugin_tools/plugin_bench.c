@@ -394,8 +394,8 @@ static kiln_status measure(bench *b, kiln_error *err)
 
 // ---- groups ----
 
-static const char *const sizes[] = {"below 64 KiB", "64 KiB to 1 MiB", "1 to 16 MiB",
-                                    "16 MiB and more"};
+static const char *const size_classes[] = {"below 64 KiB", "64 KiB to 1 MiB", "1 to 16 MiB",
+                                           "16 MiB and more"};
 
 static uint32_t size_of(const block *on)
 {
@@ -508,7 +508,7 @@ static void print_text(const bench *b)
         }
         char classes[128];
         printf("\n%s, %s\n", name_classes(b->blocks[i].classes, classes),
-               sizes[size_of(&b->blocks[i])]);
+               size_classes[size_of(&b->blocks[i])]);
         printf("  %-34s %4s %4s %9s %9s %9s %7s %7s %6s %9s\n", "", "ran", "won", "least", "median",
                "most", "speedup", "GB/s", "copy", "predicted");
         for (uint32_t at = 0; at <= b->n_fusers; at++) {
@@ -542,7 +542,7 @@ static json_t *group_json(const bench *b, const block *like)
         }
     }
     return json_pack("{s:s, s:s, s:o}", "classes", name_classes(like->classes, classes), "size",
-                     sizes[size_of(like)], "contenders", list);
+                     size_classes[size_of(like)], "contenders", list);
 }
 
 static json_t *whole_json(const bench *b, uint32_t which)
@@ -580,13 +580,13 @@ static kiln_status write_json(const bench *b, kiln_error *err)
 
 // ---- the word ----
 
-static const struct argp_option options_table[] = {
+static const struct argp_option bench_options_table[] = {
     {"repeat", 'r', "COUNT", 0, "timed runs of each (default 20)", 0},
     {"json", KEY_JSON, "FILE", 0, "the figures as JSON; - is standard output", 0},
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_bench_option(int key, char *text, struct argp_state *state)
 {
     bench_options *options = state->input;
     char *end = NULL;
@@ -625,8 +625,8 @@ int plugin_bench(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        options_table,
-        parse,
+        bench_options_table,
+        parse_bench_option,
         "FILE",
         "Times a replayable file or a model (.onnx) fused and operation by operation, and each of "
         "its blocks by every fuser alone, beside the time of a copy of the bytes that must move.",

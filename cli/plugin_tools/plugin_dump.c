@@ -445,13 +445,13 @@ static kiln_status dump(const dump_options *options, plugin_job *job, kiln_error
     return status;
 }
 
-static const struct argp_option options_table[] = {
+static const struct argp_option dump_options_table[] = {
     {"binaries", KEY_BINARIES, "DIR", 0, "write the device's binary of each source into DIR", 0},
     {"no-source", NO_SOURCE, NULL, 0, "without the kernels' text", 0},
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_dump_option(int key, char *text, struct argp_state *state)
 {
     dump_options *options = state->input;
     switch (key) {
@@ -473,8 +473,8 @@ int plugin_dump(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        options_table,
-        parse,
+        dump_options_table,
+        parse_dump_option,
         "FILE",
         "Shows what the fusers made of a replayable file or of a model (.onnx): sources with the "
         "compiler's options, launches with formulas and values, arguments, temporaries, order.",

@@ -12,12 +12,12 @@ typedef struct list_options {
     bool why;
 } list_options;
 
-static const struct argp_option options_table[] = {
+static const struct argp_option list_options_table[] = {
     {"why", 'w', NULL, 0, "every file that was looked at, with the reason", 0},
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_list_option(int key, char *text, struct argp_state *state)
 {
     list_options *options = state->input;
     (void)text;
@@ -70,8 +70,8 @@ int plugin_list(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        options_table,
-        parse,
+        list_options_table,
+        parse_list_option,
         NULL,
         "Lists the fusers that were found beside libkiln and in the folders of the option "
         "plugin-path.",

@@ -26,13 +26,13 @@ typedef struct new_names { ///< "my-fuser" in the three spellings that files use
     char upper[MAX_NAME + 1];
 } new_names;
 
-static const struct argp_option options_table[] = {
+static const struct argp_option new_options_table[] = {
     {"lang", 'l', "LANG", 0, "language of the fuser: c (default) or cpp", 0},
     {"dir", 'd', "DIR", 0, "folder to make; default: NAME", 0},
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_new_option(int key, char *text, struct argp_state *state)
 {
     new_options *options = state->input;
     switch (key) {
@@ -198,8 +198,8 @@ static kiln_status write_project(const char *folder, const char *lang, const new
 int plugin_new(int argc, char **argv)
 {
     static const struct argp argp = {
-        options_table,
-        parse,
+        new_options_table,
+        parse_new_option,
         "NAME",
         "Writes a project with a fuser that builds and works, to be changed into your own.",
         NULL,

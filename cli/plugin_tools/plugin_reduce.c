@@ -75,12 +75,12 @@ static kiln_status reduce(const reduce_options *options, plugin_job *j, kiln_err
     return status;
 }
 
-static const struct argp_option options_table[] = {
+static const struct argp_option reduce_options_table[] = {
     {"output", 'o', "FILE", 0, "where the smaller stream goes (default small.replay)", 0},
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_reduce_option(int key, char *text, struct argp_state *state)
 {
     reduce_options *options = state->input;
     switch (key) {
@@ -99,8 +99,8 @@ int plugin_reduce(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        options_table,
-        parse,
+        reduce_options_table,
+        parse_reduce_option,
         "FILE",
         "Writes the smallest part of a stream whose results still differ from the reference.",
         children,

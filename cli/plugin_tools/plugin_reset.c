@@ -14,12 +14,12 @@ typedef struct reset_options {
     bool all;
 } reset_options;
 
-static const struct argp_option options_table[] = {
+static const struct argp_option reset_options_table[] = {
     {"all", 'a', NULL, 0, "of all plugins", 0},
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_reset_option(int key, char *text, struct argp_state *state)
 {
     reset_options *options = state->input;
     switch (key) {
@@ -71,8 +71,8 @@ int plugin_reset(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
-        options_table,
-        parse,
+        reset_options_table,
+        parse_reset_option,
         "[ID...]",
         "Forgets why plugins were refused or their fusers put away; they are scanned again.",
         children,

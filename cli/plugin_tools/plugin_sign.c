@@ -16,13 +16,13 @@ typedef struct sign_options {
     size_t n_files;
 } sign_options;
 
-static const struct argp_option options_table[] = {
+static const struct argp_option sign_options_table[] = {
     {"key", 'k', "FILE", 0, "the secret key, as `openssl genpkey -algorithm ed25519` writes it", 0},
     {"new", 'n', NULL, 0, "make the key first", 0},
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_sign_option(int key, char *text, struct argp_state *state)
 {
     sign_options *options = state->input;
     switch (key) {
@@ -52,7 +52,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 }
 
 /* The key's line for a file of plugin-keys, when it is new or nothing else was asked. */
-static kiln_status run(const sign_options *options, const kiln_env *env, kiln_error *err)
+static kiln_status sign_files(const sign_options *options, const kiln_env *env, kiln_error *err)
 {
     char line[65];
     kiln_status status =
@@ -72,8 +72,8 @@ static kiln_status run(const sign_options *options, const kiln_env *env, kiln_er
 int plugin_sign(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {options_table,
-                                     parse,
+    static const struct argp argp = {sign_options_table,
+                                     parse_sign_option,
                                      "--key FILE [PLUGIN...]",
                                      "Signs plugins: the signature of PLUGIN is PLUGIN.sig. With "
                                      "--new, or without a PLUGIN, prints the line that stands for "
@@ -87,7 +87,7 @@ int plugin_sign(int argc, char **argv)
     kiln_context *context = NULL;
     kiln_status status = cli_open_context(&options.device, &context, &err);
     if (status == KILN_STATUS_OK) {
-        status = run(&options, kiln_context_env(context), &err);
+        status = sign_files(&options, kiln_context_env(context), &err);
     }
     cli_close_context(context);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("plugin sign", &err);

@@ -19,12 +19,12 @@ typedef struct record_options {
     char **command;
 } record_options;
 
-static const struct argp_option options_table[] = {
+static const struct argp_option record_options_table[] = {
     {"output", 'o', "DIR", 0, "folder of the files (default streams)", 0},
     {0},
 };
 
-static error_t parse(int key, char *text, struct argp_state *state)
+static error_t parse_record_option(int key, char *text, struct argp_state *state)
 {
     record_options *options = state->input;
     switch (key) {
@@ -45,7 +45,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-static kiln_status run(const record_options *options, kiln_error *err)
+static kiln_status record_streams(const record_options *options, kiln_error *err)
 {
     char folder[4096];
     int status = 0;
@@ -113,8 +113,8 @@ static int list_files(const record_options *options, const kiln_env *env)
 int plugin_record(int argc, char **argv)
 {
     static const struct argp argp = {
-        options_table,
-        parse,
+        record_options_table,
+        parse_record_option,
         "[--] COMMAND [ARGUMENTS]",
         "Runs a program that uses Kiln and writes each kind of stream of operations that it runs "
         "as a replayable file, for `kiln plugin run`, `dump`, `bench` and `reduce`.",
@@ -126,7 +126,7 @@ int plugin_record(int argc, char **argv)
     kiln_context *context = NULL;
     kiln_context_options wanted = KILN_CONTEXT_OPTIONS_INIT;
     argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &options);
-    kiln_status status = run(&options, &err);
+    kiln_status status = record_streams(&options, &err);
     kiln_error opening = KILN_ERROR_INIT;
     if (kiln_context_create(&wanted, &context, &opening) != KILN_STATUS_OK) {
         return cli_fail("plugin record", &opening);

@@ -6,16 +6,16 @@
 
 #include "fuse_plan.h"
 
-typedef struct order {
+typedef struct step_order {
     const kilni_fuse_recorded *recorded;
     kilni_fuse_blocks *blocks;
     uint32_t *unit; ///< per operation: block, or KILNI_FUSE_NONE
     uint32_t *definer; ///< per tensor: operation, or KILNI_FUSE_NONE
     bool *done; ///< per operation
-} order;
+} step_order;
 
 /// Operations that other devices take part in run in the order in which they were recorded.
-static bool keeps_order(const order *o, uint32_t op)
+static bool keeps_order(const step_order *o, uint32_t op)
 {
     if (kiln_op_info_of(o->recorded->ops[op].op)->cls != KILN_CLASS_COLLECTIVE) {
         return true;
@@ -28,7 +28,7 @@ static bool keeps_order(const order *o, uint32_t op)
     return true;
 }
 
-static bool is_ready(const order *o, uint32_t op, uint32_t block)
+static bool is_ready(const step_order *o, uint32_t op, uint32_t block)
 {
     if (!keeps_order(o, op)) {
         return false;
@@ -44,7 +44,7 @@ static bool is_ready(const order *o, uint32_t op, uint32_t block)
     return true;
 }
 
-static bool block_is_ready(const order *o, uint32_t block)
+static bool block_is_ready(const step_order *o, uint32_t block)
 {
     const kilni_fuse_block *b = &o->blocks->blocks[block];
     for (uint32_t i = 0; i < b->len; i++) {
@@ -56,7 +56,7 @@ static bool block_is_ready(const order *o, uint32_t block)
 }
 
 /* Runs what can run, in one pass over the operations that are left; gives how much that was. */
-static uint32_t pass(order *o, uint32_t *out_order, uint32_t *count)
+static uint32_t pass(step_order *o, uint32_t *out_order, uint32_t *count)
 {
     uint32_t before = *count;
     for (uint32_t op = 0; op < o->blocks->n_covered; op++) {
@@ -80,7 +80,7 @@ static uint32_t pass(order *o, uint32_t *out_order, uint32_t *count)
     return *count - before;
 }
 
-static uint32_t count_left(const order *o)
+static uint32_t count_left(const step_order *o)
 {
     uint32_t left = 0;
     for (uint32_t op = 0; op < o->blocks->n_covered; op++) {
@@ -89,7 +89,7 @@ static uint32_t count_left(const order *o)
     return left;
 }
 
-static void dissolve_first(const order *o)
+static void dissolve_first(const step_order *o)
 {
     for (uint32_t op = 0; op < o->blocks->n_covered; op++) {
         uint32_t block = o->unit[op];
@@ -103,7 +103,7 @@ static void dissolve_first(const order *o)
     }
 }
 
-static void learn(order *o)
+static void learn(step_order *o)
 {
     for (uint32_t op = 0; op < o->blocks->n_covered; op++) {
         const kiln_op_record *record = &o->recorded->ops[op];
@@ -124,7 +124,7 @@ kiln_status kilni_fuse_order(const kilni_fuse_recorded *recorded, kilni_fuse_blo
                              uint32_t *out_order, uint32_t *out_count, kiln_error *err)
 {
     uint32_t n_tensors = recorded->marks[blocks->n_covered - 1].n_tensors;
-    order o = {.recorded = recorded, .blocks = blocks};
+    step_order o = {.recorded = recorded, .blocks = blocks};
     o.unit =
         kiln_alloc_array(recorded->env, (size_t)blocks->n_covered + n_tensors, sizeof(*o.unit));
     o.done = kiln_alloc_array(recorded->env, blocks->n_covered, sizeof(*o.done));

@@ -10,7 +10,7 @@
 #include "translate.h"
 
 enum {
-    FORMAT = 6, ///< of key and entry
+    FORMAT = 7, ///< of key and entry
     MAX_COUNT = 4096, ///< of anything in an entry
     MAX_TEXT = 1 << 20
 };
@@ -111,7 +111,8 @@ static void add_score(kiln_string *s, const kilni_fuse_score *score)
     kilni_fuse_write_number(s, score->n_ops);
 }
 
-static void add_block(kiln_string *s, const kiln_fuse_engine *engine, const kilni_fuse_block *block)
+static void write_block(kiln_string *s, const kiln_fuse_engine *engine,
+                        const kilni_fuse_block *block)
 {
     kilni_fuse_write_text(s, engine->fusers[block->fuser].name);
     kilni_fuse_write_number(s, block->len);
@@ -163,7 +164,7 @@ static void add_entry(kiln_string *s, const kiln_fuse_engine *engine,
     }
     kilni_fuse_write_number(s, blocks->n_blocks);
     for (uint32_t i = 0; i < blocks->n_blocks; i++) {
-        add_block(s, engine, &blocks->blocks[i]);
+        write_block(s, engine, &blocks->blocks[i]);
     }
     kilni_fuse_write_number(s, blocks->n_verdicts);
     for (uint32_t i = 0; i < blocks->n_verdicts; i++) {
@@ -193,8 +194,9 @@ void kilni_fuse_disk_put(kiln_fuse_engine *engine, const kilni_fuse_recorded *re
 {
     kiln_string s;
     kiln_error err = KILN_ERROR_INIT;
-    if (engine->store == NULL || blocks->lacking) {
-        return;
+    bool doubtful = engine->device.speeds_doubtful && !engine->deterministic;
+    if (engine->store == NULL || blocks->lacking || doubtful) {
+        return; // a later process may choose better
     }
     if (kilni_fuse_disk_encode(engine, recorded, n_ops, blocks, &s) &&
         kiln_store_put(engine->store, KILN_STORE_PLANS,

@@ -10,9 +10,9 @@
 #include "translate.h"
 
 enum {
-    MAX_SOURCES = 64,
+    MAX_SOURCES = 1024,
     MAX_LAUNCHES = 1024,
-    MAX_TEMPS = 256,
+    MAX_TEMPS = 1024,
     MAX_STEPS = 4096,
     MAX_DEFINES = 256,
     MAX_CODE_BYTES = 64 << 20,

@@ -10,7 +10,7 @@
 #include "position.h"
 
 /* Until the next mark a process that ends does so in this call of the fuser's plugin. */
-static void mark(const kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_call call)
+static void mark_position(const kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_call call)
 {
     kilni_fuse_crash_record_mark(engine->fusers[fuser].plugin, engine->crash_slot, call);
 }
@@ -25,12 +25,12 @@ void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_en
     for (uint32_t i = 0; position->started && i < engine->n_fusers; i++) {
         kilni_fuse_trial *trial = &position->trials[i];
         const kf_plugin *table = &engine->fusers[i].plugin->table;
-        mark(engine, i, KILNI_FUSE_CALL_BUILDER);
+        mark_position(engine, i, KILNI_FUSE_CALL_BUILDER);
         if (trial->builder != NULL && table->builder_reset(trial->builder) != KF_OK) {
             table->builder_destroy(trial->builder);
             trial->builder = NULL;
         }
-        mark(engine, i, KILNI_FUSE_CALL_NONE);
+        mark_position(engine, i, KILNI_FUSE_CALL_NONE);
     }
     position->started = false;
     kilni_fuse_hazards_forget(&position->hazards);
@@ -40,9 +40,9 @@ void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_eng
 {
     for (uint32_t i = 0; position->trials != NULL && i < engine->n_fusers; i++) {
         kilni_fuse_trial *trial = &position->trials[i];
-        mark(engine, i, KILNI_FUSE_CALL_BUILDER);
+        mark_position(engine, i, KILNI_FUSE_CALL_BUILDER);
         engine->fusers[i].plugin->table.builder_destroy(trial->builder);
-        mark(engine, i, KILNI_FUSE_CALL_NONE);
+        mark_position(engine, i, KILNI_FUSE_CALL_NONE);
         kilni_fuse_block_view_fini(&trial->view, engine->env);
         kiln_free(engine->env, trial->marks);
     }
@@ -77,9 +77,9 @@ static void start_trial(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_tri
     }
     if (builder == NULL) {
         kilni_fuse_host_listen(f->host, &trial->diag);
-        mark(engine, fuser, KILNI_FUSE_CALL_BUILDER);
+        mark_position(engine, fuser, KILNI_FUSE_CALL_BUILDER);
         kf_status status = f->plugin->table.builder_create(f->handle, &trial->builder);
-        mark(engine, fuser, KILNI_FUSE_CALL_NONE);
+        mark_position(engine, fuser, KILNI_FUSE_CALL_NONE);
         kilni_fuse_host_listen(f->host, NULL);
         if (status != KF_OK || trial->builder == NULL) {
             trial->builder = NULL;
@@ -205,9 +205,9 @@ static bool show(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *tri
     const kf_op *shown =
         kilni_fuse_op_view_fill(engine->op_view, &trial->view, trial->view.n_ops - 1, &trial->asks);
     kilni_fuse_host_listen(f->host, &trial->diag);
-    mark(engine, fuser, KILNI_FUSE_CALL_FUSE);
+    mark_position(engine, fuser, KILNI_FUSE_CALL_FUSE);
     kf_status status = f->plugin->table.builder_fuse(trial->builder, &block, &shown, 1, &state);
-    mark(engine, fuser, KILNI_FUSE_CALL_NONE);
+    mark_position(engine, fuser, KILNI_FUSE_CALL_NONE);
     kilni_fuse_host_listen(f->host, NULL);
     const char *bad = status == KF_OK ? kilni_fuse_state_fault(&state, trial) : NULL;
     if (status == KF_E_INTERNAL || status == KF_E_INVALID) {
@@ -232,9 +232,9 @@ static bool show(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *tri
 static void give_back(const kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial,
                       kf_builder *before, uint32_t n_asks, uint32_t op)
 {
-    mark(engine, fuser, KILNI_FUSE_CALL_BUILDER);
+    mark_position(engine, fuser, KILNI_FUSE_CALL_BUILDER);
     engine->fusers[fuser].plugin->table.builder_destroy(trial->builder);
-    mark(engine, fuser, KILNI_FUSE_CALL_NONE);
+    mark_position(engine, fuser, KILNI_FUSE_CALL_NONE);
     trial->builder = before;
     trial->asks.count = n_asks;
     trial->marks[op] = 0;
@@ -252,11 +252,11 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
         trial->finished = true;
         return false;
     }
-    mark(engine, fuser, KILNI_FUSE_CALL_BUILDER);
+    mark_position(engine, fuser, KILNI_FUSE_CALL_BUILDER);
     if (table->builder_clone(trial->builder, &before) != KF_OK) {
         before = NULL;
     }
-    mark(engine, fuser, KILNI_FUSE_CALL_NONE);
+    mark_position(engine, fuser, KILNI_FUSE_CALL_NONE);
     hazards->feeds++;
     trial->marks[op] = KILNI_FUSE_INSIDE;
     trial->diag.text[0] = 0;
@@ -267,9 +267,9 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
         say(&trial->diag, "would depend on itself through another block");
     }
     if (taken) {
-        mark(engine, fuser, KILNI_FUSE_CALL_BUILDER);
+        mark_position(engine, fuser, KILNI_FUSE_CALL_BUILDER);
         table->builder_destroy(before);
-        mark(engine, fuser, KILNI_FUSE_CALL_NONE);
+        mark_position(engine, fuser, KILNI_FUSE_CALL_NONE);
         return true;
     }
     give_back(engine, fuser, trial, before, old.asks.count, op);

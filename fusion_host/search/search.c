@@ -26,7 +26,7 @@ typedef struct choice { ///< the candidates of one position
 } choice;
 
 /* Until the next mark a process that ends does so in this call of the fuser's plugin. */
-static void mark(const choice *c, uint32_t fuser, kilni_fuse_call call)
+static void mark_call(const choice *c, uint32_t fuser, kilni_fuse_call call)
 {
     kilni_fuse_crash_record_mark(c->engine->fusers[fuser].plugin, c->engine->crash_slot, call);
 }
@@ -90,7 +90,7 @@ static bool ask_state(choice *c, uint32_t fuser, kf_state *state)
     kilni_fuse_trial *trial = &c->position->trials[fuser];
     const kf_plugin *table = &c->engine->fusers[fuser].plugin->table;
     *state = (kf_state){.struct_size = (uint32_t)sizeof(*state)};
-    mark(c, fuser, KILNI_FUSE_CALL_STATE);
+    mark_call(c, fuser, KILNI_FUSE_CALL_STATE);
     kf_status status = table->builder_state(trial->builder, state);
     const char *bad =
         status != KF_OK ? "failed inside builder_state" : kilni_fuse_state_fault(state, trial);
@@ -132,7 +132,7 @@ static kiln_status take_program(choice *c, uint32_t fuser, const kilni_fuse_tran
     kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
     kf_program program = {.struct_size = (uint32_t)sizeof(program)};
     kiln_status status = KILN_STATUS_OK;
-    mark(c, fuser, KILNI_FUSE_CALL_FINISH);
+    mark_call(c, fuser, KILNI_FUSE_CALL_FINISH);
     if (table->builder_finish(c->position->trials[fuser].builder, &opt) != KF_OK || opt == NULL) {
         status = kiln_fail(err, INTERNAL, "was ready but did not finish");
     } else if (table->opt_info(opt, &info) != KF_OK || info.struct_size != sizeof(info)) {
@@ -159,7 +159,7 @@ static kiln_status take_program(choice *c, uint32_t fuser, const kilni_fuse_tran
     if (opt != NULL) {
         table->opt_destroy(opt);
     }
-    mark(c, fuser, KILNI_FUSE_CALL_NONE);
+    mark_call(c, fuser, KILNI_FUSE_CALL_NONE);
     return status;
 }
 
@@ -301,7 +301,7 @@ static void judge(choice *c, uint32_t fuser)
     bool has_state = ask_state(c, fuser, &state);
     kiln_status status =
         has_state ? read_claim(&input, &state, &claim, &why) : KILN_STATUS_INTERNAL;
-    mark(c, fuser, KILNI_FUSE_CALL_NONE);
+    mark_call(c, fuser, KILNI_FUSE_CALL_NONE);
     if (!has_state) {
         give_reason(c, verdict, trial);
         return;
@@ -441,7 +441,7 @@ static void say_who_won(choice *c, uint32_t first_verdict)
 }
 
 /* Compares what the fusers gathered; the winner's block is added. */
-static kiln_status choose(choice *c, kiln_error *err)
+static kiln_status choose_block(choice *c, kiln_error *err)
 {
     uint32_t first_verdict = c->blocks->n_verdicts;
     for (uint32_t i = 0; i < c->engine->n_fusers; i++) {
@@ -487,7 +487,7 @@ static kiln_status search_from(choice *c, uint32_t seed, uint32_t n_ops, bool de
         kilni_fuse_position_feed(c->position, c->engine, c->hazards, seed, n_ops, err);
     *out_wait = !decide && !c->position->finished && !c->hazards->overdue;
     if (status == KILN_STATUS_OK && !*out_wait) {
-        status = choose(c, err);
+        status = choose_block(c, err);
     }
     if (c->position == c->engine->scratch) {
         kilni_fuse_position_reset(c->position, c->engine);

@@ -8,12 +8,13 @@
 
 #include "tournament.h"
 
-enum { RECORD_FORMAT = 2, MOST_SAMPLES = 16, MOST_WINNERS = 4096 };
+enum { RECORD_FORMAT = 3, MOST_SAMPLES = 16, MOST_WINNERS = 4096, MOST_TRIES = 3 };
 
 static const double margin = 0.97; // of the predicted winner's time: what a rival must stay below
 static const double unfused_margin = 0.96; // the same for the operations unfused, which need memory
 static const double believed = 1.25; // a claim that is wrong by less is left alone
 static const double most_wrong = 64;
+static const double busy = 10; // all times are so much longer than predicted: of a busy machine
 static const double usual = 2; // unfused they took at most so much more than was predicted
 static const double telling_ns =
     100000; // of them: below, the host's wait for the device is measured
@@ -53,7 +54,7 @@ static kiln_hash128 tournament_key(const kiln_fuse_engine *engine, const kiln_ha
 
 // ---- winners ----
 
-static const kilni_fuse_winner *find_winner(const kiln_fuse_engine *engine, kiln_hash128 key)
+static kilni_fuse_winner *find_winner(const kiln_fuse_engine *engine, kiln_hash128 key)
 {
     for (uint32_t i = 0; i < engine->n_winners; i++) {
         if (kiln_hash_same(engine->winners[i].key, key)) {
@@ -75,6 +76,11 @@ static bool is_sound(const kilni_fuse_winner *winner, kiln_hash128 key)
 
 static void remember(kiln_fuse_engine *engine, const kilni_fuse_winner *winner)
 {
+    kilni_fuse_winner *known = find_winner(engine, winner->key);
+    if (known != NULL) {
+        *known = *winner;
+        return;
+    }
     engine->n_winners = engine->n_winners < MOST_WINNERS ? engine->n_winners : 0; // on disk anyway
     if (kilni_fuse_grow(engine->env, &engine->winners, &engine->winners_capacity,
                         (uint64_t)engine->n_winners + 1, sizeof(*engine->winners))) {
@@ -248,6 +254,50 @@ static void remove_block(kilni_fuse_blocks *blocks, uint32_t index)
     blocks->n_blocks--;
 }
 
+/* How many times as long as predicted the entries of a tournament took. */
+typedef struct excess {
+    double least;
+    double most;
+} excess;
+
+static void note_excess(excess *all, double measured_ns, double predicted_ns)
+{
+    if (measured_ns > 0 && predicted_ns > 0 && fmax(measured_ns, predicted_ns) > telling_ns) {
+        all->least = fmin(all->least, measured_ns / predicted_ns);
+        all->most = fmax(all->most, measured_ns / predicted_ns);
+    }
+}
+
+static excess excess_of(const kilni_fuse_winner *winner, const kilni_fuse_rival *rivals,
+                        uint32_t n_rivals, double baseline_ns)
+{
+    excess all = {HUGE_VAL, 0};
+    note_excess(&all, winner->unfused_ns, baseline_ns);
+    for (uint32_t i = 0; i < n_rivals; i++) {
+        for (uint32_t k = 0; k < winner->count; k++) {
+            if (kiln_hash_same(winner->programs[k], rivals[i].program->key)) {
+                note_excess(&all, winner->measured_ns[k], rivals[i].predicted_ns);
+            }
+        }
+    }
+    return all;
+}
+
+/* Measured while the machine was busy, or so it seems: it is played again, but not for ever, for
+ * the prediction may be what is wrong. */
+static bool is_doubtful(const kilni_fuse_winner *winner, const kilni_fuse_block *block)
+{
+    excess all = excess_of(winner, block->rivals, block->n_rivals, block->score.baseline_ns);
+    return winner->tries < MOST_TRIES && isfinite(all.least) && all.least > busy;
+}
+
+static bool is_surprising(const kilni_fuse_winner *winner, const kilni_fuse_tournament *tournament,
+                          double baseline_ns)
+{
+    excess all = excess_of(winner, tournament->rivals, tournament->n_rivals, baseline_ns);
+    return isfinite(all.least) && (all.least > busy || all.most < 1 / busy);
+}
+
 void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                        kiln_arena *arena, kilni_fuse_blocks *blocks)
 {
@@ -258,7 +308,7 @@ void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_recorded *reco
         kilni_fuse_block *block = &blocks->blocks[i];
         const kilni_fuse_winner *winner =
             block->n_rivals == 0 ? NULL : winner_of(engine, block_key(engine, recorded, block));
-        if (winner == NULL) {
+        if (winner == NULL || is_doubtful(winner, block)) {
             i++;
             continue;
         }
@@ -303,8 +353,8 @@ uint32_t kiln_fuse_contenders(const kiln_fuse_engine *engine, const kiln_plan *p
 }
 
 /* The fastest; a rival of the predicted winner, and the operations unfused, must be clearly so. */
-static uint32_t choose(const kiln_fuse_engine *engine, const kilni_fuse_rival *rivals,
-                       uint32_t count, uint32_t predicted, double unfused_ns)
+static uint32_t choose_fastest(const kiln_fuse_engine *engine, const kilni_fuse_rival *rivals,
+                               uint32_t count, uint32_t predicted, double unfused_ns)
 {
     uint32_t best = predicted;
     for (uint32_t i = 0; i < count; i++) {
@@ -346,11 +396,14 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
     for (uint32_t i = 0; i < n; i++) {
         extents[i] = symbols[b->symbols[i]];
     }
-    winner.chosen =
-        choose(engine, tournament->rivals, tournament->n_rivals, predicted, winner.unfused_ns);
+    winner.chosen = choose_fastest(engine, tournament->rivals, tournament->n_rivals, predicted,
+                                   winner.unfused_ns);
     winner.key = tournament_key(engine, winner.programs, winner.count, extents, n);
-    remember(engine, &winner);
+    const kilni_fuse_winner *before = winner_of(engine, winner.key);
+    winner.tries = before != NULL ? before->tries + 1 : 1;
     keep(engine, KILN_STORE_WINNERS, winner.key, &winner, sizeof(winner));
+    winner.tries = MOST_TRIES; // this process has no better one
+    remember(engine, &winner);
     kiln_log_write(
         engine->env, KILN_LOG_DEBUG, KILNI_FUSE_MODULE,
         "block of %u operations measured: %s %.1f us, alone %.1f us, winner %s", b->n_ops, b->fuser,
@@ -360,6 +413,7 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
     tournament->settled = true;
     tournament->unfused_ns = winner.unfused_ns;
     engine->stats.contests_measured++;
+    engine->stats.contests_surprising += is_surprising(&winner, tournament, (double)b->baseline_ns);
     own->outdone = own->outdone || winner.chosen != predicted;
     if (own->node != NULL) { // the next plan of this segment begins with the winner, and tells
         kilni_fuse_plan_store_discard(&engine->plans, own);

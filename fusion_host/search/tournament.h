@@ -21,6 +21,8 @@ typedef struct kilni_fuse_winner {
     double unfused_ns; ///< of the operations one by one; 0: not measured
     uint32_t count;
     uint32_t chosen; ///< `count`: none, the operations run unfused
+    uint32_t tries; ///< processes that measured it, for those who may doubt it
+    uint32_t reserved;
 } kilni_fuse_winner;
 
 /// Puts what was measured, in this process or another, in place of what was predicted: blocks get

@@ -15,6 +15,11 @@ bool kiln_backend_runs_all(kiln_backend *backend, const kiln_op_record *record)
     return true;
 }
 
+void kiln_backend_no_doubt(kiln_backend *backend)
+{
+    (void)backend;
+}
+
 // ---- memory ----
 
 void kiln_backend_no_trim(kiln_backend *backend)

@@ -10,8 +10,8 @@ struct kiln_built {
     const kiln_program *program;
 };
 
-static kiln_status execute(kiln_backend *backend, const kiln_op_record *record,
-                           const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
+static kiln_status null_execute(kiln_backend *backend, const kiln_op_record *record,
+                                const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
 {
     (void)record;
     (void)inputs;
@@ -59,19 +59,20 @@ static kiln_status program_time(kiln_backend *backend, kiln_built *built, const 
     return program_launch(backend, built, launch, err);
 }
 
-static const kiln_backend_device_ops device_ops = {
+static const kiln_backend_device_ops null_device_ops = {
     .struct_size = sizeof(kiln_backend_device_ops),
     .close = kilni_host_close,
     .info = kilni_host_info,
     .dtype_usage = kilni_host_dtype_usage,
     .stats = kilni_host_stats,
-    .execute = execute,
+    .execute = null_execute,
     .runs = kiln_backend_runs_all,
+    .doubt_speeds = kiln_backend_no_doubt,
     .flush = kilni_host_flush,
     .sync = kilni_host_sync,
 };
 
-static const kiln_backend_memory_ops memory_ops = {
+static const kiln_backend_memory_ops null_memory_ops = {
     .struct_size = sizeof(kiln_backend_memory_ops),
     .alloc = kilni_host_alloc,
     .alloc_persistent = kilni_host_alloc,
@@ -97,11 +98,11 @@ static const kiln_backend_program_ops program_ops = {
     .compiles = kiln_backend_compiles_all,
 };
 
-static const kiln_backend tables = {
+static const kiln_backend null_tables = {
     .struct_size = sizeof(kiln_backend),
     .scheme = "null",
-    .device = &device_ops,
-    .memory = &memory_ops,
+    .device = &null_device_ops,
+    .memory = &null_memory_ops,
     .transfer = &kilni_host_transfer_ops,
     .program = &program_ops,
     .arena = &kilni_host_arena_ops,
@@ -137,7 +138,7 @@ static kiln_status open_null(const kiln_env *env, const char *address, kiln_back
 {
     (void)address;
     (void)user;
-    return kilni_host_open(env, &tables, &null_info, out_backend, err);
+    return kilni_host_open(env, &null_tables, &null_info, out_backend, err);
 }
 
 const kiln_backend_provider *kiln_ir_null_provider(void)

@@ -71,8 +71,9 @@ static kiln_status run_beside(kiln_backend *backend, const kiln_op_record *recor
     return status;
 }
 
-static kiln_status execute(kiln_backend *backend, const kiln_op_record *record,
-                           const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
+static kiln_status reference_execute(kiln_backend *backend, const kiln_op_record *record,
+                                     const kiln_view *inputs, const kiln_view *outputs,
+                                     kiln_error *err)
 {
     const kiln_op_info *info = kiln_op_info_of(record->op);
     if (info == NULL) {
@@ -89,19 +90,20 @@ static kiln_status execute(kiln_backend *backend, const kiln_op_record *record,
     return info->reference(record, inputs, outputs, err);
 }
 
-static const kiln_backend_device_ops device_ops = {
+static const kiln_backend_device_ops reference_device_ops = {
     .struct_size = sizeof(kiln_backend_device_ops),
     .close = kilni_host_close,
     .info = kilni_host_info,
     .dtype_usage = kilni_host_dtype_usage,
     .stats = kilni_host_stats,
-    .execute = execute,
+    .execute = reference_execute,
     .runs = kiln_backend_runs_all,
+    .doubt_speeds = kiln_backend_no_doubt,
     .flush = kilni_host_flush,
     .sync = kilni_host_sync,
 };
 
-static const kiln_backend_memory_ops memory_ops = {
+static const kiln_backend_memory_ops reference_memory_ops = {
     .struct_size = sizeof(kiln_backend_memory_ops),
     .alloc = kilni_host_alloc,
     .alloc_persistent = kilni_host_alloc,
@@ -116,11 +118,11 @@ static const kiln_backend_memory_ops memory_ops = {
     .unmap = kiln_backend_no_unmap,
 };
 
-static const kiln_backend tables = {
+static const kiln_backend reference_tables = {
     .struct_size = sizeof(kiln_backend),
     .scheme = "reference",
-    .device = &device_ops,
-    .memory = &memory_ops,
+    .device = &reference_device_ops,
+    .memory = &reference_memory_ops,
     .transfer = &kilni_host_transfer_ops,
     .arena = &kilni_host_arena_ops,
     .trace = &kiln_backend_no_trace,
@@ -150,7 +152,7 @@ static kiln_status open_reference(const kiln_env *env, const char *address,
 {
     (void)address;
     (void)user;
-    return kilni_host_open(env, &tables, &reference_info, out_backend, err);
+    return kilni_host_open(env, &reference_tables, &reference_info, out_backend, err);
 }
 
 static kiln_status reference_type(const kiln_env *env, size_t index, kiln_device_type *out_type,

@@ -37,10 +37,14 @@ typedef struct kiln_backend_device_ops {
     kiln_status (*flush)(kiln_backend *backend, kiln_error *err);
     /// Waits for all that is queued.
     kiln_status (*sync)(kiln_backend *backend, kiln_error *err);
+    /// What was predicted by the measured speeds was wrong: a later process measures them again.
+    void (*doubt_speeds)(kiln_backend *backend);
 } kiln_backend_device_ops;
 
 /// Default of `runs`: every operation.
 KILN_API bool kiln_backend_runs_all(kiln_backend *backend, const kiln_op_record *record);
+/// Default of `doubt_speeds`, of a backend that measures none: nothing.
+KILN_API void kiln_backend_no_doubt(kiln_backend *backend);
 
 #ifdef __cplusplus
 }

@@ -6,10 +6,10 @@
 #include "decompose_internal.h"
 #include "shape_internal.h"
 
-typedef struct pair {
+typedef struct complex_pair {
     kilni_value real;
     kilni_value imaginary;
-} pair;
+} complex_pair;
 
 static uint32_t axis_of(const kiln_expander *x)
 {
@@ -39,14 +39,14 @@ static kilni_value fitted(kiln_expander *x, kilni_value value, uint32_t axis, in
     return padded;
 }
 
-static pair transform(kiln_expander *x, pair signal, uint32_t axis, bool inverse)
+static complex_pair transform(kiln_expander *x, complex_pair signal, uint32_t axis, bool inverse)
 {
     const kiln_attr attrs[] = {{.type = KILN_ATTR_I64, .count = 1, .v.i = axis},
                                {.type = KILN_ATTR_BOOL, .count = 1, .v.i = inverse}};
     const kilni_value inputs[] = {signal.real, signal.imaginary};
     kilni_value parts[2] = {0};
     kilni_expand_op(x, KILN_OP_FFT, inputs, signal.imaginary == 0 ? 1 : 2, attrs, 2, parts);
-    return (pair){parts[0], parts[1]};
+    return (complex_pair){parts[0], parts[1]};
 }
 
 void kiln_decompose_rfft(kiln_expander *expander)
@@ -54,8 +54,8 @@ void kiln_decompose_rfft(kiln_expander *expander)
     uint32_t axis = axis_of(expander);
     const kiln_op_record *call = kilni_expand_call(expander);
     int64_t length = kilni_ir_signal_length(call, call->inputs[0].dims[axis]);
-    pair signal = {fitted(expander, kilni_expand_input(expander, 0), axis, length), 0};
-    pair spectrum = transform(expander, signal, axis, false);
+    complex_pair signal = {fitted(expander, kilni_expand_input(expander, 0), axis, length), 0};
+    complex_pair spectrum = transform(expander, signal, axis, false);
     int64_t bins = length / 2 + 1;
     kilni_expand_output(expander, 0, kilni_expand_slice(expander, spectrum.real, axis, 0, bins));
     kilni_expand_output(expander, 1,
@@ -100,6 +100,6 @@ void kiln_decompose_irfft(kiln_expander *expander)
         half[i] = fitted(expander, kilni_expand_input(expander, i), axis, length / 2 + 1);
         half[i] = completed(expander, half[i], axis, length, i == 1);
     }
-    pair signal = transform(expander, (pair){half[0], half[1]}, axis, true);
+    complex_pair signal = transform(expander, (complex_pair){half[0], half[1]}, axis, true);
     kilni_expand_output(expander, 0, signal.real);
 }

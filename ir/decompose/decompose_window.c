@@ -60,14 +60,14 @@ static kilni_value with_bias(kiln_expander *expander, kilni_value y, kilni_value
 
 /// The windows of a convolution that reads `in` and writes `out`, in attributes: with padding at
 /// the end that makes exactly `out` windows of the first `core` elements.
-typedef struct fitted {
+typedef struct fitted_window {
     uint32_t axes;
     int64_t kernel[KILNI_IR_SPATIAL];
     int64_t strides[KILNI_IR_SPATIAL];
     int64_t dilations[KILNI_IR_SPATIAL];
     int64_t padding[2 * KILNI_IR_SPATIAL];
     int64_t core[KILNI_IR_SPATIAL]; ///< 0 or less: no window reaches the input
-} fitted;
+} fitted_window;
 
 static int64_t list_at(const kiln_op_record *call, kiln_attr_key key, uint32_t i, int64_t fallback)
 {
@@ -78,10 +78,10 @@ static int64_t list_at(const kiln_op_record *call, kiln_attr_key key, uint32_t i
 
 /// `in`, `out` and `weight` have the rank of the call's tensors. The call has passed inference, so
 /// that nothing here exceeds 64 bits.
-static fitted fit(const kiln_op_record *call, const kiln_tensor_desc *in,
-                  const kiln_tensor_desc *out, const kiln_tensor_desc *weight)
+static fitted_window fit(const kiln_op_record *call, const kiln_tensor_desc *in,
+                         const kiln_tensor_desc *out, const kiln_tensor_desc *weight)
 {
-    fitted f = {.axes = in->rank - 2u};
+    fitted_window f = {.axes = in->rank - 2u};
     for (uint32_t i = 0; i < f.axes; i++) {
         f.kernel[i] = weight->dims[2 + i];
         f.strides[i] = list_at(call, KILN_KEY_STRIDES, i, 1);
@@ -97,7 +97,7 @@ static fitted fit(const kiln_op_record *call, const kiln_tensor_desc *in,
     return f;
 }
 
-static bool reaches(const fitted *f)
+static bool reaches(const fitted_window *f)
 {
     bool all = true;
     for (uint32_t i = 0; i < f->axes; i++) {
@@ -119,7 +119,7 @@ static kilni_value zeros(kiln_expander *expander, kiln_dtype dtype)
 }
 
 /// Appends zeros up to the lengths of the result.
-static kilni_value pad_to_output(kiln_expander *expander, kilni_value y, const fitted *f)
+static kilni_value pad_to_output(kiln_expander *expander, kilni_value y, const fitted_window *f)
 {
     const kiln_tensor_desc *out = &kilni_expand_call(expander)->outputs[0];
     int64_t padding[2 * KILN_MAX_RANK] = {0};
@@ -141,7 +141,7 @@ static void write_turned(kiln_expander *expander, kilni_value x, kilni_value wei
     const kiln_tensor_desc *out = &kilni_expand_call(expander)->outputs[0];
     const kiln_tensor_desc from = kilni_expand_desc(expander, x);
     const kiln_tensor_desc w = kilni_expand_desc(expander, weight);
-    const fitted f = fit(kilni_expand_call(expander), out, &from, &w);
+    const fitted_window f = fit(kilni_expand_call(expander), out, &from, &w);
     kilni_value y = 0;
     if (is_empty(&from) || is_empty(&w) || !reaches(&f)) {
         y = zeros(expander, from.dtype);
@@ -193,7 +193,7 @@ static void write_weight_sums(kiln_expander *expander, kilni_value x, kilni_valu
     const kiln_tensor_desc *out = &call->outputs[0];
     const kiln_tensor_desc from = kilni_expand_desc(expander, x);
     const kiln_tensor_desc g = kilni_expand_desc(expander, grad);
-    const fitted f = fit(call, &from, &g, out);
+    const fitted_window f = fit(call, &from, &g, out);
     if (is_empty(&from) || is_empty(&g) || is_empty(out) || !reaches(&f)) {
         kilni_expand_output(expander, 0, zeros(expander, from.dtype));
         return;

@@ -94,7 +94,7 @@ static bool tensor_of(decoder *d, const kiln_v1_Tensor *message, kiln_tensor_des
     return true;
 }
 
-static bool read_tensor(pb_istream_t *stream, const pb_field_t *field, void **arg)
+static bool decode_tensor(pb_istream_t *stream, const pb_field_t *field, void **arg)
 {
     growing *list = *arg;
     kiln_v1_Tensor message = kiln_v1_Tensor_init_zero;
@@ -121,7 +121,7 @@ static bool read_integer(pb_istream_t *stream, const pb_field_t *field, void **a
     return item != NULL;
 }
 
-static bool read_id(pb_istream_t *stream, const pb_field_t *field, void **arg)
+static bool decode_id(pb_istream_t *stream, const pb_field_t *field, void **arg)
 {
     growing *list = *arg;
     uint64_t value = 0;
@@ -234,7 +234,7 @@ static bool attr_of(decoder *d, const attr_reader *r, kiln_attr *attr)
     }
 }
 
-static bool read_attr(pb_istream_t *stream, const pb_field_t *field, void **arg)
+static bool decode_attr(pb_istream_t *stream, const pb_field_t *field, void **arg)
 {
     growing *list = *arg;
     attr_reader r;
@@ -270,9 +270,9 @@ static void op_reader_init(op_reader *r, decoder *d)
     r->outputs = (growing){.d = d, .size = desc, .limit = KILN_MAX_OUTPUTS};
     r->attrs = (growing){.d = d, .size = sizeof(wire_attr), .limit = KILN_MAX_ATTRS};
     r->message.name = (pb_callback_t){.funcs.decode = read_bytes, .arg = &r->name};
-    r->message.inputs = (pb_callback_t){.funcs.decode = read_tensor, .arg = &r->inputs};
-    r->message.outputs = (pb_callback_t){.funcs.decode = read_tensor, .arg = &r->outputs};
-    r->message.attributes = (pb_callback_t){.funcs.decode = read_attr, .arg = &r->attrs};
+    r->message.inputs = (pb_callback_t){.funcs.decode = decode_tensor, .arg = &r->inputs};
+    r->message.outputs = (pb_callback_t){.funcs.decode = decode_tensor, .arg = &r->outputs};
+    r->message.attributes = (pb_callback_t){.funcs.decode = decode_attr, .arg = &r->attrs};
 }
 
 static kiln_status place_attr(const kiln_op_info *info, const wire_attr *from, kiln_attr *attrs,
@@ -388,8 +388,8 @@ static kiln_status decode_graph(graph_reader *r, const void *bytes, size_t lengt
     pb_istream_t stream = pb_istream_from_buffer(bytes, length);
     r->inputs = (growing){.d = &r->io, .size = sizeof(kiln_tensor_desc), .limit = KILNI_IR_MAX_IO};
     r->outputs = (growing){.d = &r->io, .size = sizeof(uint64_t), .limit = KILNI_IR_MAX_IO};
-    r->message.inputs = (pb_callback_t){.funcs.decode = read_tensor, .arg = &r->inputs};
-    r->message.outputs = (pb_callback_t){.funcs.decode = read_id, .arg = &r->outputs};
+    r->message.inputs = (pb_callback_t){.funcs.decode = decode_tensor, .arg = &r->inputs};
+    r->message.outputs = (pb_callback_t){.funcs.decode = decode_id, .arg = &r->outputs};
     r->message.operations = (pb_callback_t){.funcs.decode = read_op, .arg = &r->ops};
     if (!pb_decode_ex(&stream, kiln_v1_Graph_fields, &r->message, PB_DECODE_NOINIT)) {
         return damaged(r->io.status != KILN_STATUS_OK ? &r->io : &r->ops, &stream, length);

@@ -7,8 +7,8 @@
 
 typedef double (*element_fn)(const double *x, const double *numbers);
 
-static kiln_status map(const kiln_op_record *call, const kiln_view *inputs,
-                       const kiln_view *outputs, element_fn of, const double *numbers)
+static kiln_status map_numbers(const kiln_op_record *call, const kiln_view *inputs,
+                               const kiln_view *outputs, element_fn of, const double *numbers)
 {
     kilni_ref_walk walk;
     kilni_ref_walk_init(&walk, outputs[0].dims, outputs[0].rank);
@@ -33,7 +33,7 @@ static kiln_status map(const kiln_op_record *call, const kiln_view *inputs,
         const double numbers[2] = {kiln_op_attr_f64(call, KILN_KEY_ALPHA),                         \
                                    kiln_op_attr_f64(call, KILN_KEY_BETA)};                         \
         (void)err;                                                                                 \
-        return map(call, inputs, outputs, of, numbers);                                            \
+        return map_numbers(call, inputs, outputs, of, numbers);                                    \
     }
 
 static double clamped(double x, double low, double high)
@@ -121,6 +121,7 @@ REFERENCE(elu, elu_of)
 REFERENCE(relu_backward, relu_backward_of)
 REFERENCE(sigmoid_backward, sigmoid_backward_of)
 REFERENCE(log_sigmoid_backward, log_sigmoid_backward_of)
+#undef REFERENCE
 
 /* Beyond 30 the slope is 0 or 1. */
 static double gelu_backward_of(const double *x, const double *numbers)
@@ -144,5 +145,6 @@ kiln_status kiln_ref_gelu_backward(const kiln_op_record *call, const kiln_view *
 {
     bool by_tanh = kiln_op_attr_i64(call, KILN_KEY_APPROXIMATE) != 0;
     (void)err;
-    return map(call, inputs, outputs, by_tanh ? gelu_tanh_backward_of : gelu_backward_of, NULL);
+    return map_numbers(call, inputs, outputs, by_tanh ? gelu_tanh_backward_of : gelu_backward_of,
+                       NULL);
 }

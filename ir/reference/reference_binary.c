@@ -6,9 +6,9 @@
 
 #include "reference_internal.h"
 
-typedef kilni_ref_value (*value_fn)(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype);
+typedef kilni_ref_value (*binary_fn)(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype);
 
-static void map(const kiln_view *inputs, const kiln_view *outputs, value_fn fn)
+static void map_pair(const kiln_view *inputs, const kiln_view *outputs, binary_fn fn)
 {
     kilni_ref_walk walk;
     kilni_ref_walk_init(&walk, outputs[0].dims, outputs[0].rank);
@@ -23,7 +23,7 @@ static void map(const kiln_view *inputs, const kiln_view *outputs, value_fn fn)
 }
 
 static void map_scalar(const kiln_op_record *call, const kiln_view *inputs,
-                       const kiln_view *outputs, value_fn fn)
+                       const kiln_view *outputs, binary_fn fn)
 {
     kilni_ref_value b = kilni_ref_scalar(call, KILN_KEY_VALUE, inputs[0].dtype);
     kilni_ref_walk walk;
@@ -204,7 +204,7 @@ static kilni_ref_value shift_right(kilni_ref_value a, kilni_ref_value b, kiln_dt
     {                                                                                              \
         (void)call;                                                                                \
         (void)err;                                                                                 \
-        map(inputs, outputs, fn);                                                                  \
+        map_pair(inputs, outputs, fn);                                                             \
         return KILN_STATUS_OK;                                                                     \
     }
 

@@ -49,6 +49,14 @@ kilni_ref_value kilni_ref_max(kilni_ref_value a, kilni_ref_value b, kiln_dtype d
 kilni_ref_value kilni_ref_min(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype);
 kilni_ref_value kilni_ref_abs(kilni_ref_value a, kiln_dtype dtype);
 
+/// Zero and one of `dtype`, and what sums and products are folded with; integers wrap around.
+kilni_ref_value kilni_ref_zero(kiln_dtype dtype);
+kilni_ref_value kilni_ref_one(kiln_dtype dtype);
+typedef kilni_ref_value (*kilni_ref_fold)(kilni_ref_value so_far, kilni_ref_value x,
+                                          kiln_dtype dtype);
+kilni_ref_value kilni_ref_plus(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype);
+kilni_ref_value kilni_ref_times(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype);
+
 /// Visits every index of a shape in row-major order; `at[k]` is the k-th view's element there.
 enum { KILNI_REF_WALK_VIEWS = 4 };
 typedef struct kilni_ref_walk {

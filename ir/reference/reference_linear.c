@@ -7,7 +7,7 @@
 #include "reference_internal.h"
 
 /* Element at `index` of a shape of `rank` axes, to which the view broadcasts. */
-static double at(const kiln_view *view, const int64_t *index, uint32_t rank)
+static double broadcast_at(const kiln_view *view, const int64_t *index, uint32_t rank)
 {
     int64_t offset = 0;
     for (uint32_t i = 0; i < view->rank; i++) {
@@ -19,7 +19,7 @@ static double at(const kiln_view *view, const int64_t *index, uint32_t rank)
 static double in_matrix(const kiln_view *view, int64_t row, int64_t column)
 {
     const int64_t index[] = {row, column};
-    return at(view, index, 2);
+    return broadcast_at(view, index, 2);
 }
 
 kiln_status kiln_ref_linear(const kiln_op_record *call, const kiln_view *inputs,
@@ -34,11 +34,11 @@ kiln_status kiln_ref_linear(const kiln_op_record *call, const kiln_view *inputs,
     for (; !walk.done; kilni_ref_walk_next(&walk)) {
         int64_t o = walk.index[last];
         int64_t index[KILN_MAX_RANK];
-        double sum = call->n_inputs > 2 ? at(&inputs[2], &o, 1) : 0;
+        double sum = call->n_inputs > 2 ? broadcast_at(&inputs[2], &o, 1) : 0;
         memcpy(index, walk.index, sizeof(index));
         for (int64_t i = 0; i < inputs[0].dims[last]; i++) {
             index[last] = i;
-            sum += at(&inputs[0], index, last + 1) *
+            sum += broadcast_at(&inputs[0], index, last + 1) *
                    in_matrix(&inputs[1], turned ? o : i, turned ? i : o);
         }
         kilni_ref_store(&outputs[0], walk.at[0], kilni_ref_of_float(sum));
@@ -113,12 +113,12 @@ static double score(const kiln_op_record *call, const kiln_view *inputs, const i
     of_key[rank - 2] = k;
     for (int64_t i = 0; i < inputs[0].dims[rank - 1]; i++) {
         of_query[rank - 1] = of_key[rank - 1] = i;
-        sum += at(&inputs[0], of_query, rank) * at(&inputs[1], of_key, rank);
+        sum += broadcast_at(&inputs[0], of_query, rank) * broadcast_at(&inputs[1], of_key, rank);
     }
     sum *= kilni_ir_attention_scale(call);
     sum = cap > 0 ? cap * tanh(sum / cap) : sum;
     of_query[rank - 1] = k; // now a place among the scores
-    sum += call->n_inputs > 4 ? at(&inputs[4], of_query, rank) : 0;
+    sum += call->n_inputs > 4 ? broadcast_at(&inputs[4], of_query, rank) : 0;
     bool hidden = kiln_op_attr_i64(call, KILN_KEY_CAUSAL) != 0 && k > index[rank - 2];
     if (call->n_inputs > 3) {
         int64_t offset = 0;
@@ -132,7 +132,7 @@ static double score(const kiln_op_record *call, const kiln_view *inputs, const i
 }
 
 /* Scores to shares of 1. */
-static void softmax(double *scores, int64_t count)
+static void to_shares(double *scores, int64_t count)
 {
     double largest = -INFINITY;
     double sum = 0;
@@ -160,13 +160,13 @@ static void attend(const kiln_op_record *call, const kiln_view *inputs, const ki
     for (int64_t k = 0; k < count; k++) {
         scores[k] = score(call, inputs, query, k);
     }
-    softmax(scores, count);
+    to_shares(scores, count);
     for (int64_t v = 0; v < out->dims[rank - 1]; v++) {
         double sum = 0;
         for (int64_t k = 0; k < count; k++) {
             index[rank - 2] = k;
             index[rank - 1] = v;
-            sum += scores[k] * at(&inputs[2], index, rank);
+            sum += scores[k] * broadcast_at(&inputs[2], index, rank);
         }
         place[rank - 1] = v;
         kilni_ref_store(out, kilni_ref_offset(out, place), kilni_ref_of_float(sum));

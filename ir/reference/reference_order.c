@@ -37,20 +37,6 @@ static kiln_status lines_init(lines *l, const kiln_op_record *call, const kiln_v
 
 // ---- cumulative ----
 
-typedef kilni_ref_value (*fold_fn)(kilni_ref_value so_far, kilni_ref_value x, kiln_dtype dtype);
-
-static kilni_ref_value plus(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype)
-{
-    return kilni_ref_is_float(dtype) ? kilni_ref_of_float(a.f + b.f)
-                                     : (kilni_ref_value){.u = a.u + b.u};
-}
-
-static kilni_ref_value times(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype)
-{
-    return kilni_ref_is_float(dtype) ? kilni_ref_of_float(a.f * b.f)
-                                     : (kilni_ref_value){.u = a.u * b.u};
-}
-
 /* What `sum` = a + b has lost by rounding; 0 where it is not finite (Neumaier, 1974). */
 static double lost_by(double a, double b, double sum)
 {
@@ -61,13 +47,13 @@ static double lost_by(double a, double b, double sum)
 }
 
 static kiln_status cumulate(const kiln_op_record *call, const kiln_view *inputs,
-                            const kiln_view *outputs, kilni_ref_value start, fold_fn fold,
+                            const kiln_view *outputs, kilni_ref_value start, kilni_ref_fold fold,
                             kiln_error *err)
 {
     const kiln_view views[] = {inputs[0], outputs[0]};
     bool exclusive = kiln_op_attr_i64(call, KILN_KEY_EXCLUSIVE) != 0;
     bool reverse = kiln_op_attr_i64(call, KILN_KEY_REVERSE) != 0;
-    bool sums = fold == plus && kilni_ref_is_float(views[0].dtype);
+    bool sums = fold == kilni_ref_plus && kilni_ref_is_float(views[0].dtype);
     lines l;
     kiln_status status = lines_init(&l, call, views, 2, err);
     for (; status == KILN_STATUS_OK && !l.walk.done; kilni_ref_walk_next(&l.walk)) {
@@ -90,16 +76,6 @@ static kiln_status cumulate(const kiln_op_record *call, const kiln_view *inputs,
     return status;
 }
 
-static kilni_ref_value zero_of(kiln_dtype dtype)
-{
-    return kilni_ref_is_float(dtype) ? kilni_ref_of_float(0) : kilni_ref_of_bool(false);
-}
-
-static kilni_ref_value one_of(kiln_dtype dtype)
-{
-    return kilni_ref_is_float(dtype) ? kilni_ref_of_float(1) : kilni_ref_of_bool(true);
-}
-
 #define REFERENCE(name, start, fold)                                                               \
     kiln_status kiln_ref_##name(const kiln_op_record *call, const kiln_view *inputs,               \
                                 const kiln_view *outputs, kiln_error *err)                         \
@@ -107,8 +83,8 @@ static kilni_ref_value one_of(kiln_dtype dtype)
         return cumulate(call, inputs, outputs, start(inputs[0].dtype), fold, err);                 \
     }
 
-REFERENCE(cum_sum, zero_of, plus)
-REFERENCE(cum_prod, one_of, times)
+REFERENCE(cum_sum, kilni_ref_zero, kilni_ref_plus)
+REFERENCE(cum_prod, kilni_ref_one, kilni_ref_times)
 REFERENCE(cum_max, kilni_ref_lowest, kilni_ref_max)
 REFERENCE(cum_min, kilni_ref_highest, kilni_ref_min)
 
@@ -137,7 +113,7 @@ static void set_slot(const heap *h, int64_t i, kilni_ref_value value)
     kilni_ref_store(h->slots, h->at + i * h->stride, value);
 }
 
-static kilni_ref_value element(const heap *h, kilni_ref_value of_slot)
+static kilni_ref_value heap_element(const heap *h, kilni_ref_value of_slot)
 {
     return h->x == NULL ? of_slot : kilni_ref_load(h->x, h->x_at + of_slot.i * h->x_stride);
 }
@@ -145,8 +121,8 @@ static kilni_ref_value element(const heap *h, kilni_ref_value of_slot)
 /* Whether slot value a comes before b. */
 static bool before(const heap *h, kilni_ref_value a, kilni_ref_value b)
 {
-    kilni_ref_value p = element(h, a);
-    kilni_ref_value q = element(h, b);
+    kilni_ref_value p = heap_element(h, a);
+    kilni_ref_value q = heap_element(h, b);
     bool p_nan = kilni_ref_is_nan(p, h->dtype);
     bool q_nan = kilni_ref_is_nan(q, h->dtype);
     bool less = q_nan ? !p_nan : !p_nan && kilni_ref_less(p, q, h->dtype);
@@ -204,8 +180,9 @@ static void select_first(const heap *h, int64_t length, int64_t count)
 }
 
 /* `values` may be NULL. */
-static kiln_status order(const kiln_op_record *call, const kiln_view *x, const kiln_view *values,
-                         const kiln_view *indices, bool descending, kiln_error *err)
+static kiln_status order_lines(const kiln_op_record *call, const kiln_view *x,
+                               const kiln_view *values, const kiln_view *indices, bool descending,
+                               kiln_error *err)
 {
     const kiln_view views[] = {*x, *indices, values != NULL ? *values : *indices};
     lines l;
@@ -223,7 +200,7 @@ static kiln_status order(const kiln_op_record *call, const kiln_view *x, const k
         select_first(&h, l.length, count);
         for (int64_t i = 0; values != NULL && i < count; i++) {
             kilni_ref_store(values, l.walk.at[2] + i * values->strides[l.axis],
-                            element(&h, slot(&h, i)));
+                            heap_element(&h, slot(&h, i)));
         }
     }
     return status;
@@ -253,21 +230,21 @@ kiln_status kiln_ref_argsort(const kiln_op_record *call, const kiln_view *inputs
                              const kiln_view *outputs, kiln_error *err)
 {
     bool descending = kiln_op_attr_i64(call, KILN_KEY_DESCENDING) != 0;
-    return order(call, &inputs[0], NULL, &outputs[0], descending, err);
+    return order_lines(call, &inputs[0], NULL, &outputs[0], descending, err);
 }
 
 kiln_status kiln_ref_sort_with_indices(const kiln_op_record *call, const kiln_view *inputs,
                                        const kiln_view *outputs, kiln_error *err)
 {
     bool descending = kiln_op_attr_i64(call, KILN_KEY_DESCENDING) != 0;
-    return order(call, &inputs[0], &outputs[0], &outputs[1], descending, err);
+    return order_lines(call, &inputs[0], &outputs[0], &outputs[1], descending, err);
 }
 
 kiln_status kiln_ref_top_k(const kiln_op_record *call, const kiln_view *inputs,
                            const kiln_view *outputs, kiln_error *err)
 {
     bool descending = kiln_op_attr_i64(call, KILN_KEY_DESCENDING) != 0;
-    return order(call, &inputs[0], &outputs[0], &outputs[1], descending, err);
+    return order_lines(call, &inputs[0], &outputs[0], &outputs[1], descending, err);
 }
 
 // ---- the largest with its index ----
@@ -359,11 +336,11 @@ kiln_status kiln_ref_cross(const kiln_op_record *call, const kiln_view *inputs,
             int64_t p = (i + 1) % 3;
             int64_t q = (i + 2) % 3;
             kilni_ref_value left =
-                times(kilni_ref_load(&inputs[0], walk.at[1] + p * step[0]),
-                      kilni_ref_load(&inputs[1], walk.at[2] + q * step[1]), out->dtype);
+                kilni_ref_times(kilni_ref_load(&inputs[0], walk.at[1] + p * step[0]),
+                                kilni_ref_load(&inputs[1], walk.at[2] + q * step[1]), out->dtype);
             kilni_ref_value right =
-                times(kilni_ref_load(&inputs[0], walk.at[1] + q * step[0]),
-                      kilni_ref_load(&inputs[1], walk.at[2] + p * step[1]), out->dtype);
+                kilni_ref_times(kilni_ref_load(&inputs[0], walk.at[1] + q * step[0]),
+                                kilni_ref_load(&inputs[1], walk.at[2] + p * step[1]), out->dtype);
             kilni_ref_value result = kilni_ref_is_float(out->dtype)
                                          ? kilni_ref_of_float(left.f - right.f)
                                          : (kilni_ref_value){.u = left.u - right.u};

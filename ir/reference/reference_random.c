@@ -264,22 +264,22 @@ kiln_status kiln_ref_random_bernoulli(const kiln_op_record *call, const kiln_vie
 
 // ---- permutation ----
 
-typedef struct order { ///< the result while it is sorted by the numbers of its elements
+typedef struct sorted_order { ///< the result while it is sorted by the numbers of its elements
     const source *from;
     const kiln_view *view;
-} order;
+} sorted_order;
 
-static uint64_t at(const order *o, int64_t i)
+static uint64_t order_at(const sorted_order *o, int64_t i)
 {
     return kilni_ref_load(o->view, i * o->view->strides[0]).u;
 }
 
-static void put(const order *o, int64_t i, uint64_t value)
+static void order_put(const sorted_order *o, int64_t i, uint64_t value)
 {
     kilni_ref_store(o->view, i * o->view->strides[0], (kilni_ref_value){.u = value});
 }
 
-static bool comes_first(const order *o, uint64_t a, uint64_t b)
+static bool comes_first(const sorted_order *o, uint64_t a, uint64_t b)
 {
     uint32_t words[2][4];
     block_words(o->from, a, words[0]);
@@ -289,20 +289,20 @@ static bool comes_first(const order *o, uint64_t a, uint64_t b)
     return key_a != key_b ? key_a < key_b : a < b;
 }
 
-static void sift_down(const order *o, int64_t root, int64_t count)
+static void sift_down(const sorted_order *o, int64_t root, int64_t count)
 {
     while (2 * root + 1 < count) {
         int64_t child = 2 * root + 1;
-        if (child + 1 < count && comes_first(o, at(o, child), at(o, child + 1))) {
+        if (child + 1 < count && comes_first(o, order_at(o, child), order_at(o, child + 1))) {
             child++;
         }
-        uint64_t above = at(o, root);
-        uint64_t below = at(o, child);
+        uint64_t above = order_at(o, root);
+        uint64_t below = order_at(o, child);
         if (!comes_first(o, above, below)) {
             return;
         }
-        put(o, root, below);
-        put(o, child, above);
+        order_put(o, root, below);
+        order_put(o, child, above);
         root = child;
     }
 }
@@ -312,20 +312,20 @@ kiln_status kiln_ref_random_permutation(const kiln_op_record *call, const kiln_v
                                         const kiln_view *outputs, kiln_error *err)
 {
     const source from = source_of(call);
-    const order o = {&from, &outputs[0]};
+    const sorted_order o = {&from, &outputs[0]};
     int64_t count = outputs[0].dims[0];
     (void)inputs;
     (void)err;
     for (int64_t i = 0; i < count; i++) {
-        put(&o, i, (uint64_t)i);
+        order_put(&o, i, (uint64_t)i);
     }
     for (int64_t i = count / 2; i-- > 0;) {
         sift_down(&o, i, count);
     }
     for (int64_t i = count; i-- > 1;) {
-        uint64_t largest = at(&o, 0);
-        put(&o, 0, at(&o, i));
-        put(&o, i, largest);
+        uint64_t largest = order_at(&o, 0);
+        order_put(&o, 0, order_at(&o, i));
+        order_put(&o, i, largest);
         sift_down(&o, 0, i);
     }
     return KILN_STATUS_OK;

@@ -7,8 +7,6 @@
 
 #include "reference_internal.h"
 
-typedef kilni_ref_value (*fold_fn)(kilni_ref_value so_far, kilni_ref_value x, kiln_dtype dtype);
-
 /* The output seen with the rank of the input: reduced axes have length 1. */
 static kiln_view keep_reduced(const kiln_view *output, uint32_t rank, uint32_t mask)
 {
@@ -48,7 +46,7 @@ static void reduction_init(reduction *r, const kiln_view *input, const kiln_view
     kilni_ref_walk_add(&r->outer, &r->kept);
 }
 
-static kilni_ref_value fold_one(const reduction *r, kilni_ref_value start, fold_fn fold,
+static kilni_ref_value fold_one(const reduction *r, kilni_ref_value start, kilni_ref_fold fold,
                                 int64_t *out_count)
 {
     kilni_ref_walk walk;
@@ -65,8 +63,8 @@ static kilni_ref_value fold_one(const reduction *r, kilni_ref_value start, fold_
 }
 
 static kiln_status reduce(const kiln_op_record *call, const kiln_view *inputs,
-                          const kiln_view *outputs, kilni_ref_value start, fold_fn fold, bool mean,
-                          kiln_error *err)
+                          const kiln_view *outputs, kilni_ref_value start, kilni_ref_fold fold,
+                          bool mean, kiln_error *err)
 {
     uint32_t mask = 0;
     reduction r;
@@ -109,18 +107,6 @@ kiln_status kilni_ref_reduction_each(const kiln_op_record *call, const kiln_view
     return status;
 }
 
-static kilni_ref_value plus(kilni_ref_value so_far, kilni_ref_value x, kiln_dtype dtype)
-{
-    return kilni_ref_is_float(dtype) ? kilni_ref_of_float(so_far.f + x.f)
-                                     : (kilni_ref_value){.u = so_far.u + x.u};
-}
-
-static kilni_ref_value times(kilni_ref_value so_far, kilni_ref_value x, kiln_dtype dtype)
-{
-    return kilni_ref_is_float(dtype) ? kilni_ref_of_float(so_far.f * x.f)
-                                     : (kilni_ref_value){.u = so_far.u * x.u};
-}
-
 static kilni_ref_value larger_abs(kilni_ref_value so_far, kilni_ref_value x, kiln_dtype dtype)
 {
     return kilni_ref_max(so_far, kilni_ref_abs(x, dtype), dtype);
@@ -138,16 +124,6 @@ static kilni_ref_value both(kilni_ref_value so_far, kilni_ref_value x, kiln_dtyp
     return (kilni_ref_value){.u = so_far.u & x.u};
 }
 
-static kilni_ref_value zero_of(kiln_dtype dtype)
-{
-    return kilni_ref_is_float(dtype) ? kilni_ref_of_float(0) : kilni_ref_of_bool(false);
-}
-
-static kilni_ref_value one_of(kiln_dtype dtype)
-{
-    return kilni_ref_is_float(dtype) ? kilni_ref_of_float(1) : kilni_ref_of_bool(true);
-}
-
 #define REFERENCE(name, start, fold, mean)                                                         \
     kiln_status kiln_ref_##name(const kiln_op_record *call, const kiln_view *inputs,               \
                                 const kiln_view *outputs, kiln_error *err)                         \
@@ -155,14 +131,14 @@ static kilni_ref_value one_of(kiln_dtype dtype)
         return reduce(call, inputs, outputs, start(inputs[0].dtype), fold, mean, err);             \
     }
 
-REFERENCE(sum, zero_of, plus, false)
-REFERENCE(mean, zero_of, plus, true)
-REFERENCE(prod, one_of, times, false)
+REFERENCE(sum, kilni_ref_zero, kilni_ref_plus, false)
+REFERENCE(mean, kilni_ref_zero, kilni_ref_plus, true)
+REFERENCE(prod, kilni_ref_one, kilni_ref_times, false)
 REFERENCE(max, kilni_ref_lowest, kilni_ref_max, false)
 REFERENCE(min, kilni_ref_highest, kilni_ref_min, false)
-REFERENCE(max_abs, zero_of, larger_abs, false)
-REFERENCE(any, zero_of, either, false)
-REFERENCE(all, one_of, both, false)
+REFERENCE(max_abs, kilni_ref_zero, larger_abs, false)
+REFERENCE(any, kilni_ref_zero, either, false)
+REFERENCE(all, kilni_ref_one, both, false)
 
 #undef REFERENCE
 

@@ -6,34 +6,34 @@
 
 #include "reference_internal.h"
 
-typedef struct row {
+typedef struct row_view {
     const kiln_view *x;
     double sign;
     int64_t at;
     int64_t stride;
     int64_t length;
-} row;
+} row_view;
 
-static double element(const row *r, int64_t i)
+static double row_element(const row_view *r, int64_t i)
 {
     return r->sign * kilni_ref_load(r->x, r->at + i * r->stride).f;
 }
 
-static void row_sums(const row *r, double *out_largest, double *out_sum)
+static void row_sums(const row_view *r, double *out_largest, double *out_sum)
 {
     kilni_ref_value largest = kilni_ref_lowest(r->x->dtype);
     for (int64_t i = 0; i < r->length; i++) {
-        largest = kilni_ref_max(largest, kilni_ref_of_float(element(r, i)), r->x->dtype);
+        largest = kilni_ref_max(largest, kilni_ref_of_float(row_element(r, i)), r->x->dtype);
     }
     *out_largest = largest.f;
     *out_sum = 0;
     for (int64_t i = 0; i < r->length; i++) {
-        *out_sum += exp(element(r, i) - largest.f);
+        *out_sum += exp(row_element(r, i) - largest.f);
     }
 }
 
-static kiln_status softmax(const kiln_op_record *call, const kiln_view *inputs,
-                           const kiln_view *outputs, bool logarithm, kiln_error *err)
+static kiln_status softmax_rows(const kiln_op_record *call, const kiln_view *inputs,
+                                const kiln_view *outputs, bool logarithm, kiln_error *err)
 {
     const kiln_view *x = &inputs[0];
     const kiln_view *out = &outputs[0];
@@ -50,13 +50,13 @@ static kiln_status softmax(const kiln_op_record *call, const kiln_view *inputs,
     kilni_ref_walk_add(&walk, &starts[0]);
     kilni_ref_walk_add(&walk, &starts[1]);
     for (; !walk.done; kilni_ref_walk_next(&walk)) {
-        row r = {x, call->op == KILN_OP_SOFTMIN ? -1 : 1, walk.at[0], x->strides[axis],
-                 x->dims[axis]};
+        row_view r = {x, call->op == KILN_OP_SOFTMIN ? -1 : 1, walk.at[0], x->strides[axis],
+                      x->dims[axis]};
         double largest = 0;
         double sum = 0;
         row_sums(&r, &largest, &sum);
         for (int64_t i = 0; i < r.length; i++) {
-            double shifted = element(&r, i) - largest;
+            double shifted = row_element(&r, i) - largest;
             double result = logarithm ? shifted - log(sum) : exp(shifted) / sum;
             kilni_ref_store(out, walk.at[1] + i * out->strides[axis], kilni_ref_of_float(result));
         }
@@ -67,19 +67,19 @@ static kiln_status softmax(const kiln_op_record *call, const kiln_view *inputs,
 kiln_status kiln_ref_softmax(const kiln_op_record *call, const kiln_view *inputs,
                              const kiln_view *outputs, kiln_error *err)
 {
-    return softmax(call, inputs, outputs, false, err);
+    return softmax_rows(call, inputs, outputs, false, err);
 }
 
 kiln_status kiln_ref_log_softmax(const kiln_op_record *call, const kiln_view *inputs,
                                  const kiln_view *outputs, kiln_error *err)
 {
-    return softmax(call, inputs, outputs, true, err);
+    return softmax_rows(call, inputs, outputs, true, err);
 }
 
 kiln_status kiln_ref_softmin(const kiln_op_record *call, const kiln_view *inputs,
                              const kiln_view *outputs, kiln_error *err)
 {
-    return softmax(call, inputs, outputs, false, err);
+    return softmax_rows(call, inputs, outputs, false, err);
 }
 
 /* Of softmax: output * (grad - sum(grad * output)); of its logarithm: grad - exp(output) *

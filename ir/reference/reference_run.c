@@ -4,9 +4,9 @@
 #include "ir_reference.h"
 #include "reference_internal.h"
 
-static kiln_status place(const kiln_op_record *record, const kiln_view *view,
-                         const kiln_tensor_desc *desc, const kiln_host_memory *memory,
-                         struct kiln_buffer *buffer, kiln_view *out_view, kiln_error *err)
+static kiln_status make_view(const kiln_op_record *record, const kiln_view *view,
+                             const kiln_tensor_desc *desc, const kiln_host_memory *memory,
+                             struct kiln_buffer *buffer, kiln_view *out_view, kiln_error *err)
 {
     int64_t begin = 0;
     int64_t end = 0;
@@ -33,9 +33,9 @@ kiln_status kiln_ir_reference_run(const kiln_op_record *record, const kiln_view 
     unsigned n_inputs = record->n_inputs;
     for (unsigned i = 0; i < n_inputs + record->n_outputs; i++) {
         bool input = i < n_inputs;
-        kiln_status status = place(record, input ? &inputs[i] : &outputs[i - n_inputs],
-                                   input ? &record->inputs[i] : &record->outputs[i - n_inputs],
-                                   &memory[i], &buffers[i], &views[i], err);
+        kiln_status status = make_view(record, input ? &inputs[i] : &outputs[i - n_inputs],
+                                       input ? &record->inputs[i] : &record->outputs[i - n_inputs],
+                                       &memory[i], &buffers[i], &views[i], err);
         if (status != KILN_STATUS_OK) {
             return status;
         }

@@ -5,9 +5,9 @@
 
 #include "reference_internal.h"
 
-typedef kilni_ref_value (*value_fn)(kilni_ref_value x, kiln_dtype dtype);
+typedef kilni_ref_value (*unary_fn)(kilni_ref_value x, kiln_dtype dtype);
 
-static kiln_status map_value(const kiln_view *inputs, const kiln_view *outputs, value_fn fn)
+static kiln_status map_value(const kiln_view *inputs, const kiln_view *outputs, unary_fn fn)
 {
     kilni_ref_walk walk;
     kilni_ref_walk_init(&walk, outputs[0].dims, outputs[0].rank);

@@ -71,7 +71,7 @@ static void store_bits(unsigned char *p, kiln_dtype dtype, kilni_ref_value value
     memcpy(p, &value.u, kiln_dtype_size(dtype));
 }
 
-static unsigned char *place(const kiln_view *view, int64_t at)
+static unsigned char *element_in(const kiln_view *view, int64_t at)
 {
     int64_t size = (int64_t)kiln_dtype_size(view->dtype);
     return view->buffer->data + view->offset_bytes + at * size;
@@ -79,12 +79,12 @@ static unsigned char *place(const kiln_view *view, int64_t at)
 
 kilni_ref_value kilni_ref_load(const kiln_view *view, int64_t at)
 {
-    return load_bits(place(view, at), view->dtype);
+    return load_bits(element_in(view, at), view->dtype);
 }
 
 void kilni_ref_store(const kiln_view *view, int64_t at, kilni_ref_value value)
 {
-    store_bits(place(view, at), view->dtype, value);
+    store_bits(element_in(view, at), view->dtype, value);
 }
 
 kilni_ref_value kilni_ref_scalar(const kiln_op_record *call, kiln_attr_key key, kiln_dtype dtype)
@@ -136,6 +136,28 @@ bool kilni_ref_equal(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype)
 bool kilni_ref_is_nan(kilni_ref_value a, kiln_dtype dtype)
 {
     return kilni_ref_is_float(dtype) && isnan(a.f);
+}
+
+kilni_ref_value kilni_ref_plus(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype)
+{
+    return kilni_ref_is_float(dtype) ? kilni_ref_of_float(a.f + b.f)
+                                     : (kilni_ref_value){.u = a.u + b.u};
+}
+
+kilni_ref_value kilni_ref_times(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype)
+{
+    return kilni_ref_is_float(dtype) ? kilni_ref_of_float(a.f * b.f)
+                                     : (kilni_ref_value){.u = a.u * b.u};
+}
+
+kilni_ref_value kilni_ref_zero(kiln_dtype dtype)
+{
+    return kilni_ref_is_float(dtype) ? kilni_ref_of_float(0) : kilni_ref_of_bool(false);
+}
+
+kilni_ref_value kilni_ref_one(kiln_dtype dtype)
+{
+    return kilni_ref_is_float(dtype) ? kilni_ref_of_float(1) : kilni_ref_of_bool(true);
 }
 
 kilni_ref_value kilni_ref_max(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype)
@@ -215,7 +237,7 @@ void kilni_ref_copy(const kiln_view *source, const kiln_view *target)
     kilni_ref_walk_add(&walk, source);
     kilni_ref_walk_add(&walk, target);
     for (; !walk.done; kilni_ref_walk_next(&walk)) {
-        memmove(place(target, walk.at[1]), place(source, walk.at[0]), size);
+        memmove(element_in(target, walk.at[1]), element_in(source, walk.at[0]), size);
     }
 }
 

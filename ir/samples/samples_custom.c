@@ -3,8 +3,8 @@
 // verifier must carry. Nothing can run them; the tests of plugins run others.
 #include "samples_internal.h"
 
-static void emit(kiln_sample_sink *sink, kiln_dtype dtype, const char *name, int64_t version,
-                 const char *attributes, uint8_t n_outputs)
+static void emit_custom(kiln_sample_sink *sink, kiln_dtype dtype, const char *name, int64_t version,
+                        const char *attributes, uint8_t n_outputs)
 {
     const kiln_attr attrs[] = {kilni_attr_text(name), kilni_attr_i64(version),
                                kilni_attr_text(attributes)};
@@ -28,7 +28,7 @@ static void emit(kiln_sample_sink *sink, kiln_dtype dtype, const char *name, int
 void kiln_samples_custom(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     (void)op;
-    emit(sink, dtype, "sample::plain", 1, "", 1);
-    emit(sink, dtype, "sample.org::two_results", 4294967295,
-         "clip=0.10000000000000001, axes=[0,-1], mode=\"a \\\"b\\\" \\x0a\", limit=-inf", 2);
+    emit_custom(sink, dtype, "sample::plain", 1, "", 1);
+    emit_custom(sink, dtype, "sample.org::two_results", 4294967295,
+                "clip=0.10000000000000001, axes=[0,-1], mode=\"a \\\"b\\\" \\x0a\", limit=-inf", 2);
 }

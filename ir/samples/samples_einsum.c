@@ -9,7 +9,7 @@ typedef struct einsum_case {
     kilni_sample_tensor inputs[3];
 } einsum_case;
 
-static const einsum_case cases[] = {
+static const einsum_case einsum_cases[] = {
     {"ij,jk->ik", 2, {{.rank = 2, .dims = {3, 4}}, {.rank = 2, .dims = {4, 5}}}},
     {"i j , j k", 2, {{.rank = 2, .dims = {3, 17}}, {.rank = 2, .dims = {17, 2}}}},
     {"bij,bkj->ikb", 2, {{.rank = 3, .dims = {2, 3, 4}}, {.rank = 3, .dims = {2, 5, 4}}}},
@@ -38,13 +38,13 @@ static const einsum_case cases[] = {
 
 void kiln_samples_einsum(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const kiln_attr equation = kilni_attr_text(cases[i].equation);
+    for (unsigned i = 0; i < sizeof(einsum_cases) / sizeof(einsum_cases[0]); i++) {
+        const kiln_attr equation = kilni_attr_text(einsum_cases[i].equation);
         kilni_sample_tensor inputs[3];
-        for (unsigned k = 0; k < cases[i].n_inputs; k++) {
-            inputs[k] = cases[i].inputs[k];
+        for (unsigned k = 0; k < einsum_cases[i].n_inputs; k++) {
+            inputs[k] = einsum_cases[i].inputs[k];
             inputs[k].fill = KILNI_FILL_SMALL;
         }
-        kilni_sample_emit(sink, op, dtype, inputs, cases[i].n_inputs, &equation);
+        kilni_sample_emit(sink, op, dtype, inputs, einsum_cases[i].n_inputs, &equation);
     }
 }

@@ -3,7 +3,7 @@
 // and 1, broadcasting along all kinds of axes, every scalar that a dtype's kind has.
 #include "samples_internal.h"
 
-static const kilni_sample_tensor shapes[] = {
+static const kilni_sample_tensor elementwise_shapes[] = {
     {.rank = 0},
     {.rank = 1, .dims = {1}},
     {.rank = 1, .dims = {0}},
@@ -13,13 +13,13 @@ static const kilni_sample_tensor shapes[] = {
     {.rank = 4, .dims = {2, 3, 4, 5}},
     {.rank = 8, .dims = {1, 2, 1, 3, 2, 1, 2, 3}},
 };
-enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+enum { N_SHAPES = sizeof(elementwise_shapes) / sizeof(elementwise_shapes[0]) };
 
 void kiln_samples_unary(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     const kiln_attr slopes[] = {kilni_attr_none(), kilni_attr_f64(0.25)};
     for (unsigned i = 0; i < N_SHAPES; i++) {
-        kilni_sample_emit(sink, op, dtype, &shapes[i], 1, &slopes[i % 2]);
+        kilni_sample_emit(sink, op, dtype, &elementwise_shapes[i], 1, &slopes[i % 2]);
     }
 }
 
@@ -28,7 +28,7 @@ void kiln_samples_gelu(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
     const kiln_attr ways[] = {kilni_attr_none(), kilni_attr_bool(true), kilni_attr_bool(false)};
     kilni_sample_tensor line = {.rank = 1, .dims = {101}, .fill = KILNI_FILL_SMALL};
     for (unsigned i = 0; i < N_SHAPES; i++) {
-        kilni_sample_emit(sink, op, dtype, &shapes[i], 1, &ways[i % 3]);
+        kilni_sample_emit(sink, op, dtype, &elementwise_shapes[i], 1, &ways[i % 3]);
         kilni_sample_emit(sink, op, dtype, &line, 1, &ways[i % 3]);
     }
 }
@@ -39,12 +39,12 @@ void kiln_samples_scalar(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
     kiln_attr value = kilni_sample_number(dtype, 0);
     for (unsigned i = 0; value.type != KILN_ATTR_NONE; i++) {
         kilni_sample_emit(sink, op, dtype, &line, 1, &value);
-        kilni_sample_emit(sink, op, dtype, &shapes[i % N_SHAPES], 1, &value);
+        kilni_sample_emit(sink, op, dtype, &elementwise_shapes[i % N_SHAPES], 1, &value);
         value = kilni_sample_number(dtype, i + 1);
     }
 }
 
-static const kilni_sample_tensor pairs[][2] = {
+static const kilni_sample_tensor shape_pairs[][2] = {
     {{.rank = 0}, {.rank = 0}},
     {{.rank = 1, .dims = {33}}, {.rank = 1, .dims = {33}}},
     {{.rank = 1, .dims = {4}}, {.rank = 0}},
@@ -56,7 +56,7 @@ static const kilni_sample_tensor pairs[][2] = {
     {{.rank = 4, .dims = {2, 3, 1, 5}}, {.rank = 4, .dims = {2, 1, 4, 5}}},
     {{.rank = 8, .dims = {2, 1, 2, 1, 3, 1, 2, 2}}, {.rank = 5, .dims = {2, 1, 3, 1, 2}}},
 };
-enum { N_PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
+enum { N_PAIRS = sizeof(shape_pairs) / sizeof(shape_pairs[0]) };
 
 void kiln_samples_binary(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
@@ -64,7 +64,7 @@ void kiln_samples_binary(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
     kilni_sample_tensor all[2] = {{.rank = 2, .dims = {n, 1}}, {.rank = 1, .dims = {n}}};
     kilni_sample_emit(sink, op, dtype, all, 2, NULL);
     for (unsigned i = 0; i < N_PAIRS; i++) {
-        kilni_sample_emit(sink, op, dtype, pairs[i], 2, NULL);
+        kilni_sample_emit(sink, op, dtype, shape_pairs[i], 2, NULL);
     }
 }
 
@@ -74,7 +74,7 @@ void kiln_samples_clamp(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
     for (unsigned i = 0; i < 4; i++) {
         kiln_attr bounds[2] = {kilni_sample_number(dtype, i), kilni_sample_number(dtype, i + 1)};
         kilni_sample_emit(sink, op, dtype, &line, 1, bounds);
-        kilni_sample_emit(sink, op, dtype, &shapes[2 * i], 1, bounds);
+        kilni_sample_emit(sink, op, dtype, &elementwise_shapes[2 * i], 1, bounds);
     }
     const kiln_attr unbounded[2] = {kilni_attr_f64(-1e308 * 10), kilni_attr_i64(6)};
     kilni_sample_emit(sink, op, dtype, &line, 1, unbounded);
@@ -90,8 +90,10 @@ static kilni_sample_tensor masked(kilni_sample_tensor tensor)
 void kiln_samples_where(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     for (unsigned i = 0; i < N_PAIRS; i++) {
-        const kilni_sample_tensor by_shape[3] = {pairs[i][0], pairs[i][1], masked(pairs[i][1])};
-        const kilni_sample_tensor by_one[3] = {pairs[i][1], pairs[i][1], masked(shapes[0])};
+        const kilni_sample_tensor by_shape[3] = {shape_pairs[i][0], shape_pairs[i][1],
+                                                 masked(shape_pairs[i][1])};
+        const kilni_sample_tensor by_one[3] = {shape_pairs[i][1], shape_pairs[i][1],
+                                               masked(elementwise_shapes[0])};
         kilni_sample_emit(sink, op, dtype, by_shape, 3, NULL);
         kilni_sample_emit(sink, op, dtype, by_one, 3, NULL);
     }
@@ -100,7 +102,7 @@ void kiln_samples_where(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 void kiln_samples_mask_fill(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     for (unsigned i = 0; i < N_PAIRS; i++) {
-        const kilni_sample_tensor inputs[2] = {pairs[i][0], masked(pairs[i][1])};
+        const kilni_sample_tensor inputs[2] = {shape_pairs[i][0], masked(shape_pairs[i][1])};
         kiln_attr value = kilni_sample_number(dtype, i % 2);
         kilni_sample_emit(sink, op, dtype, inputs, 2, &value);
     }
@@ -115,7 +117,7 @@ void kiln_samples_cast(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
         }
         kiln_attr target = kilni_attr_dtype((kiln_dtype)to);
         kilni_sample_emit(sink, op, dtype, &line, 1, &target);
-        kilni_sample_emit(sink, op, dtype, &shapes[to % N_SHAPES], 1, &target);
+        kilni_sample_emit(sink, op, dtype, &elementwise_shapes[to % N_SHAPES], 1, &target);
     }
 }
 
@@ -124,8 +126,9 @@ void kiln_samples_full(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
     for (unsigned i = 0; i < N_SHAPES; i++) {
         kiln_attr value = kilni_sample_number(dtype, i);
         value = value.type != KILN_ATTR_NONE ? value : kilni_attr_i64(1);
-        const kiln_attr attrs[3] = {kilni_attr_ints(shapes[i].dims, shapes[i].rank),
-                                    kilni_attr_dtype(dtype), value};
+        const kiln_attr attrs[3] = {
+            kilni_attr_ints(elementwise_shapes[i].dims, elementwise_shapes[i].rank),
+            kilni_attr_dtype(dtype), value};
         kilni_sample_emit(sink, op, dtype, NULL, 0, attrs);
     }
 }

@@ -3,7 +3,7 @@
 // that broadcast, more keys than queries.
 #include "samples_internal.h"
 
-static const kilni_sample_tensor xs[] = {
+static const kilni_sample_tensor linear_xs[] = {
     {.rank = 1, .dims = {7}, .fill = KILNI_FILL_SMALL},
     {.rank = 2, .dims = {5, 33}, .fill = KILNI_FILL_SMALL},
     {.rank = 3, .dims = {2, 3, 16}, .fill = KILNI_FILL_SMALL},
@@ -11,7 +11,7 @@ static const kilni_sample_tensor xs[] = {
     {.rank = 2, .dims = {3, 0}, .fill = KILNI_FILL_SMALL},
     {.rank = 4, .dims = {2, 1, 3, 1}, .fill = KILNI_FILL_SMALL},
 };
-enum { N_XS = sizeof(xs) / sizeof(xs[0]) };
+enum { N_XS = sizeof(linear_xs) / sizeof(linear_xs[0]) };
 
 static kilni_sample_tensor with_last(kilni_sample_tensor x, int64_t last)
 {
@@ -22,14 +22,14 @@ static kilni_sample_tensor with_last(kilni_sample_tensor x, int64_t last)
 void kiln_samples_linear(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     for (unsigned i = 0; i < N_XS; i++) {
-        int64_t in = xs[i].dims[xs[i].rank - 1];
+        int64_t in = linear_xs[i].dims[linear_xs[i].rank - 1];
         int64_t out = 1 + 8 * (int64_t)i;
         const kilni_sample_tensor weight = {.rank = 2, .dims = {in, out}, .fill = KILNI_FILL_SMALL};
         const kilni_sample_tensor bias = {.rank = 1, .dims = {out}, .fill = KILNI_FILL_SMALL};
-        const kilni_sample_tensor grad = with_last(xs[i], out);
-        const kilni_sample_tensor forward[] = {xs[i], weight, bias};
+        const kilni_sample_tensor grad = with_last(linear_xs[i], out);
+        const kilni_sample_tensor forward[] = {linear_xs[i], weight, bias};
         const kilni_sample_tensor by_x[] = {grad, weight};
-        const kilni_sample_tensor by_weight[] = {xs[i], grad};
+        const kilni_sample_tensor by_weight[] = {linear_xs[i], grad};
         switch (op) {
         case KILN_OP_LINEAR:
             kilni_sample_emit(sink, op, dtype, forward, i % 3 == 2 ? 2 : 3, NULL);

@@ -19,9 +19,9 @@ static const form forms[] = {
 };
 enum { N_FORMS = sizeof(forms) / sizeof(forms[0]) };
 
-static const kiln_dtype all[] = {KILN_DTYPE_Q8F, KILN_DTYPE_Q8S, KILN_DTYPE_Q4F,
-                                 KILN_DTYPE_Q4S, KILN_DTYPE_Q2F, KILN_DTYPE_Q2S};
-enum { N_DTYPES = sizeof(all) / sizeof(all[0]) };
+static const kiln_dtype quantised_dtypes[] = {KILN_DTYPE_Q8F, KILN_DTYPE_Q8S, KILN_DTYPE_Q4F,
+                                              KILN_DTYPE_Q4S, KILN_DTYPE_Q2F, KILN_DTYPE_Q2S};
+enum { N_DTYPES = sizeof(quantised_dtypes) / sizeof(quantised_dtypes[0]) };
 
 static kilni_sample_tensor tensor_of(const form *f, kilni_fill fill)
 {
@@ -59,7 +59,7 @@ void kiln_samples_quantize(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
                 tensor_of(&forms[i], d == 1 ? KILNI_FILL_SPECIAL : KILNI_FILL_SMALL),
                 grid_of(&forms[i]),
                 {.fill = KILNI_FILL_POSITIVE, .dtype = KILN_DTYPE_F32}};
-            const kiln_attr attrs[2] = {kilni_attr_dtype(all[d]),
+            const kiln_attr attrs[2] = {kilni_attr_dtype(quantised_dtypes[d]),
                                         kilni_attr_ints(forms[i].blocks, forms[i].n_blocks)};
             kilni_sample_emit(sink, op, dtype, inputs, d % 2 == 0 ? 2 : 3, attrs);
         }
@@ -84,10 +84,11 @@ void kiln_samples_quantize_dynamic(kiln_op op, kiln_dtype dtype, kiln_sample_sin
     for (unsigned i = 0; i < N_FORMS; i++) {
         for (unsigned d = 0; d < N_DTYPES; d++) {
             const kilni_sample_tensor x = tensor_of(&forms[i], KILNI_FILL_SMALL);
-            const kiln_attr attrs[4] = {
-                kilni_attr_dtype(all[d]), kilni_attr_ints(forms[i].blocks, forms[i].n_blocks),
-                kilni_attr_dtype(forms[i].scale),
-                d % 3 == 0 ? kilni_attr_text("abs_mean") : kilni_attr_none()};
+            const kiln_attr attrs[4] = {kilni_attr_dtype(quantised_dtypes[d]),
+                                        kilni_attr_ints(forms[i].blocks, forms[i].n_blocks),
+                                        kilni_attr_dtype(forms[i].scale),
+                                        d % 3 == 0 ? kilni_attr_text("abs_mean")
+                                                   : kilni_attr_none()};
             kilni_sample_emit(sink, op, dtype, &x, 1, attrs);
         }
     }
@@ -120,10 +121,10 @@ void kiln_samples_matmul_quantized(kiln_op op, kiln_dtype dtype, kiln_sample_sin
             int64_t k = 19;
             int64_t n = 35;
             uint64_t scheme = d < 3 ? parts : whole;
-            const kilni_sample_tensor b =
-                turned != 0 ? matrix(n, k, all[d], scheme) : matrix(k, n, all[d], scheme);
+            const kilni_sample_tensor b = turned != 0 ? matrix(n, k, quantised_dtypes[d], scheme)
+                                                      : matrix(k, n, quantised_dtypes[d], scheme);
             const kilni_sample_tensor pairs[2][2] = {{matrix(3, k, KILN_DTYPE_NONE, 0), b},
-                                                     {matrix(2, k, all[d], whole), b}};
+                                                     {matrix(2, k, quantised_dtypes[d], whole), b}};
             const kiln_attr attrs[3] = {kilni_attr_dtype(dtype), kilni_attr_none(),
                                         kilni_attr_bool(turned != 0)};
             kilni_sample_emit(sink, op, dtype, pairs[0], 2, attrs);
@@ -145,7 +146,7 @@ void kiln_samples_linear_quantized(kiln_op op, kiln_dtype dtype, kiln_sample_sin
     for (unsigned d = 0; d < N_DTYPES; d++) {
         const kilni_sample_tensor inputs[3] = {
             {.rank = 3, .dims = {2, 3, 12}, .fill = KILNI_FILL_SMALL},
-            matrix(12, 20, all[d], whole),
+            matrix(12, 20, quantised_dtypes[d], whole),
             {.rank = 1, .dims = {20}, .fill = KILNI_FILL_SMALL}};
         kilni_sample_emit(sink, op, dtype, inputs, d % 2 == 0 ? 3 : 2, NULL);
     }

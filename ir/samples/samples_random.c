@@ -25,8 +25,8 @@ static const place places[] = {
 enum { N_PLACES = sizeof(places) / sizeof(places[0]) };
 
 /* Attributes in the order of the schemas; `n` parameters stand between dtype and seed. */
-static void emit(kiln_sample_sink *sink, kiln_op op, kiln_dtype dtype, const kiln_attr *parameters,
-                 uint32_t n)
+static void emit_draw(kiln_sample_sink *sink, kiln_op op, kiln_dtype dtype,
+                      const kiln_attr *parameters, uint32_t n)
 {
     for (unsigned i = 0; i < N_PLACES; i++) {
         kiln_attr attrs[KILN_MAX_ATTRS] = {kilni_attr_ints(places[i].dims, places[i].rank),
@@ -47,7 +47,7 @@ void kiln_samples_random_uniform(kiln_op op, kiln_dtype dtype, kiln_sample_sink 
     for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
         const kiln_attr parameters[2] = {kilni_attr_f64(ranges[i][0]),
                                          kilni_attr_f64(ranges[i][1])};
-        emit(sink, op, dtype, parameters, 2);
+        emit_draw(sink, op, dtype, parameters, 2);
     }
 }
 
@@ -57,10 +57,10 @@ void kiln_samples_random_int(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sin
     for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
         const kiln_attr parameters[2] = {kilni_attr_i64(ranges[i][0]),
                                          kilni_attr_i64(ranges[i][1])};
-        emit(sink, op, dtype, parameters, 2);
+        emit_draw(sink, op, dtype, parameters, 2);
     }
     const kiln_attr all[2] = {kilni_attr_f64(-(double)INFINITY), kilni_attr_f64((double)INFINITY)};
-    emit(sink, op, dtype, all, 2);
+    emit_draw(sink, op, dtype, all, 2);
 }
 
 void kiln_samples_random_normal(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
@@ -69,7 +69,7 @@ void kiln_samples_random_normal(kiln_op op, kiln_dtype dtype, kiln_sample_sink *
     for (unsigned i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         const kiln_attr parameters[2] = {kilni_attr_f64(shapes[i][0]),
                                          kilni_attr_f64(shapes[i][1])};
-        emit(sink, op, dtype, parameters, 2);
+        emit_draw(sink, op, dtype, parameters, 2);
     }
 }
 
@@ -78,7 +78,7 @@ void kiln_samples_random_bernoulli(kiln_op op, kiln_dtype dtype, kiln_sample_sin
     static const double probabilities[] = {0, 1, 0.5, 0.1};
     for (unsigned i = 0; i < sizeof(probabilities) / sizeof(probabilities[0]); i++) {
         const kiln_attr parameter = kilni_attr_f64(probabilities[i]);
-        emit(sink, op, dtype, &parameter, 1);
+        emit_draw(sink, op, dtype, &parameter, 1);
     }
 }
 

@@ -7,12 +7,6 @@
 
 #include "shape_internal.h"
 
-static void same_shape(const kiln_tensor_desc *x, kiln_tensor_desc *out)
-{
-    out->rank = x->rank;
-    memcpy(out->dims, x->dims, sizeof(x->dims));
-}
-
 static kiln_status needs_matrix(const kiln_op_record *call, kiln_error *err)
 {
     char text[KILNI_IR_SHAPE_TEXT];
@@ -41,7 +35,7 @@ kiln_status kiln_shape_unfold(const kiln_op_record *call, kiln_tensor_desc *outp
                          " along axis %u of %s",
                          size, stride, axis, kilni_ir_desc_text(x, text));
     }
-    same_shape(x, outputs);
+    kilni_ir_same_shape(x, outputs);
     outputs[0].dims[axis] = (x->dims[axis] - size) / stride + 1;
     outputs[0].dims[x->rank] = size;
     outputs[0].rank = (uint8_t)(x->rank + 1);
@@ -69,7 +63,7 @@ kiln_status kiln_shape_diagonal(const kiln_op_record *call, kiln_tensor_desc *ou
     if (status == KILN_STATUS_OK) {
         int64_t row = 0;
         int64_t column = 0;
-        same_shape(x, outputs);
+        kilni_ir_same_shape(x, outputs);
         outputs[0].rank = (uint8_t)(x->rank - 1);
         outputs[0].dims[x->rank - 1] = 0;
         outputs[0].dims[x->rank - 2] = kilni_ir_diagonal(
@@ -81,7 +75,7 @@ kiln_status kiln_shape_diagonal(const kiln_op_record *call, kiln_tensor_desc *ou
 kiln_status kiln_shape_triangle(const kiln_op_record *call, kiln_tensor_desc *outputs,
                                 kiln_error *err)
 {
-    same_shape(&call->inputs[0], outputs);
+    kilni_ir_same_shape(&call->inputs[0], outputs);
     return needs_matrix(call, err);
 }
 
@@ -132,7 +126,7 @@ kiln_status kiln_shape_roll(const kiln_op_record *call, kiln_tensor_desc *output
         return kiln_fail(err, INVALID_ARGUMENT, "roll: %u shifts are given for %u axes", n_shifts,
                          n_axes > 0 ? n_axes : x->rank);
     }
-    same_shape(x, outputs);
+    kilni_ir_same_shape(x, outputs);
     return kilni_ir_axes_mask(call, x->rank, &mask, err);
 }
 
@@ -172,7 +166,7 @@ kiln_status kiln_shape_blocks(const kiln_op_record *call, kiln_tensor_desc *outp
         return kiln_fail(err, INVALID_ARGUMENT, "%s: x of shape %s has no blocks of size %" PRId64,
                          kilni_ir_op_name(call), kilni_ir_desc_text(x, text), size);
     }
-    same_shape(x, outputs);
+    kilni_ir_same_shape(x, outputs);
     outputs[0].dims[1] = to_space ? x->dims[1] / (size * size) : x->dims[1] * size * size;
     for (uint32_t i = 2; i < 4; i++) {
         outputs[0].dims[i] = to_space ? x->dims[i] * size : x->dims[i] / size;

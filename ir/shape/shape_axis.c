@@ -132,7 +132,7 @@ kiln_status kiln_shape_argreduce(const kiln_op_record *call, kiln_tensor_desc *o
     return KILN_STATUS_OK;
 }
 
-static void same_shape(const kiln_tensor_desc *x, kiln_tensor_desc *out)
+void kilni_ir_same_shape(const kiln_tensor_desc *x, kiln_tensor_desc *out)
 {
     out->rank = x->rank;
     memcpy(out->dims, x->dims, sizeof(x->dims));
@@ -142,7 +142,7 @@ kiln_status kiln_shape_axis(const kiln_op_record *call, kiln_tensor_desc *output
 {
     uint32_t axis = 0;
     int64_t wanted = kiln_op_attr_i64(call, KILN_KEY_AXIS);
-    same_shape(&call->inputs[0], outputs);
+    kilni_ir_same_shape(&call->inputs[0], outputs);
     return kilni_ir_axis(call, wanted, call->inputs[0].rank, &axis, err);
 }
 
@@ -165,7 +165,7 @@ kiln_status kiln_shape_batch_norm(const kiln_op_record *call, kiln_tensor_desc *
                              x->dims[1]);
         }
     }
-    same_shape(x, outputs);
+    kilni_ir_same_shape(x, outputs);
     return KILN_STATUS_OK;
 }
 

@@ -7,12 +7,6 @@
 
 #include "shape_internal.h"
 
-static void same_shape(const kiln_tensor_desc *x, kiln_tensor_desc *out)
-{
-    out->rank = x->rank;
-    memcpy(out->dims, x->dims, sizeof(x->dims));
-}
-
 static kiln_status bad_shapes(const kiln_op_record *call, kiln_error *err)
 {
     char text[3][KILNI_IR_SHAPE_TEXT];
@@ -108,7 +102,7 @@ kiln_status kiln_shape_scatter(const kiln_op_record *call, kiln_tensor_desc *out
     if (status == KILN_STATUS_OK) {
         status = fits ? check_mode(call, err) : bad_shapes(call, err);
     }
-    same_shape(x, outputs);
+    kilni_ir_same_shape(x, outputs);
     return status;
 }
 
@@ -126,7 +120,7 @@ kiln_status kiln_shape_scatter_nd(const kiln_op_record *call, kiln_tensor_desc *
     if (!fits || !same_tail(values, n - 1, x, (uint32_t)indices->dims[n - 1])) {
         return bad_shapes(call, err);
     }
-    same_shape(x, outputs);
+    kilni_ir_same_shape(x, outputs);
     return check_mode(call, err);
 }
 
@@ -146,7 +140,7 @@ kiln_status kiln_shape_select_assign(const kiln_op_record *call, kiln_tensor_des
     if (indices->rank != 1 || !kiln_desc_same_shape(&call->inputs[1], &wanted)) {
         return bad_shapes(call, err);
     }
-    same_shape(x, outputs);
+    kilni_ir_same_shape(x, outputs);
     return check_mode(call, err);
 }
 
@@ -161,7 +155,7 @@ kiln_status kiln_shape_slice_assign(const kiln_op_record *call, kiln_tensor_desc
             err, INVALID_ARGUMENT, "slice_assign: the value has shape %s, the slice %s",
             kilni_ir_desc_text(&call->inputs[1], text[0]), kilni_ir_desc_text(&part, text[1]));
     }
-    same_shape(&call->inputs[0], outputs);
+    kilni_ir_same_shape(&call->inputs[0], outputs);
     return status;
 }
 
@@ -199,7 +193,7 @@ kiln_status kiln_shape_embedding(const kiln_op_record *call, kiln_tensor_desc *o
     if (weights->rank != 2 || indices->rank == KILN_MAX_RANK || empty) {
         return bad_shapes(call, err);
     }
-    same_shape(indices, outputs);
+    kilni_ir_same_shape(indices, outputs);
     outputs[0].dims[outputs[0].rank++] = weights->dims[1];
     return KILN_STATUS_OK;
 }
@@ -236,7 +230,7 @@ kiln_status kiln_shape_reverse_sequence(const kiln_op_record *call, kiln_tensor_
         status =
             kilni_ir_axis(call, kiln_op_attr_i64(call, KILN_KEY_BATCH_AXIS), x->rank, &batch, err);
     }
-    same_shape(x, outputs);
+    kilni_ir_same_shape(x, outputs);
     if (status == KILN_STATUS_OK &&
         (axis == batch || lengths->rank != 1 || lengths->dims[0] != x->dims[batch])) {
         status = bad_shapes(call, err);

@@ -7,6 +7,9 @@
 #include "op_internal.h"
 #include "tensor_internal.h"
 
+/// Gives `out` rank and lengths of x.
+void kilni_ir_same_shape(const kiln_tensor_desc *x, kiln_tensor_desc *out);
+
 /// Turns `axis` (negative: from the end) into 0..rank-1; INVALID_ARGUMENT outside.
 kiln_status kilni_ir_axis(const kiln_op_record *call, int64_t axis, uint32_t rank,
                           uint32_t *out_axis, kiln_error *err);

@@ -6,12 +6,6 @@
 #include "ir_quant.h"
 #include "shape_internal.h"
 
-static void same_shape(const kiln_tensor_desc *x, kiln_tensor_desc *out)
-{
-    out->rank = x->rank;
-    memcpy(out->dims, x->dims, sizeof(out->dims));
-}
-
 /// A quantised result like x with the attributes dtype and blocks.
 static kiln_status quantised_like(const kiln_op_record *call, kiln_dtype scale, bool global,
                                   kiln_tensor_desc *out, kiln_error *err)
@@ -29,7 +23,7 @@ static kiln_status quantised_like(const kiln_op_record *call, kiln_dtype scale, 
         return kiln_fail(err, INVALID_ARGUMENT, "%s: %u block lengths for rank %u",
                          kilni_ir_op_name(call), n_blocks, x->rank);
     }
-    same_shape(x, out);
+    kilni_ir_same_shape(x, out);
     out->dtype = dtype;
     out->scheme = kiln_scheme_make(scale, global, blocks, n_blocks);
     if (out->scheme == 0) {
@@ -112,7 +106,7 @@ kiln_status kiln_shape_dequantize(const kiln_op_record *call, kiln_tensor_desc *
                                   kiln_error *err)
 {
     kiln_status status = check_quantised(call, 0, err);
-    same_shape(&call->inputs[0], &outputs[0]);
+    kilni_ir_same_shape(&call->inputs[0], &outputs[0]);
     return status == KILN_STATUS_OK ? check_float(call, outputs[0].dtype, err) : status;
 }
 

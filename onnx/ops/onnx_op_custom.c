@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_NUMBERS = 256 };
+enum { MAX_CUSTOM_NUMBERS = 256 };
 
 kiln_status kilni_onnx_find_custom(kiln_device *device, const kilni_onnx_node *node,
                                    int64_t version, const kiln_custom_op **out_op, kiln_error *err)
@@ -47,9 +47,9 @@ static kiln_attr integer_as(kilni_onnx_call *call, const kiln_custom_param *para
 
 static kiln_attr floats_of(kilni_onnx_call *call, const kilni_onnx_attr *from, double *numbers)
 {
-    if (from->count > MAX_NUMBERS) {
+    if (from->count > MAX_CUSTOM_NUMBERS) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute '%s' has %u values, more than %d",
-                        from->name, from->count, MAX_NUMBERS);
+                        from->name, from->count, MAX_CUSTOM_NUMBERS);
         return (kiln_attr){0};
     }
     for (uint32_t i = 0; i < from->count; i++) {
@@ -83,7 +83,7 @@ static kiln_attr value_of(kilni_onnx_call *call, const kiln_custom_param *param,
 
 /* The node's attributes under their own names; how many. */
 static size_t take_attrs(kilni_onnx_call *call, const kiln_custom_op *op, kiln_custom_attr *attrs,
-                         double (*numbers)[MAX_NUMBERS])
+                         double (*numbers)[MAX_CUSTOM_NUMBERS])
 {
     size_t count = 0;
     for (uint32_t i = 0; kilni_onnx_ok(call) && i < call->node->n_attrs; i++) {
@@ -104,7 +104,8 @@ static size_t take_attrs(kilni_onnx_call *call, const kiln_custom_op *op, kiln_c
     return count;
 }
 
-static uint32_t take_inputs(kilni_onnx_call *call, const kiln_custom_op *op, kilni_onnx_ref *inputs)
+static uint32_t take_custom_inputs(kilni_onnx_call *call, const kiln_custom_op *op,
+                                   kilni_onnx_ref *inputs)
 {
     uint32_t count = call->n_inputs;
     while (count > 0 && call->inputs[count - 1] == NULL) {
@@ -133,7 +134,7 @@ void kilni_onnx_op_custom(kilni_onnx_call *call)
     kilni_onnx_ref inputs[KILN_MAX_INPUTS] = {NULL};
     kilni_onnx_ref outputs[KILN_MAX_OUTPUTS] = {NULL};
     kiln_custom_attr attrs[KILN_CUSTOM_MAX_PARAMS] = {{0}};
-    double numbers[KILN_CUSTOM_MAX_PARAMS][MAX_NUMBERS];
+    double numbers[KILN_CUSTOM_MAX_PARAMS][MAX_CUSTOM_NUMBERS];
     const kiln_custom_op *op = NULL;
     call->status =
         kilni_onnx_find_custom(call->session->device, call->node, call->version, &op, call->err);
@@ -145,7 +146,7 @@ void kilni_onnx_op_custom(kilni_onnx_call *call)
                         op->n_outputs, call->n_outputs);
         return;
     }
-    uint32_t n_inputs = take_inputs(call, op, inputs);
+    uint32_t n_inputs = take_custom_inputs(call, op, inputs);
     size_t n_attrs = take_attrs(call, op, attrs, numbers);
     kilni_onnx_emit_custom(call, op, attrs, n_attrs, inputs, n_inputs, outputs);
     for (uint32_t i = 0; kilni_onnx_ok(call) && i < call->n_outputs; i++) {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Of ONNX's reductions; NULL after failing when there is none such. */
-static const char *mode_of(kilni_onnx_call *call)
+static const char *scatter_mode(kilni_onnx_call *call)
 {
     static const char *const names[][2] = {
         {"none", "assign"}, {"add", "add"}, {"mul", "mul"}, {"min", "min"}, {"max", "max"}};
@@ -24,7 +24,7 @@ static const char *mode_of(kilni_onnx_call *call)
 static void scatter(kilni_onnx_call *call, kiln_op op)
 {
     kilni_onnx_ref indices = kilni_onnx_in(call, 1);
-    const char *mode = mode_of(call);
+    const char *mode = scatter_mode(call);
     kiln_attr attrs[2];
     uint32_t n_attrs = 0;
     if (!kilni_onnx_ok(call)) {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MAX_INPUTS = 8, MAX_NUMBERS = 6, MAX_TEXT = 160 };
+enum { MAX_INPUTS = 8, MAX_ACTIVATIONS = 6, MAX_TEXT = 160 };
 
 /* Names with commas between them. */
 static kiln_attr joined_names(kilni_onnx_call *call, char out_text[MAX_TEXT])
@@ -29,11 +29,12 @@ static kiln_attr joined_names(kilni_onnx_call *call, char out_text[MAX_TEXT])
     return (kiln_attr){.type = KILN_ATTR_STRING, .count = (uint32_t)length, .v.text = out_text};
 }
 
-static kiln_attr numbers(kilni_onnx_call *call, const char *name, double out_numbers[MAX_NUMBERS])
+static kiln_attr number_list(kilni_onnx_call *call, const char *name,
+                             double out_numbers[MAX_ACTIVATIONS])
 {
     const kilni_onnx_attr *list = kilni_onnx_attr_find(call, name);
     uint32_t count = list == NULL ? 0 : list->count;
-    if (count > MAX_NUMBERS) {
+    if (count > MAX_ACTIVATIONS) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%u numbers in %s", count, name);
         count = 0;
     }
@@ -53,7 +54,8 @@ static kilni_onnx_ref turned(kilni_onnx_call *call, kilni_onnx_ref x)
 
 /* Our order: x, weight, recurrence, bias, states, peephole, lengths. What is left out before
  * something that is there becomes a zero of rank 0. */
-static uint32_t take_inputs(kilni_onnx_call *call, bool lstm, kilni_onnx_ref out[MAX_INPUTS])
+static uint32_t take_recurrent_inputs(kilni_onnx_call *call, bool lstm,
+                                      kilni_onnx_ref out[MAX_INPUTS])
 {
     kilni_onnx_ref all[MAX_INPUTS] = {turned(call, kilni_onnx_in(call, 0)), kilni_onnx_in(call, 1),
                                       kilni_onnx_in(call, 2), kilni_onnx_opt(call, 3),
@@ -81,19 +83,19 @@ static void recurrent(kilni_onnx_call *call, kiln_op op, const char *flag)
 {
     static const int64_t values_axes[] = {2, 0, 1, 3};
     char names[MAX_TEXT];
-    double alphas[MAX_NUMBERS];
-    double betas[MAX_NUMBERS];
+    double alphas[MAX_ACTIVATIONS];
+    double betas[MAX_ACTIVATIONS];
     kilni_onnx_ref inputs[MAX_INPUTS];
     kilni_onnx_ref results[KILN_MAX_OUTPUTS] = {NULL};
     const kiln_attr attrs[] = {
         kilni_attr_text(kilni_onnx_attr_text(call, "direction", "forward")),
         joined_names(call, names),
-        numbers(call, "activation_alpha", alphas),
-        numbers(call, "activation_beta", betas),
+        number_list(call, "activation_alpha", alphas),
+        number_list(call, "activation_beta", betas),
         kilni_attr_f64(kilni_onnx_attr_float(call, "clip", 0)),
         kilni_attr_bool(flag != NULL && kilni_onnx_attr_int(call, flag, 0) != 0),
     };
-    uint32_t count = take_inputs(call, op == KILN_OP_LSTM, inputs);
+    uint32_t count = take_recurrent_inputs(call, op == KILN_OP_LSTM, inputs);
     kilni_onnx_emit_many(call, op, inputs, count, attrs, flag != NULL ? 6 : 5, results);
     if (kilni_onnx_attr_int(call, "layout", 0) != 0) {
         results[0] = kilni_onnx_permute(call, results[0], values_axes, 4);

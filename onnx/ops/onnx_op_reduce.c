@@ -4,16 +4,16 @@
 // the primitive reductions.
 #include "onnx_import.h"
 
-typedef struct reduction {
+typedef struct reduce_call {
     kilni_onnx_ref x;
     kilni_onnx_ints axes;
     bool keepdims;
     bool noop; ///< no axis is reduced
-} reduction;
+} reduce_call;
 
-static reduction begin(kilni_onnx_call *call)
+static reduce_call begin_reduction(kilni_onnx_call *call)
 {
-    reduction r = {.x = kilni_onnx_in(call, 0)};
+    reduce_call r = {.x = kilni_onnx_in(call, 0)};
     r.keepdims = kilni_onnx_attr_int(call, "keepdims", 1) != 0;
     if (!kilni_onnx_attr_ints(call, "axes", &r.axes) && call->n_inputs > 1) {
         r.axes = kilni_onnx_value_ints(call, kilni_onnx_opt(call, 1));
@@ -22,14 +22,15 @@ static reduction begin(kilni_onnx_call *call)
     return r;
 }
 
-static kilni_onnx_ref apply(kilni_onnx_call *call, const reduction *r, kiln_op op, kilni_onnx_ref x)
+static kilni_onnx_ref apply(kilni_onnx_call *call, const reduce_call *r, kiln_op op,
+                            kilni_onnx_ref x)
 {
     return r->noop ? x : kilni_onnx_reduce(call, op, x, r->axes.v, r->axes.count, r->keepdims);
 }
 
 static void single(kilni_onnx_call *call, kiln_op op)
 {
-    reduction r = begin(call);
+    reduce_call r = begin_reduction(call);
     kilni_onnx_out(call, 0, apply(call, &r, op, r.x));
 }
 
@@ -40,14 +41,14 @@ void kilni_onnx_op_reduce_sum(kilni_onnx_call *call)
 
 void kilni_onnx_op_reduce_max(kilni_onnx_call *call)
 {
-    reduction r = begin(call);
+    reduce_call r = begin_reduction(call);
     bool is_bool = kilni_onnx_ok(call) && r.x->desc.dtype == KILN_DTYPE_BOOL;
     kilni_onnx_out(call, 0, apply(call, &r, is_bool ? KILN_OP_ANY : KILN_OP_MAX, r.x));
 }
 
 void kilni_onnx_op_reduce_min(kilni_onnx_call *call)
 {
-    reduction r = begin(call);
+    reduce_call r = begin_reduction(call);
     bool is_bool = kilni_onnx_ok(call) && r.x->desc.dtype == KILN_DTYPE_BOOL;
     kilni_onnx_out(call, 0, apply(call, &r, is_bool ? KILN_OP_ALL : KILN_OP_MIN, r.x));
 }
@@ -60,7 +61,7 @@ void kilni_onnx_op_reduce_prod(kilni_onnx_call *call)
 /* Of integers the sum divided by the count, rounded towards 0. */
 void kilni_onnx_op_reduce_mean(kilni_onnx_call *call)
 {
-    reduction r = begin(call);
+    reduce_call r = begin_reduction(call);
     if (!kilni_onnx_ok(call) || kilni_onnx_is_float(r.x)) {
         kilni_onnx_out(call, 0, apply(call, &r, KILN_OP_MEAN, r.x));
         return;
@@ -76,12 +77,12 @@ void kilni_onnx_op_reduce_mean(kilni_onnx_call *call)
 
 void kilni_onnx_op_reduce_l1(kilni_onnx_call *call)
 {
-    reduction r = begin(call);
+    reduce_call r = begin_reduction(call);
     kilni_onnx_ref sizes = kilni_onnx_unary(call, KILN_OP_ABS, r.x);
     kilni_onnx_out(call, 0, apply(call, &r, KILN_OP_SUM, sizes));
 }
 
-static kilni_onnx_ref sum_of_squares(kilni_onnx_call *call, const reduction *r)
+static kilni_onnx_ref sum_of_squares(kilni_onnx_call *call, const reduce_call *r)
 {
     kilni_onnx_ref squares = kilni_onnx_binary(call, KILN_OP_MUL, r->x, r->x);
     return apply(call, r, KILN_OP_SUM, squares);
@@ -89,27 +90,27 @@ static kilni_onnx_ref sum_of_squares(kilni_onnx_call *call, const reduction *r)
 
 void kilni_onnx_op_reduce_sum_square(kilni_onnx_call *call)
 {
-    reduction r = begin(call);
+    reduce_call r = begin_reduction(call);
     kilni_onnx_out(call, 0, sum_of_squares(call, &r));
 }
 
 void kilni_onnx_op_reduce_l2(kilni_onnx_call *call)
 {
-    reduction r = begin(call);
+    reduce_call r = begin_reduction(call);
     kilni_onnx_out(call, 0, kilni_onnx_unary(call, KILN_OP_SQRT, sum_of_squares(call, &r)));
 }
 
 void kilni_onnx_op_reduce_log_sum(kilni_onnx_call *call)
 {
-    reduction r = begin(call);
+    reduce_call r = begin_reduction(call);
     kilni_onnx_out(call, 0, kilni_onnx_unary(call, KILN_OP_LOG, apply(call, &r, KILN_OP_SUM, r.x)));
 }
 
 /* log(sum(exp(x - m))) + m with m the largest element, or 0 where that is infinite. */
 void kilni_onnx_op_reduce_log_sum_exp(kilni_onnx_call *call)
 {
-    reduction r = begin(call);
-    reduction kept = r;
+    reduce_call r = begin_reduction(call);
+    reduce_call kept = r;
     kept.keepdims = true;
     kilni_onnx_ref largest = apply(call, &kept, KILN_OP_MAX, r.x);
     kilni_onnx_ref infinite = kilni_onnx_unary(call, KILN_OP_IS_INF, largest);

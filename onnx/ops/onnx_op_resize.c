@@ -25,7 +25,7 @@ typedef struct resize_plan {
 } resize_plan;
 
 /* The mode by our name: the rounding of nearest is part of it. */
-static const char *mode_of(kilni_onnx_call *call, const char *rounding)
+static const char *resize_mode(kilni_onnx_call *call, const char *rounding)
 {
     static const char *const names[][2] = {{"round_prefer_floor", "nearest"},
                                            {"round_prefer_ceil", "nearest_up"},
@@ -248,7 +248,7 @@ void kilni_onnx_op_resize(kilni_onnx_call *call)
     plan_init(call, &x->desc, &plan);
     plan.coordinates = kilni_onnx_attr_text(call, "coordinate_transformation_mode",
                                             old ? "asymmetric" : "half_pixel");
-    plan.mode = mode_of(
+    plan.mode = resize_mode(
         call, kilni_onnx_attr_text(call, "nearest_mode", old ? "floor" : "round_prefer_floor"));
     plan.cubic_a = kilni_onnx_attr_float(call, "cubic_coeff_a", -0.75);
     plan.exclude_outside = kilni_onnx_attr_int(call, "exclude_outside", 0) != 0;
@@ -288,7 +288,7 @@ void kilni_onnx_op_upsample(kilni_onnx_call *call)
     }
     plan_init(call, &x->desc, &plan);
     plan.coordinates = "asymmetric";
-    plan.mode = mode_of(call, "floor");
+    plan.mode = resize_mode(call, "floor");
     plan.cubic_a = -0.75;
     if (call->version < 7 && x->desc.rank == 4) {
         scales[2] = kilni_onnx_attr_float(call, "height_scale", 1);

@@ -194,7 +194,7 @@ static kilni_onnx_ref group_sizes(kilni_onnx_call *call, const groups *g)
 }
 
 /* x as rows to compare: along an axis, or its elements. Without sorting of truth values. */
-static kilni_onnx_ref as_rows(kilni_onnx_call *call, kilni_onnx_ref x, uint32_t axis)
+static kilni_onnx_ref rows_to_compare(kilni_onnx_call *call, kilni_onnx_ref x, uint32_t axis)
 {
     int64_t axes[KILN_MAX_RANK];
     if (!kilni_onnx_ok(call)) {
@@ -234,7 +234,7 @@ void kilni_onnx_op_unique(kilni_onnx_call *call)
         }
         return;
     }
-    groups g = group_rows(call, as_rows(call, x, axis));
+    groups g = group_rows(call, rows_to_compare(call, x, axis));
     kilni_onnx_ref first = take(call, g.order, g.starts);
     kilni_onnx_ref inverse = kilni_onnx_wants(call, 2) ? group_of_rows(call, &g) : NULL;
     kilni_onnx_ref sizes = kilni_onnx_wants(call, 3) ? group_sizes(call, &g) : NULL;

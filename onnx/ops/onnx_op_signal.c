@@ -182,7 +182,7 @@ void kilni_onnx_op_stft(kilni_onnx_call *call)
 // ---- windows ----
 
 /* a - b * cos(x) + c * cos(2 x), x once round the circle */
-static void window(kilni_onnx_call *call, double a, double b, double c)
+static void cosine_window(kilni_onnx_call *call, double a, double b, double c)
 {
     int64_t size = number_or(call, kilni_onnx_in(call, 0), 0);
     bool periodic = kilni_onnx_attr_int(call, "periodic", 1) != 0;
@@ -206,17 +206,17 @@ static void window(kilni_onnx_call *call, double a, double b, double c)
 
 void kilni_onnx_op_hann_window(kilni_onnx_call *call)
 {
-    window(call, 0.5, 0.5, 0);
+    cosine_window(call, 0.5, 0.5, 0);
 }
 
 void kilni_onnx_op_hamming_window(kilni_onnx_call *call)
 {
-    window(call, 25.0 / 46, 21.0 / 46, 0);
+    cosine_window(call, 25.0 / 46, 21.0 / 46, 0);
 }
 
 void kilni_onnx_op_blackman_window(kilni_onnx_call *call)
 {
-    window(call, 0.42, 0.5, 0.08);
+    cosine_window(call, 0.42, 0.5, 0.08);
 }
 
 // ---- mel weights ----

@@ -74,7 +74,7 @@ static void read_mode(kilni_onnx_call *call, vectorizer *v)
     }
 }
 
-static vectorizer begin(kilni_onnx_call *call)
+static vectorizer begin_vectorizer(kilni_onnx_call *call)
 {
     vectorizer v = {.shortest = kilni_onnx_attr_int(call, "min_gram_length", 1),
                     .longest = kilni_onnx_attr_int(call, "max_gram_length", 1),
@@ -219,7 +219,7 @@ static kilni_onnx_ref arranged(kilni_onnx_call *call, const vectorizer *v, kilni
 void kilni_onnx_op_tf_idf_vectorizer(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    vectorizer v = begin(call);
+    vectorizer v = begin_vectorizer(call);
     if (!kilni_onnx_ok(call)) {
         return;
     }

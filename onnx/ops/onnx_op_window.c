@@ -45,14 +45,14 @@ void kilni_onnx_op_gemm(kilni_onnx_call *call)
 // ---- windows ----
 
 /* A window in numbers, over `axes` axes. */
-typedef struct window {
+typedef struct op_window {
     uint32_t axes;
     int64_t kernel[SPATIAL];
     int64_t strides[SPATIAL];
     int64_t dilations[SPATIAL];
     int64_t padding[2 * SPATIAL];
     bool ceil_mode;
-} window;
+} op_window;
 
 /* Reads a list of one value for each axis. */
 static void read_list(kilni_onnx_call *call, const char *name, uint32_t axes, int64_t fallback,
@@ -73,7 +73,7 @@ static void read_list(kilni_onnx_call *call, const char *name, uint32_t axes, in
     memcpy(out_list, list.v, axes * sizeof(*out_list));
 }
 
-static void read_padding(kilni_onnx_call *call, window *w)
+static void read_padding(kilni_onnx_call *call, op_window *w)
 {
     kilni_onnx_ints list;
     if (!kilni_onnx_attr_ints(call, "pads", &list)) {
@@ -88,14 +88,14 @@ static void read_padding(kilni_onnx_call *call, window *w)
 }
 
 /* An odd rest goes to the end or the beginning. */
-static void split_padding(window *w, uint32_t axis, int64_t total, bool upper)
+static void split_padding(op_window *w, uint32_t axis, int64_t total, bool upper)
 {
     w->padding[axis] = upper ? total / 2 : total - total / 2;
     w->padding[w->axes + axis] = total - w->padding[axis];
 }
 
 /* SAME: as many windows as input / stride, rounded up. */
-static void same_padding(window *w, const int64_t *lengths, bool upper)
+static void same_padding(op_window *w, const int64_t *lengths, bool upper)
 {
     for (uint32_t i = 0; i < w->axes; i++) {
         int64_t windows = (lengths[i] + w->strides[i] - 1) / w->strides[i];
@@ -105,7 +105,7 @@ static void same_padding(window *w, const int64_t *lengths, bool upper)
     }
 }
 
-static bool check_window(kilni_onnx_call *call, const window *w)
+static bool check_window(kilni_onnx_call *call, const op_window *w)
 {
     for (uint32_t i = 0; i < w->axes; i++) {
         const int64_t most = 1 << 30;
@@ -121,9 +121,9 @@ static bool check_window(kilni_onnx_call *call, const window *w)
 }
 
 /* Everything but the padding. `kernel` is what the weight says, or NULL. */
-static bool read_steps(kilni_onnx_call *call, uint32_t axes, const int64_t *kernel, window *w)
+static bool read_steps(kilni_onnx_call *call, uint32_t axes, const int64_t *kernel, op_window *w)
 {
-    *w = (window){.axes = axes};
+    *w = (op_window){.axes = axes};
     read_list(call, "kernel_shape", axes, 1, w->kernel);
     if (kernel != NULL) {
         memcpy(w->kernel, kernel, axes * sizeof(*kernel));
@@ -138,7 +138,7 @@ static bool read_steps(kilni_onnx_call *call, uint32_t axes, const int64_t *kern
 
 /* `lengths` are the input's spatial ones. */
 static void read_window(kilni_onnx_call *call, uint32_t axes, const int64_t *kernel,
-                        const int64_t *lengths, window *w)
+                        const int64_t *lengths, op_window *w)
 {
     const char *mode = kilni_onnx_attr_text(call, "auto_pad", "NOTSET");
     if (!read_steps(call, axes, kernel, w)) {
@@ -175,7 +175,7 @@ static const int64_t *weight_lengths(kilni_onnx_call *call, kilni_onnx_ref x, ki
 // ---- convolutions ----
 
 /* strides, padding, dilations, groups */
-static void conv_attrs(kilni_onnx_call *call, const window *w, kiln_attr out_attrs[4])
+static void conv_attrs(kilni_onnx_call *call, const op_window *w, kiln_attr out_attrs[4])
 {
     out_attrs[0] = kilni_attr_ints(w->strides, w->axes);
     out_attrs[1] = kilni_attr_ints(w->padding, 2 * w->axes);
@@ -186,7 +186,7 @@ static void conv_attrs(kilni_onnx_call *call, const window *w, kiln_attr out_att
 static kilni_onnx_ref conv(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
                            uint32_t n_inputs)
 {
-    window w;
+    op_window w;
     kiln_attr attrs[4];
     uint32_t axes = spatial_axes(call, inputs[0]);
     const int64_t *kernel = weight_lengths(call, inputs[0], inputs[1]);
@@ -237,7 +237,7 @@ void kilni_onnx_op_conv_integer(kilni_onnx_call *call)
 }
 
 /* Padding that gives `length`; what is missing is appended. */
-static void padding_for(window *w, uint32_t axis, int64_t in, int64_t length, bool upper,
+static void padding_for(op_window *w, uint32_t axis, int64_t in, int64_t length, bool upper,
                         int64_t *more)
 {
     int64_t reach = (w->kernel[axis] - 1) * w->dilations[axis] + 1;
@@ -247,7 +247,7 @@ static void padding_for(window *w, uint32_t axis, int64_t in, int64_t length, bo
 }
 
 /* Attributes output_shape and auto_pad, of which the first decides. */
-static void read_turned_padding(kilni_onnx_call *call, const int64_t *lengths, window *w,
+static void read_turned_padding(kilni_onnx_call *call, const int64_t *lengths, op_window *w,
                                 int64_t more[SPATIAL])
 {
     const char *mode = kilni_onnx_attr_text(call, "auto_pad", "NOTSET");
@@ -279,7 +279,7 @@ void kilni_onnx_op_conv_transpose(kilni_onnx_call *call)
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    window w;
+    op_window w;
     kiln_attr attrs[5];
     int64_t more[SPATIAL];
     uint32_t axes = spatial_axes(call, inputs[0]);
@@ -304,7 +304,7 @@ void kilni_onnx_op_deform_conv(kilni_onnx_call *call)
     kilni_onnx_ref weight = kilni_onnx_in(call, 1);
     kilni_onnx_ref inputs[] = {x, kilni_onnx_in(call, 2), weight, kilni_onnx_opt(call, 4),
                                kilni_onnx_opt(call, 3)};
-    window w;
+    op_window w;
     kiln_attr attrs[5];
     if (kilni_onnx_ok(call) && x->desc.rank != 4) {
         KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "deformable windows over %d axes",
@@ -331,7 +331,7 @@ void kilni_onnx_op_col2im(kilni_onnx_call *call)
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ints image = kilni_onnx_value_ints(call, kilni_onnx_in(call, 1));
     kilni_onnx_ints block = kilni_onnx_value_ints(call, kilni_onnx_in(call, 2));
-    window w;
+    op_window w;
     if (kilni_onnx_ok(call) &&
         (image.count < 1 || image.count > SPATIAL || block.count != image.count)) {
         KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "columns of windows over %u axes", image.count);
@@ -350,7 +350,7 @@ void kilni_onnx_op_col2im(kilni_onnx_call *call)
 // ---- pools ----
 
 /* Attributes of a pool in the order of its schema: `w` has to stay. */
-static void pool_attrs(const window *w, kiln_attr out_attrs[5])
+static void pool_attrs(const op_window *w, kiln_attr out_attrs[5])
 {
     out_attrs[0] = kilni_attr_ints(w->kernel, w->axes);
     out_attrs[1] = kilni_attr_ints(w->strides, w->axes);
@@ -363,7 +363,7 @@ static void pool(kilni_onnx_call *call, kiln_op op, const kiln_attr *last)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     uint32_t axes = spatial_axes(call, x);
-    window w;
+    op_window w;
     kiln_attr attrs[6];
     if (!kilni_onnx_ok(call)) {
         return;
@@ -431,7 +431,7 @@ static void max_pool_with_indices(kilni_onnx_call *call)
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     uint32_t axes = spatial_axes(call, x);
     kilni_onnx_ref results[2] = {NULL, NULL};
-    window w;
+    op_window w;
     kiln_attr attrs[5];
     if (!kilni_onnx_ok(call)) {
         return;
@@ -466,7 +466,7 @@ void kilni_onnx_op_max_unpool(kilni_onnx_call *call)
     kilni_onnx_ref indices = kilni_onnx_in(call, 1);
     kilni_onnx_ref size = kilni_onnx_opt(call, 2);
     uint32_t axes = spatial_axes(call, x);
-    window w;
+    op_window w;
     if (!kilni_onnx_ok(call) || !read_steps(call, axes, NULL, &w)) {
         return;
     }

@@ -5,7 +5,7 @@
 #include "elementwise_internal.h"
 #include "kf_random.h"
 
-static const uint32_t keys[] = {
+static const uint32_t draw_keys[] = {
     KF_ATTR_SHAPE,     KF_ATTR_DTYPE,       KF_ATTR_MIN,  KF_ATTR_MAX,    KF_ATTR_MEAN,
     KF_ATTR_DEVIATION, KF_ATTR_PROBABILITY, KF_ATTR_SEED, KF_ATTR_STREAM, KF_ATTR_POSITION};
 
@@ -19,9 +19,9 @@ uint32_t ew_draw_admits(const ew_block *block, const kf_chain_device *device, co
                         const kf_op *op)
 {
     uint32_t at = op->position;
-    if (!kf_op_understood(op, 1, keys, sizeof(keys) / sizeof(keys[0])) || op->n_inputs != 0 ||
-        op->n_outputs != 1 || !is_scalar(op, KF_ATTR_SEED) || !is_scalar(op, KF_ATTR_STREAM) ||
-        !is_scalar(op, KF_ATTR_POSITION)) {
+    if (!kf_op_understood(op, 1, draw_keys, sizeof(draw_keys) / sizeof(draw_keys[0])) ||
+        op->n_inputs != 0 || op->n_outputs != 1 || !is_scalar(op, KF_ATTR_SEED) ||
+        !is_scalar(op, KF_ATTR_STREAM) || !is_scalar(op, KF_ATTR_POSITION)) {
         return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, at, "random numbers of a newer kind");
     }
     if (!kf_chain_dtype_usable(device, op->outputs[0]->dtype) ||

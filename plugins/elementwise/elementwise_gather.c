@@ -5,7 +5,7 @@
 // outside is clamped, as the operators themselves have it: no index leaves the tensor.
 #include "elementwise_internal.h"
 
-static const uint32_t keys[] = {KF_ATTR_AXIS};
+static const uint32_t gather_keys[] = {KF_ATTR_AXIS};
 
 static uint32_t axis_of(const kf_op *op, uint32_t *out_axis)
 {
@@ -19,7 +19,7 @@ static uint32_t axis_of(const kf_op *op, uint32_t *out_axis)
 static uint32_t is_understood(const kf_op *op)
 {
     uint32_t axis;
-    return kf_op_understood(op, 1, keys, 1) && op->n_inputs == 2 && op->n_outputs == 1 &&
+    return kf_op_understood(op, 1, gather_keys, 1) && op->n_inputs == 2 && op->n_outputs == 1 &&
            (op->inputs[1]->dtype == KF_DTYPE_I32 || op->inputs[1]->dtype == KF_DTYPE_I64) &&
            op->inputs[0]->rank == op->outputs[0]->rank && axis_of(op, &axis);
 }

@@ -306,7 +306,7 @@ void mm_emit_dot_sums(kf_text *text, const mm_plan *plan)
 
 // ---- tiles in local memory ----
 
-typedef struct side { ///< one operand as a tile is filled from it
+typedef struct tile_side { ///< one operand as a tile is filled from it
     const mm_operand *operand;
     const char *base;
     const char *local;
@@ -314,23 +314,23 @@ typedef struct side { ///< one operand as a tile is filled from it
     const char *origin; ///< first row or column of the tile
     const char *limit; ///< m or n
     uint32_t extent;
-} side;
+} tile_side;
 
 enum { LOCAL_PAD = 4 }; // elements behind a line of a tile, against bank conflicts
 
-static uint32_t vectors_of(const mm_plan *plan, const side *s)
+static uint32_t vectors_of(const mm_plan *plan, const tile_side *s)
 {
     return s->extent * plan->depth / plan->width / GROUP;
 }
 
 /// Is the operand read along the sum, where it lies dense? Then a tile is turned as it is stored.
-static uint32_t is_turned(const mm_plan *plan, const side *s)
+static uint32_t is_turned(const mm_plan *plan, const tile_side *s)
 {
     return mm_is_unit(plan->block, s->operand->source, s->operand->inner);
 }
 
 /// Lines i and terms q of the u-th vector of a work-item.
-static void emit_where(kf_text *text, const mm_plan *plan, const side *s, uint32_t u)
+static void emit_where(kf_text *text, const mm_plan *plan, const tile_side *s, uint32_t u)
 {
     uint32_t w = plan->width, e = is_turned(plan, s) ? plan->depth / w : s->extent / w;
     if (is_turned(plan, s)) {
@@ -345,7 +345,7 @@ static void emit_where(kf_text *text, const mm_plan *plan, const side *s, uint32
 }
 
 /// Reads one vector of the step that begins at term s; what lies past the end of the sum is 0.
-static void emit_fetch(kf_text *text, const mm_plan *plan, const side *s, uint32_t u)
+static void emit_fetch(kf_text *text, const mm_plan *plan, const tile_side *s, uint32_t u)
 {
     uint32_t w = plan->width, turned = is_turned(plan, s);
     char outer[32], inner[32];
@@ -382,7 +382,7 @@ static void emit_fetch(kf_text *text, const mm_plan *plan, const side *s, uint32
     kf_text_add(text, ");\n        }\n");
 }
 
-static void emit_keep(kf_text *text, const mm_plan *plan, const side *s, uint32_t u)
+static void emit_keep(kf_text *text, const mm_plan *plan, const tile_side *s, uint32_t u)
 {
     uint32_t w = plan->width, line = s->extent + LOCAL_PAD;
     kf_text_add(text, "        {\n");
@@ -439,7 +439,7 @@ static void emit_item_end(kf_text *text, const mm_plan *plan)
     kf_text_add(text, "}\n");
 }
 
-static void emit_fetches(kf_text *text, const mm_plan *plan, const side *sides)
+static void emit_fetches(kf_text *text, const mm_plan *plan, const tile_side *sides)
 {
     for (uint32_t k = 0; k < 2; k++) {
         for (uint32_t u = 0; u < vectors_of(plan, &sides[k]); u++) {
@@ -448,7 +448,7 @@ static void emit_fetches(kf_text *text, const mm_plan *plan, const side *sides)
     }
 }
 
-static void emit_item_start(kf_text *text, const mm_plan *plan, const side *sides)
+static void emit_item_start(kf_text *text, const mm_plan *plan, const tile_side *sides)
 {
     uint32_t w = plan->width, per_item = plan->rows / GROUP_SIDE;
     kf_text_addf(text,
@@ -474,7 +474,7 @@ static void emit_item_start(kf_text *text, const mm_plan *plan, const side *side
 /// The vectors of the next step are on their way while this one is computed.
 void mm_emit_item_sums(kf_text *text, const mm_plan *plan)
 {
-    const side sides[2] = {
+    const tile_side sides[2] = {
         {&plan->block->left, "a", "tile_a", "next_a", "row0", "m", plan->rows},
         {&plan->block->right, "b", "tile_b", "next_b", "col0", "n", plan->columns}};
     emit_item_start(text, plan, sides);

@@ -429,6 +429,7 @@ static const kiln_backend_device_ops device_ops = {
     .stats = client_stats,
     .execute = client_execute,
     .runs = kiln_backend_runs_all,
+    .doubt_speeds = kiln_backend_no_doubt,
     .flush = client_flush,
     .sync = client_sync,
 };

@@ -66,6 +66,8 @@ static void read_modes(kiln_device *device)
 {
     const kiln_context *context = device->context;
     device->samples.tune = kilni_tune_mode(context);
+    device->samples.budget.percent =
+        (uint64_t)kiln_config_int(context->env.config, KILN_OPTION_TUNE_BUDGET);
     device->check.mode = kilni_check_mode_of(context);
     device->check.watchdog_ms = kiln_config_int(context->env.config, KILN_OPTION_WATCHDOG);
 }
@@ -90,6 +92,9 @@ void kilni_device_free(kiln_device *device)
 {
     kiln_context *context = device->context;
     kilni_trace_leave(device);
+    if (device->backend != NULL && kilni_engines_surprised(device)) {
+        device->backend->device->doubt_speeds(device->backend);
+    }
     kilni_engines_destroy(device);
     (void)kilni_arena_drop(device);
     while (device->tensors.free != NULL) {

@@ -37,6 +37,7 @@ void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
     stats.indices_outside = device->counts.indices_outside;
     stats.kernels_measuring = device->counts.kernels_measuring;
     stats.blas_measuring = device->counts.blas_measuring;
+    stats.measuring_ns = device->samples.budget.spent_ns;
     pthread_mutex_unlock(&device->lock);
     size_t size = stats.struct_size < sizeof(stats) ? stats.struct_size : sizeof(stats);
     memcpy(out_stats, &stats, size);

@@ -31,7 +31,7 @@ static uint64_t key_of(const kilni_run *run, uint32_t op, size_t input)
     return kiln_hash64(words, sizeof(words), 0) | 1;
 }
 
-static uint32_t find(const kilni_index_places *bindings, uint64_t key)
+static uint32_t find_place(const kilni_index_places *bindings, uint64_t key)
 {
     uint32_t at = (uint32_t)(key >> 32) % (MOST_PLACES * 2);
     while (bindings->keys[at] != 0 && bindings->keys[at] != key) {
@@ -49,12 +49,12 @@ static bool is_new(kiln_device *device, uint64_t key)
     }
     kilni_index_places *bindings = device->check.index_places;
     return bindings != NULL && bindings->count < MOST_PLACES &&
-           bindings->keys[find(bindings, key)] == 0;
+           bindings->keys[find_place(bindings, key)] == 0;
 }
 
 static void remember(kilni_index_places *bindings, uint64_t key)
 {
-    bindings->keys[find(bindings, key)] = key;
+    bindings->keys[find_place(bindings, key)] = key;
     bindings->count++;
 }
 

@@ -30,7 +30,7 @@ typedef struct taping {
     kiln_ir_graph *graph;
 } taping;
 
-static uint32_t slot_of(const kilni_run *run, uint32_t op, size_t operand)
+static uint32_t operand_slot(const kilni_run *run, uint32_t op, size_t operand)
 {
     const kiln_tensor *tensor = run->segment->operands[op][operand];
     return tensor->slot;
@@ -78,7 +78,7 @@ static uint64_t kind_of(const kilni_run *run)
         const uint64_t facts[] = {(uint64_t)record->op, record->n_inputs, record->n_outputs};
         hash = kiln_hash64(facts, sizeof(facts), hash);
         for (size_t i = 0; i < (size_t)record->n_inputs + record->n_outputs; i++) {
-            hash = add_tensor(hash, run, slot_of(run, op, i));
+            hash = add_tensor(hash, run, operand_slot(run, op, i));
         }
         for (uint32_t i = 0; i < record->n_attrs; i++) {
             if (i >= signature->n_attrs || signature->attrs[i].role == KILN_ROLE_IDENTITY) {
@@ -137,7 +137,7 @@ static kiln_status append_op(taping *t, uint32_t op, kiln_error *err)
         return kiln_fail(err, UNIMPLEMENTED, "it is one of several devices");
     }
     for (size_t i = 0; i < (size_t)record.n_inputs + record.n_outputs; i++) {
-        uint32_t slot = slot_of(t->run, op, i);
+        uint32_t slot = operand_slot(t->run, op, i);
         descs[i] = desc_of(t, slot);
         if (i >= record.n_inputs) {
             t->made[slot] = true;
@@ -189,7 +189,7 @@ static kiln_status take_input(taping *t, uint32_t slot, kiln_replay_input *out, 
     return take_data(t, &desc, binding, out, err);
 }
 
-static kiln_status set_io(taping *t, kiln_replay_input *memory, kiln_error *err)
+static kiln_status set_file_io(taping *t, kiln_replay_input *memory, kiln_error *err)
 {
     uint32_t n_tensors = t->run->segment->plan->n_tensors;
     kiln_tensor_desc *inputs = kiln_arena_alloc(&t->arena, (t->n_inputs + 1) * sizeof(*inputs));
@@ -235,7 +235,7 @@ static kiln_status make_replay(taping *t, kiln_replay **out_replay, kiln_error *
         status = append_op(t, op, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = set_io(t, memory, err);
+        status = set_file_io(t, memory, err);
     }
     if (status != KILN_STATUS_OK) {
         kiln_ir_graph_destroy(t->graph);

@@ -136,7 +136,7 @@ typedef struct replaying {
     size_t n_tensors;
 } replaying;
 
-static held *find(const replaying *r, uint64_t id)
+static held *find_held(const replaying *r, uint64_t id)
 {
     for (size_t i = r->n_tensors; i-- > 0;) { // the latest are the ones that are used
         if (r->tensors[i].id == id) {
@@ -151,7 +151,7 @@ static kiln_status run_op(replaying *r, const kiln_op_record *record, kiln_error
     kiln_tensor *inputs[KILN_MAX_INPUTS] = {NULL};
     kiln_tensor *outputs[KILN_MAX_OUTPUTS] = {NULL};
     for (unsigned i = 0; i < record->n_inputs; i++) {
-        held *h = find(r, record->inputs[i].id);
+        held *h = find_held(r, record->inputs[i].id);
         inputs[i] = h->tensor;
         if (record->op == KILN_OP_DROP) {
             kiln_release(h->tensor);
@@ -210,7 +210,7 @@ kiln_status kiln_replay_run(kiln_device *device, const kiln_replay *replay,
     }
     kiln_status status = run_all(&r, replay, err);
     for (size_t i = 0; i < n_outputs && status == KILN_STATUS_OK; i++) {
-        const held *h = find(&r, outputs[i]);
+        const held *h = find_held(&r, outputs[i]);
         out_tensors[i] = kiln_retain(h->tensor);
     }
     for (size_t i = 0; i < r.n_tensors; i++) {

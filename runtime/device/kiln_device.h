@@ -115,6 +115,7 @@ typedef struct kiln_device_stats {
     uint64_t blocks_measured; ///< whose candidates have competed
     uint64_t kernels_measuring; ///< of backend.kernels_launched: those of tournaments
     uint64_t blas_measuring; ///< of backend.blas_calls: those of tournaments
+    uint64_t measuring_ns; ///< that tournaments took, compiling included
 } kiln_device_stats;
 
 #define KILN_DEVICE_STATS_INIT                                                                     \

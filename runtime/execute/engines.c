@@ -52,6 +52,17 @@ void kilni_engines_destroy(kiln_device *device)
     }
 }
 
+bool kilni_engines_surprised(const kiln_device *device)
+{
+    enum { SURPRISES = 3 };
+    kiln_fuse_stats stats = {0};
+    if (device->engines.fused != NULL) {
+        kiln_fuse_engine_stats(device->engines.fused, &stats);
+    }
+    return stats.contests_surprising >= SURPRISES &&
+           stats.contests_surprising * 2 > stats.contests_measured;
+}
+
 void kilni_engines_count(const kiln_device *device, kiln_device_stats *stats)
 {
     const kiln_fuse_engine *const all[] = {device->engines.fused, device->engines.plain,

@@ -23,6 +23,9 @@ void kilni_engines_destroy(kiln_device *device);
 /// Adds up what they have planned. Under the lock.
 void kilni_engines_count(const kiln_device *device, kiln_device_stats *stats);
 
+/// Whether most tournaments took ten times or a tenth of what was predicted.
+bool kilni_engines_surprised(const kiln_device *device);
+
 /// Gives the stream an engine that knows what the device has become. Under the lock.
 kiln_status kilni_engines_follow(kilni_stream *stream, kiln_error *err);
 

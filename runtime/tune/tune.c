@@ -19,6 +19,7 @@ enum {
     CHECK_EVERY = 4, ///< rounds after which the times are looked at
     MOST_REPEATS = 16, ///< runs of one sample, so that the wait for the device does not count
     HOT = 8, ///< runs after which a block is measured
+    LOOK_EVERY = 16, ///< runs, once it is hot and waits for the budget
     CLOSE_RUNS = 2, ///< the same when a rival is close
     CLOSE_PERCENT = 10
 };
@@ -47,6 +48,8 @@ typedef struct contender { ///< the last one is the unfused operations, without 
 } contender;
 
 typedef struct tournament {
+    const kilni_run *run;
+    uint32_t block;
     kilni_sample sample;
     kilni_scores *scores;
     contender entries[KILN_FUSE_MAX_CONTENDERS + 1];
@@ -139,13 +142,94 @@ static bool is_over(const tournament *t)
            (scores->rounds > 0 && scores->spent_ns > limit) || (looks && kilni_scores_sure(scores));
 }
 
-/// Programs are made ready in the first round of each slice, so that its samples are no times; the
+// ---- what it may take ----
+
+static kilni_tune_budget *budget_of(const kilni_run *run)
+{
+    return &run->device->samples.budget;
+}
+
+/// Kernels that an entry consists of: what is compiled before it can run, at most. The first
+/// product compiles all kernels of the library for products.
+static uint32_t count_kernels(const tournament *t, uint32_t entry, bool library)
+{
+    enum { LIBRARY_KERNELS = 16 };
+    const kiln_fuse_segment *segment = t->run->segment;
+    const kiln_plan_block *block = &segment->plan->blocks[t->block];
+    uint32_t count = 0;
+    if (entry < t->n_known) {
+        return t->known[entry].program->n_launches;
+    }
+    for (uint32_t i = 0; i < block->n_ops; i++) {
+        kiln_op op = segment->ops[block->ops[i]].op;
+        kiln_op_class cls = kiln_op_info_of(op)->cls;
+        count += cls != KILN_CLASS_CONTROL && cls != KILN_CLASS_VIEW;
+        count += library && op == KILN_OP_MATMUL ? LIBRARY_KERNELS : 0;
+        library = library && op != KILN_OP_MATMUL;
+    }
+    return count;
+}
+
+/// Whether the budget is enough to make ready all that is not, or else for a round.
+static bool can_go_on(const tournament *t)
+{
+    kilni_tune_budget *budget = budget_of(t->run);
+    kiln_backend *backend = t->run->device->backend;
+    kiln_backend_stats stats = {0};
+    uint32_t kernels = 0;
+    if (t->run->device->samples.tune == KILNI_TUNE_FULL) {
+        return true;
+    }
+    if (t->scores->n_ready > t->n_known) {
+        return kilni_tune_budget_allows(budget, t->scores->round_ns);
+    }
+    backend->device->stats(backend, &stats);
+    for (uint32_t entry = t->scores->n_ready; entry <= t->n_known; entry++) {
+        kernels += count_kernels(t, entry, stats.blas_calls == 0);
+    }
+    return kilni_tune_budget_allows(budget, kilni_tune_budget_guess(budget, kernels, &stats));
+}
+
+/// Runs entries that did not run in this process, so that they are compiled, one by one.
+static kiln_status make_ready(tournament *t, kiln_error *err)
+{
+    kilni_scores *scores = t->scores;
+    kilni_tune_budget *budget = budget_of(t->run);
+    kiln_status status = KILN_STATUS_OK;
+    while (status == KILN_STATUS_OK && scores->n_ready < scores->n_entries && can_go_on(t)) {
+        uint64_t before_ns = budget->spent_ns;
+        uint32_t entry = scores->n_ready++;
+        contender *next = &t->entries[entry];
+        bool ran = entry < t->n_known && t->known[entry].chosen;
+        float ns = 0;
+        if (!next->score->failed) {
+            status = take_sample(t, next, 1, &ns, err);
+        }
+        kilni_tune_budget_spend(budget, kiln_time_ns());
+        if (entry < t->n_known && !ran) {
+            kilni_tune_budget_learn(budget, count_kernels(t, entry, false),
+                                    budget->spent_ns - before_ns);
+        }
+    }
+    note_failures(t);
+    return status;
+}
+
+// ---- playing ----
+
+/// The first round of each slice makes memory and programs warm, so its samples are no times; the
 /// second one tells how often short blocks are to run.
 static kiln_status play(tournament *t, bool sliced, kiln_error *err)
 {
     kilni_scores *scores = t->scores;
+    kilni_tune_budget *budget = budget_of(t->run);
     float ns[KILN_FUSE_MAX_CONTENDERS + 1];
-    kiln_status status = play_round(t, 0, 1, ns, err);
+    kiln_status status = make_ready(t, err);
+    if (status != KILN_STATUS_OK || scores->n_ready < scores->n_entries) {
+        return status;
+    }
+    status = play_round(t, 0, 1, ns, err);
+    kilni_tune_budget_spend(budget, kiln_time_ns());
     uint64_t start_ns = kiln_time_ns(), before_ns = scores->spent_ns;
     if (status == KILN_STATUS_OK && scores->repeats == 0) {
         status = play_round(t, 1, 1, ns, err);
@@ -155,13 +239,16 @@ static kiln_status play(tournament *t, bool sliced, kiln_error *err)
         }
         scores->spent_ns = before_ns + kiln_time_ns() - start_ns;
     }
-    while (status == KILN_STATUS_OK && !is_over(t) &&
+    while (status == KILN_STATUS_OK && !is_over(t) && can_go_on(t) &&
            !(sliced && scores->spent_ns - before_ns > slice_ns)) {
+        uint64_t round_start_ns = scores->spent_ns;
         status = play_round(t, scores->rounds, scores->repeats, ns, err);
         if (status == KILN_STATUS_OK) {
             note_round(scores, ns);
         }
         scores->spent_ns = before_ns + kiln_time_ns() - start_ns;
+        scores->round_ns = scores->spent_ns - round_start_ns;
+        kilni_tune_budget_spend(budget, kiln_time_ns());
     }
     return status;
 }
@@ -265,14 +352,64 @@ static void settle_counts(kiln_device *device, const counts_before *before)
     counts->blas_measuring += now.blas_calls - before->backend.blas_calls;
 }
 
+static void tell(const tournament *t, const char *what)
+{
+    const kilni_tune_budget *budget = budget_of(t->run);
+    kiln_log_write(&t->run->device->context->env, KILN_LOG_INFO, "runtime",
+                   "a tournament of %u candidates for a block of %u operations %s, after %u "
+                   "rounds; tuning has taken %.0f ms",
+                   t->n_known, t->run->segment->plan->blocks[t->block].n_ops, what,
+                   t->scores->rounds, (double)budget->spent_ns / 1e6);
+}
+
+/// With memory for the samples. True: the tournament is over.
+static bool hold(tournament *t)
+{
+    kiln_device *device = t->run->device;
+    kiln_error err = KILN_ERROR_INIT;
+    look_at_extents(t->run, t->scores);
+    kiln_status status = prepare(t, &err);
+    if (status == KILN_STATUS_OK) {
+        if (t->scores->n_ready == 0) {
+            tell(t, "begins");
+        }
+        status = play(t, device->samples.tune == KILNI_TUNE_LAZY, &err);
+    }
+    bool over = status != KILN_STATUS_OK || is_over(t);
+    finish(t, status == KILN_STATUS_OK && over);
+    kilni_tune_budget_spend(budget_of(t->run), kiln_time_ns());
+    if (status != KILN_STATUS_OK) {
+        kiln_log_write(&device->context->env, KILN_LOG_INFO, "runtime",
+                       "a block could not be measured: %s", err.message);
+    } else if (over) {
+        tell(t, "ends");
+    }
+    if (over) {
+        kilni_scores_fini(t->scores, &device->context->env);
+    }
+    return over;
+}
+
+/// A block that waits for the budget costs its runs next to nothing.
+static bool waits(const kilni_run *run, const kilni_scores *scores)
+{
+    return run->device->samples.tune == KILNI_TUNE_LAZY && scores->entries == NULL &&
+           scores->runs > HOT && scores->runs % LOOK_EVERY != 0;
+}
+
 bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores)
 {
     kiln_device *device = run->device;
-    tournament t = {.scores = scores};
+    if (waits(run, scores)) {
+        scores->runs++;
+        return false;
+    }
+    tournament t = {.run = run, .block = block, .scores = scores};
     kiln_error err = KILN_ERROR_INIT;
     t.n_known = kiln_fuse_contenders(run->engine, run->segment->plan, block, t.known,
                                      KILN_FUSE_MAX_CONTENDERS);
-    if (t.n_known == 0 || !is_time(&t, device->samples.tune, scores->runs++)) {
+    kilni_tune_budget_see(budget_of(run), kiln_time_ns());
+    if (t.n_known == 0 || !is_time(&t, device->samples.tune, scores->runs++) || !can_go_on(&t)) {
         return t.n_known == 0;
     }
     kiln_status status = kilni_shadow_init(&t.sample, run, block, &err);
@@ -283,27 +420,14 @@ bool kilni_tune_block(const kilni_run *run, uint32_t block, kilni_scores *scores
     kilni_fault *fault = device->faults.first;
     counts_before before = {0};
     read_counts(device, &before);
-    look_at_extents(run, scores);
     device->samples.measuring = true;
-    status = prepare(&t, &err);
-    if (status == KILN_STATUS_OK) {
-        status = play(&t, device->samples.tune == KILNI_TUNE_LAZY, &err);
-    }
-    bool over = status != KILN_STATUS_OK || is_over(&t);
-    finish(&t, status == KILN_STATUS_OK && over);
-    if (over) {
-        kilni_scores_fini(scores, &device->context->env);
-    }
+    bool over = hold(&t);
     device->samples.measuring = false;
     device->samples.measured = true;
     settle_counts(device, &before);
     if (device->faults.first != fault) { // a sample's failure is nobody's
         kilni_fault_release(device, device->faults.first);
         device->faults.first = fault;
-    }
-    if (status != KILN_STATUS_OK) {
-        kiln_log_write(&device->context->env, KILN_LOG_INFO, "runtime",
-                       "a block could not be measured: %s", err.message);
     }
     return over;
 }

@@ -150,9 +150,18 @@ class Linked(Copy):
         bad = super().configure(*options, "-DKILN_TESTS=OFF", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
         if not bad:
             with open(self.built("compile_commands.json"), encoding="utf-8") as file:
-                self.commands = {os.path.relpath(entry["file"], self.root): shlex.split(entry["command"])
-                                 for entry in json.load(file)}
+                for entry in json.load(file):
+                    words = shlex.split(entry["command"])
+                    for source in self.included(entry["file"]):
+                        self.commands[os.path.relpath(source, self.root)] = words
         return bad
+
+    def included(self, source):
+        """The sources of a file that includes those that are compiled together, else the file itself."""
+        if "/Unity/" not in source:
+            return [source]
+        with open(source, encoding="utf-8") as file:
+            return re.findall(r'^#include "(.+)"$', file.read(), re.M)
 
     def compile(self, *names):
         """Compiles sources of the copy; what the build generates is this build's."""
@@ -160,7 +169,8 @@ class Linked(Copy):
         for name in names:
             if name not in self.commands:
                 return bad + [f"{name} is in no CMakeLists.txt"]
-            words = [word.replace(self.build, self.main) for word in self.commands[name]]
+            words = [word if "/Unity/" in word else word.replace(self.build, self.main)
+                     for word in self.commands[name]]
             os.makedirs(os.path.dirname(self.built(words[words.index("-o") + 1])), exist_ok=True)
             bad += self.problems(*words)
         return bad

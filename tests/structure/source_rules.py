@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Rules that are read off the source text: licence lines, unique names, contracts, banned calls."""
-import json
 import os
 import re
 import sys
 
 import structure
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
+import compile_database  # noqa: E402
 
 LICENSED = (".c", ".h", ".def", ".cl", ".inc", ".py", ".sh", ".cmake", ".proto", ".options", ".in",
             ".map", ".supp", ".yml", ".yaml", ".cpp", ".ld")
@@ -154,11 +156,10 @@ def orphans(tree):
 
 
 def compiled_files(tree):
-    path = os.path.join(tree.config.get("build_dir", ""), "compile_commands.json")
-    if not os.path.exists(path):
+    build = tree.config.get("build_dir", "")
+    if not os.path.exists(os.path.join(build, "compile_commands.json")):
         return set()
-    with open(path) as file:
-        return {os.path.realpath(entry["file"]) for entry in json.load(file)}
+    return {os.path.realpath(entry["file"]) for entry in compile_database.entries(build)}
 
 
 def named_in(tree, folder, word):

@@ -8,7 +8,7 @@
 #include "exec_internal.h"
 #include "product_args.h"
 
-enum { SPATIAL = KILNI_EXEC_SPATIAL, DIRECT_CHANNELS = 8, ITEMS_EACH = 4, SIDE = 64, GROUP = 256 };
+enum { DIRECT_CHANNELS = 8, ITEMS_EACH = 4, SIDE = 64, CONV_GROUP = 256 };
 
 /* Operands of a convolution, dense. */
 typedef struct operands {
@@ -18,20 +18,15 @@ typedef struct operands {
     bool has_bias;
 } operands;
 
-static int64_t product_of(const int64_t lengths[SPATIAL])
-{
-    return lengths[0] * lengths[1] * lengths[2];
-}
-
 /* A window of one element that visits everything: the plane may be one row. */
 static void join_rows(kilni_exec_window *w)
 {
     bool one = true;
-    for (uint32_t i = 0; i < SPATIAL; i++) {
+    for (uint32_t i = 0; i < KILNI_EXEC_SPATIAL; i++) {
         one = one && w->taps[i] == 1 && w->strides[i] == 1 && w->begin[i] == 0 && w->end[i] == 0;
     }
     if (one) {
-        w->in[2] = w->out[2] = product_of(w->in);
+        w->in[2] = w->out[2] = kilni_exec_product(w->in);
         w->in[0] = w->in[1] = w->out[0] = w->out[1] = 1;
     }
 }
@@ -45,7 +40,7 @@ static kiln_status surround(kilni_exec *exec, const kiln_view *input, const int6
     int64_t size = (int64_t)kiln_dtype_size(input->dtype);
     kiln_view part = *input;
     kiln_view place = *out_padded;
-    for (uint32_t i = 0; i < SPATIAL; i++) {
+    for (uint32_t i = 0; i < KILNI_EXEC_SPATIAL; i++) {
         int64_t room = out_padded->dims[1 + i] - begin[i];
         part.dims[1 + i] = part.dims[1 + i] < room ? part.dims[1 + i] : room > 0 ? room : 0;
         place.dims[1 + i] = part.dims[1 + i];
@@ -63,10 +58,10 @@ static kiln_status surround(kilni_exec *exec, const kiln_view *input, const int6
 static kiln_status without_borders(kilni_exec *exec, kiln_conv_direct_shape *s,
                                    const kilni_exec_window *w, kiln_view *input, int64_t vector)
 {
-    kiln_tensor_desc desc = {.dtype = input->dtype, .rank = 1 + SPATIAL};
+    kiln_tensor_desc desc = {.dtype = input->dtype, .rank = 1 + KILNI_EXEC_SPATIAL};
     bool fits = true;
     desc.dims[0] = s->batch * s->groups * s->channels;
-    for (uint32_t i = 0; i < SPATIAL; i++) {
+    for (uint32_t i = 0; i < KILNI_EXEC_SPATIAL; i++) {
         int64_t out = i == 2 ? kilni_exec_ceil_div(w->out[i], vector) * vector : w->out[i];
         desc.dims[1 + i] = (out - 1) * w->strides[i] + (w->taps[i] - 1) * w->dilations[i] + 1;
         fits = fits && w->begin[i] == 0 && desc.dims[1 + i] <= w->in[i];
@@ -182,7 +177,7 @@ static kiln_status launch_product(kilni_exec *exec, kiln_conv_shape *s, const op
     block_of(exec, s->outputs, &rows, &vectors);
     int64_t pieces =
         kilni_exec_ceil_div(s->positions, SIDE) * kilni_exec_ceil_div(s->outputs, SIDE) * s->images;
-    int64_t items = block ? cut_work(exec, s, rows, vectors * vector) : pieces * GROUP;
+    int64_t items = block ? cut_work(exec, s, rows, vectors * vector) : pieces * CONV_GROUP;
     kiln_status status = KILN_STATUS_OK;
     if (block) {
         int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(dtype));
@@ -213,7 +208,7 @@ static kiln_status launch_product(kilni_exec *exec, kiln_conv_shape *s, const op
     if (with->has_bias) {
         kilni_cl_push_buffer(&args, with->bias.buffer);
     }
-    return kilni_exec_launch(exec, &args, items, GROUP);
+    return kilni_exec_launch(exec, &args, items, CONV_GROUP);
 }
 
 // ---- operators ----
@@ -231,8 +226,8 @@ static kiln_status run_conv(kilni_exec *exec, const operands *with)
     s.images = with->x.dims[0] * s.groups;
     s.channels = with->weight.dims[1];
     s.outputs = with->weight.dims[0] / s.groups;
-    s.positions = product_of(s.w.out);
-    s.depth = s.channels * product_of(s.w.taps);
+    s.positions = kilni_exec_product(s.w.out);
+    s.depth = s.channels * kilni_exec_product(s.w.taps);
     bool few = s.outputs < DIRECT_CHANNELS / (kilni_exec_is_block(exec) ? 2 : 1);
     return few || s.depth > INT32_MAX ? launch_direct(exec, &s, with)
                                       : launch_product(exec, &s, with);

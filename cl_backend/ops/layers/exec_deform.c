@@ -4,11 +4,6 @@
 #include "exec_internal.h"
 #include "window_args.h"
 
-static int64_t product(const int64_t lengths[KILNI_EXEC_SPATIAL])
-{
-    return lengths[0] * lengths[1] * lengths[2];
-}
-
 /* Dense views of all inputs, and the geometry. `windows` are those of the offset. */
 static kiln_status prepare(kilni_exec *exec, kiln_view views[4], kiln_deform_shape *s)
 {
@@ -41,8 +36,8 @@ static void cut(const kilni_exec *exec, kiln_deform_shape *s, int64_t items)
     s->each = kilni_exec_is_block(exec) && fair > 0 ? (fair < 1024 ? fair : 1024) : 1;
 }
 
-static kiln_status launch(kilni_exec *exec, kilni_cl_args *args, const kiln_deform_shape *s,
-                          int64_t items)
+static kiln_status launch_deform(kilni_exec *exec, kilni_cl_args *args, const kiln_deform_shape *s,
+                                 int64_t items)
 {
     return items == 0 ? KILN_STATUS_OK
                       : kilni_exec_launch(exec, args, kilni_exec_ceil_div(items, s->each), 64);
@@ -73,7 +68,7 @@ kiln_status kilni_exec_deform_im2col(kilni_exec *exec)
     kilni_cl_push_buffer(&args, views[0].buffer);
     kilni_cl_push_buffer(&args, views[1].buffer);
     kilni_cl_push_buffer(&args, views[has_mask ? 2 : 1].buffer);
-    return launch(exec, &args, &s, kilni_exec_count(out));
+    return launch_deform(exec, &args, &s, kilni_exec_count(out));
 }
 
 static kiln_status launch_offsets(kilni_exec *exec, kiln_deform_shape *s, const kiln_view views[4])
@@ -91,14 +86,14 @@ static kiln_status launch_offsets(kilni_exec *exec, kiln_deform_shape *s, const 
     for (unsigned i = 0; i < 4; i++) {
         kilni_cl_push_buffer(&args, views[i].buffer);
     }
-    return launch(exec, &args, s, items);
+    return launch_deform(exec, &args, s, items);
 }
 
 static kiln_status launch_x(kilni_exec *exec, kiln_deform_shape *s, const kiln_view views[4])
 {
     kilni_cl_args args;
     kiln_buffer *sums = NULL;
-    int64_t count = s->batch * s->channels * product(s->w.in);
+    int64_t count = s->batch * s->channels * kilni_exec_product(s->w.in);
     int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(views[0].dtype));
     kiln_status status = kilni_exec_alloc(exec, count * size, &sums);
     if (status == KILN_STATUS_OK) {
@@ -113,7 +108,7 @@ static kiln_status launch_x(kilni_exec *exec, kiln_deform_shape *s, const kiln_v
     for (unsigned i = 1; i < 4; i++) {
         kilni_cl_push_buffer(&args, views[i].buffer);
     }
-    status = launch(exec, &args, s, s->batch * s->channels);
+    status = launch_deform(exec, &args, s, s->batch * s->channels);
     if (status == KILN_STATUS_OK) {
         status = kernel_of(exec, "kiln_deform_narrow", 2, &args);
     }
@@ -124,7 +119,7 @@ static kiln_status launch_x(kilni_exec *exec, kiln_deform_shape *s, const kiln_v
     kilni_cl_push_bytes(&args, s, sizeof(*s));
     kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
     kilni_cl_push_buffer(&args, sums);
-    return launch(exec, &args, s, count);
+    return launch_deform(exec, &args, s, count);
 }
 
 kiln_status kilni_exec_deform_im2col_backward(kilni_exec *exec)

@@ -3,20 +3,20 @@
 // matrix of det. All operands become dense.
 #include "exec_internal.h"
 
-enum { GROUP = 64, MAX_VIEWS = 5 };
+enum { LOSS_GROUP = 64, MAX_VIEWS = 5 };
 
 static kiln_status begin(kilni_exec *exec, const char *kernel, kilni_exec_options *options,
                          kilni_cl_args *out_args)
 {
     kilni_exec_define_dtype(options, "A", exec->inputs[0].dtype);
-    kilni_exec_define(options, "GROUP", kilni_exec_is_block(exec) ? 1 : GROUP);
+    kilni_exec_define(options, "GROUP", kilni_exec_is_block(exec) ? 1 : LOSS_GROUP);
     return kilni_exec_kernel(exec, "loss.cl", kernel, options, out_args);
 }
 
-static kiln_status launch(kilni_exec *exec, kilni_cl_args *args, int64_t groups)
+static kiln_status launch_loss(kilni_exec *exec, kilni_cl_args *args, int64_t groups)
 {
-    int64_t each = kilni_exec_is_block(exec) ? 1 : GROUP;
-    return kilni_exec_launch(exec, args, groups * each, GROUP);
+    int64_t each = kilni_exec_is_block(exec) ? 1 : LOSS_GROUP;
+    return kilni_exec_launch(exec, args, groups * each, LOSS_GROUP);
 }
 
 typedef struct ctc {
@@ -72,7 +72,7 @@ static kiln_status ctc_launch(kilni_exec *exec, const ctc *c)
     kilni_cl_push_i64(&args, kiln_op_attr_i64(exec->record, KILN_KEY_BLANK));
     kilni_cl_push_i64(&args, c->width);
     kilni_cl_push_i32(&args, c->backward ? 1 : 0);
-    return launch(exec, &args, dims[1]);
+    return launch_loss(exec, &args, dims[1]);
 }
 
 kiln_status kilni_exec_ctc(kilni_exec *exec)
@@ -104,7 +104,7 @@ kiln_status kilni_exec_det(kilni_exec *exec)
     kilni_cl_push_i64(&args, kilni_exec_start(&exec->outputs[0]));
     kilni_cl_push_i64(&args, kilni_exec_start(&x));
     kilni_cl_push_i64(&args, x.dims[x.rank - 1]);
-    KILN_TRY(out, status, launch(exec, &args, kilni_exec_count(&exec->outputs[0])));
+    KILN_TRY(out, status, launch_loss(exec, &args, kilni_exec_count(&exec->outputs[0])));
 out:
     return status;
 }

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-enum { GROUP = 256, ITEM_WORK = 4096 };
+enum { NORM_GROUP = 256, NORM_ITEM_WORK = 4096 };
 
-typedef struct rows { ///< of dense [count, length]
+typedef struct norm_rows { ///< of dense [count, length]
     kiln_view input;
     kiln_view grad; ///< `input` where there is none
     kiln_view scale;
@@ -19,7 +19,7 @@ typedef struct rows { ///< of dense [count, length]
     int64_t each;
     int64_t items;
     bool by_group;
-} rows;
+} norm_rows;
 
 static int kind_of(kiln_op op)
 {
@@ -29,18 +29,18 @@ static int kind_of(kiln_op op)
                                             : 3;
 }
 
-static void rows_cut(const kilni_exec *exec, rows *r)
+static void rows_cut(const kilni_exec *exec, norm_rows *r)
 {
     bool block = kilni_exec_is_block(exec);
     int64_t units = (int64_t)exec->backend->info.compute_units;
     int64_t fair = kilni_exec_ceil_div(r->count, 4 * units);
-    int64_t most = block ? ITEM_WORK / r->length + 1 : 1;
-    r->by_group = !block && r->length >= GROUP / 4;
+    int64_t most = block ? NORM_ITEM_WORK / r->length + 1 : 1;
+    r->by_group = !block && r->length >= NORM_GROUP / 4;
     r->each = most < fair ? most : fair;
-    r->items = r->by_group ? r->count * GROUP : kilni_exec_ceil_div(r->count, r->each);
+    r->items = r->by_group ? r->count * NORM_GROUP : kilni_exec_ceil_div(r->count, r->each);
 }
 
-static kiln_status rows_launch(kilni_exec *exec, rows *r)
+static kiln_status rows_launch(kilni_exec *exec, norm_rows *r)
 {
     kiln_dtype dtype = r->input.dtype;
     kilni_exec_options options = {.length = 0};
@@ -51,7 +51,7 @@ static kiln_status rows_launch(kilni_exec *exec, rows *r)
     kilni_exec_define(&options, "SCALE", r->n_params > 0 ? 1 : 0);
     kilni_exec_define(&options, "BIAS", r->n_params > 1 ? 1 : 0);
     kilni_exec_define(&options, "V", kilni_exec_vector(exec, dtype));
-    kilni_exec_define(&options, r->by_group ? "GROUP" : "ROWS", r->by_group ? GROUP : 1);
+    kilni_exec_define(&options, r->by_group ? "GROUP" : "ROWS", r->by_group ? NORM_GROUP : 1);
     kiln_status status = kilni_exec_kernel(exec, "norm.cl", "kiln_norm", &options, &args);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -72,7 +72,7 @@ static kiln_status rows_launch(kilni_exec *exec, rows *r)
     } else {
         kilni_cl_push_f32(&args, (float)epsilon);
     }
-    return kilni_exec_launch(exec, &args, r->items, r->by_group ? GROUP : 64);
+    return kilni_exec_launch(exec, &args, r->items, r->by_group ? NORM_GROUP : 64);
 }
 
 // ---- normalisations ----
@@ -96,7 +96,7 @@ static kiln_status parameter(kilni_exec *exec, unsigned index, uint32_t axis, ki
 
 kiln_status kilni_exec_norm(kilni_exec *exec)
 {
-    rows r = {.count = 1, .length = 1, .n_params = exec->record->n_inputs - 1u};
+    norm_rows r = {.count = 1, .length = 1, .n_params = exec->record->n_inputs - 1u};
     uint32_t axis = kilni_exec_axis(exec, exec->inputs[0].rank);
     kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &r.input);
     r.output = exec->outputs[0];
@@ -118,7 +118,7 @@ kiln_status kilni_exec_norm(kilni_exec *exec)
 /* Columns become rows in scratch memory, and columns again. */
 kiln_status kilni_exec_softmax_backward(kilni_exec *exec)
 {
-    rows r = {.count = 1};
+    norm_rows r = {.count = 1};
     uint32_t rank = exec->inputs[0].rank;
     uint32_t axis = kilni_exec_axis(exec, rank);
     const kiln_view output = kilni_exec_axis_last(&exec->inputs[0], axis);

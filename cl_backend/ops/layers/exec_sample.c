@@ -4,17 +4,6 @@
 #include "exec_internal.h"
 #include "window_args.h"
 
-enum { SPATIAL = KILNI_EXEC_SPATIAL };
-
-static kiln_status dense_inputs(kilni_exec *exec, kiln_view *out_views)
-{
-    kiln_status status = KILN_STATUS_OK;
-    for (unsigned i = 0; status == KILN_STATUS_OK && i < exec->record->n_inputs; i++) {
-        status = kilni_exec_dense(exec, &exec->inputs[i], &out_views[i]);
-    }
-    return status;
-}
-
 /* A number of the type of computation. */
 static void push_number(kilni_cl_args *args, kiln_dtype dtype, double value)
 {
@@ -57,7 +46,7 @@ kiln_status kilni_exec_grid_sample(kilni_exec *exec)
         .batch = out->dims[0], .channels = out->dims[1], .in = {1, 1, 1}, .points = 1};
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    kiln_status status = dense_inputs(exec, views);
+    kiln_status status = kilni_exec_dense_inputs(exec, views);
     define_grid(exec, axes, &options);
     if (status == KILN_STATUS_OK) {
         status = kilni_exec_kernel(exec, "grid_sample.cl", "kiln_grid_sample", &options, &args);
@@ -66,7 +55,7 @@ kiln_status kilni_exec_grid_sample(kilni_exec *exec)
         return status;
     }
     for (uint32_t i = 0; i < axes; i++) {
-        s.in[SPATIAL - axes + i] = views[0].dims[2 + i];
+        s.in[KILNI_EXEC_SPATIAL - axes + i] = views[0].dims[2 + i];
         s.points *= out->dims[2 + i];
     }
     s.channels_each = kilni_exec_is_block(exec) ? s.channels : 1;
@@ -94,7 +83,7 @@ kiln_status kilni_exec_roi_align(kilni_exec *exec)
     kiln_view views[3];
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
-    kiln_status status = dense_inputs(exec, views);
+    kiln_status status = kilni_exec_dense_inputs(exec, views);
     if (status != KILN_STATUS_OK) {
         return status;
     }

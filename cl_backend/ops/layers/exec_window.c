@@ -6,7 +6,12 @@
 #include "product_args.h"
 #include "window_args.h"
 
-enum { SPATIAL = KILNI_EXEC_SPATIAL, ITEM_WORK = 4096, CHUNK = 64 };
+enum { WINDOW_ITEM_WORK = 4096, CHUNK = 64 };
+
+int64_t kilni_exec_product(const int64_t lengths[KILNI_EXEC_SPATIAL])
+{
+    return lengths[0] * lengths[1] * lengths[2];
+}
 
 void kilni_exec_window_init(const kilni_exec *exec, kilni_exec_window *w, const kiln_view *in,
                             const kiln_view *out, const kiln_view *kernel)
@@ -18,7 +23,7 @@ void kilni_exec_window_init(const kilni_exec *exec, kilni_exec_window *w, const 
                              .strides = {1, 1, 1},
                              .dilations = {1, 1, 1}};
     for (uint32_t i = 0; i < axes; i++) {
-        uint32_t at = SPATIAL - axes + i;
+        uint32_t at = KILNI_EXEC_SPATIAL - axes + i;
         w->in[at] = in->dims[2 + i];
         w->out[at] = out != NULL ? out->dims[2 + i] : 1;
         w->taps[at] =
@@ -30,16 +35,11 @@ void kilni_exec_window_init(const kilni_exec *exec, kilni_exec_window *w, const 
     }
 }
 
-static int64_t product_of(const int64_t lengths[SPATIAL])
-{
-    return lengths[0] * lengths[1] * lengths[2];
-}
-
 /* Rows for a work-item of the block form, so that there are enough items and none is tiny. */
 static int64_t rows_each(const kilni_exec *exec, int64_t rows, int64_t work)
 {
     int64_t fair = kilni_exec_ceil_div(rows, 4 * (int64_t)exec->backend->info.compute_units);
-    int64_t enough = ITEM_WORK / (work > 0 ? work : 1) + 1;
+    int64_t enough = WINDOW_ITEM_WORK / (work > 0 ? work : 1) + 1;
     return enough < fair ? enough : fair;
 }
 
@@ -90,7 +90,7 @@ kiln_status kilni_exec_pool(kilni_exec *exec)
     kilni_exec_window_init(exec, &s.w, &input, out, NULL);
     int64_t rows = s.planes * s.w.out[0] * s.w.out[1];
     int64_t work = is_adaptive(exec->record->op) ? s.w.in[1] * s.w.in[2] / s.w.out[1] + 1
-                                                 : s.w.out[2] * product_of(s.w.taps);
+                                                 : s.w.out[2] * kilni_exec_product(s.w.taps);
     s.each = block ? rows_each(exec, rows, work) : 1;
     s.start[0] = kilni_exec_start(out);
     s.start[1] = kilni_exec_start(&input);
@@ -129,7 +129,7 @@ static kiln_status launch_back(kilni_exec *exec, kiln_back_shape *s, kiln_view *
     s->chunks = kilni_exec_ceil_div(s->w.in[2], chunk);
     int64_t pieces = s->planes * s->w.in[0] * s->w.in[1] * s->chunks;
     int64_t length = s->w.in[2] < chunk ? s->w.in[2] : chunk;
-    s->each = block ? rows_each(exec, pieces, length * product_of(s->w.taps)) : 1;
+    s->each = block ? rows_each(exec, pieces, length * kilni_exec_product(s->w.taps)) : 1;
     s->start[0] = kilni_exec_start(out);
     kilni_exec_define_dtype(&options, "A", out->dtype);
     kilni_exec_define(&options, "MODE", mode);
@@ -153,21 +153,12 @@ static kiln_status launch_back(kilni_exec *exec, kiln_back_shape *s, kiln_view *
     return kilni_exec_launch(exec, &args, kilni_exec_ceil_div(pieces, s->each), 256);
 }
 
-static kiln_status dense_inputs(kilni_exec *exec, kiln_view *out_views)
-{
-    kiln_status status = KILN_STATUS_OK;
-    for (unsigned i = 0; status == KILN_STATUS_OK && i < exec->record->n_inputs; i++) {
-        status = kilni_exec_dense(exec, &exec->inputs[i], &out_views[i]);
-    }
-    return status;
-}
-
 kiln_status kilni_exec_pool_backward(kilni_exec *exec)
 {
     kiln_op op = exec->record->op;
     kiln_view views[2];
     kiln_back_shape s = {.planes = 0};
-    kiln_status status = dense_inputs(exec, views);
+    kiln_status status = kilni_exec_dense_inputs(exec, views);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -180,7 +171,7 @@ kiln_status kilni_exec_pool_backward(kilni_exec *exec)
 
 static void count_windows(kilni_exec_window *w)
 {
-    for (uint32_t i = 0; i < SPATIAL; i++) {
+    for (uint32_t i = 0; i < KILNI_EXEC_SPATIAL; i++) {
         int64_t reach = (w->taps[i] - 1) * w->dilations[i] + 1;
         w->out[i] = (w->in[i] + w->begin[i] + w->end[i] - reach) / w->strides[i] + 1;
     }
@@ -190,7 +181,7 @@ kiln_status kilni_exec_col2im(kilni_exec *exec)
 {
     kiln_view view;
     kiln_back_shape s = {.planes = 0};
-    kiln_status status = dense_inputs(exec, &view);
+    kiln_status status = kilni_exec_dense_inputs(exec, &view);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -210,7 +201,7 @@ kiln_status kilni_exec_im2col(kilni_exec *exec)
     kilni_exec_options options = {.length = 0};
     kilni_cl_args args;
     kiln_view input;
-    kiln_status status = dense_inputs(exec, &input);
+    kiln_status status = kilni_exec_dense_inputs(exec, &input);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -273,7 +264,7 @@ kiln_status kilni_exec_max_unpool(kilni_exec *exec)
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_I32, .rank = 1, .dims = {kilni_exec_count(out)}};
     kiln_view winners = kiln_view_dense(&desc, NULL);
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, dense_inputs(exec, views));
+    KILN_TRY(out, status, kilni_exec_dense_inputs(exec, views));
     s.count = kilni_exec_count(&views[0]) / s.planes;
     s.plane = desc.dims[0] / s.planes;
     if (s.count > INT32_MAX) {

@@ -16,7 +16,7 @@ typedef struct sums { ///< of the elements that share a mean
     double h_normal; ///< and of that * normalised x
 } sums;
 
-typedef struct job {
+typedef struct norm_job {
     kilni_norm norm;
     const kiln_op_record *call;
     const kiln_view *inputs;
@@ -26,7 +26,7 @@ typedef struct job {
     kiln_view params; ///< "element" i is parameter i
     sums *sums;
     double *totals; ///< two for each parameter: of grad * normalised x, of grad
-} job;
+} norm_job;
 
 /* Axis 1 as two: groups, and channels of a group. */
 static kiln_view cut(const kilni_norm *norm, const kiln_view *view)
@@ -48,7 +48,7 @@ static kiln_view cut(const kilni_norm *norm, const kiln_view *view)
 }
 
 /* A parameter of the call as a view beside x. */
-static kiln_view parameter_view(const job *j, unsigned index)
+static kiln_view parameter_view(const norm_job *j, unsigned index)
 {
     const kiln_view *given = &j->inputs[j->norm.x + index];
     kiln_view view = *given;
@@ -76,7 +76,7 @@ static int64_t number(const kiln_view *x, uint32_t mask, kiln_view *out_view)
     return count;
 }
 
-static void masks_of(const job *j, uint32_t *out_shared, uint32_t *out_params)
+static void masks_of(const norm_job *j, uint32_t *out_shared, uint32_t *out_params)
 {
     uint32_t all = (1u << j->x.rank) - 1;
     if (!j->norm.by_channel) {
@@ -90,7 +90,7 @@ static void masks_of(const job *j, uint32_t *out_shared, uint32_t *out_params)
     }
 }
 
-static void walk_init(const job *j, kilni_ref_walk *walk, const kiln_view *second,
+static void walk_init(const norm_job *j, kilni_ref_walk *walk, const kiln_view *second,
                       const kiln_view *third)
 {
     kilni_ref_walk_init(walk, j->x.dims, j->x.rank);
@@ -104,7 +104,7 @@ static void walk_init(const job *j, kilni_ref_walk *walk, const kiln_view *secon
     }
 }
 
-static void find_moments(job *j, int64_t n_sums)
+static void find_moments(norm_job *j, int64_t n_sums)
 {
     kilni_ref_walk walk;
     for (walk_init(j, &walk, NULL, NULL); !walk.done; kilni_ref_walk_next(&walk)) {
@@ -126,13 +126,13 @@ static void find_moments(job *j, int64_t n_sums)
     }
 }
 
-static double normal_at(const job *j, const kilni_ref_walk *walk)
+static double normal_at(const norm_job *j, const kilni_ref_walk *walk)
 {
     const sums *s = &j->sums[walk->at[1]];
     return (kilni_ref_load(&j->x, walk->at[0]).f - s->mean) * s->factor;
 }
 
-static void store_forward(const job *j, const kiln_view *out)
+static void store_forward(const norm_job *j, const kiln_view *out)
 {
     kilni_ref_walk walk;
     kilni_ref_walk params;
@@ -152,13 +152,13 @@ static void store_forward(const job *j, const kiln_view *out)
 }
 
 /* grad * scale, at a place of a walk over x, places, grad and scale. */
-static double h_at(const job *j, const kilni_ref_walk *walk, const kiln_view *scale)
+static double h_at(const norm_job *j, const kilni_ref_walk *walk, const kiln_view *scale)
 {
     double grad = kilni_ref_load(&j->grad, walk->at[2]).f;
     return scale == NULL ? grad : grad * kilni_ref_load(scale, walk->at[3]).f;
 }
 
-static void store_x_grad(job *j, const kiln_view *out)
+static void store_x_grad(norm_job *j, const kiln_view *out)
 {
     kilni_ref_walk walk;
     const kiln_view target = cut(&j->norm, out);
@@ -182,7 +182,7 @@ static void store_x_grad(job *j, const kiln_view *out)
     }
 }
 
-static void store_totals(job *j, const kiln_view *outputs, int64_t n_params)
+static void store_totals(norm_job *j, const kiln_view *outputs, int64_t n_params)
 {
     kilni_ref_walk walk;
     walk_init(j, &walk, &j->grad, &j->params);
@@ -201,7 +201,7 @@ static void store_totals(job *j, const kiln_view *outputs, int64_t n_params)
     }
 }
 
-static void store_running(const job *j, const kiln_view *outputs, int64_t n_sums)
+static void store_running(const norm_job *j, const kiln_view *outputs, int64_t n_sums)
 {
     double momentum = kiln_op_attr_f64(j->call, KILN_KEY_MOMENTUM);
     for (unsigned i = 1; i < 3; i++) {
@@ -219,7 +219,7 @@ static kiln_status normalise(const kiln_op_record *call, const kiln_view *inputs
                              const kiln_view *outputs, kiln_error *err)
 {
     const kiln_env env = {.allocator = kiln_allocator_default()};
-    job j = {.call = call, .inputs = inputs};
+    norm_job j = {.call = call, .inputs = inputs};
     uint32_t shared = 0;
     uint32_t params = 0;
     kiln_status status = kilni_ir_norm_of(call, &j.norm, err);

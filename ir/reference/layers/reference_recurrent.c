@@ -7,7 +7,7 @@
 #include "recurrent.h"
 #include "reference_internal.h"
 
-typedef struct job {
+typedef struct recurrent_job {
     kilni_recurrent r;
     const kiln_view *inputs;
     const kiln_view *outputs;
@@ -16,10 +16,10 @@ typedef struct job {
     double *c;
     double *gates; ///< [gates, hidden] of one sequence
     double *next; ///< [hidden]
-} job;
+} recurrent_job;
 
 /* Element of an input at up to three indices; of rank 0 the only one; 0 of an input left out. */
-static double at(const job *j, unsigned input, int64_t a, int64_t b, int64_t c)
+static double at(const recurrent_job *j, unsigned input, int64_t a, int64_t b, int64_t c)
 {
     const int64_t index[] = {a, b, c};
     const kiln_view *view = &j->inputs[input];
@@ -30,7 +30,7 @@ static double at(const job *j, unsigned input, int64_t a, int64_t b, int64_t c)
     return kilni_ref_load(view, offset).f;
 }
 
-static double activate(const job *j, unsigned index, double x)
+static double activate(const recurrent_job *j, unsigned index, double x)
 {
     const kilni_activation *a = &j->r.activations[j->d][index];
     if (j->r.clip > 0) {
@@ -63,18 +63,18 @@ static double activate(const job *j, unsigned index, double x)
     }
 }
 
-static double bias(const job *j, int64_t row)
+static double bias(const recurrent_job *j, int64_t row)
 {
     return j->r.bias == 0 ? 0 : at(j, j->r.bias, j->d, row, 0);
 }
 
-static double peephole(const job *j, int64_t gate, int64_t k)
+static double peephole(const recurrent_job *j, int64_t gate, int64_t k)
 {
     return j->r.peephole == 0 ? 0 : at(j, j->r.peephole, j->d, gate * j->r.hidden + k, 0);
 }
 
 /* Row `row` of the weights with the input of a step. */
-static double of_input(const job *j, int64_t t, int64_t b, int64_t row)
+static double of_input(const recurrent_job *j, int64_t t, int64_t b, int64_t row)
 {
     double sum = bias(j, row);
     for (int64_t i = 0; i < j->r.inputs; i++) {
@@ -84,7 +84,7 @@ static double of_input(const job *j, int64_t t, int64_t b, int64_t row)
 }
 
 /* Row `row` of the recurrent weights with the state, which `factor` multiplies when given. */
-static double of_state(const job *j, int64_t b, int64_t row, const double *factor)
+static double of_state(const recurrent_job *j, int64_t b, int64_t row, const double *factor)
 {
     double sum = bias(j, j->r.gates * j->r.hidden + row);
     for (int64_t i = 0; i < j->r.hidden; i++) {
@@ -94,7 +94,7 @@ static double of_state(const job *j, int64_t b, int64_t row, const double *facto
     return sum;
 }
 
-static void lstm_step(job *j, int64_t t, int64_t b)
+static void lstm_step(recurrent_job *j, int64_t t, int64_t b)
 {
     const int64_t n = j->r.hidden;
     double *cells = j->c + b * n;
@@ -113,7 +113,7 @@ static void lstm_step(job *j, int64_t t, int64_t b)
     }
 }
 
-static void gru_step(job *j, int64_t t, int64_t b)
+static void gru_step(recurrent_job *j, int64_t t, int64_t b)
 {
     const int64_t n = j->r.hidden;
     double *reset = j->gates + n;
@@ -129,7 +129,7 @@ static void gru_step(job *j, int64_t t, int64_t b)
     }
 }
 
-static void rnn_step(job *j, int64_t t, int64_t b)
+static void rnn_step(recurrent_job *j, int64_t t, int64_t b)
 {
     for (int64_t k = 0; k < j->r.hidden; k++) {
         j->next[k] = activate(j, 0, of_input(j, t, b, k) + of_state(j, b, k, NULL));
@@ -143,7 +143,7 @@ static void store(const kiln_view *out, int64_t a, int64_t b, int64_t c, int64_t
     kilni_ref_store(out, kilni_ref_offset(out, from), kilni_ref_of_float(value));
 }
 
-static void run_step(job *j, int64_t t, int64_t b)
+static void run_step(recurrent_job *j, int64_t t, int64_t b)
 {
     const int64_t n = j->r.hidden;
     const kiln_view *lengths = &j->inputs[j->r.lengths];
@@ -161,7 +161,7 @@ static void run_step(job *j, int64_t t, int64_t b)
     }
 }
 
-static void run_direction(job *j, unsigned n_outputs)
+static void run_direction(recurrent_job *j, unsigned n_outputs)
 {
     const int64_t n = j->r.hidden;
     for (int64_t i = 0; i < j->r.batch * n; i++) {
@@ -185,7 +185,7 @@ static kiln_status recurrent(const kiln_op_record *call, const kiln_view *inputs
                              const kiln_view *outputs, kiln_error *err)
 {
     const kiln_env env = {.allocator = kiln_allocator_default()};
-    job j = {.inputs = inputs, .outputs = outputs};
+    recurrent_job j = {.inputs = inputs, .outputs = outputs};
     kiln_status status = kilni_ir_recurrent_of(call, &j.r, err);
     if (status != KILN_STATUS_OK) {
         return status;

@@ -44,7 +44,7 @@ static double forward_sum(const resampler *s, const int64_t *index, uint32_t axi
 }
 
 /* Weight of element `place` of the input in element i of the result. */
-static double weight_at(const kiln_resample *r, int64_t i, int64_t place)
+static double resample_weight(const kiln_resample *r, int64_t i, int64_t place)
 {
     kiln_resample_taps taps;
     double weight = 0;
@@ -67,7 +67,7 @@ static double backward_sum(const resampler *s, const int64_t *index, uint32_t ax
         return kilni_ref_load(s->from, at).f;
     }
     for (int64_t i = 0; i < s->from->dims[axis]; i++) {
-        double weight = weight_at(&s->axes[axis], i, index[axis]);
+        double weight = resample_weight(&s->axes[axis], i, index[axis]);
         if (weight != 0) {
             sum += weight * backward_sum(s, index, axis + 1, at + i * s->from->strides[axis]);
         }
@@ -75,7 +75,7 @@ static double backward_sum(const resampler *s, const int64_t *index, uint32_t ax
     return sum;
 }
 
-static void fill_sums(const resampler *s, const kiln_view *to, bool forward)
+static void fill_resampled(const resampler *s, const kiln_view *to, bool forward)
 {
     kilni_ref_walk walk;
     kilni_ref_walk_init(&walk, to->dims, to->rank);
@@ -92,7 +92,7 @@ kiln_status kiln_ref_interpolate(const kiln_op_record *call, const kiln_view *in
     resampler s;
     kiln_status status = resampler_init(call, &inputs[0], &outputs[0], &inputs[0], &s, err);
     if (status == KILN_STATUS_OK) {
-        fill_sums(&s, &outputs[0], true);
+        fill_resampled(&s, &outputs[0], true);
     }
     return status;
 }
@@ -103,7 +103,7 @@ kiln_status kiln_ref_interpolate_backward(const kiln_op_record *call, const kiln
     resampler s;
     kiln_status status = resampler_init(call, &outputs[0], &inputs[0], &inputs[0], &s, err);
     if (status == KILN_STATUS_OK) {
-        fill_sums(&s, &outputs[0], false);
+        fill_resampled(&s, &outputs[0], false);
     }
     return status;
 }

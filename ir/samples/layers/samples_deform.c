@@ -16,34 +16,36 @@ typedef struct deform_case {
     unsigned inputs; ///< of deform_conv
 } deform_case;
 
-static const deform_case cases[] = {
+static const deform_case deform_cases[] = {
     {{1, 1, 3, 3}, 1, {2, 2}, {2, 2}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1, 1, 4},
     {{2, 4, 6, 5}, 6, {3, 2}, {3, 5}, {2, 1}, {1, 0, 1, 1}, {1, 1}, 2, 2, 5},
     {{1, 3, 5, 7}, 2, {2, 3}, {3, 7}, {1, 1}, {0, 1, 0, 1}, {2, 1}, 1, 1, 3},
     {{1, 2, 4, 19}, 5, {1, 2}, {4, 18}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1, 2, 5},
     {{0, 2, 4, 4}, 2, {2, 2}, {3, 3}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1, 1, 4},
 };
-enum { N_CASES = sizeof(cases) / sizeof(cases[0]) };
+enum { N_DEFORM_CASES = sizeof(deform_cases) / sizeof(deform_cases[0]) };
 
-static kilni_sample_tensor tensor(int64_t a, int64_t b, int64_t c, int64_t d, kilni_fill fill)
+static kilni_sample_tensor filled_tensor(int64_t a, int64_t b, int64_t c, int64_t d,
+                                         kilni_fill fill)
 {
     return (kilni_sample_tensor){.rank = 4, .dims = {a, b, c, d}, .fill = fill};
 }
 
 static kilni_sample_tensor per_window(const deform_case *c, int64_t each, kilni_fill fill)
 {
-    return tensor(c->x[0], each * c->kernel[0] * c->kernel[1] * c->offset_groups, c->out[0],
-                  c->out[1], fill);
+    return filled_tensor(c->x[0], each * c->kernel[0] * c->kernel[1] * c->offset_groups, c->out[0],
+                         c->out[1], fill);
 }
 
 static kilni_sample_tensor x_of(const deform_case *c)
 {
-    return tensor(c->x[0], c->x[1], c->x[2], c->x[3], KILNI_FILL_SMALL);
+    return filled_tensor(c->x[0], c->x[1], c->x[2], c->x[3], KILNI_FILL_SMALL);
 }
 
 static kilni_sample_tensor weight_of(const deform_case *c)
 {
-    return tensor(c->outputs, c->x[1] / c->groups, c->kernel[0], c->kernel[1], KILNI_FILL_SMALL);
+    return filled_tensor(c->outputs, c->x[1] / c->groups, c->kernel[0], c->kernel[1],
+                         KILNI_FILL_SMALL);
 }
 
 /* kernel, strides, padding, dilations, offset_groups */
@@ -58,8 +60,8 @@ static void column_attrs(const deform_case *c, kiln_attr out_attrs[5])
 
 void kiln_samples_deform_im2col(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
-    for (unsigned i = 0; i < 2 * N_CASES; i++) {
-        const deform_case *c = &cases[i / 2];
+    for (unsigned i = 0; i < 2 * N_DEFORM_CASES; i++) {
+        const deform_case *c = &deform_cases[i / 2];
         const kilni_sample_tensor one = {.rank = 0, .fill = KILNI_FILL_POSITIVE};
         const kilni_sample_tensor inputs[3] = {
             x_of(c), per_window(c, 2, i == 3 ? KILNI_FILL_SPECIAL : KILNI_FILL_SMALL),
@@ -72,8 +74,8 @@ void kiln_samples_deform_im2col(kiln_op op, kiln_dtype dtype, kiln_sample_sink *
 
 void kiln_samples_deform_im2col_backward(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
-    for (unsigned i = 0; i < N_CASES; i++) {
-        const deform_case *c = &cases[i];
+    for (unsigned i = 0; i < N_DEFORM_CASES; i++) {
+        const deform_case *c = &deform_cases[i];
         const kilni_sample_tensor inputs[4] = {
             x_of(c),
             per_window(c, 2, KILNI_FILL_SMALL),
@@ -88,7 +90,7 @@ void kiln_samples_deform_im2col_backward(kiln_op op, kiln_dtype dtype, kiln_samp
 }
 
 /* strides, padding, dilations, groups, offset_groups */
-static void conv_attrs(const deform_case *c, kiln_attr out_attrs[5])
+static void deform_attrs(const deform_case *c, kiln_attr out_attrs[5])
 {
     out_attrs[0] = kilni_attr_ints(c->strides, 2);
     out_attrs[1] = kilni_attr_ints(c->padding, 4);
@@ -99,8 +101,8 @@ static void conv_attrs(const deform_case *c, kiln_attr out_attrs[5])
 
 void kiln_samples_deform_conv(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
-    for (unsigned i = 0; i < N_CASES; i++) {
-        const deform_case *c = &cases[i];
+    for (unsigned i = 0; i < N_DEFORM_CASES; i++) {
+        const deform_case *c = &deform_cases[i];
         const kilni_sample_tensor inputs[5] = {
             x_of(c),
             per_window(c, 2, KILNI_FILL_SMALL),
@@ -108,21 +110,21 @@ void kiln_samples_deform_conv(kiln_op op, kiln_dtype dtype, kiln_sample_sink *si
             per_window(c, 1, KILNI_FILL_SMALL),
             {.rank = 1, .dims = {c->outputs}, .fill = KILNI_FILL_SMALL}};
         kiln_attr attrs[5];
-        conv_attrs(c, attrs);
+        deform_attrs(c, attrs);
         kilni_sample_emit(sink, op, dtype, inputs, (uint16_t)c->inputs, attrs);
     }
 }
 
 void kiln_samples_deform_conv_backward(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
-    for (unsigned i = 0; i < N_CASES; i++) {
-        const deform_case *c = &cases[i];
+    for (unsigned i = 0; i < N_DEFORM_CASES; i++) {
+        const deform_case *c = &deform_cases[i];
         const kilni_sample_tensor inputs[5] = {
             x_of(c), per_window(c, 2, KILNI_FILL_SMALL), weight_of(c),
             per_window(c, 1, KILNI_FILL_SMALL),
-            tensor(c->x[0], c->outputs, c->out[0], c->out[1], KILNI_FILL_SMALL)};
+            filled_tensor(c->x[0], c->outputs, c->out[0], c->out[1], KILNI_FILL_SMALL)};
         kiln_attr attrs[5];
-        conv_attrs(c, attrs);
+        deform_attrs(c, attrs);
         kilni_sample_emit(sink, op, dtype, inputs, 5, attrs);
     }
 }

@@ -3,7 +3,7 @@
 // ordinary size in every kind of shape, which the tolerances then compare closely.
 #include "samples_internal.h"
 
-static const kilni_sample_tensor shapes[] = {
+static const kilni_sample_tensor nn_shapes[] = {
     {.rank = 0, .fill = KILNI_FILL_SMALL},
     {.rank = 1, .dims = {0}, .fill = KILNI_FILL_SMALL},
     {.rank = 1, .dims = {101}, .fill = KILNI_FILL_SMALL},
@@ -11,7 +11,7 @@ static const kilni_sample_tensor shapes[] = {
     {.rank = 4, .dims = {2, 3, 1, 5}, .fill = KILNI_FILL_SMALL},
     {.rank = 8, .dims = {1, 2, 1, 3, 2, 1, 2, 3}, .fill = KILNI_FILL_SMALL},
 };
-enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+enum { N_SHAPES = sizeof(nn_shapes) / sizeof(nn_shapes[0]) };
 
 /* The i-th choice of attributes that an activation is tried with: absent, then others. */
 static void numbers_of(kiln_op op, unsigned i, kiln_attr attrs[2])
@@ -31,7 +31,7 @@ void kiln_samples_activation(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sin
     kiln_attr attrs[2];
     for (unsigned i = 0; i < N_SHAPES; i++) {
         numbers_of(op, i, attrs);
-        kilni_sample_emit(sink, op, dtype, &shapes[i], 1, attrs);
+        kilni_sample_emit(sink, op, dtype, &nn_shapes[i], 1, attrs);
         kilni_sample_emit(sink, op, dtype, &line, 1, attrs);
     }
 }
@@ -45,8 +45,8 @@ void kiln_samples_activation_2(kiln_op op, kiln_dtype dtype, kiln_sample_sink *s
     };
     kiln_attr attrs[2];
     for (unsigned i = 0; i < N_SHAPES; i++) {
-        const kilni_sample_tensor same[2] = {shapes[i], shapes[i]};
-        const kilni_sample_tensor one[2] = {shapes[i], shapes[0]};
+        const kilni_sample_tensor same[2] = {nn_shapes[i], nn_shapes[i]};
+        const kilni_sample_tensor one[2] = {nn_shapes[i], nn_shapes[0]};
         numbers_of(op, i, attrs);
         kilni_sample_emit(sink, op, dtype, same, 2, attrs);
         kilni_sample_emit(sink, op, dtype, one, 2, attrs);

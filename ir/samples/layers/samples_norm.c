@@ -32,7 +32,7 @@ typedef struct norm_case {
     bool full; ///< parameters of the largest shape, else of rank 0
 } norm_case;
 
-static const norm_case cases[] = {
+static const norm_case norm_cases[] = {
     {{.rank = 2, .dims = {4, 6}}, -1, 2, 2, true},
     {{.rank = 3, .dims = {3, 4, 301}}, -1, 2, 2, true},
     {{.rank = 2, .dims = {7, 1}}, 1, 1, 1, true},
@@ -98,8 +98,8 @@ static void emit_norm(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink, cons
 
 void kiln_samples_norm(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        norm_case c = cases[i];
+    for (unsigned i = 0; i < sizeof(norm_cases) / sizeof(norm_cases[0]); i++) {
+        norm_case c = norm_cases[i];
         c.x.fill = KILNI_FILL_SMALL;
 
         kiln_attr epsilon = i % 2 == 0 ? kilni_attr_none() : kilni_attr_f64(0.03125);

@@ -13,7 +13,7 @@ typedef struct recurrent_case {
     bool flag; ///< input_forget or reset_after
 } recurrent_case;
 
-static const recurrent_case cases[] = {
+static const recurrent_case recurrent_cases[] = {
     {3, 2, 4, 5, NULL, NULL, 3, false, 0, false},
     {4, 2, 3, 2, "reverse", NULL, 4, false, 0, true},
     {3, 1, 2, 3, "bidirectional", NULL, 8, false, 0, false},
@@ -26,7 +26,7 @@ static const recurrent_case cases[] = {
     {37, 1, 2, 3, "reverse", NULL, 4, false, 0, false},
 };
 
-static kilni_sample_tensor tensor(uint8_t rank, int64_t a, int64_t b, int64_t c)
+static kilni_sample_tensor small_tensor(uint8_t rank, int64_t a, int64_t b, int64_t c)
 {
     return (kilni_sample_tensor){.rank = rank, .dims = {a, b, c}, .fill = KILNI_FILL_SMALL};
 }
@@ -50,18 +50,18 @@ static uint16_t make_inputs(kiln_op op, const recurrent_case *c, kilni_sample_te
     int64_t d = c->direction != NULL && c->direction[0] == 'b' ? 2 : 1;
     int64_t gates = op == KILN_OP_LSTM ? 4 : op == KILN_OP_GRU ? 3 : 1;
     int64_t rows = gates * c->hidden;
-    kilni_sample_tensor state = tensor(3, d, c->batch, c->hidden);
-    kilni_sample_tensor lengths = tensor(1, c->batch, 0, 0);
+    kilni_sample_tensor state = small_tensor(3, d, c->batch, c->hidden);
+    kilni_sample_tensor lengths = small_tensor(1, c->batch, 0, 0);
     lengths.fill = KILNI_FILL_INDEX;
     lengths.limit = c->steps;
     lengths.dtype = KILN_DTYPE_I32;
-    inputs[0] = tensor(3, c->steps, c->batch, c->inputs);
-    inputs[1] = tensor(3, d, rows, c->inputs);
-    inputs[2] = tensor(3, d, rows, c->hidden);
-    inputs[3] = tensor(c->rank_0 ? 0 : 2, d, 2 * rows, 0);
+    inputs[0] = small_tensor(3, c->steps, c->batch, c->inputs);
+    inputs[1] = small_tensor(3, d, rows, c->inputs);
+    inputs[2] = small_tensor(3, d, rows, c->hidden);
+    inputs[3] = small_tensor(c->rank_0 ? 0 : 2, d, 2 * rows, 0);
     inputs[4] = state;
     inputs[5] = op == KILN_OP_LSTM ? state : lengths;
-    inputs[6] = tensor(c->rank_0 ? 0 : 2, d, 3 * c->hidden, 0);
+    inputs[6] = small_tensor(c->rank_0 ? 0 : 2, d, 3 * c->hidden, 0);
     inputs[7] = lengths;
     if (c->rank_0) {
         inputs[4].rank = 0;
@@ -74,8 +74,8 @@ void kiln_samples_recurrent(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink
     const double alphas[] = {0.75, 0.25};
     const double betas[] = {0.5};
     unsigned each = op == KILN_OP_LSTM ? 3 : op == KILN_OP_GRU ? 2 : 1;
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const recurrent_case *c = &cases[i];
+    for (unsigned i = 0; i < sizeof(recurrent_cases) / sizeof(recurrent_cases[0]); i++) {
+        const recurrent_case *c = &recurrent_cases[i];
         char text[128];
         kilni_sample_tensor inputs[8];
         kiln_attr attrs[6];

@@ -5,10 +5,10 @@
 
 #include "samples_internal.h"
 
-typedef struct int_list {
+typedef struct size_list {
     uint32_t count;
     int64_t values[5];
-} int_list;
+} size_list;
 
 typedef struct float_list {
     uint32_t count;
@@ -16,8 +16,8 @@ typedef struct float_list {
 } float_list;
 
 typedef struct resample_case {
-    int_list x;
-    int_list y; ///< the last lengths of the result
+    size_list x;
+    size_list y; ///< the last lengths of the result
     const char *mode;
     const char *coordinates;
     float_list scales;
@@ -74,7 +74,7 @@ static const resample_case resample_cases[] = {
 };
 enum { N_RESAMPLE_CASES = sizeof(resample_cases) / sizeof(resample_cases[0]) };
 
-static kilni_sample_tensor tensor_of(const int_list *shape)
+static kilni_sample_tensor sized_tensor(const size_list *shape)
 {
     kilni_sample_tensor tensor = {.rank = (uint8_t)shape->count, .fill = KILNI_FILL_SMALL};
     memcpy(tensor.dims, shape->values, shape->count * sizeof(shape->values[0]));
@@ -101,7 +101,7 @@ void kiln_samples_interpolate(kiln_op op, kiln_dtype dtype, kiln_sample_sink *si
 {
     for (unsigned i = 0; i < N_RESAMPLE_CASES; i++) {
         const resample_case *c = &resample_cases[i];
-        kilni_sample_tensor x = tensor_of(&c->x);
+        kilni_sample_tensor x = sized_tensor(&c->x);
         kiln_attr attrs[8] = {kilni_attr_ints(c->y.values, c->y.count)};
         resample_attrs(c, i, attrs + 1);
         kilni_sample_emit(sink, op, dtype, &x, 1, attrs);
@@ -112,7 +112,7 @@ void kiln_samples_interpolate_backward(kiln_op op, kiln_dtype dtype, kiln_sample
 {
     for (unsigned i = 0; i < N_RESAMPLE_CASES; i++) {
         const resample_case *c = &resample_cases[i];
-        kilni_sample_tensor grad = tensor_of(&c->x);
+        kilni_sample_tensor grad = sized_tensor(&c->x);
         kiln_attr attrs[8] = {kilni_attr_ints(c->x.values, c->x.count)};
         memcpy(&grad.dims[c->x.count - c->y.count], c->y.values,
                c->y.count * sizeof(c->y.values[0]));
@@ -124,8 +124,8 @@ void kiln_samples_interpolate_backward(kiln_op op, kiln_dtype dtype, kiln_sample
 void kiln_samples_grid_sample(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     static const struct {
-        int_list x;
-        int_list grid;
+        size_list x;
+        size_list grid;
         const char *mode;
     } cases[] = {
         {{4, {2, 3, 5, 6}}, {4, {2, 4, 3, 2}}, NULL},
@@ -139,7 +139,8 @@ void kiln_samples_grid_sample(kiln_op op, kiln_dtype dtype, kiln_sample_sink *si
     };
     static const char *const paddings[] = {"zeros", "border", "reflection"};
     for (unsigned i = 0; i < 6 * sizeof(cases) / sizeof(cases[0]); i++) {
-        kilni_sample_tensor inputs[2] = {tensor_of(&cases[i / 6].x), tensor_of(&cases[i / 6].grid)};
+        kilni_sample_tensor inputs[2] = {sized_tensor(&cases[i / 6].x),
+                                         sized_tensor(&cases[i / 6].grid)};
         inputs[1].fill = i % 6 == 5 ? KILNI_FILL_SPECIAL : KILNI_FILL_SMALL;
         const kiln_attr attrs[4] = {kilni_attr_text(cases[i / 6].mode),
                                     kilni_attr_text(paddings[i % 3]), kilni_attr_bool(i % 6 < 3),

@@ -192,8 +192,8 @@ static bool list_fits(const kiln_op_record *call, kiln_attr_key key, uint32_t mo
     return count % each == 0 && count / each <= most;
 }
 
-static kiln_status check_axes(const kiln_op_record *call, const kiln_tensor_desc *x,
-                              const kiln_tensor_desc *y, kiln_error *err)
+static kiln_status check_resized_axes(const kiln_op_record *call, const kiln_tensor_desc *x,
+                                      const kiln_tensor_desc *y, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     if (!list_fits(call, KILN_KEY_SCALES, x->rank, 1) ||
@@ -223,7 +223,7 @@ kiln_status kiln_shape_interpolate(const kiln_op_record *call, kiln_tensor_desc 
     for (uint32_t i = 0; i < count; i++) {
         outputs[0].dims[x->rank - count + i] = size[i];
     }
-    return check_axes(call, x, &outputs[0], err);
+    return check_resized_axes(call, x, &outputs[0], err);
 }
 
 kiln_status kiln_shape_interpolate_backward(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -244,5 +244,5 @@ kiln_status kiln_shape_interpolate_backward(const kiln_op_record *call, kiln_ten
             return kiln_fail(err, INVALID_ARGUMENT, "interpolate_backward: a length is negative");
         }
     }
-    return check_axes(call, &outputs[0], grad, err);
+    return check_resized_axes(call, &outputs[0], grad, err);
 }

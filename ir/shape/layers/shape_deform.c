@@ -6,7 +6,7 @@
 
 #include "shape_internal.h"
 
-static kiln_status misfit(const kiln_op_record *call, const char *what, kiln_error *err)
+static kiln_status deform_misfit(const kiln_op_record *call, const char *what, kiln_error *err)
 {
     char text[2][KILNI_IR_SHAPE_TEXT];
     return kiln_fail(err, INVALID_ARGUMENT, "%s: x %s, offset %s: %s", kilni_ir_op_name(call),
@@ -31,7 +31,7 @@ static kiln_status check_offsets(const kiln_op_record *call, const int64_t *kern
     int64_t points = 0;
     int64_t numbers = 0;
     if (x->rank != 4 || groups < 1 || x->dims[1] % groups != 0) {
-        return misfit(call, "x must be [n,c,h,w] with whole offset groups", err);
+        return deform_misfit(call, "x must be [n,c,h,w] with whole offset groups", err);
     }
     kiln_status status = kilni_ir_window_of(call, &x->dims[2], 2, kernel, w, err);
     if (status != KILN_STATUS_OK) {
@@ -40,11 +40,11 @@ static kiln_status check_offsets(const kiln_op_record *call, const int64_t *kern
     if (!kilni_ir_mul(w->kernel[1], w->kernel[2], &points) ||
         !kilni_ir_mul(points, groups, &points) || !kilni_ir_mul(points, 2, &numbers) ||
         !is_per_window(&call->inputs[1], x->dims[0], numbers, w)) {
-        return misfit(call, "the offsets do not fit the windows", err);
+        return deform_misfit(call, "the offsets do not fit the windows", err);
     }
     if (mask != NULL && !(scalar && mask->rank == 0) &&
         !is_per_window(mask, x->dims[0], points, w)) {
-        return misfit(call, "the mask does not fit the windows", err);
+        return deform_misfit(call, "the mask does not fit the windows", err);
     }
     return KILN_STATUS_OK;
 }
@@ -66,7 +66,7 @@ kiln_status kiln_shape_deform_im2col(const kiln_op_record *call, kiln_tensor_des
     const kiln_tensor_desc *mask = call->n_inputs > 2 ? &call->inputs[2] : NULL;
     kiln_status status = check_offsets(call, NULL, mask, true, &w, err);
     if (status == KILN_STATUS_OK && !columns_of(call, &w, &outputs[0])) {
-        status = misfit(call, "the columns exceed 64 bits", err);
+        status = deform_misfit(call, "the columns exceed 64 bits", err);
     }
     return status;
 }
@@ -85,7 +85,7 @@ kiln_status kiln_shape_deform_im2col_backward(const kiln_op_record *call, kiln_t
     kiln_status status = check_offsets(call, NULL, &call->inputs[2], false, &w, err);
     if (status == KILN_STATUS_OK &&
         (!columns_of(call, &w, &columns) || !kiln_desc_same_shape(&columns, &call->inputs[3]))) {
-        status = misfit(call, "the gradient is not like the columns", err);
+        status = deform_misfit(call, "the gradient is not like the columns", err);
     }
     for (unsigned i = 0; i < 3; i++) {
         like(&outputs[i], &call->inputs[i]);
@@ -102,7 +102,8 @@ static kiln_status check_weight(const kiln_op_record *call, kiln_error *err)
     bool fits = weight->rank == 4 && call->inputs[0].rank == 4 && groups >= 1 &&
                 weight->dims[0] % groups == 0 && kilni_ir_mul(weight->dims[1], groups, &channels) &&
                 channels == call->inputs[0].dims[1];
-    return fits ? KILN_STATUS_OK : misfit(call, "the channels of the weight do not fit", err);
+    return fits ? KILN_STATUS_OK
+                : deform_misfit(call, "the channels of the weight do not fit", err);
 }
 
 kiln_status kiln_shape_deform_conv(const kiln_op_record *call, kiln_tensor_desc *outputs,
@@ -118,7 +119,7 @@ kiln_status kiln_shape_deform_conv(const kiln_op_record *call, kiln_tensor_desc 
     }
     if (status == KILN_STATUS_OK && bias != NULL &&
         (bias->rank != 1 || bias->dims[0] != channels)) {
-        status = misfit(call, "the bias must have one element for each channel", err);
+        status = deform_misfit(call, "the bias must have one element for each channel", err);
     }
     if (status == KILN_STATUS_OK) {
         const int64_t dims[] = {call->inputs[0].dims[0], channels, w.out[1], w.out[2]};
@@ -139,7 +140,7 @@ kiln_status kiln_shape_deform_conv_backward(const kiln_op_record *call, kiln_ten
         status = check_offsets(call, &call->inputs[2].dims[2], &call->inputs[3], false, &w, err);
     }
     if (status == KILN_STATUS_OK && !is_per_window(grad, call->inputs[0].dims[0], channels, &w)) {
-        status = misfit(call, "the forward operator gives another shape", err);
+        status = deform_misfit(call, "the forward operator gives another shape", err);
     }
     for (unsigned i = 0; i < 4; i++) {
         like(&outputs[i], &call->inputs[i]);

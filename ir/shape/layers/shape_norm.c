@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-static kiln_status check_channels(const kiln_op_record *call, kilni_norm *norm, kiln_error *err)
+static kiln_status check_norm_channels(const kiln_op_record *call, kilni_norm *norm,
+                                       kiln_error *err)
 {
     const kiln_tensor_desc *x = &call->inputs[norm->x];
     char text[KILNI_IR_SHAPE_TEXT];
@@ -90,7 +91,7 @@ kiln_status kilni_ir_norm_of(const kiln_op_record *call, kilni_norm *out_norm, k
                          kilni_ir_op_name(call), kilni_ir_desc_text(&call->inputs[0], text[0]),
                          kilni_ir_desc_text(&call->inputs[1], text[1]));
     }
-    return out_norm->by_channel ? check_channels(call, out_norm, err)
+    return out_norm->by_channel ? check_norm_channels(call, out_norm, err)
                                 : check_last_axes(call, out_norm, err);
 }
 

@@ -2,6 +2,7 @@
 """The command as a user types it: results, exit codes, and one clear line for everything that is wrong."""
 import json
 import os
+import pty
 import re
 import resource
 import shutil
@@ -9,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree
 
 KILN, ROOT = sys.argv[1], sys.argv[2]
@@ -73,7 +75,7 @@ def kernels_that_compare_fusers_are_told_apart():
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(3):
                 run = kiln("run", MODEL, "--input", INPUT, "--repeat", "12", KILN_TUNE=tune,
-                           KILN_CACHE_DIR=folder, KILN_DEVICE="opencl:0")
+                           KILN_TUNE_BUDGET="1000000", KILN_CACHE_DIR=folder, KILN_DEVICE="opencl:0")
                 expect(run, 0)
                 work = re.search(r"^kernels launched: (\d+) a run, BLAS calls (\d+)$", run.stdout, re.M)
                 apart = re.search(r"^kernels launched to compare fusers: (\d+)$", run.stdout, re.M)
@@ -100,6 +102,64 @@ def compiling_is_not_loading():
         run = kiln("run", MODEL, "--input", INPUT, **keep)
         expect(run, 0, f", {cold.group(3)} programs taken from the cache")
         assert "compiling" not in run.stdout, run.stdout
+
+
+def seconds(text):
+    number, unit = text.split()
+    return float(number) * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}[unit]
+
+
+def told_times(output):
+    """The line that tells where the time of a run went: all of it, and its parts."""
+    line = re.search(r"^all of it: ([^:]+): (.*)$", output, re.M)
+    assert line, output
+    parts = {name: seconds(time) for name, time in re.findall(r"([a-z ]+) ([\d.]+ [a-z]+)(?:, |$)", line[2])}
+    return seconds(line[1]), parts
+
+
+def at_a_terminal(*arguments, **environment):
+    """As `kiln`, with a terminal for standard error."""
+    screen, terminal = pty.openpty()
+    process = subprocess.Popen([KILN, *arguments], stdout=subprocess.PIPE, stderr=terminal, text=True,
+                               env={**os.environ, **environment})
+    os.close(terminal)
+    shown = b""
+    try:
+        while part := os.read(screen, 4096):
+            shown += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(screen)
+    output = process.communicate(timeout=300)[0]
+    return subprocess.CompletedProcess(process.args, process.returncode, output, shown.decode())
+
+
+@case
+def a_first_process_tells_all_of_its_time():
+    """With every cache empty: results, no tournaments worth their name, what is waited for, and times that explain
+    the wall clock."""
+    with tempfile.TemporaryDirectory() as folder:
+        empty = {"KILN_CACHE_DIR": os.path.join(folder, "kiln"), "POCL_CACHE_DIR": os.path.join(folder, "pocl"),
+                 "HOME": folder, "XDG_CACHE_HOME": folder, "KILN_DEVICE": "opencl:0"}
+        for cold in (True, False):
+            begin, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+            run = (at_a_terminal if cold else kiln)("run", MODEL, "--input", INPUT, **empty)
+            took, after = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+            expect(run, 0, "predicted class: 3")
+            assert run.stdout.index("predicted class") < run.stdout.index("all of it"), run.stdout
+            told, parts = told_times(run.stdout)
+            assert set(parts) == {"opening", "first run", "repeated runs", "tuning", "printing", "closing"}, run.stdout
+            assert abs(sum(parts.values()) - told) < 0.02 * told, run.stdout
+            assert told <= took and took - told < 0.3 + 0.1 * took, (took, run.stdout)
+            assert parts["tuning"] <= 0.05 * told + 1, run.stdout
+            # Of processor time, for other programs make a machine slow: 9 s and 0.2 s on a Xeon.
+            cpu = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+            assert cpu < (60 if cold else 4), (cold, cpu, run.stdout)
+            if cold:
+                assert "compiling and running for the first time: " in run.stderr, run.stderr
+                assert run.stderr.endswith("\r\x1b[K"), run.stderr  # nothing is left of it
+            else:
+                assert run.stderr == "", run.stderr
 
 
 @case

@@ -327,6 +327,97 @@ static void test_a_second_process_measures_nothing(void)
     KILN_CHECK_INT(stats.winners_recalled, 0);
 }
 
+/// A process that plays the block's tournament, if there is one to play; what it finds before.
+static void play_again(const char *folder, const figure *figures, uint64_t unfused_ns,
+                       const char *found)
+{
+    process p;
+    char text[96];
+    if (!open(&p, both, folder, false, NULL)) {
+        return;
+    }
+    const kiln_fuse_segment *s = record(&p, LENGTH);
+    const char *who = winner(s);
+    uint32_t count = s->plan->n_blocks == 0 ? 0 : settle(&p, s, figures, unfused_ns);
+    snprintf(text, sizeof(text), "%s %u", who, count);
+    KILN_CHECK_STR(text, found);
+    fixture_done(&p.f, s);
+    if (count > 0) { // this process believes what it measured
+        s = record(&p, LENGTH);
+        KILN_CHECK(s->plan->n_blocks == 0 || settle(&p, s, figures, unfused_ns) == 0);
+        fixture_done(&p.f, s);
+    }
+    close_process(&p);
+}
+
+/// All took hundreds of times what was predicted: other work had the machine. Later processes play
+/// again, and believe it when it stays so.
+static void test_a_busy_machines_tournament_is_played_again(void)
+{
+    const figure busy[] = {{"test.fast/chain", 900000000}, {"test.slow/chain", 800000000}, {0}};
+    const char *mended = kiln_test_path(kiln_test_tmpdir(), "mended");
+    const char *believed = kiln_test_path(kiln_test_tmpdir(), "believed");
+    play_again(mended, busy, 700000000, "test.fast/chain 2");
+    play_again(mended, fast_lies, 600000, "test.fast/chain 2"); // not unfused, as the busy one said
+    play_again(mended, fast_lies, 600000, "test.slow/chain 0");
+    for (int i = 0; i < 3; i++) {
+        play_again(believed, busy, 700000000, "test.fast/chain 2");
+    }
+    play_again(believed, busy, 700000000, " 0");
+}
+
+/// Tournaments in which everything is far from its prediction are counted: the speeds are wrong.
+static void test_surprises_are_counted(void)
+{
+    const struct {
+        figure figures[3];
+        uint64_t unfused_ns;
+        uint64_t surprising;
+    } all[] = {
+        {{{"test.fast/chain", 900000000}, {"test.slow/chain", 800000000}, {0}}, 700000000, 1},
+        {{{"test.fast/chain", 900}, {"test.slow/chain", 800}, {0}}, 700, 1},
+        {{{"test.fast/chain", 900000000}, {"test.slow/chain", 800000000}, {0}}, 400000, 0},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        process p;
+        kiln_fuse_stats stats;
+        if (!open(&p, both, NULL, false, NULL)) {
+            return;
+        }
+        const kiln_fuse_segment *s = record(&p, LENGTH);
+        KILN_CHECK_INT(settle(&p, s, all[i].figures, all[i].unfused_ns), 2);
+        fixture_done(&p.f, s);
+        kiln_fuse_engine_stats(p.engine, &stats);
+        KILN_CHECK_INT(stats.contests_measured, 1);
+        KILN_CHECK_INT(stats.contests_surprising, all[i].surprising);
+        close_process(&p);
+    }
+}
+
+static void doubtful_speeds(fuse_fixture *f)
+{
+    f->device.bytes_per_s = 122000000;
+    f->device.speeds_doubtful = true;
+}
+
+/// What was chosen by speeds that a busy machine may have shown is not kept.
+static void test_a_plan_by_doubtful_speeds_is_not_kept(void)
+{
+    char found[96];
+    kiln_fuse_stats stats;
+    const char *folder = kiln_test_path(kiln_test_tmpdir(), "speeds");
+    for (int i = 0; i < 2; i++) {
+        twist = doubtful_speeds;
+        second(both, folder, false, NULL, LENGTH, found, sizeof(found), &stats);
+        KILN_CHECK_INT(stats.plans_searched, 1);
+        twist = NULL;
+    }
+    second(both, folder, false, NULL, LENGTH, found, sizeof(found), &stats);
+    KILN_CHECK_INT(stats.plans_searched, 1);
+    second(both, folder, false, NULL, LENGTH, found, sizeof(found), &stats);
+    KILN_CHECK_INT(stats.plans_loaded, 1);
+}
+
 static void other_name(fuse_fixture *f)
 {
     f->device.name = "another";
@@ -552,6 +643,9 @@ KILN_TEST_MAIN("unit/fusion_host/contest", KILN_TEST(test_a_liar_is_demoted),
                KILN_TEST(test_variants_compete), KILN_TEST(test_what_failed_loses),
                KILN_TEST(test_operations_alone_can_win), KILN_TEST(test_fuse_slower),
                KILN_TEST(test_a_second_process_measures_nothing),
+               KILN_TEST(test_a_busy_machines_tournament_is_played_again),
+               KILN_TEST(test_surprises_are_counted),
+               KILN_TEST(test_a_plan_by_doubtful_speeds_is_not_kept),
                KILN_TEST(test_each_part_of_a_winners_key), KILN_TEST(test_a_damaged_winner_is_none),
                KILN_TEST(test_each_class_of_sizes_has_its_winner),
                KILN_TEST(test_without_measuring_each_size_has_its_winner),

@@ -150,7 +150,10 @@ static void test_hot_blocks_are_measured_lazily(void)
     fixture f;
     fill();
     setenv("KILN_CACHE_DIR", "off", 1);
-    if (!fixture_open_with(&f, "opencl:0", "tune", "lazy")) {
+    setenv("KILN_TUNE_BUDGET", "100000000", 1);
+    bool opened = fixture_open_with(&f, "opencl:0", "tune", "lazy");
+    unsetenv("KILN_TUNE_BUDGET");
+    if (!opened) {
         return;
     }
     int first = -1, last = -1, sampled = 0;
@@ -164,6 +167,65 @@ static void test_hot_blocks_are_measured_lazily(void)
     }
     // One tournament: in one run, or in as many as a slow machine needs, and none ever again.
     KILN_CHECK(sampled > 0 && last - first + 1 == sampled && last < 59);
+    fixture_close(&f);
+    unsetenv("KILN_CACHE_DIR");
+}
+
+/// A program that ran for a moment is not paid for with tournaments, however often it ran.
+static void test_short_programs_are_not_measured(void)
+{
+    fixture f;
+    fill();
+    setenv("KILN_CACHE_DIR", "off", 1);
+    if (!fixture_open_with(&f, "opencl:0", "tune", "lazy")) {
+        return;
+    }
+    for (int i = 0; i < 30; i++) {
+        KILN_CHECK_INT(run_chain(&f, tuned), 1);
+    }
+    const kilni_tune_budget *budget = &f.device->samples.budget;
+    KILN_CHECK(budget->ran_ns > 0 && budget->ran_ns < 60000000000);
+    KILN_CHECK_INT(budget->spent_ns, 0);
+    fixture_close(&f);
+    unsetenv("KILN_CACHE_DIR");
+}
+
+/// The tanh of products, each of another shape.
+static void run_products(fixture *f, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const int64_t left[] = {8 + i, 32 + i}, right[] = {32 + i, 16 + i};
+        kiln_tensor *x = fixture_f32(f, 2, left, a), *y = fixture_f32(f, 2, right, b);
+        kiln_tensor *product = NULL, *result = NULL;
+        FIXTURE_OK(f, kiln_matmul(x, y, false, false, &product, &f->err));
+        FIXTURE_OK(f, kiln_tanh(product, &result, &f->err));
+        kiln_release(product);
+        FIXTURE_OK(f,
+                   kiln_read(result, tuned, sizeof(float) * (size_t)(left[0] * right[1]), &f->err));
+        kiln_release(result);
+        kiln_release(x);
+        kiln_release(y);
+    }
+}
+
+/// Programs of many blocks are not held up: each block has a tournament, all have one budget.
+static void test_many_tournaments_share_the_budget(void)
+{
+    enum { PRODUCTS = 32, RUNS = 12 };
+    fixture f;
+    fill();
+    setenv("KILN_CACHE_DIR", kiln_test_path(kiln_test_tmpdir(), "products"), 1);
+    if (!fixture_open_with(&f, "opencl:0", "tune", "lazy")) {
+        return;
+    }
+    uint64_t start_ns = kiln_time_ns();
+    for (int run = 0; run < RUNS; run++) {
+        run_products(&f, PRODUCTS);
+    }
+    double all_ns = (double)(kiln_time_ns() - start_ns);
+    const kilni_tune_budget *budget = &f.device->samples.budget;
+    KILN_CHECK((double)budget->spent_ns <= 0.05 * all_ns + 1e9); // the last guess may be too low
+    KILN_CHECK((double)(budget->ran_ns + budget->spent_ns) <= all_ns);
     fixture_close(&f);
     unsetenv("KILN_CACHE_DIR");
 }
@@ -363,6 +425,8 @@ static void test_a_graph_takes_the_better_plan(void)
 KILN_TEST_MAIN("unit/runtime/tune", KILN_TEST(test_results_stay),
                KILN_TEST(test_a_check_beside_a_tournament),
                KILN_TEST(test_hot_blocks_are_measured_lazily),
+               KILN_TEST(test_short_programs_are_not_measured),
+               KILN_TEST(test_many_tournaments_share_the_budget),
                KILN_TEST(test_a_graph_takes_the_better_plan),
                KILN_TEST(test_a_wrong_mode_is_refused), KILN_TEST(test_what_cannot_be_built_loses),
                KILN_TEST(test_too_little_memory_for_samples),

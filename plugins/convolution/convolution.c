@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Regions of convolutions as a plugin for processors: here are the ABI's objects, the device's
+// facts that plans go by, and the estimate, which is kept up as operations join.
+#include "convolution_internal.h"
+
+struct kf_fuser {
+    const kf_host *host;
+    uint32_t index;
+    cv_device device;
+};
+
+struct kf_builder {
+    const kf_fuser *fuser;
+    cv_region region;
+    kf_estimate estimate; // of the last answer
+};
+
+struct kf_opt {
+    cv_program *program;
+};
+
+enum { WIDE = 28, NARROW = 6 }; // sums that leave registers for weights and inputs
+
+static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
+{
+    if (!kf_has_compiler(fuser->host, device)) {
+        return KF_DECLINED;
+    }
+    if (device->code_shape != KF_SHAPE_BLOCK) {
+        kf_decline(fuser->host, KF_CODE_DEVICE, KF_NONE, "its kernels are for processors");
+        return KF_DECLINED;
+    }
+    fuser->device.cost = kf_cost_of(device);
+    fuser->device.registers = device->vector_bytes >= 64 ? WIDE : NARROW;
+    fuser->device.units = device->compute_units > 0 ? device->compute_units : 1;
+    return KF_OK;
+}
+
+static void builder_init(kf_builder *builder)
+{
+    cv_region_init(&builder->region);
+}
+
+static void builder_copy(kf_builder *to, const kf_builder *from)
+{
+    cv_region_copy(&to->region, &from->region);
+}
+
+static void builder_push(kf_builder *builder, const kf_block *block, const kf_op *op)
+{
+    cv_region_push(&builder->region, &builder->fuser->device, builder->fuser->host, block, op);
+}
+
+static uint32_t builder_is_closed(const kf_builder *builder)
+{
+    return builder->region.closed;
+}
+
+static uint32_t builder_is_ready(const kf_builder *builder)
+{
+    return cv_region_is_ready(&builder->region);
+}
+
+static void builder_estimate(kf_builder *builder, kf_state *state)
+{
+    const cv_region *region = &builder->region;
+    const kf_cost *cost = &builder->fuser->device.cost;
+    uint32_t launches = region->n_passes + region->n_outside + cv_region_results(region);
+    kf_estimate_init(&builder->estimate);
+    kf_formula_imm(&builder->estimate.ns, (int64_t)(region->ps / 1000));
+    kf_formula_product(&builder->estimate.ns, &region->batch, 1);
+    kf_formula_op(&builder->estimate.ns, KF_INS_MUL);
+    kf_formula_imm_op(&builder->estimate.ns, launches * cost->launch_ns, KF_INS_ADD);
+    kf_estimate_answer(&builder->estimate, region->len, launches, state);
+}
+
+static kf_status opt_init(kf_opt *opt, const kf_builder *builder)
+{
+    opt->program = cv_program_create(&builder->region, &builder->fuser->device);
+    return opt->program != NULL ? KF_OK : KF_E_NOMEM;
+}
+
+static void opt_fini(kf_opt *opt)
+{
+    cv_program_destroy(opt->program);
+}
+
+static void opt_facts(const kf_opt *opt, kf_opt_info *out)
+{
+    cv_program_info(opt->program, out);
+}
+
+static void opt_program(const kf_opt *opt, kf_program *out)
+{
+    cv_program_describe(opt->program, out);
+}
+
+#define KF_PLUGIN_ID "org.kiln.convolution"
+#define KF_PLUGIN_VERSION "1.0.0"
+#define KF_PLUGIN_VENDOR "Kiln"
+#define KF_PLUGIN_FUSERS KF_STR_INIT("convolution")
+#include "kf_plugin.h"

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_PLUGINS_CONVOLUTION_INTERNAL_H
+#define KILN_PLUGINS_CONVOLUTION_INTERNAL_H
+
+/// What the files of the convolution fuser share: which operations join a region
+/// (convolution_region.c), which of them one kernel computes and where results lie
+/// (convolution_plan.c), the kernels' text (convolution_emit.c, around kernels/*.cl), and the
+/// program (convolution_program.c).
+
+#include "kf_util.h"
+
+#include "kf_elementwise.h"
+#include "kf_key.h"
+
+enum {
+    CV_LANES = 16, ///< channels of a block
+    CV_MAX_OPS = 480,
+    CV_MAX_VALUES = 1024,
+    CV_MAX_BEHIND = 24, ///< operations behind the first of a step
+    CV_MAX_IMAGES = 6, ///< images that those read
+    CV_MAX_VECTORS = 24, ///< of a pack
+    CV_MAX_STEPS = 1000, ///< launches that fill packs among them
+    CV_NONE = 0xFFFF
+};
+
+// ---- the region ----
+
+/// A tensor: an image [n, channels, height, width] or, of constants, anything.
+typedef struct cv_value {
+    uint32_t id;
+    uint32_t batch; ///< symbol of an image's n
+    int32_t channels;
+    int32_t height;
+    int32_t width;
+    uint16_t op; ///< that computes it; CV_NONE: it comes from outside
+    uint8_t is_image;
+    uint8_t dropped;
+} cv_value;
+
+typedef struct cv_number {
+    uint32_t is_scalar; ///< `index` of the block's; otherwise `value`
+    uint32_t index;
+    double value;
+} cv_number;
+
+typedef struct cv_window {
+    uint8_t lengths[2];
+    uint8_t strides[2];
+    uint8_t dilations[2];
+    uint8_t begin[2]; ///< padding
+    uint8_t end[2];
+} cv_window;
+
+typedef enum cv_kind {
+    CV_CONV = 1,
+    CV_DEPTHWISE = 2,
+    CV_POOL = 3,
+    CV_MEAN = 4, ///< of each channel over the image
+    CV_MAP = 5, ///< elementwise
+    CV_NORM = 6, ///< a batch norm
+    CV_IMPORT = 7, ///< as a step only: a tensor becomes blocks of channels
+    CV_EXPORT = 8
+} cv_kind;
+
+typedef struct cv_op {
+    cv_kind kind;
+    const kf_ew_row *row; ///< MAP
+    uint16_t inputs[5]; ///< values
+    uint16_t result;
+    uint8_t n_inputs;
+    uint8_t is_max; ///< POOL
+    uint8_t include_pad;
+    cv_window window;
+    cv_number numbers[2];
+} cv_op;
+
+/// The operations taken so far. Copies are many: only what is in use is copied.
+typedef struct cv_region {
+    uint32_t len; ///< drops counted
+    uint32_t closed;
+    uint32_t n_products; ///< convolutions among them
+    uint32_t n_passes; ///< operations that no other takes along
+    uint32_t n_packs; ///< operations with constants
+    uint32_t n_outside; ///< images from outside
+    uint32_t n_ops;
+    uint32_t n_values;
+    uint32_t n_shown;
+    uint64_t ps; ///< estimate, for n = 1
+    uint32_t batch; ///< symbol
+    const char *shown[8];
+    cv_op ops[CV_MAX_OPS];
+    cv_value values[CV_MAX_VALUES];
+} cv_region;
+
+typedef struct cv_device {
+    kf_cost cost;
+    uint32_t registers; ///< for vectors of 16 sums
+    uint32_t units;
+} cv_device;
+
+void cv_region_init(cv_region *region);
+void cv_region_copy(cv_region *to, const cv_region *from);
+/// Shows one operation. It joins, or closes the region and the reason is reported.
+void cv_region_push(cv_region *region, const cv_device *device, const kf_host *host,
+                    const kf_block *block, const kf_op *op);
+/// May the region end here?
+uint32_t cv_region_is_ready(const cv_region *region);
+/// How many values are wanted outside the region.
+uint32_t cv_region_results(const cv_region *region);
+/// Is the value wanted outside the region?
+uint32_t cv_region_gives(const cv_region *region, uint32_t value);
+/// Does the operation read the value?
+uint32_t cv_op_reads(const cv_op *op, uint32_t value);
+
+// ---- how it is done ----
+
+/// Where an image lies: in a buffer, among zeros.
+typedef struct cv_place {
+    uint16_t slot; ///< temporary
+    uint8_t lanes; ///< channels of a block: CV_LANES, or all of an image that has less
+    uint8_t top;
+    uint8_t left;
+    uint8_t bottom;
+    uint8_t right;
+} cv_place;
+
+/// One launch: an operation and the elementwise ones behind it.
+typedef struct cv_step {
+    cv_kind kind;
+    uint16_t op; ///< CV_NONE: IMPORT, EXPORT
+    uint16_t input;
+    uint16_t output;
+    uint16_t norm; ///< batch norm that its weights take in, or CV_NONE
+    uint16_t n_behind;
+    uint16_t behind[CV_MAX_BEHIND]; ///< operations, the norm not among them
+    uint16_t n_images;
+    uint16_t images[CV_MAX_IMAGES]; ///< values that those read at the place at hand
+    uint16_t pack; ///< number among the packs, or CV_NONE
+    uint16_t n_vectors;
+    int32_t tile_rows;
+    int32_t tile_columns;
+    int32_t tile_blocks;
+    int32_t rows; ///< of a work-item
+    int32_t chunks; ///< work-items of an image's block
+} cv_step;
+
+typedef struct cv_plan {
+    const cv_region *region;
+    uint32_t failed;
+    uint32_t n_steps;
+    uint32_t n_packs;
+    uint32_t n_slots;
+    int64_t slot_floats[CV_MAX_STEPS]; ///< for n = 1
+    cv_step steps[CV_MAX_STEPS];
+    cv_place places[CV_MAX_VALUES];
+    uint16_t step_of[CV_MAX_OPS];
+} cv_plan;
+
+void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *device);
+/// Blocks of channels of a value.
+int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value);
+/// Numbers from a row, a block and an image of a value to the next.
+int64_t cv_plan_row(const cv_plan *plan, uint32_t value);
+int64_t cv_plan_plane(const cv_plan *plan, uint32_t value);
+int64_t cv_plan_batch(const cv_plan *plan, uint32_t value);
+/// Is the value computed by the step, its last one or one before?
+uint32_t cv_step_makes(const cv_region *region, const cv_step *step, uint32_t value);
+
+// ---- text ----
+
+// The files of kernels/.
+extern const char cv_common_text[];
+extern const char cv_conv_text[];
+extern const char cv_depthwise_text[];
+extern const char cv_export_text[];
+extern const char cv_import_text[];
+extern const char cv_map_text[];
+extern const char cv_mean_text[];
+extern const char cv_pack_text[];
+extern const char cv_pool_text[];
+
+typedef enum cv_param_kind {
+    CV_PARAM_TEMP, ///< `index`: slot, or n_slots + pack; `access`
+    CV_PARAM_TENSOR, ///< `index`: value; `access`
+    CV_PARAM_OFFSET, ///< of the tensor of value `index`
+    CV_PARAM_INT, ///< `number`
+    CV_PARAM_SCALAR ///< `index` of the block
+} cv_param_kind;
+
+typedef struct cv_param {
+    cv_param_kind kind;
+    uint32_t index;
+    uint32_t access; ///< KF_ACCESS_*
+    int64_t number;
+} cv_param;
+
+enum { CV_MAX_PARAMS = 160 }; // CV_MAX_VECTORS of batch norms, and the kernel's own
+
+/// A kernel's arguments and its text, which declares them in the same order.
+typedef struct cv_kernel {
+    kf_text text;
+    char name[24]; ///< by its text: equal kernels are one
+    uint32_t n_params;
+    uint32_t failed;
+    int64_t items; ///< for n = 1
+    cv_param params[CV_MAX_PARAMS];
+} cv_kernel;
+
+/// Zero-initialise `kernel`; free its text.
+void cv_emit_step(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
+void cv_emit_pack(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
+/// Numbers in the pack of a step.
+int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step);
+
+// ---- program ----
+
+typedef struct cv_program cv_program;
+cv_program *cv_program_create(const cv_region *region, const cv_device *device);
+void cv_program_destroy(cv_program *program);
+void cv_program_describe(const cv_program *program, kf_program *out);
+void cv_program_info(const cv_program *program, kf_opt_info *out);
+
+#endif

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// From operations to launches: each convolution, pooling or mean takes along the elementwise
+// operators behind it, as long as one image results; what nothing can take along is a launch of
+// its own. Then where images lie (among as many zeros as their readers need, in memory that is used
+// again once nobody reads it), and the tiles of each convolution.
+#include "convolution_internal.h"
+
+enum {
+    ITEMS_PER_UNIT = 4, ///< work-items, as PoCL gives half of them to the first thread
+    MOST_TILE_ROWS = 8,
+    MOST_TILE_BLOCKS = 4,
+    LATENCY = 8, ///< sums that must be under way
+    DEPTHWISE_COLUMNS = 7
+};
+
+static int32_t share(int64_t count, int64_t parts)
+{
+    return (int32_t)((count + parts - 1) / parts);
+}
+
+static int32_t most(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+static int32_t least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value)
+{
+    return share(plan->region->values[value].channels, plan->places[value].lanes);
+}
+
+int64_t cv_plan_row(const cv_plan *plan, uint32_t value)
+{
+    const cv_place *place = &plan->places[value];
+    return (int64_t)(place->left + plan->region->values[value].width + place->right) * place->lanes;
+}
+
+int64_t cv_plan_plane(const cv_plan *plan, uint32_t value)
+{
+    const cv_place *place = &plan->places[value];
+    return cv_plan_row(plan, value) *
+           (place->top + plan->region->values[value].height + place->bottom);
+}
+
+int64_t cv_plan_batch(const cv_plan *plan, uint32_t value)
+{
+    return cv_plan_plane(plan, value) * cv_plan_blocks(plan, value);
+}
+
+// ---- steps ----
+
+static uint32_t holds(const cv_step *step, uint32_t op)
+{
+    for (uint32_t i = 0; i < step->n_behind; i++) {
+        if (step->behind[i] == op) {
+            return 1;
+        }
+    }
+    return step->op == op || step->norm == op;
+}
+
+uint32_t cv_step_makes(const cv_region *region, const cv_step *step, uint32_t value)
+{
+    uint32_t op = region->values[value].op;
+    return op != CV_NONE && holds(step, op);
+}
+
+static cv_step *add_step(cv_plan *plan, cv_kind kind, uint32_t op, uint32_t input, uint32_t output)
+{
+    if (plan->n_steps == CV_MAX_STEPS) {
+        plan->failed = 1;
+        return &plan->steps[CV_MAX_STEPS - 1];
+    }
+    cv_step *step = &plan->steps[plan->n_steps++];
+    memset(step, 0, sizeof(*step));
+    step->kind = kind;
+    step->op = (uint16_t)op;
+    step->input = (uint16_t)input;
+    step->output = (uint16_t)output;
+    step->norm = CV_NONE;
+    step->pack = CV_NONE;
+    return step;
+}
+
+/// The step that computes the last of the operation's images; CV_NONE: none does.
+static uint32_t latest(const cv_plan *plan, const cv_op *op)
+{
+    uint32_t last = CV_NONE;
+    for (uint32_t i = 0; i < op->n_inputs; i++) {
+        uint32_t from = plan->region->values[op->inputs[i]].op;
+        if (from != CV_NONE && (last == CV_NONE || plan->step_of[from] > last)) {
+            last = plan->step_of[from];
+        }
+    }
+    return last;
+}
+
+static uint32_t same_size(const cv_value *a, const cv_value *b)
+{
+    return a->channels == b->channels && a->height == b->height && a->width == b->width;
+}
+
+/// Images that an operation reads and the step does not compute, beside those it reads already.
+static uint32_t new_images(const cv_region *region, cv_step *step, const cv_op *op)
+{
+    for (uint32_t i = 0; i < op->n_inputs; i++) {
+        uint32_t value = op->inputs[i], known = 0;
+        if (!region->values[value].is_image || cv_step_makes(region, step, value) ||
+            (step->kind == CV_MAP && step->input == value)) {
+            continue;
+        }
+        for (uint32_t k = 0; k < step->n_images; k++) {
+            known |= step->images[k] == value;
+        }
+        if (!known && step->n_images == CV_MAX_IMAGES) {
+            return 0;
+        }
+        if (!known) {
+            step->images[step->n_images++] = (uint16_t)value;
+        }
+    }
+    return 1;
+}
+
+static uint32_t vectors_of(const cv_region *region, const cv_op *op)
+{
+    uint32_t count = op->kind == CV_NORM ? 2 : 0;
+    for (uint32_t i = 0; i < op->n_inputs && op->kind == CV_MAP; i++) {
+        count += !region->values[op->inputs[i]].is_image;
+    }
+    return count;
+}
+
+/// Is the norm the only one that wants what the step's product is?
+static uint32_t folds(const cv_plan *plan, const cv_step *step, uint32_t index)
+{
+    const cv_region *region = plan->region;
+    if (region->ops[index].kind != CV_NORM || step->n_behind > 0 || step->norm != CV_NONE ||
+        (step->kind != CV_CONV && step->kind != CV_DEPTHWISE) ||
+        cv_region_gives(region, step->output)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < region->n_ops; i++) {
+        if (i != index && cv_op_reads(&region->ops[i], step->output)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/// Puts the operation behind those of the step that its last image comes from, or gives 0.
+static uint32_t join(cv_plan *plan, uint32_t index)
+{
+    const cv_region *region = plan->region;
+    const cv_op *op = &region->ops[index];
+    uint32_t last = latest(plan, op);
+    if (last == CV_NONE) {
+        return 0;
+    }
+    cv_step *step = &plan->steps[last];
+    uint32_t vectors = vectors_of(region, op);
+    if (!same_size(&region->values[step->output], &region->values[op->result]) ||
+        step->n_behind == CV_MAX_BEHIND || step->n_vectors + vectors + 1 > CV_MAX_VECTORS) {
+        return 0;
+    }
+    if (folds(plan, step, index)) {
+        step->norm = (uint16_t)index;
+    } else {
+        if (!new_images(region, step, op)) {
+            return 0;
+        }
+        step->behind[step->n_behind++] = (uint16_t)index;
+        step->n_vectors = (uint16_t)(step->n_vectors + vectors);
+    }
+    step->output = op->result;
+    plan->step_of[index] = (uint16_t)last;
+    return 1;
+}
+
+/// Has the value a reader outside of the step, or outside of the region?
+static uint32_t is_wanted(const cv_plan *plan, const cv_step *step, uint32_t value)
+{
+    const cv_region *region = plan->region;
+    if (cv_region_gives(region, value)) {
+        return 1;
+    }
+    for (uint32_t i = region->values[value].op + 1u; i < region->n_ops; i++) {
+        if (cv_op_reads(&region->ops[i], value) && !holds(step, i)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/// The first operation behind the step's first that must not join, because two images would
+/// result; CV_NONE: all is well.
+static uint32_t too_much(const cv_plan *plan, const cv_step *step)
+{
+    const cv_region *region = plan->region;
+    for (uint32_t i = 0; i <= step->n_behind; i++) {
+        uint32_t op = i > 0 ? step->behind[i - 1u] : step->norm != CV_NONE ? step->norm : step->op;
+        uint32_t next = i < step->n_behind ? step->behind[i] : CV_NONE;
+        if (op != CV_NONE && next != CV_NONE && is_wanted(plan, step, region->ops[op].result)) {
+            return next;
+        }
+    }
+    return CV_NONE;
+}
+
+static void begin_step(cv_plan *plan, uint32_t index)
+{
+    const cv_region *region = plan->region;
+    const cv_op *op = &region->ops[index];
+    uint32_t input = op->inputs[0];
+    if (op->kind == CV_MAP || op->kind == CV_NORM) { // walks along an image of the result's size
+        for (uint32_t i = 0; i < op->n_inputs; i++) {
+            const cv_value *v = &region->values[op->inputs[i]];
+            if (v->is_image && same_size(v, &region->values[op->result])) {
+                input = op->inputs[i];
+                break;
+            }
+        }
+        cv_step *step = add_step(plan, CV_MAP, CV_NONE, input, op->result);
+        step->behind[step->n_behind++] = (uint16_t)index;
+        step->n_vectors = (uint16_t)vectors_of(region, op);
+        plan->failed |= !new_images(region, step, op);
+    } else {
+        cv_step *step = add_step(plan, op->kind, index, input, op->result);
+        step->n_vectors = op->kind == CV_CONV || op->kind == CV_DEPTHWISE;
+    }
+    plan->step_of[index] = (uint16_t)(plan->n_steps - 1);
+}
+
+/// `apart`: per operation, that it may not join.
+static void make_steps(cv_plan *plan, const uint8_t *apart)
+{
+    plan->n_steps = 0;
+    for (uint32_t i = 0; i < plan->region->n_ops && !plan->failed; i++) {
+        cv_kind kind = plan->region->ops[i].kind;
+        uint32_t may = (kind == CV_MAP || kind == CV_NORM) && !apart[i];
+        if (!may || !join(plan, i)) {
+            begin_step(plan, i);
+        }
+    }
+}
+
+/// Joins what can be joined; where two images would result, again with the second apart.
+static void group(cv_plan *plan)
+{
+    uint8_t apart[CV_MAX_OPS] = {0};
+    for (uint32_t again = 1; again && !plan->failed;) {
+        again = 0;
+        make_steps(plan, apart);
+        for (uint32_t i = 0; i < plan->n_steps && !again; i++) {
+            uint32_t op = too_much(plan, &plan->steps[i]);
+            if (op != CV_NONE) {
+                again = !apart[op];
+                plan->failed |= apart[op];
+                apart[op] = 1;
+            }
+        }
+    }
+}
+
+// ---- images from outside, and for outside ----
+
+/// Puts a launch before or behind each step whose image comes from outside or is wanted there.
+static void add_ends(cv_plan *plan)
+{
+    const cv_region *region = plan->region;
+    uint32_t n_steps = plan->n_steps, first = CV_MAX_STEPS - n_steps;
+    memmove(plan->steps + first, plan->steps, n_steps * sizeof(*plan->steps));
+    plan->n_steps = 0;
+    for (uint32_t v = 0; v < region->n_values; v++) {
+        if (region->values[v].is_image && region->values[v].op == CV_NONE) {
+            add_step(plan, CV_IMPORT, CV_NONE, v, v);
+        }
+    }
+    for (uint32_t i = 0; i < n_steps && !plan->failed; i++) {
+        if (plan->n_steps + 1 > first + i) {
+            plan->failed = 1; // the step at hand would be written over
+            return;
+        }
+        plan->steps[plan->n_steps++] = plan->steps[first + i];
+        uint32_t output = plan->steps[plan->n_steps - 1].output;
+        if (cv_region_gives(region, output)) {
+            if (plan->n_steps > first + i) {
+                plan->failed = 1;
+                return;
+            }
+            add_step(plan, CV_EXPORT, CV_NONE, output, output);
+        }
+    }
+}
+
+// ---- places ----
+
+static uint32_t is_product(const cv_step *step)
+{
+    return step->kind == CV_CONV || step->kind == CV_DEPTHWISE;
+}
+
+/// Rows or columns of zeros behind an image that a window reaches.
+static int32_t behind(const cv_window *w, uint32_t axis, int32_t out, int32_t in)
+{
+    int32_t last = (out - 1) * w->strides[axis] + (w->lengths[axis] - 1) * w->dilations[axis] + 1;
+    return most(last - w->begin[axis] - in, 0);
+}
+
+static void widen(cv_plan *plan, const cv_step *step)
+{
+    const cv_op *op = &plan->region->ops[step->op];
+    const cv_value *in = &plan->region->values[step->input];
+    const cv_value *out = &plan->region->values[op->result];
+    cv_place *place = &plan->places[step->input];
+    int32_t bottom = behind(&op->window, 0, out->height, in->height);
+    int32_t right = behind(&op->window, 1, out->width, in->width);
+    plan->failed |= bottom > UINT8_MAX || right > UINT8_MAX;
+    place->top = (uint8_t)most(place->top, op->window.begin[0]);
+    place->left = (uint8_t)most(place->left, op->window.begin[1]);
+    place->bottom = (uint8_t)most(place->bottom, bottom);
+    place->right = (uint8_t)most(place->right, right);
+}
+
+/// Is the value read by convolutions of all channels only?
+static uint32_t is_for_products(const cv_plan *plan, uint32_t value)
+{
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        const cv_step *step = &plan->steps[i];
+        for (uint32_t k = 0; k < step->n_images; k++) {
+            if (step->images[k] == value) {
+                return 0;
+            }
+        }
+        if (step->input == value && step->kind != CV_CONV && step->kind != CV_IMPORT) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void shape_places(cv_plan *plan)
+{
+    memset(plan->places, 0, plan->region->n_values * sizeof(*plan->places));
+    for (uint32_t v = 0; v < plan->region->n_values; v++) {
+        const cv_value *value = &plan->region->values[v];
+        uint32_t narrow = value->is_image && value->op == CV_NONE && value->channels < CV_LANES &&
+                          is_for_products(plan, v);
+        plan->places[v].lanes = (uint8_t)(narrow ? value->channels : CV_LANES);
+    }
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        if (is_product(&plan->steps[i])) {
+            widen(plan, &plan->steps[i]);
+        }
+    }
+}
+
+static uint32_t last_reader(const cv_plan *plan, uint32_t value)
+{
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        const cv_step *step = &plan->steps[i];
+        uint32_t reads = step->input == value;
+        for (uint32_t k = 0; k < step->n_images; k++) {
+            reads |= step->images[k] == value;
+        }
+        last = reads ? i : last;
+    }
+    return last;
+}
+
+/// The free slot that fits best: of those large enough the smallest, or else the largest, grown.
+static uint32_t take_slot(cv_plan *plan, const uint32_t *free_from, uint32_t step, int64_t floats)
+{
+    uint32_t best = CV_NONE;
+    for (uint32_t s = 0; s < plan->n_slots; s++) {
+        if (free_from[s] > step) {
+            continue;
+        }
+        int64_t size = plan->slot_floats[s], chosen = best == CV_NONE ? 0 : plan->slot_floats[best];
+        uint32_t better =
+            best == CV_NONE || (chosen < floats ? size > chosen : size >= floats && size < chosen);
+        best = better ? s : best;
+    }
+    if (best == CV_NONE) {
+        best = plan->n_slots++;
+        plan->slot_floats[best] = 0;
+    }
+    if (plan->slot_floats[best] < floats) {
+        plan->slot_floats[best] = floats;
+    }
+    return best;
+}
+
+static void give_slots(cv_plan *plan)
+{
+    uint32_t free_from[CV_MAX_STEPS] = {0}; // per slot: the first step that may write it
+    plan->n_slots = 0;
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        uint32_t value = plan->steps[i].output;
+        if (plan->steps[i].kind != CV_EXPORT) {
+            uint32_t slot = take_slot(plan, free_from, i, cv_plan_batch(plan, value));
+            plan->places[value].slot = (uint16_t)slot;
+            free_from[slot] = last_reader(plan, value) + 1;
+        }
+    }
+}
+
+// ---- tiles ----
+
+/// Cycles of one input channel and one element of the window over the whole image, about: a
+/// multiplication each, two loads of inputs at once, two cycles for weights, which come from the
+/// second cache.
+static int64_t tile_cost(const cv_value *out, int32_t blocks, int32_t rows, int32_t columns,
+                         int32_t together)
+{
+    int64_t tiles =
+        (int64_t)(out->height / rows) * share(out->width, columns) * (blocks / together);
+    int32_t sums = rows * columns * together;
+    int32_t loads = 2 * together + rows * columns / 2;
+    return tiles * (most(most(sums, loads), LATENCY) + 1);
+}
+
+static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *device)
+{
+    const cv_value *out = &plan->region->values[step->output];
+    int32_t blocks = cv_plan_blocks(plan, step->output);
+    int64_t best = INT64_MAX;
+    for (int32_t together = 1; together <= MOST_TILE_BLOCKS; together *= 2) {
+        for (int32_t rows = 1; rows <= least(out->height, MOST_TILE_ROWS); rows++) {
+            int32_t columns = least((int32_t)device->registers / (rows * together), out->width);
+            if (blocks % together != 0 || out->height % rows != 0 || columns < 1) {
+                continue;
+            }
+            columns = share(out->width, share(out->width, columns)); // as equal as can be
+            int64_t cost = tile_cost(out, blocks, rows, columns, together);
+            if (cost < best) {
+                best = cost;
+                step->tile_rows = rows;
+                step->tile_columns = columns;
+                step->tile_blocks = together;
+            }
+        }
+    }
+}
+
+static void cut_work(const cv_plan *plan, cv_step *step, const cv_device *device)
+{
+    const cv_value *out = &plan->region->values[step->output];
+    int32_t groups = cv_plan_blocks(plan, step->output) / step->tile_blocks;
+    int32_t tiles = share(out->height, step->tile_rows);
+    int32_t chunks = share((int64_t)ITEMS_PER_UNIT * device->units, groups);
+    chunks = most(least(chunks, tiles), 1);
+    step->rows = share(tiles, chunks) * step->tile_rows;
+    step->chunks = share(out->height, step->rows);
+}
+
+static void cut_steps(cv_plan *plan, const cv_device *device)
+{
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        cv_step *step = &plan->steps[i];
+        const cv_value *out = &plan->region->values[step->output];
+        step->tile_rows = step->tile_columns = step->tile_blocks = 1;
+        if (step->kind == CV_CONV) {
+            choose_tile(plan, step, device);
+        } else if (step->kind == CV_DEPTHWISE) {
+            step->tile_columns = share(out->width, share(out->width, DEPTHWISE_COLUMNS));
+        }
+        cut_work(plan, step, device);
+        if (step->n_vectors > 0) {
+            step->pack = (uint16_t)plan->n_packs++;
+        }
+    }
+}
+
+void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *device)
+{
+    plan->region = region;
+    plan->failed = 0;
+    plan->n_packs = 0;
+    group(plan);
+    if (plan->failed) {
+        return;
+    }
+    add_ends(plan);
+    if (plan->failed) {
+        return;
+    }
+    shape_places(plan);
+    give_slots(plan);
+    cut_steps(plan, device);
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The program around the kernels: a launch for each step, one outside the steps for each pack of
+// constants, temporaries for images and packs, sources in which equal kernels are one.
+#include "convolution_internal.h"
+
+enum { FLOAT_BYTES = 4 };
+
+typedef struct one_launch {
+    cv_kernel kernel;
+    kf_launch launch;
+    kf_formula global;
+    kf_formula local;
+    kf_karg *args;
+    kf_ins *numbers; ///< of args that are numbers, one instruction each
+} one_launch;
+
+struct cv_program {
+    cv_region *region;
+    cv_plan *plan;
+    kf_text name;
+    uint8_t key[16];
+    uint32_t len;
+    uint32_t failed;
+    uint32_t n_launches;
+    uint32_t n_steps;
+    uint32_t n_temps;
+    uint32_t n_sources;
+    one_launch *launches;
+    const kf_launch **launch_list;
+    kf_step *steps;
+    kf_temp *temps;
+    kf_formula *temp_bytes;
+    kf_text source_texts[CV_MAX_STEPS];
+    kf_source sources[CV_MAX_STEPS];
+    const kf_source *source_list[CV_MAX_STEPS];
+};
+
+// ---- sources ----
+
+/// The source with the kernel's text, which is put there when no launch before has the same.
+static uint32_t place_kernel(cv_program *p, uint32_t index)
+{
+    const cv_kernel *kernel = &p->launches[index].kernel;
+    for (uint32_t i = 0; i < index; i++) {
+        if (strcmp(p->launches[i].kernel.name, kernel->name) == 0) {
+            return p->launches[i].launch.source;
+        }
+    }
+    uint32_t source = p->n_sources++; // there are no more than launches
+    kf_cl_prelude(&p->source_texts[source], 0);
+    kf_text_add(&p->source_texts[source], kernel->text.ptr != NULL ? kernel->text.ptr : "");
+    p->failed |= p->source_texts[source].failed;
+    return source;
+}
+
+static void close_sources(cv_program *p)
+{
+    for (uint32_t i = 0; i < p->n_sources; i++) {
+        kf_source *source = &p->sources[i];
+        source->struct_size = (uint32_t)sizeof(*source);
+        source->format = KF_FORMAT_OPENCL_C;
+        source->code.ptr = p->source_texts[i].ptr;
+        source->code.len = p->source_texts[i].len;
+        source->cl_c_version = 120;
+        p->source_list[i] = source;
+    }
+}
+
+// ---- launches ----
+
+static void times_batch(kf_formula *f, const cv_program *p, int64_t each)
+{
+    kf_formula_imm(f, each);
+    kf_formula_product(f, &p->region->batch, 1);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
+static void bind(const cv_program *p, const cv_param *param, kf_ins *number, kf_karg *arg)
+{
+    arg->access = param->access;
+    switch (param->kind) {
+    case CV_PARAM_TEMP:
+        arg->kind = KF_ARG_TEMP;
+        arg->ref = param->index;
+        break;
+    case CV_PARAM_TENSOR:
+        arg->kind = KF_ARG_TENSOR;
+        arg->ref = p->region->values[param->index].id;
+        arg->dtype = KF_DTYPE_F32;
+        break;
+    case CV_PARAM_OFFSET:
+        arg->kind = KF_ARG_OFFSET;
+        arg->ref = p->region->values[param->index].id;
+        arg->dtype = KF_DTYPE_I64;
+        break;
+    case CV_PARAM_SCALAR:
+        arg->kind = KF_ARG_SCALAR;
+        arg->ref = param->index;
+        arg->dtype = KF_DTYPE_F32;
+        break;
+    default:
+        arg->kind = KF_ARG_VALUE;
+        arg->dtype = param->index == 1 ? KF_DTYPE_I64 : KF_DTYPE_I32;
+        number->op = KF_INS_IMM;
+        number->imm = param->number;
+        arg->value.ins = number;
+        arg->value.n = 1;
+        break;
+    }
+}
+
+static void make_launch(cv_program *p, uint32_t index, uint32_t of_batch)
+{
+    one_launch *l = &p->launches[index];
+    l->args = (kf_karg *)calloc(CV_MAX_PARAMS, sizeof(*l->args));
+    l->numbers = (kf_ins *)calloc(CV_MAX_PARAMS, sizeof(*l->numbers));
+    if (l->args == NULL || l->numbers == NULL || l->kernel.failed) {
+        p->failed = 1;
+        return;
+    }
+    for (uint32_t i = 0; i < l->kernel.n_params; i++) {
+        bind(p, &l->kernel.params[i], &l->numbers[i], &l->args[i]);
+    }
+    if (of_batch) {
+        times_batch(&l->global, p, l->kernel.items);
+    } else {
+        kf_formula_imm(&l->global, l->kernel.items);
+    }
+    kf_formula_imm(&l->local, 1);
+    l->launch.struct_size = (uint32_t)sizeof(l->launch);
+    l->launch.source = place_kernel(p, index);
+    l->launch.dims = 1;
+    l->launch.n_args = l->kernel.n_params;
+    l->launch.kernel.ptr = l->kernel.name;
+    l->launch.kernel.len = strlen(l->kernel.name);
+    l->launch.global[0] = kf_formula_expr(&l->global);
+    l->launch.local[0] = kf_formula_expr(&l->local);
+    l->launch.args = l->args;
+    p->launch_list[index] = &l->launch;
+}
+
+static void make_launches(cv_program *p)
+{
+    const cv_plan *plan = p->plan;
+    for (uint32_t i = 0; i < plan->n_steps && !p->failed; i++) {
+        cv_emit_step(&p->launches[p->n_launches].kernel, plan, &plan->steps[i]);
+        make_launch(p, p->n_launches, /*of_batch=*/1);
+        p->steps[p->n_steps].kind = KF_STEP_LAUNCH;
+        p->steps[p->n_steps++].index = p->n_launches++;
+    }
+    for (uint32_t i = 0; i < plan->n_steps && !p->failed; i++) {
+        if (plan->steps[i].pack != CV_NONE) {
+            cv_emit_pack(&p->launches[p->n_launches].kernel, plan, &plan->steps[i]);
+            make_launch(p, p->n_launches, /*of_batch=*/0);
+            p->temps[plan->n_slots + plan->steps[i].pack].prepack = p->n_launches++;
+        }
+    }
+}
+
+// ---- temporaries ----
+
+static void make_temps(cv_program *p)
+{
+    const cv_plan *plan = p->plan;
+    p->n_temps = plan->n_slots + plan->n_packs;
+    for (uint32_t i = 0; i < plan->n_slots; i++) {
+        times_batch(&p->temp_bytes[i], p, plan->slot_floats[i] * FLOAT_BYTES);
+        p->temps[i].prepack = KF_NONE;
+    }
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        const cv_step *step = &plan->steps[i];
+        if (step->pack != CV_NONE) {
+            kf_formula_imm(&p->temp_bytes[plan->n_slots + step->pack],
+                           cv_pack_floats(plan, step) * FLOAT_BYTES);
+            p->temps[plan->n_slots + step->pack].flags = KF_TEMP_PERSISTENT;
+        }
+    }
+    for (uint32_t i = 0; i < p->n_temps; i++) {
+        p->temps[i].bytes = kf_formula_expr(&p->temp_bytes[i]);
+        p->temps[i].align = 64;
+    }
+}
+
+// ---- life ----
+
+static void make_key(cv_program *p)
+{
+    static const uint64_t seeds[2] = {0xcbf29ce484222325ull, 0x9e3779b97f4a7c15ull};
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t hash = kf_hash(seeds[i], &p->len, sizeof(p->len));
+        for (uint32_t k = 0; k < p->n_sources; k++) {
+            hash = kf_hash(hash, p->source_texts[k].ptr, p->source_texts[k].len);
+        }
+        for (uint32_t k = 0; k < p->n_launches; k++) {
+            hash = kf_hash_launch(hash, p->launch_list[k]);
+        }
+        for (uint32_t k = 0; k < p->n_temps; k++) {
+            hash = kf_hash_expr(hash, p->temps[k].bytes);
+            hash = kf_hash(hash, &p->temps[k].prepack, sizeof(p->temps[k].prepack));
+        }
+        memcpy(p->key + 8 * i, &hash, sizeof(hash));
+    }
+}
+
+static void fill(cv_program *p, const cv_device *device)
+{
+    cv_plan_make(p->plan, p->region, device);
+    uint32_t launches = p->plan->n_steps + p->plan->n_packs;
+    uint32_t temps = p->plan->n_slots + p->plan->n_packs;
+    if (p->plan->failed || launches > CV_MAX_STEPS) {
+        p->failed = 1;
+        return;
+    }
+    p->launches = (one_launch *)calloc(launches, sizeof(*p->launches));
+    p->launch_list = (const kf_launch **)calloc(launches, sizeof(*p->launch_list));
+    p->steps = (kf_step *)calloc(launches, sizeof(*p->steps));
+    p->temps = (kf_temp *)calloc(temps, sizeof(*p->temps));
+    p->temp_bytes = (kf_formula *)calloc(temps, sizeof(*p->temp_bytes));
+    if (p->launches == NULL || p->launch_list == NULL || p->steps == NULL || p->temps == NULL ||
+        p->temp_bytes == NULL) {
+        p->failed = 1;
+        return;
+    }
+    make_temps(p);
+    make_launches(p);
+    close_sources(p);
+}
+
+/// "convolution(conv,relu,... 60)"
+static void make_name(cv_program *p)
+{
+    const cv_region *region = p->region;
+    kf_text_add(&p->name, "convolution(");
+    for (uint32_t i = 0; i < region->n_shown && i < 8; i++) {
+        kf_text_add(&p->name, i == 0 ? "" : ",");
+        for (const char *c = region->shown[i]; *c != '\0'; c++) {
+            char lower = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
+            kf_text_bytes(&p->name, &lower, 1);
+        }
+    }
+    kf_text_addf(&p->name, region->n_shown > 8 ? ",... %u)" : ")", (unsigned)region->n_shown);
+    p->failed |= p->name.failed;
+}
+
+cv_program *cv_program_create(const cv_region *region, const cv_device *device)
+{
+    cv_program *p = (cv_program *)calloc(1, sizeof(*p));
+    if (p == NULL) {
+        return NULL;
+    }
+    p->region = (cv_region *)malloc(sizeof(*p->region));
+    p->plan = (cv_plan *)calloc(1, sizeof(*p->plan));
+    p->failed = p->region == NULL || p->plan == NULL;
+    if (!p->failed) {
+        cv_region_copy(p->region, region);
+        p->len = region->len;
+        make_name(p);
+        fill(p, device);
+    }
+    if (p->failed) {
+        cv_program_destroy(p);
+        return NULL;
+    }
+    make_key(p);
+    return p;
+}
+
+void cv_program_destroy(cv_program *program)
+{
+    if (program == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; program->launches != NULL && program->plan != NULL &&
+                         i < program->plan->n_steps + program->plan->n_packs;
+         i++) {
+        kf_text_free(&program->launches[i].kernel.text);
+        free(program->launches[i].args);
+        free(program->launches[i].numbers);
+    }
+    for (uint32_t i = 0; i < CV_MAX_STEPS; i++) {
+        kf_text_free(&program->source_texts[i]);
+    }
+    kf_text_free(&program->name);
+    free(program->launches);
+    free(program->launch_list);
+    free(program->steps);
+    free(program->temps);
+    free(program->temp_bytes);
+    free(program->region);
+    free(program->plan);
+    free(program);
+}
+
+void cv_program_describe(const cv_program *program, kf_program *out)
+{
+    kf_program view;
+    memset(&view, 0, sizeof(view));
+    view.struct_size = (uint32_t)sizeof(view);
+    view.flags = KF_PROGRAM_DETERMINISTIC;
+    view.sources = program->source_list;
+    view.n_sources = program->n_sources;
+    view.launches = program->launch_list;
+    view.n_launches = program->n_launches;
+    view.temps = program->temps;
+    view.n_temps = program->n_temps;
+    view.steps = program->steps;
+    view.n_steps = program->n_steps;
+    KF_OUT(out, &view);
+}
+
+void cv_program_info(const cv_program *program, kf_opt_info *out)
+{
+    kf_opt_info_fill(out, program->len, &program->name, program->key, sizeof(program->key));
+}

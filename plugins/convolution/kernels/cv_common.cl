@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What every kernel of a region begins with. An image lies in blocks of 16 channels: [n][block][row]
+// [column][16], among as many rows and columns of zeros as its readers reach beyond it. The program
+// defines KERNEL and PARAMS, and FINISH(v, n, block, y, x): what becomes of the 16 channels `v` of
+// one place of the step's result, by the elementwise operators behind it.
+
+// The i-th 16 numbers at p. Blocks and packs begin where 64 divides the address; vload16, which must
+// not rely on that, is four loads on PoCL.
+#define LOAD(p, i) (((__global const float16 *)(p))[i])
+#define STORE(p, i, v) (((__global float16 *)(p))[i] = (v))
+
+// Zeros around rows [first, last) of a block of the result; `top` and `bottom` rows of zeros are
+// cleared by whom the first and the last row belong to. `plane` is where row 0, column 0 lies.
+static inline void clear_border(__global float *plane, int row, int first, int last, int height,
+                                int width, int top, int left, int bottom, int right)
+{
+    if (top + left + bottom + right == 0) {
+        return;
+    }
+    const int begin = first == 0 ? -top : first;
+    const int end = last == height ? height + bottom : last;
+    for (int y = begin; y < end; y++) {
+        __global float *line = plane + (long)y * row;
+        const bool inside = y >= 0 && y < height;
+        const int stop = inside ? 0 : width;
+        for (int x = -left; x < stop; x++) {
+            STORE(line + x * 16, 0, (float16)(0));
+        }
+        for (int x = width; x < width + right; x++) {
+            STORE(line + x * 16, 0, (float16)(0));
+        }
+    }
+}
+
+// Lanes of a block that are channels; the others are kept 0.
+static inline float16 only_channels(float16 v, int left)
+{
+    const int16 lanes = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return select(v, (float16)(0), lanes >= (int16)(left));
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Direct convolution of an image in blocks of IB channels. A work-item computes `rows` rows of ON
+// neighbouring blocks of 16 channels, in tiles of TH x TW places whose sums stay in registers: of
+// each input channel one number per place, times the weights of 16 results. Weights lie as [block]
+// [input block][KH][KW][IB][16] behind the vectors of the pack, of which the first is the bias. (The
+// layout: Georganas et al., "Anatomy of high-performance deep learning convolutions on SIMD
+// architectures", SC 2018.)
+//
+// Defines: IB, ON, TH, TW, KH, KW, SY, SX (strides), DY, DX (dilations), VECTORS of the pack.
+
+__kernel void KERNEL(PARAMS)
+{
+    const int item = (int)get_global_id(0);
+    const int groups = blocks / ON;
+    const int chunk = item % chunks;
+    const int first = item / chunks % groups * ON;
+    const long n = item / chunks / groups;
+    const int begin = chunk * rows;
+    const int end = min(begin + rows, height);
+    const long far = (long)in_blocks * KH * KW * IB * 16;
+    __global const float *weights = pack + (long)VECTORS * blocks * 16 + first * far;
+    __global const float *image = in + n * in_batch + in_base;
+    for (int y = begin; y < end; y += TH) {
+        for (int left = 0; left < width; left += TW) {
+            const int x = min(left, width - TW);
+            float16 sums[TH][TW][ON];
+#pragma unroll
+            for (int o = 0; o < ON; o++) {
+                const float16 bias = LOAD(pack, first + o);
+#pragma unroll
+                for (int r = 0; r < TH; r++) {
+#pragma unroll
+                    for (int t = 0; t < TW; t++) {
+                        sums[r][t][o] = bias;
+                    }
+                }
+            }
+            __global const float *w = weights;
+            __global const float *plane = image + (long)y * SY * in_row + x * SX * IB;
+            for (int c = 0; c < in_blocks; c++, plane += in_plane) {
+                for (int ky = 0; ky < KH; ky++) {
+#pragma unroll 1
+                    for (int kx = 0; kx < KW; kx++, w += IB * 16) {
+                        __global const float *p = plane + ky * DY * in_row + kx * DX * IB;
+#pragma unroll 2 // more is no faster, and takes as much longer to compile
+                        for (int i = 0; i < IB; i++) {
+                            float16 weight[ON];
+#pragma unroll
+                            for (int o = 0; o < ON; o++) {
+                                weight[o] = LOAD(w + o * far, i);
+                            }
+#pragma unroll
+                            for (int r = 0; r < TH; r++) {
+#pragma unroll
+                                for (int t = 0; t < TW; t++) {
+                                    const float16 v = p[r * SY * in_row + t * SX * IB + i];
+#pragma unroll
+                                    for (int o = 0; o < ON; o++) {
+                                        sums[r][t][o] = fma(v, weight[o], sums[r][t][o]);
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+#pragma unroll
+            for (int o = 0; o < ON; o++) {
+                __global float *to = out + n * out_batch + out_base + (long)(first + o) * out_plane +
+                                     (long)y * out_row + x * 16;
+#pragma unroll
+                for (int r = 0; r < TH; r++) {
+#pragma unroll
+                    for (int t = 0; t < TW; t++) {
+                        STORE(to + r * out_row, t,
+                              FINISH(sums[r][t][o], n, first + o, y + r, x + t));
+                    }
+                }
+            }
+        }
+    }
+    for (int o = 0; o < ON; o++) {
+        clear_border(out + n * out_batch + out_base + (long)(first + o) * out_plane, out_row, begin,
+                     end, height, width, out_top, out_left, out_bottom, out_right);
+    }
+}
