@@ -10,6 +10,8 @@
 
 #include <stdio.h>
 
+enum { BENCH_MOST_NAMES = 32, BENCH_MOST_PYTHONS = 4 };
+
 typedef struct bench_options {
     const char *device; ///< NULL: the first OpenCL device
     const char *program; ///< path of the running command, for benches that start it again
@@ -17,6 +19,11 @@ typedef struct bench_options {
     const char *only; ///< NULL, or a word in the names of the cases to measure
     bool json;
     uint32_t samples; ///< 0: the bench's own number
+    const char *names[BENCH_MOST_NAMES]; ///< of the cases to measure; none: all
+    size_t n_names;
+    const char *folder; ///< of `models`; NULL: below the cache
+    const char *pythons[BENCH_MOST_PYTHONS]; ///< interpreters with peers of `models`
+    size_t n_pythons;
 } bench_options;
 
 typedef struct bench_result {
@@ -46,6 +53,7 @@ kiln_status bench_elementwise(const bench_options *options, kiln_error *err);
 kiln_status bench_fusion(const bench_options *options, kiln_error *err);
 kiln_status bench_kernels(const bench_options *options, kiln_error *err);
 kiln_status bench_matmul(const bench_options *options, kiln_error *err);
+kiln_status bench_models(const bench_options *options, kiln_error *err);
 kiln_status bench_ops(const bench_options *options, kiln_error *err);
 kiln_status bench_overhead(const bench_options *options, kiln_error *err);
 kiln_status bench_coll(const bench_options *options, kiln_error *err);
@@ -58,6 +66,7 @@ kiln_status bench_warm(const bench_options *options, kiln_error *err);
 const char *bench_fusion_case(size_t index);
 const char *bench_kernels_case(size_t index);
 const char *bench_matmul_case(size_t index);
+const char *bench_models_case(size_t index);
 const char *bench_ops_case(size_t index);
 
 /// The programs of `fusion`, for others that measure them; false past the last. One thread at a
@@ -69,7 +78,8 @@ bool bench_fusion_program(size_t index, struct choice_program *out_program);
 void bench_header(const bench_options *options);
 void bench_report(const bench_options *options, const bench_result *result);
 
-/// Whether a case of this name is to be measured.
+/// Whether a case of this name is to be measured: it is named, or nobody named one, and `only` is
+/// in its name.
 bool bench_wanted(const bench_options *options, const char *name);
 
 /// Marks the operators that `bench kernels` times; fails on a case that its operator refuses.

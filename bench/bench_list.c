@@ -15,6 +15,10 @@ static const bench_entry entries[] = {
      bench_kernels, bench_kernels_case},
     {"matmul", "f32 products of several sizes, alone and with bias and GELU, against OpenBLAS",
      bench_matmul, bench_matmul_case},
+#ifdef KILN_WITH_ONNX
+    {"models", "whole models against ONNX Runtime, OpenVINO, PyTorch and tinygrad", bench_models,
+     bench_models_case},
+#endif
     {"ops", "operators bound by memory against a copy kernel, NumPy and PyTorch", bench_ops,
      bench_ops_case},
     {"overhead", "what recording and finding a plan costs the host, over the null backend",

@@ -14,8 +14,15 @@ static const struct argp_option bench_options_table[] = {
     {"json", 'j', NULL, 0, "one JSON object a line instead of a table", 0},
     {"samples", 'n', "COUNT", 0, "samples of each figure", 0},
     {"only", 'o', "WORD", 0,
-     "of `kernels`, `ops`, `fusion`, `choice`, `matmul`: cases whose name contains it", 0},
+     "of `kernels`, `ops`, `fusion`, `choice`, `matmul`, `models`: cases whose name contains it",
+     0},
     {"model", 'm', "FILE", 0, "model of `start`; three.npy must be beside it", 0},
+    {"folder", 'f', "FOLDER", 0,
+     "where `models` writes its models, once (default: models in the cache)", 0},
+    {"python", 'p', "PROGRAM", 0,
+     "interpreter with peers of `models`, such as that of a virtual environment; may be given "
+     "several times, the first must have NumPy and onnx (default /usr/bin/python3)",
+     0},
     {0},
 };
 
@@ -32,6 +39,23 @@ static const bench_entry *find(const char *name)
         }
     }
     return NULL;
+}
+
+/// The bench, or behind it one of its cases.
+static void take_name(bench_arguments *arguments, char *text, struct argp_state *state)
+{
+    bench_options *options = &arguments->options;
+    if (arguments->entry != NULL) {
+        if (options->n_names == BENCH_MOST_NAMES) {
+            argp_error(state, "more than %d cases", BENCH_MOST_NAMES);
+        }
+        options->names[options->n_names++] = text;
+        return;
+    }
+    arguments->entry = find(text);
+    if (arguments->entry == NULL) {
+        argp_error(state, "there is no bench \"%s\"", text);
+    }
 }
 
 static error_t parse_bench_option(int key, char *text, struct argp_state *state)
@@ -57,11 +81,17 @@ static error_t parse_bench_option(int key, char *text, struct argp_state *state)
             argp_error(state, "--samples %s: a count from 1", text);
         }
         return 0;
-    case ARGP_KEY_ARG:
-        arguments->entry = find(text);
-        if (arguments->entry == NULL || state->arg_num > 0) {
-            argp_error(state, "there is no bench \"%s\"", text);
+    case 'f':
+        arguments->options.folder = text;
+        return 0;
+    case 'p':
+        if (arguments->options.n_pythons == BENCH_MOST_PYTHONS) {
+            argp_error(state, "more than %d interpreters", BENCH_MOST_PYTHONS);
         }
+        arguments->options.pythons[arguments->options.n_pythons++] = text;
+        return 0;
+    case ARGP_KEY_ARG:
+        take_name(arguments, text, state);
         return 0;
     case ARGP_KEY_END:
         if (arguments->entry == NULL) {
@@ -73,30 +103,55 @@ static error_t parse_bench_option(int key, char *text, struct argp_state *state)
     }
 }
 
-/// Without a case that --only wants there would be an empty table.
-static int check_only(const bench_entry *entry, const bench_options *options)
+static bool has_case(const bench_entry *entry, const char *wanted)
+{
+    for (size_t i = 0; entry->case_name(i) != NULL; i++) {
+        if (strcmp(entry->case_name(i), wanted) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool wants_some(const bench_entry *entry, const bench_options *options)
+{
+    for (size_t i = 0; entry->case_name(i) != NULL; i++) {
+        if (bench_wanted(options, entry->case_name(i))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// A name that is no case, or an --only that fits none, would give a table with less than was
+/// asked for.
+static int check_cases(const bench_entry *entry, const bench_options *options)
 {
     char text[8192]; // the names of all operators are some 3000
     cli_names names = {.text = text, .capacity = sizeof(text)};
-    const char *before = "";
-    if (options->only == NULL) {
+    if (options->only == NULL && options->n_names == 0) {
         return CLI_OK;
     }
     if (entry->case_name == NULL) {
-        return cli_usage("bench", "%s is measured as a whole, without --only", entry->name);
+        return cli_usage("bench", "%s is measured as a whole, without %s", entry->name,
+                         options->only != NULL ? "--only" : "names of cases");
     }
     for (size_t i = 0; entry->case_name(i) != NULL; i++) {
         const char *name = entry->case_name(i);
-        if (bench_wanted(options, name)) {
-            return CLI_OK;
-        }
-        if (strcmp(name, before) != 0) {
+        if (i == 0 || strcmp(name, entry->case_name(i - 1)) != 0) {
             cli_names_add(&names, name);
         }
-        before = name;
     }
-    return cli_usage("bench", "no case of %s has \"%s\" in its name; there are %s", entry->name,
-                     options->only, cli_names_end(&names));
+    for (size_t i = 0; i < options->n_names; i++) {
+        if (!has_case(entry, options->names[i])) {
+            return cli_usage("bench", "%s has no case \"%s\"; there are %s", entry->name,
+                             options->names[i], cli_names_end(&names));
+        }
+    }
+    return wants_some(entry, options)
+               ? CLI_OK
+               : cli_usage("bench", "no case of %s has \"%s\" in its name; there are %s",
+                           entry->name, options->only, cli_names_end(&names));
 }
 
 static char *list_benches(int key, const char *text, void *input)
@@ -122,7 +177,7 @@ int cmd_bench(int argc, char **argv)
     static const struct argp argp = {
         bench_options_table,
         parse_bench_option,
-        "NAME",
+        "NAME [CASE...]",
         "Measures; every figure beside a peer's of the same run. A ratio is larger when "
         "better.\v",
         NULL,
@@ -131,7 +186,7 @@ int cmd_bench(int argc, char **argv)
     char self[4096];
     bench_arguments arguments = {.options = {.model = "examples/digits/digits.onnx"}};
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    int usage = check_only(arguments.entry, &arguments.options);
+    int usage = check_cases(arguments.entry, &arguments.options);
     if (usage != CLI_OK) {
         return usage;
     }

@@ -21,6 +21,8 @@ typedef struct run_options {
     double tolerance;
     bool draw;
     bool memory;
+    bool profile;
+    bool turns;
     long repeat;
 } run_options;
 
@@ -35,9 +37,15 @@ static const struct argp_option run_options_table[] = {
     {"row", 'R', "INDEX", 0, "compare with one row of --expected: its first axis", 0},
     {"draw", 'D', NULL, 0, "draw the first input as a picture: its last two axes", 0},
     {"memory", 'm', NULL, 0, "print how the values of the model share memory, step by step", 0},
+    {"profile", 'P', NULL, 0,
+     "print which blocks and operations the runs spend their time in, and how fast these are", 0},
     {"tolerance", 't', "NUMBER", 0, "of --expected, times its largest value (default 1e-4)", 0},
     {"trace", 't' + 256, "FILE", 0,
      "write what host and device did, for Perfetto and chrome://tracing", 0},
+    {"turns", 't' + 257, NULL, 0,
+     "after the first run, run as lines of standard input say, \"run SECONDS\" or \"write FILE\", "
+     "for programs that measure; a line answers each",
+     0},
     {0},
 };
 
@@ -76,8 +84,14 @@ static error_t parse_run_option(int key, char *text, struct argp_state *state)
     case 't' + 256:
         options->model.trace = text;
         return 0;
+    case 't' + 257:
+        options->turns = true;
+        return 0;
     case 'm':
         options->memory = true;
+        return 0;
+    case 'P':
+        options->profile = true;
         return 0;
     case 't':
         options->tolerance = strtod(text, &end);
@@ -223,6 +237,9 @@ static void print_report(const model_run_report *report)
         printf("a repeated run: %llu values from its plan, %llu from the pool\n",
                (unsigned long long)report->values_planned, (unsigned long long)report->pool_reuses);
         fputs(report->memory, stdout);
+    }
+    if (report->profile != NULL) {
+        fputs(report->profile, stdout);
     }
 }
 
@@ -417,13 +434,20 @@ int cmd_run(int argc, char **argv)
         return cli_usage("run", "--row is one of --expected, which is not there");
     }
     kiln_error err = KILN_ERROR_INIT;
+    if (options.turns) {
+        return model_turns(&options.model, &err) == KILN_STATUS_OK ? CLI_OK : cli_fail("run", &err);
+    }
     model_run run = {.n_wanted = options.n_outputs,
                      .with_memory = options.memory,
+                     .with_profile = options.profile,
                      .on_first = show_results,
                      .user = &options};
     memcpy(run.wanted, options.outputs, sizeof(run.wanted));
+    if (options.profile && options.model.trace == NULL) {
+        options.model.trace = "";
+    }
     kiln_status status = model_run_execute(&options.model, (uint32_t)options.repeat, &run, &err);
-    if (status == KILN_STATUS_OK && options.model.trace != NULL) {
+    if (status == KILN_STATUS_OK && options.model.trace != NULL && options.model.trace[0] != '\0') {
         printf("trace: %s\n", options.model.trace);
     }
     if (status == KILN_STATUS_OK) {

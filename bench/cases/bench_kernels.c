@@ -507,7 +507,7 @@ static void time_all(const bench_options *options, kernel_sides *s)
         }
     }
     fprintf(stderr, "bench kernels: %u timed, %u slower than the reference", s->timed, s->slower);
-    for (int op = 0; options->only == NULL && op < KILN_OP_COUNT; op++) {
+    for (int op = 0; options->only == NULL && options->n_names == 0 && op < KILN_OP_COUNT; op++) {
         kiln_op_class cls = kiln_op_info_of((kiln_op)op)->cls;
         if (!s->covered[op] && cls != KILN_CLASS_CONTROL && cls != KILN_CLASS_CUSTOM) {
             fprintf(stderr, "; not %s", kiln_op_info_of((kiln_op)op)->name);

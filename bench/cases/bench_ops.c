@@ -257,7 +257,7 @@ static void ask_peers(peers *p, const bench_options *options, uint32_t threads, 
     int length =
         snprintf(command, sizeof(command), "/usr/bin/python3 '%s/bench_ops_peers.py' %u %u",
                  KILN_BENCH_DIR, threads, rounds);
-    for (size_t i = 0; options->only != NULL && i < N_CASES; i++) {
+    for (size_t i = 0; i < N_CASES; i++) {
         if (bench_wanted(options, all_cases[i].name)) {
             length += snprintf(command + length, sizeof(command) - (size_t)length, " %s",
                                all_cases[i].name);

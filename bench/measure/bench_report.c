@@ -10,7 +10,11 @@
 
 bool bench_wanted(const bench_options *options, const char *name)
 {
-    return options->only == NULL || strstr(name, options->only) != NULL;
+    bool named = options->n_names == 0;
+    for (size_t i = 0; i < options->n_names && !named; i++) {
+        named = strcmp(options->names[i], name) == 0;
+    }
+    return named && (options->only == NULL || strstr(name, options->only) != NULL);
 }
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)

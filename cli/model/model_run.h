@@ -103,10 +103,12 @@ typedef struct model_run_report {
     uint64_t pool_reuses; ///< of one repeated run: allocations that idle memory served
     uint64_t values_planned; ///< of one repeated run
     char *memory; ///< table of the graph's steps; NULL: there is none
+    char *profile; ///< table of what the runs spent their time in; NULL: there is none
 } model_run_report;
 
 typedef struct model_run {
     bool with_memory; ///< the report has a table of the graph's memory
+    bool with_profile; ///< and one of its time: options->trace must not be NULL
     /// Called with the first results, before anything is repeated or closed; what it returns other
     /// than OK ends the run. May be NULL.
     kiln_status (*on_first)(const struct model_run *run, void *user, kiln_error *err);
@@ -129,5 +131,16 @@ typedef struct model_run {
 kiln_status model_run_execute(const model_options *options, uint32_t repeats, model_run *run,
                               kiln_error *err);
 void model_run_free(model_run *run);
+/// Runs once and reads all results into run->outputs.
+kiln_status model_run_once(model_session *session, model_run *run, kiln_error *err);
+
+/// Writes a table of the blocks and single operations of the model's graphs by the time that they
+/// took in runs under a trace. The caller frees `*out_text`. Errors: also of kiln_graph_explained.
+kiln_status model_profile(const model_session *session, char **out_text, kiln_error *err);
+
+/// Opens a model and runs it once, then as lines of standard input say, until they end: "run
+/// SECONDS" or "write FILE" for the first output. Each is answered by a line; the first, "ready
+/// MILLISECONDS DEVICE", comes after the first run. Errors: as model_run_execute, and of a line.
+kiln_status model_turns(const model_options *options, kiln_error *err);
 
 #endif

@@ -67,7 +67,8 @@ static void builder_estimate(kf_builder *builder, kf_state *state)
     const kf_cost *cost = &builder->fuser->device.cost;
     uint32_t launches = region->n_passes + region->n_outside + cv_region_results(region);
     kf_estimate_init(&builder->estimate);
-    kf_formula_imm(&builder->estimate.ns, (int64_t)(region->ps / 1000));
+    kf_formula_imm(&builder->estimate.ns,
+                   (int64_t)(cv_region_ps(region, &builder->fuser->device) / 1000));
     kf_formula_product(&builder->estimate.ns, &region->batch, 1);
     kf_formula_op(&builder->estimate.ns, KF_INS_MUL);
     kf_formula_imm_op(&builder->estimate.ns, launches * cost->launch_ns, KF_INS_ADD);

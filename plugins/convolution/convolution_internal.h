@@ -85,7 +85,7 @@ typedef struct cv_region {
     uint32_t n_ops;
     uint32_t n_values;
     uint32_t n_shown;
-    uint64_t ps; ///< estimate, for n = 1
+    uint64_t ps; ///< that operations and images from outside take, for n = 1
     uint32_t batch; ///< symbol
     const char *shown[8];
     cv_op ops[CV_MAX_OPS];
@@ -105,6 +105,8 @@ void cv_region_push(cv_region *region, const cv_device *device, const kf_host *h
                     const kf_block *block, const kf_op *op);
 /// May the region end here?
 uint32_t cv_region_is_ready(const cv_region *region);
+/// Estimate in picoseconds, for n = 1, launches not counted.
+uint64_t cv_region_ps(const cv_region *region, const cv_device *device);
 /// How many values are wanted outside the region.
 uint32_t cv_region_results(const cv_region *region);
 /// Is the value wanted outside the region?

@@ -4,7 +4,12 @@
 // the number of images is asked for, so a plan belongs to one size of image.
 #include "convolution_internal.h"
 
-enum { MOST_TAPS = 16, MOST_PADDING = 64, SHARE_PERCENT = 60 };
+enum {
+    MOST_TAPS = 16,
+    MOST_PADDING = 64,
+    SHARE_PERCENT = 60, ///< of the device's rate that convolutions reach
+    TURN_COST = 6 ///< passes over memory that it takes to convert an image, number by number
+};
 
 void cv_region_init(cv_region *region)
 {
@@ -198,11 +203,24 @@ static uint32_t read_window(reader *r, const int32_t lengths[2])
 
 // ---- what an operation costs ----
 
-static uint64_t bytes_ps(const reader *r, uint32_t value)
+static uint64_t bytes_ps(const cv_region *region, const cv_device *device, uint32_t value)
 {
-    const cv_value *v = &r->region->values[value];
+    const cv_value *v = &region->values[value];
     uint64_t bytes = (uint64_t)v->channels * (uint32_t)v->height * (uint32_t)v->width * 4;
-    return bytes * (uint64_t)r->device->cost.ps_per_kib / 1024;
+    return bytes * (uint64_t)device->cost.ps_per_kib / 1024;
+}
+
+uint64_t cv_region_ps(const cv_region *region, const cv_device *device)
+{
+    uint64_t ps = region->ps;
+    for (uint32_t i = 0; i < region->n_values; i++) {
+        const cv_value *v = &region->values[i];
+        uint32_t outside = v->is_image && v->op == CV_NONE;
+        if (outside || cv_region_gives(region, i)) {
+            ps += TURN_COST * bytes_ps(region, device, i);
+        }
+    }
+    return ps;
 }
 
 static void add_cost(const reader *r)
@@ -224,9 +242,11 @@ static void add_cost(const reader *r)
         uint64_t flops = 2 * places * (uint32_t)region->values[op->inputs[0]].channels;
         region->ps += flops * (uint64_t)r->device->cost.ps_per_kflop / 1024 * 100 / SHARE_PERCENT;
     } else if (op->kind == CV_DEPTHWISE || op->kind == CV_POOL || op->kind == CV_MEAN) {
-        region->ps += bytes_ps(r, op->inputs[0]) + bytes_ps(r, op->result);
+        region->ps +=
+            bytes_ps(region, r->device, op->inputs[0]) + bytes_ps(region, r->device, op->result);
     } else {
-        region->ps += bytes_ps(r, op->result) / 4; // most go with what is before them
+        uint64_t cost = op->kind == CV_MAP ? op->row->cost : 2; // most go with what is before them
+        region->ps += bytes_ps(region, r->device, op->result) * (4 + cost) / 16;
     }
 }
 

@@ -114,6 +114,9 @@ static void sum_up(const kilni_layout *layout, uint32_t step, kiln_graph_memory_
     for (uint32_t i = 0; i < layout->n_values; i++) {
         const kilni_value *value = &layout->values[i];
         const kilni_object *object = &layout->objects[i];
+        if (value->kept) {
+            continue;
+        }
         bool alive = value->first <= step && step <= value->last;
         if (value->slot != KILNI_NO_VALUE) {
             shown->written_bytes += value->first == step ? value->bytes : 0;

@@ -46,6 +46,7 @@ typedef struct kilni_value {
     uint64_t bytes;
     bool lives; ///< after the plan
     bool pool; ///< others may hold it longer than the plan says
+    bool kept; ///< from run to run, beside what a run needs: constants that were packed
     bool taken; ///< another value goes on in its memory
     bool took; ///< it goes on in another's
     bool begun; ///< of a temporary: the step that writes it first is known

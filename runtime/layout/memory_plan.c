@@ -317,6 +317,7 @@ static void add_temps(maker *m, uint32_t index, uint32_t first_step)
         const kiln_program_temp *temp = &block->program->temps[i];
         uint64_t bytes = temp_bytes(m, block, &temp->bytes);
         uint32_t number = add_value(m, KILNI_NO_VALUE, first_step, bytes);
+        layout->values[number].kept = (temp->flags & KILN_TEMP_PERSISTENT) != 0;
         layout->values[number].pool = (temp->flags & KILN_TEMP_PERSISTENT) != 0 || bytes == 0;
         layout->values[number].begun = is_prepacked(block->program, i);
     }
@@ -376,7 +377,7 @@ static void make_objects(kilni_layout *layout)
                                      .first = value->first,
                                      .last = value->last,
                                      .host = KILNI_NO_VALUE};
-            layout->all_bytes += value->bytes;
+            layout->all_bytes += value->kept ? 0 : value->bytes;
         }
         object->bytes = value->bytes > object->bytes ? value->bytes : object->bytes;
         object->last = value->last > object->last ? value->last : object->last;
@@ -395,7 +396,7 @@ static void count(kilni_layout *layout, uint64_t *live)
 {
     for (uint32_t i = 0; i < layout->n_objects; i++) {
         const kilni_object *object = &layout->objects[i];
-        if (layout->values[i].took) {
+        if (layout->values[i].took || layout->values[i].kept) {
             continue;
         }
         layout->result_bytes += object->home == KILNI_HOME_RESULT ? object->bytes : 0;

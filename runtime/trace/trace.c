@@ -109,10 +109,27 @@ static void add_shape(kiln_string *out, const kiln_tensor_desc *desc, bool writt
     kiln_string_append(out, "]", 1);
 }
 
-/// Shapes of what a step reads and writes, and their bytes.
-static uint64_t describe_step(const kiln_fuse_segment *segment, const kiln_plan_step *step,
-                              kiln_string *out)
+static uint64_t bytes_of_temp(const kilni_run *run, const kiln_plan_block *block, uint32_t temp)
 {
+    enum { MOST_SYMBOLS = 256 };
+    int64_t symbols[MOST_SYMBOLS] = {0};
+    int64_t bytes = 0;
+    if (block->n_symbols > MOST_SYMBOLS) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < block->n_symbols; i++) {
+        symbols[i] = run->segment->symbols[block->symbols[i]];
+    }
+    kiln_status status =
+        kiln_formula_eval(&block->program->temps[temp].bytes, symbols, block->n_symbols,
+                          run->device->facts, KILN_FACT_COUNT, &bytes, NULL);
+    return status == KILN_STATUS_OK && bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+/// Shapes of what a step reads and writes, temporaries by their bytes; and the bytes of all.
+static uint64_t describe_step(const kilni_run *run, const kiln_plan_step *step, kiln_string *out)
+{
+    const kiln_fuse_segment *segment = run->segment;
     uint64_t bytes = 0;
     if (step->kind == KILN_STEP_HOST_OP) {
         const kiln_op_record *record = &segment->ops[step->index];
@@ -133,6 +150,11 @@ static uint64_t describe_step(const kiln_fuse_segment *segment, const kiln_plan_
             const kiln_tensor_desc *desc = &segment->tensors[block->tensors[arg->ref]];
             add_shape(out, desc, (arg->access & KILN_ACCESS_WRITE) != 0);
             bytes += bytes_of(desc);
+        } else if (arg->kind == KILN_ARG_TEMP) {
+            uint64_t temp = bytes_of_temp(run, block, arg->ref);
+            kiln_string_printf(out, "%stemp[%llu bytes]", out->length == 0 ? "" : " ",
+                               (unsigned long long)temp);
+            bytes += temp;
         }
     }
     return bytes;
@@ -179,7 +201,7 @@ void kilni_trace_step_end(const kilni_run *run, uint32_t index, kilni_step_mark 
                        .plan = run->segment->plan,
                        .step = index,
                        .block = step->block,
-                       .bytes = describe_step(run->segment, step, &detail),
+                       .bytes = describe_step(run, step, &detail),
                        .memory = stats.bytes_used};
     add_span(trace, &span, name.text, detail.text);
     kiln_string_fini(&name);

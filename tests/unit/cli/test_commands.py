@@ -163,6 +163,27 @@ def a_first_process_tells_all_of_its_time():
 
 
 @case
+def run_tells_where_its_time_goes():
+    for options in ([], ["--no-fusion"]):
+        run = kiln("run", MODEL, "--input", INPUT, "--profile", "--repeat", "5", *FAST, *options)
+        expect(run, 0, "profile: ", "GFLOP/s of f32 by its clock", "share ")
+        assert "trace:" not in run.stdout, run.stdout
+        rows = [line.split() for line in run.stdout.split(" what\n")[1].splitlines()]
+        shares = [float(row[0]) for row in rows]
+        assert shares == sorted(shares, reverse=True) and abs(sum(shares) - 100) < 2, shares
+        assert not any("reshape" in row for row in rows), rows
+        (conv,) = [row for row in rows if row[8:] == "conv f32[24,1,3,3] -> f32[1,24,8,8]".split()]
+        ns = float(conv[2]) * {"ns": 1, "us": 1e3, "ms": 1e6}[conv[3]]
+        assert conv[4] == "1" and conv[7] == "-", conv
+        for shown, work in ((conv[5], 2 * 9 * 24 * 8 * 8), (conv[6], 4 * (8 * 8 + 24 * 9 + 24 + 24 * 8 * 8))):
+            assert abs(float(shown) - work / ns) < 0.0006 + 0.05 * work / ns, conv
+    with tempfile.TemporaryDirectory() as folder:
+        run = kiln("run", MODEL, "--input", INPUT, "--profile", "--trace", f"{folder}/t.json", *FAST)
+        expect(run, 0, "profile: ", "trace: " + folder)
+        assert json.load(open(f"{folder}/t.json"))["traceEvents"]
+
+
+@case
 def run_tells_its_memory():
     run = kiln("run", MODEL, "--input", INPUT, "--memory", *FAST)
     expect(run, 0, "memory of a run:", "liveness needs", "assigned with the plan", "in place",
@@ -237,16 +258,21 @@ def wrong_usage_is_two():
 @case
 def benches_name_their_cases():
     known = {"choice": "softmax, ", "fusion": "softmax, ", "kernels": "matmul, ", "matmul": "matmul_512, ",
-             "ops": "transpose, "}
+             "models": "resnet18, ", "ops": "transpose, "}
     for name, listed in known.items():
         run = kiln("bench", name, "--only=nonesuch")
         expect_error(run, f'no case of {name} has "nonesuch" in its name; there are ', listed, code=2)
         assert run.stdout == "" and " more" not in run.stderr, run.stderr
+        expect_error(kiln("bench", name, "nonesuch"), f'{name} has no case "nonesuch"; there are ', listed, code=2)
     assert "matmul, matmul," not in kiln("bench", "kernels", "--only=nonesuch").stderr
     for name in ("coll", "elementwise", "overhead", "start", "warm"):
         expect_error(kiln("bench", name, "--only=nonesuch"), f"{name} is measured as a whole, without --only", code=2)
+    expect_error(kiln("bench", "coll", "any"), "coll is measured as a whole, without names of cases", code=2)
     run = kiln("bench", "kernels", "--only=relu", "--samples=1", *FAST)
     expect(run, 0, "relu", "reference, one core")
+    run = kiln("bench", "kernels", "relu", "abs", "--samples=1", *FAST)
+    expect(run, 0, "relu", "abs")
+    assert "bench kernels: 2 timed" in run.stderr, run.stderr
 
 
 @case
@@ -772,7 +798,7 @@ def plugins_are_scanned_and_reset():
             expect(run, 1, "its scan failed: it ended the process", "kiln plugin reset test.hostile")
             expect(kiln("plugin", "list", "--plugin", good, **keep), 0, "test.hostile-kernel")
         expect_error(kiln("plugin", "reset", "nobody", **keep), 'there is no plugin "nobody"',
-                     "there are org.kiln.elementwise, ")
+                     "there are org.kiln.convolution, org.kiln.elementwise, ")
         expect(kiln("plugin", "reset", "org.kiln.matmul", **keep), 0, "0 records forgotten")
         expect(kiln("plugin", "reset", "test.hostile-kernel", **keep), 0, "2 records forgotten")
         expect(kiln("plugin", "reset", **keep), 2, "say which ID", stream="stderr")
