@@ -238,7 +238,7 @@ static json_t *device_of(const model_session *session)
 
 static json_t *value_of(const kiln_graph_memory_value *value)
 {
-    static const char *const homes[] = {"", "arena", "result", "inside", "pool"};
+    static const char *const homes[] = {"", "arena", "result", "inside", "pool", "kept"};
     static const char *const kinds[] = {"", "tensor", "temporary", "scratch"};
     bool is_tensor = value->kind == KILN_MEMORY_TENSOR;
     json_t *made = json_object();

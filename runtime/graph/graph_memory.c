@@ -85,7 +85,7 @@ kiln_status kiln_graph_memory_value_get(const kiln_graph *graph, uint32_t index,
         const kilni_value *value = &layout->values[index];
         const kilni_object *object = &layout->objects[value->object];
         shown.kind = kind_of(layout, index);
-        shown.home = (kiln_memory_home)object->home;
+        shown.home = value->kept ? KILN_MEMORY_KEPT : (kiln_memory_home)object->home;
         shown.first_step = value->first;
         shown.last_step = value->lives ? layout->n_steps : value->last;
         shown.in_place = value->took;

@@ -36,7 +36,8 @@ typedef enum kiln_memory_home {
     KILN_MEMORY_ARENA = 1, ///< at `offset_bytes`
     KILN_MEMORY_RESULT = 2, ///< a buffer of its own, for it outlives the run
     KILN_MEMORY_INSIDE = 3, ///< at the beginning of a result's buffer, before that is written
-    KILN_MEMORY_POOL = 4 ///< a buffer of its own, given back when it dies
+    KILN_MEMORY_POOL = 4, ///< a buffer of its own, given back when it dies
+    KILN_MEMORY_KEPT = 5 ///< one that stays from run to run, and counts in no sum: packed constants
 } kiln_memory_home;
 
 typedef enum kiln_memory_kind {
