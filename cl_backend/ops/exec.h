@@ -7,7 +7,7 @@
 #include "cl_opencl.h"
 
 bool kilni_cl_has_kernel(kiln_op op);
-/// Whether the kernel that there is beats the operator's decomposition.
+/// Whether the kernel that there is takes the call and beats the operator's decomposition.
 bool kilni_cl_kernel_pays(const kilni_cl_backend *backend, const kiln_op_record *record);
 
 /// Runs any operator with Kiln's own kernels, matmul of every dtype included. Errors: UNIMPLEMENTED

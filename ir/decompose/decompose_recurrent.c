@@ -3,7 +3,7 @@
 // the state and elementwise operations, which fusers join. What a step leaves behind is dropped at
 // once. Formulas: ONNX operator set 14, LSTM, GRU, RNN.
 #include "decompose_internal.h"
-#include "recurrent_internal.h"
+#include "recurrent.h"
 
 enum { PARTS = 32 };
 

@@ -33,7 +33,7 @@ RESERVED = {
     "CUnit/": set(),
 }
 # Headers that other folders see and that are not installed.
-FOR_OUR_MODULES = {"attr_make.h", "base_files.h", "bench.h", "samples.h"}
+FOR_OUR_MODULES = {"attr_make.h", "base_files.h", "bench.h", "recurrent.h", "samples.h"}
 SDK_MAY_INCLUDE = {"stdint.h", "stddef.h", "stdbool.h", "string.h", "stdio.h", "stdlib.h",
                    "math.h", "inttypes.h", "limits.h", "stdarg.h", "assert.h", "float.h"}
 

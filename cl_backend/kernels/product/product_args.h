@@ -57,6 +57,20 @@ typedef struct kiln_columns_shape { ///< im2col.cl
     kiln_long start[2]; ///< result, x
 } kiln_columns_shape;
 
+typedef struct kiln_recurrent_shape { ///< recurrent.cl
+    kiln_long steps;
+    kiln_long batch;
+    kiln_long inputs;
+    kiln_long hidden;
+    kiln_long directions;
+    kiln_long reverse; ///< whether the first direction begins with the last step
+    kiln_long blocks; ///< of units
+    kiln_long rows_each; ///< rows of x for a work-item
+    kiln_long batch_each; ///< rows of the batch for a work-item
+    kiln_long has[3]; ///< whether there are bias, initial_h, initial_c
+    kiln_long start[9]; ///< x, weight, recurrence, these three, values, last_h, last_c
+} kiln_recurrent_shape;
+
 typedef struct kiln_quant_shape { ///< quant.cl
     kiln_long count;
     kiln_long words;

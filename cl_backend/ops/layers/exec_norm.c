@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Launches norm.cl: layer_norm, rms_norm, and the derivatives of softmax and log_softmax. Decides
-// how rows are spread over work-items, and which normalisations are better off as reductions over
-// the whole device. Rows that do not lie dense become so in scratch memory.
-#include "exec.h"
+// how rows are spread over work-items. Rows that do not lie dense become so in scratch memory.
 #include "exec_internal.h"
 
 #include <string.h>
 
-enum { NORM_GROUP = 256, NORM_ITEM_WORK = 4096, LONG_ROW = 1 << 16 };
+enum { NORM_GROUP = 256, NORM_ITEM_WORK = 4096 };
 
 typedef struct norm_rows { ///< of dense [count, length]
     kiln_view input;
@@ -113,21 +111,6 @@ kiln_status kilni_exec_norm(kilni_exec *exec)
         *(i < axis ? &r.count : &r.length) *= r.input.dims[i];
     }
     return status == KILN_STATUS_OK ? rows_launch(exec, &r) : status;
-}
-
-bool kilni_cl_kernel_pays(const kilni_cl_backend *backend, const kiln_op_record *record)
-{
-    if (record->op != KILN_OP_LAYER_NORM && record->op != KILN_OP_RMS_NORM) {
-        return true;
-    }
-    const kiln_tensor_desc *x = &record->inputs[0];
-    int64_t axis = kiln_op_attr_i64(record, KILN_KEY_AXIS);
-    int64_t count = 1;
-    for (int64_t i = 0; i < (axis < 0 ? axis + x->rank : axis); i++) {
-        count *= x->dims[i];
-    }
-    return count == 0 || 2 * count >= (int64_t)backend->info.compute_units ||
-           kiln_desc_count(x) / count < LONG_ROW;
 }
 
 // ---- derivatives of softmax ----

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "recurrent_internal.h"
+#include "recurrent.h"
 #include "reference_internal.h"
 
 typedef struct recurrent_job {

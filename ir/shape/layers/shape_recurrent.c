@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Shapes and attributes of lstm, gru and rnn: directions, names of activations with the numbers
 // that they take, lengths that must meet.
-#include "recurrent_internal.h"
+#include "recurrent.h"
+#include "shape_internal.h"
 
 #include <inttypes.h>
 #include <string.h>

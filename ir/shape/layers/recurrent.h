@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#ifndef KILN_RECURRENT_INTERNAL_H
-#define KILN_RECURRENT_INTERNAL_H
+#ifndef KILN_RECURRENT_H
+#define KILN_RECURRENT_H
 
-/// lstm, gru and rnn as one description: sizes, directions, activations, and where the inputs that
-/// may be left out stand.
+/// lstm, gru and rnn as one description, for all who run them: sizes, directions, activations, and
+/// where the inputs that may be left out stand.
 
-#include "shape_internal.h"
+#include "ir_op.h"
 
 typedef enum kilni_activation_kind {
     KILNI_RELU,
