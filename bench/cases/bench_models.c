@@ -185,6 +185,14 @@ static void tell(const measured_model *run, const figure *f)
                                                .samples = run->rounds});
 }
 
+/// Leaves the rounds in their order, for others are paired with them.
+static double quantile_of(const double *rounds, uint32_t count, double share)
+{
+    double sorted[MAX_MODEL_ROUNDS];
+    memcpy(sorted, rounds, count * sizeof(*rounds));
+    return kiln_quantile(sorted, count, share);
+}
+
 /// Kiln's own figures, and beside them those of a peer, or of none.
 static void report_side(measured_model *run, timed_side *peer)
 {
@@ -195,15 +203,15 @@ static void report_side(measured_model *run, timed_side *peer)
     const char *name = peer != NULL ? peer->side.peer->name : "no peer";
     const char *version = peer != NULL ? peer->side.version : "-";
     double memory = (double)bench_speaker_peak(&ours->side.speaker);
-    double least = kiln_quantile(ours->least_ms, run->rounds, 0);
+    double least = quantile_of(ours->least_ms, run->rounds, 0);
     for (uint32_t i = 0; i < run->rounds; i++) {
         ratios[i] = peer != NULL ? peer->median_ms[i] / ours->median_ms[i] : 0;
     }
     const figure figures[] = {
-        {"", "ms", name, version, kiln_quantile(ours->median_ms, run->rounds, 0.5),
-         kiln_quantile(ratios, run->rounds, 0.5), runtime ? run->model->bar : 0},
+        {"", "ms", name, version, quantile_of(ours->median_ms, run->rounds, 0.5),
+         quantile_of(ratios, run->rounds, 0.5), runtime ? run->model->bar : 0},
         {"least", "ms", name, version, least,
-         peer != NULL ? kiln_quantile(peer->least_ms, run->rounds, 0) / least : 0, 0},
+         peer != NULL ? quantile_of(peer->least_ms, run->rounds, 0) / least : 0, 0},
         {"first", "ms", name, version, ours->side.first_ms,
          peer != NULL ? peer->side.first_ms / ours->side.first_ms : 0, 0},
         {"memory", "MiB", name, version, memory / MIB,

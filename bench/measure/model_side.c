@@ -4,6 +4,7 @@
 
 #include "model_side.h"
 
+#include <math.h>
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,8 +143,8 @@ kiln_status model_side_turn(model_side *side, double out_numbers[MODEL_NUMBERS],
 double model_script_ask(const bench_options *options, const char *word, const char *first,
                         const char *second)
 {
-    double value = 0;
-    for (size_t i = 0; value == 0 && python_of(options, i) != NULL; i++) {
+    double value = NAN;
+    for (size_t i = 0; isnan(value) && python_of(options, i) != NULL; i++) {
         bench_speaker speaker = {0};
         char line[LINE];
         kiln_error err = KILN_ERROR_INIT;
@@ -156,7 +157,7 @@ double model_script_ask(const bench_options *options, const char *word, const ch
         if (bench_speaker_open(arguments, /*quiet=*/true, &speaker, line, sizeof(line), &err) ==
             KILN_STATUS_OK) {
             const char *space = strchr(line, ' ');
-            value = space != NULL ? strtod(space, NULL) : 0;
+            value = space != NULL ? strtod(space, NULL) : NAN;
         }
         bench_speaker_close(&speaker);
     }

@@ -53,7 +53,7 @@ kiln_status model_side_turn(model_side *side, double out_numbers[MODEL_NUMBERS],
 /// Writes the first output to a .npy file.
 kiln_status model_side_write(model_side *side, const char *path, kiln_error *err);
 
-/// What bench_models_peers.py says to `word` with two files; 0 when no interpreter can.
+/// What bench_models_peers.py says to `word` with two files; NAN when no interpreter can.
 double model_script_ask(const bench_options *options, const char *word, const char *first,
                         const char *second);
 

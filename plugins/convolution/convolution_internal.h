@@ -18,7 +18,7 @@ enum {
     CV_MAX_VALUES = 1024,
     CV_MAX_BEHIND = 24, ///< operations behind the first of a step
     CV_MAX_IMAGES = 6, ///< images that those read
-    CV_MAX_VECTORS = 24, ///< of a pack
+    CV_MAX_VECTORS = 14, ///< of a pack: of 32 constants at most, as many as a host keeps track of
     CV_MAX_STEPS = 1000, ///< launches that fill packs among them
     CV_NONE = 0xFFFF
 };

@@ -13,7 +13,7 @@ typedef struct kilni_execution {
     struct kilni_persistent_temp *kept; ///< temporaries that plans keep
 } kilni_execution;
 
-enum { KILNI_TEMP_SOURCES = 8 };
+enum { KILNI_TEMP_SOURCES = 32 };
 
 /// What a PERSISTENT temporary is made from: the memory of constants, and numbers. Equal in both,
 /// equal in content.

@@ -186,7 +186,8 @@ static const kilni_fuse_tensor_info *info_of(const fuse_fixture *f, const kiln_t
 }
 
 enum {
-    DENSE = KILNI_FUSE_FACT_CONTIGUOUS | KILNI_FUSE_FACT_ZERO_OFFSET | KILNI_FUSE_FACT_FITS_I32
+    DENSE = KILNI_FUSE_FACT_CONTIGUOUS | KILNI_FUSE_FACT_ZERO_OFFSET | KILNI_FUSE_FACT_FITS_I32,
+    TURNED = KILNI_FUSE_FACT_TURNED | KILNI_FUSE_FACT_ZERO_OFFSET | KILNI_FUSE_FACT_FITS_I32
 };
 
 static void test_facts_of_results(void)
@@ -202,12 +203,18 @@ static void test_facts_of_results(void)
         kiln_tensor_desc d = fixture_op(&f, KILN_OP_PERMUTE, &c, NULL);
         kiln_tensor_desc e = fixture_record(&f, KILN_OP_RESHAPE, &a, 1, &attr, 1);
         kiln_tensor_desc g = fixture_op(&f, KILN_OP_EXP, &d, NULL);
+        kiln_tensor_desc h = fixture_op(&f, KILN_OP_PERMUTE, &d, NULL); // turned back: not known
+        kiln_attr stays = {
+            .type = KILN_ATTR_I64_LIST, .count = 2, .v = {.ints = (int64_t[]){0, 1}}};
+        kiln_tensor_desc i = fixture_record(&f, KILN_OP_PERMUTE, &c, 1, &stays, 1);
         KILN_CHECK_INT(info_of(&f, &a)->facts, 0);
         KILN_CHECK_INT(info_of(&f, &b)->facts, DENSE | KILNI_FUSE_FACT_PRODUCED);
         KILN_CHECK_INT(info_of(&f, &b)->align_log2, 7);
         KILN_CHECK_INT(info_of(&f, &c)->facts, DENSE | KILNI_FUSE_FACT_PRODUCED);
-        KILN_CHECK_INT(info_of(&f, &d)->facts, KILNI_FUSE_FACT_PRODUCED);
-        KILN_CHECK_INT(info_of(&f, &d)->align_log2, 2);
+        KILN_CHECK_INT(info_of(&f, &d)->facts, TURNED | KILNI_FUSE_FACT_PRODUCED);
+        KILN_CHECK_INT(info_of(&f, &d)->align_log2, 7);
+        KILN_CHECK_INT(info_of(&f, &h)->facts, KILNI_FUSE_FACT_PRODUCED);
+        KILN_CHECK_INT(info_of(&f, &i)->facts, KILNI_FUSE_FACT_PRODUCED);
         KILN_CHECK_INT(info_of(&f, &e)->facts, KILNI_FUSE_FACT_PRODUCED);
         KILN_CHECK_INT(info_of(&f, &g)->facts, DENSE | KILNI_FUSE_FACT_PRODUCED);
     }
