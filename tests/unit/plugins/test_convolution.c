@@ -1396,6 +1396,64 @@ static void test_random_programs(void)
     close_all();
 }
 
+// ---- packs ----
+
+/// Launches of a run over constants and images that stay.
+static uint64_t launches_again(const program *p, session *s, kiln_tensor **values)
+{
+    kiln_device_stats before = stats_of(s->device);
+    for (int i = 0; i < p->count; i++) {
+        const node *n = &p->nodes[i];
+        kiln_tensor *in[5] = {NULL};
+        for (int k = 0; k < n->n_inputs; k++) {
+            in[k] = values[n->inputs[k]];
+        }
+        if (n->kind > CONSTANT && !ok(record(n, in, &values[i]), p)) {
+            return 0;
+        }
+    }
+    for (int i = 0; i < p->count; i++) { // only the last is wanted
+        if (p->nodes[i].kind > CONSTANT && !p->nodes[i].kept) {
+            kiln_release(values[i]);
+        }
+    }
+    ok(kiln_sync(s->device, &err), p);
+    for (int i = 0; i < p->count; i++) {
+        if (p->nodes[i].kind > CONSTANT && p->nodes[i].kept) {
+            kiln_release(values[i]);
+        }
+    }
+    return stats_of(s->device).backend.kernels_launched - before.backend.kernels_launched;
+}
+
+/// Weights are packed once, however many constants are packed with them.
+static void test_packs_stay(void)
+{
+    program p = {.count = 0};
+    kiln_tensor *values[MAX_NODES] = {NULL};
+    if (!open_all()) {
+        return;
+    }
+    many_norms(&p);
+    for (int i = 0; i < p.count; i++) {
+        if (p.nodes[i].kind <= CONSTANT) {
+            values[i] = source(&p, &p.nodes[i], fused.device, (uint64_t)i);
+        }
+    }
+    uint64_t first = launches_again(&p, &fused, values);
+    uint64_t second = launches_again(&p, &fused, values);
+    uint64_t third = launches_again(&p, &fused, values);
+    KILN_CHECK(second < first);
+    KILN_CHECK_INT(third, second);
+    KILN_CHECK(second <= 4); // into blocks, the product, norms that find no room with it, out
+    for (int i = 0; i < p.count; i++) {
+        if (p.nodes[i].kind <= CONSTANT) {
+            kiln_release(values[i]);
+        }
+    }
+    close_all();
+}
+
 KILN_TEST_MAIN("unit/plugins/convolution", KILN_TEST(test_products), KILN_TEST(test_products_long),
                KILN_TEST(test_regions), KILN_TEST(test_sizes), KILN_TEST(test_ends),
-               KILN_TEST(test_limits), KILN_TEST(test_random_programs))
+               KILN_TEST(test_limits), KILN_TEST(test_packs_stay), KILN_TEST(test_random_programs))
