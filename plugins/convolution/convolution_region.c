@@ -8,7 +8,7 @@ enum {
     MOST_TAPS = 16,
     MOST_PADDING = 64,
     SHARE_PERCENT = 60, ///< of the device's rate that convolutions reach
-    TURN_COST = 6 ///< passes over memory that it takes to convert an image, number by number
+    TURN_COST = 3 ///< passes over memory that it takes to convert an image, number by number
 };
 
 void cv_region_init(cv_region *region)

@@ -31,10 +31,10 @@ static uint64_t key_of(const kilni_run *run, uint32_t op, size_t input)
     return kiln_hash64(words, sizeof(words), 0) | 1;
 }
 
-static uint32_t find_place(const kilni_index_places *bindings, uint64_t key)
+static uint32_t find_place(const kilni_index_places *places, uint64_t key)
 {
     uint32_t at = (uint32_t)(key >> 32) % (MOST_PLACES * 2);
-    while (bindings->keys[at] != 0 && bindings->keys[at] != key) {
+    while (places->keys[at] != 0 && places->keys[at] != key) {
         at = (at + 1) % (MOST_PLACES * 2);
     }
     return at;
@@ -47,15 +47,15 @@ static bool is_new(kiln_device *device, uint64_t key)
         device->check.index_places =
             kiln_alloc(&device->context->env, sizeof(*device->check.index_places));
     }
-    kilni_index_places *bindings = device->check.index_places;
-    return bindings != NULL && bindings->count < MOST_PLACES &&
-           bindings->keys[find_place(bindings, key)] == 0;
+    kilni_index_places *places = device->check.index_places;
+    return places != NULL && places->count < MOST_PLACES &&
+           places->keys[find_place(places, key)] == 0;
 }
 
-static void remember(kilni_index_places *bindings, uint64_t key)
+static void remember(kilni_index_places *places, uint64_t key)
 {
-    bindings->keys[find_place(bindings, key)] = key;
-    bindings->count++;
+    places->keys[find_place(places, key)] = key;
+    places->count++;
 }
 
 static int64_t value_at(const void *data, kiln_dtype dtype, int64_t i)
@@ -98,8 +98,8 @@ static void report(const kilni_run *run, uint32_t op, size_t input, const void *
     const kiln_op_record *record = &run->segment->ops[op];
     const kiln_op_info *info = kiln_op_info_of(record->op);
     const kiln_tensor_desc *desc = &record->inputs[input];
-    char binding[160], more[64] = "";
-    write_place(desc, first, binding, sizeof(binding));
+    char where[160], more[64] = "";
+    write_place(desc, first, where, sizeof(where));
     if (outside > 1) {
         snprintf(more, sizeof(more), ", and %" PRId64 " more of %" PRId64, outside - 1,
                  kiln_desc_count(desc));
@@ -108,7 +108,7 @@ static void report(const kilni_run *run, uint32_t op, size_t input, const void *
     kiln_log_write(
         &run->device->context->env, KILN_LOG_WARN, "runtime",
         "%s (operation %u): %s[%s] is %" PRId64 ", outside %" PRId64 " to %" PRId64 "%s: %s",
-        info->name, op, info->signature->inputs[input], binding, value_at(data, desc->dtype, first),
+        info->name, op, info->signature->inputs[input], where, value_at(data, desc->dtype, first),
         range->first[first % range->n], range->last[first % range->n], more, range->otherwise);
 }
 

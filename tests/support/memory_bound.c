@@ -289,7 +289,7 @@ void memory_print(const kiln_graph *graph)
            (unsigned long long)memory.result_bytes, (unsigned long long)memory.all_bytes);
     for (uint32_t i = 0; kiln_graph_memory_value_get(graph, i, &v, NULL) == KILN_STATUS_OK; i++) {
         static const char *const kinds[] = {"", "tensor", "temporary", "scratch"};
-        static const char *const homes[] = {"", "arena", "result", "inside", "pool"};
+        static const char *const homes[] = {"", "arena", "result", "inside", "pool", "kept"};
         printf("%3u %-9s %-6s steps %u-%u, %llu bytes at %llu%s\n", i, kinds[v.kind], homes[v.home],
                v.first_step, v.last_step, (unsigned long long)v.bytes,
                (unsigned long long)v.offset_bytes, v.in_place != 0 ? ", in place" : "");
