@@ -114,7 +114,7 @@ def main():
         exact(*sys.argv[2:])
     elif sys.argv[1] == "apart":
         a, b = (np.load(path).astype(np.float64) for path in sys.argv[2:])
-        print("apart", np.abs(a - b).max() / np.abs(b).max())
+        print("apart", np.abs(a - b).max() / np.abs(b).max() if a.shape == b.shape else np.nan)
     else:
         speak(sys.argv[1], int(sys.argv[2]), sys.argv[3])
 

@@ -312,7 +312,7 @@ static void close(cv_kernel *k, const char *body, const char *role)
     for (uint64_t i = 0; i < k->text.len; i++) {
         hash = (hash ^ (unsigned char)k->text.ptr[i]) * 0x100000001b3ull;
     }
-    snprintf(k->name, sizeof(k->name), "%s_%08x", role, (unsigned)(hash ^ hash >> 32));
+    snprintf(k->name, sizeof(k->name), "%s_%016llx", role, (unsigned long long)hash);
     kf_text whole = {0};
     kf_text_addf(&whole, "#define KERNEL %s\n", k->name);
     if (k->text.ptr != NULL) {
@@ -438,7 +438,10 @@ static void norm_text(kf_text *text, const cv_op *norm, uint32_t number, const c
     if (e->is_scalar) {
         snprintf(epsilon, sizeof(epsilon), "s%u_0", 100 + (unsigned)number);
     } else {
-        snprintf(epsilon, sizeof(epsilon), "%.9gf", e->value);
+        float narrow = (float)e->value;
+        uint32_t bits;
+        memcpy(&bits, &narrow, sizeof(bits));
+        snprintf(epsilon, sizeof(epsilon), "as_float(0x%xu)", (unsigned)bits);
     }
     kf_text_addf(text,
                  "const float %s_scale = n%u_scale[n%u_scale_offset + o] / "

@@ -201,7 +201,7 @@ enum { CV_MAX_PARAMS = 160 }; // CV_MAX_VECTORS of batch norms, and the kernel's
 /// A kernel's arguments and its text, which declares them in the same order.
 typedef struct cv_kernel {
     kf_text text;
-    char name[24]; ///< by its text: equal kernels are one
+    char name[32]; ///< by its text: equal kernels are one
     uint32_t n_params;
     uint32_t failed;
     int64_t items; ///< for n = 1
