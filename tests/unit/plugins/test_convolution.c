@@ -102,7 +102,9 @@ static int image(program *p, int64_t n, int64_t channels, int64_t height, int64_
 static int constant(program *p, uint32_t rank, const int64_t *dims, double low, double high)
 {
     node made = {.kind = CONSTANT, .rank = rank, .a = low, .b = high};
-    memcpy(made.dims, dims, rank * sizeof(*dims));
+    if (rank > 0) {
+        memcpy(made.dims, dims, rank * sizeof(*dims));
+    }
     return add_node(p, &made);
 }
 
