@@ -103,16 +103,24 @@ static void scalar_params(cv_kernel *k, const cv_op *op, uint32_t number)
 
 // ---- what is behind a step's first operation ----
 
+/// A number exactly as f32 has it.
+static void float_text(char text[32], double value)
+{
+    float narrow = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof(bits));
+    snprintf(text, 32, "as_float(0x%xu)", (unsigned)bits);
+}
+
 static void number_text(char text[64], const cv_op *op, uint32_t number, uint32_t i)
 {
     const cv_number *n = &op->numbers[i];
     if (n->is_scalar) {
         snprintf(text, 64, "((float16)(s%u_%u))", (unsigned)number, (unsigned)i);
     } else {
-        float narrow = (float)n->value;
-        uint32_t bits;
-        memcpy(&bits, &narrow, sizeof(bits));
-        snprintf(text, 64, "((float16)(as_float(0x%xu)))", (unsigned)bits);
+        char exact[32];
+        float_text(exact, n->value);
+        snprintf(text, 64, "((float16)(%s))", exact);
     }
 }
 
@@ -308,10 +316,7 @@ static void end_params(cv_kernel *k)
 static void close(cv_kernel *k, const char *body, const char *role)
 {
     kf_text_add(&k->text, body);
-    uint64_t hash = 0xcbf29ce484222325ull + KEY_SEED;
-    for (uint64_t i = 0; i < k->text.len; i++) {
-        hash = (hash ^ (unsigned char)k->text.ptr[i]) * 0x100000001b3ull;
-    }
+    uint64_t hash = kf_hash(0xcbf29ce484222325ull + KEY_SEED, k->text.ptr, k->text.len);
     snprintf(k->name, sizeof(k->name), "%s_%016llx", role, (unsigned long long)hash);
     kf_text whole = {0};
     kf_text_addf(&whole, "#define KERNEL %s\n", k->name);
@@ -433,15 +438,12 @@ static void norm_params(cv_kernel *k, const cv_op *norm, uint32_t number)
 /// `n<number>`: factor and what is added, of channel `o`.
 static void norm_text(kf_text *text, const cv_op *norm, uint32_t number, const char *of)
 {
-    char epsilon[64];
+    char epsilon[32];
     const cv_number *e = &norm->numbers[0];
     if (e->is_scalar) {
         snprintf(epsilon, sizeof(epsilon), "s%u_0", 100 + (unsigned)number);
     } else {
-        float narrow = (float)e->value;
-        uint32_t bits;
-        memcpy(&bits, &narrow, sizeof(bits));
-        snprintf(epsilon, sizeof(epsilon), "as_float(0x%xu)", (unsigned)bits);
+        float_text(epsilon, e->value);
     }
     kf_text_addf(text,
                  "const float %s_scale = n%u_scale[n%u_scale_offset + o] / "

@@ -9,8 +9,7 @@
 
 #include "kf_util.h"
 
-#include "kf_elementwise.h"
-#include "kf_key.h"
+#include "kf_chain.h"
 
 enum {
     CV_LANES = 16, ///< channels of a block

@@ -116,10 +116,10 @@ static uint32_t new_images(const cv_region *region, cv_step *step, const cv_op *
         for (uint32_t k = 0; k < step->n_images; k++) {
             known |= step->images[k] == value;
         }
-        if (!known && step->n_images == CV_MAX_IMAGES) {
-            return 0;
-        }
         if (!known) {
+            if (step->n_images == CV_MAX_IMAGES) {
+                return 0;
+            }
             step->images[step->n_images++] = (uint16_t)value;
         }
     }

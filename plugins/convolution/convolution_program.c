@@ -226,22 +226,6 @@ static void fill(cv_program *p, const cv_device *device)
     close_sources(p);
 }
 
-/// "convolution(conv,relu,... 60)"
-static void make_name(cv_program *p)
-{
-    const cv_region *region = p->region;
-    kf_text_add(&p->name, "convolution(");
-    for (uint32_t i = 0; i < region->n_shown && i < 8; i++) {
-        kf_text_add(&p->name, i == 0 ? "" : ",");
-        for (const char *c = region->shown[i]; *c != '\0'; c++) {
-            char lower = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
-            kf_text_bytes(&p->name, &lower, 1);
-        }
-    }
-    kf_text_addf(&p->name, region->n_shown > 8 ? ",... %u)" : ")", (unsigned)region->n_shown);
-    p->failed |= p->name.failed;
-}
-
 cv_program *cv_program_create(const cv_region *region, const cv_device *device)
 {
     cv_program *p = (cv_program *)calloc(1, sizeof(*p));
@@ -254,7 +238,8 @@ cv_program *cv_program_create(const cv_region *region, const cv_device *device)
     if (!p->failed) {
         cv_region_copy(p->region, region);
         p->len = region->len;
-        make_name(p);
+        kf_chain_name(&p->name, "convolution", region->shown, region->n_shown);
+        p->failed |= p->name.failed;
         fill(p, device);
     }
     if (p->failed) {

@@ -9,6 +9,18 @@
 #define LOAD(p, i) (((__global const float16 *)(p))[i])
 #define STORE(p, i, v) (((__global float16 *)(p))[i] = (v))
 
+// Of a work-item that makes rows [begin, end) of one block of an image: where the block lies in the
+// image that is read, and in the one that results.
+#define ROWS_OF_BLOCK                                                                              \
+    const int item = (int)get_global_id(0);                                                        \
+    const int chunk = item % chunks;                                                               \
+    const int block = item / chunks % blocks;                                                      \
+    const long n = item / chunks / blocks;                                                         \
+    const int begin = chunk * rows;                                                                \
+    const int end = min(begin + rows, height);                                                     \
+    __global const float *plane = in + n * in_batch + in_base + (long)block * in_plane;            \
+    __global float *result = out + n * out_batch + out_base + (long)block * out_plane;
+
 // Zeros around rows [first, last) of a block of the result; `top` and `bottom` rows of zeros are
 // cleared by whom the first and the last row belong to. `plane` is where row 0, column 0 lies.
 static inline void clear_border(__global float *plane, int row, int first, int last, int height,

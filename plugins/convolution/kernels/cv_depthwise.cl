@@ -6,16 +6,9 @@
 
 __kernel void KERNEL(PARAMS)
 {
-    const int item = (int)get_global_id(0);
-    const int chunk = item % chunks;
-    const int block = item / chunks % blocks;
-    const long n = item / chunks / blocks;
-    const int begin = chunk * rows;
-    const int end = min(begin + rows, height);
+    ROWS_OF_BLOCK
     const float16 bias = LOAD(pack, block);
     __global const float *weights = pack + ((long)VECTORS * blocks + block * KH * KW) * 16;
-    __global const float *plane = in + n * in_batch + in_base + (long)block * in_plane;
-    __global float *result = out + n * out_batch + out_base + (long)block * out_plane;
     for (int y = begin; y < end; y++) {
         for (int left = 0; left < width; left += TW) {
             const int x = min(left, width - TW);

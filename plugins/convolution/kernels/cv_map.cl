@@ -3,14 +3,7 @@
 
 __kernel void KERNEL(PARAMS)
 {
-    const int item = (int)get_global_id(0);
-    const int chunk = item % chunks;
-    const int block = item / chunks % blocks;
-    const long n = item / chunks / blocks;
-    const int begin = chunk * rows;
-    const int end = min(begin + rows, height);
-    __global const float *plane = in + n * in_batch + in_base + (long)block * in_plane;
-    __global float *result = out + n * out_batch + out_base + (long)block * out_plane;
+    ROWS_OF_BLOCK
     for (int y = begin; y < end; y++) {
         for (int x = 0; x < width; x++) {
             const float16 v = LOAD(plane + (long)y * in_row, x);
