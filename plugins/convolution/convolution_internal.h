@@ -3,9 +3,9 @@
 #define KILN_PLUGINS_CONVOLUTION_INTERNAL_H
 
 /// What the files of the convolution fuser share: which operations join a region
-/// (convolution_region.c), which of them one kernel computes and where results lie
-/// (convolution_plan.c), the kernels' text (convolution_emit.c, around kernels/*.cl), and the
-/// program (convolution_program.c).
+/// (convolution_region.c, _read.c), which of them one kernel computes and where results lie
+/// (convolution_plan.c, _tile.c), the kernels' text (convolution_emit.c, _finish.c, _pack.c, around
+/// kernels/*.cl), and the program (convolution_program.c).
 
 #include "kf_util.h"
 
@@ -97,6 +97,27 @@ typedef struct cv_device {
     uint32_t units;
 } cv_device;
 
+/// Reads one operation.
+typedef struct cv_reader {
+    cv_region *region;
+    const cv_device *device;
+    const kf_host *host;
+    const kf_block *block;
+    const kf_op *op;
+    cv_op made;
+    cv_value result;
+} cv_reader;
+
+/// What the operation is to the region, as `made`; 0: nothing that it takes, which is reported.
+uint32_t cv_read_op(cv_reader *r);
+/// An image, of the same batch as the region's or the first; 0: it is none.
+uint32_t cv_read_image(const cv_reader *r, const kf_tensor *t, cv_value *out);
+/// The value with the id, or CV_NONE.
+uint32_t cv_find(const cv_region *region, uint32_t id);
+uint32_t cv_add_value(cv_region *region, const cv_value *value);
+/// Reports; gives 0.
+uint32_t cv_decline(const cv_reader *r, uint32_t code, const char *why);
+
 void cv_region_init(cv_region *region);
 void cv_region_copy(cv_region *to, const cv_region *from);
 /// Shows one operation. It joins, or closes the region and the reason is reported.
@@ -157,7 +178,13 @@ typedef struct cv_plan {
     uint16_t step_of[CV_MAX_OPS];
 } cv_plan;
 
+int32_t cv_share(int64_t count, int64_t parts);
+int32_t cv_most(int32_t a, int32_t b);
+int32_t cv_least(int32_t a, int32_t b);
+
 void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *device);
+/// Tiles and rows of all steps.
+void cv_plan_cut(cv_plan *plan, const cv_device *device);
 /// Blocks of channels of a value.
 int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value);
 /// Numbers from a row, a block and an image of a value to the next.

@@ -5,32 +5,24 @@
 // again once nobody reads it), and the tiles of each convolution.
 #include "convolution_internal.h"
 
-enum {
-    ITEMS_PER_UNIT = 4, ///< work-items, as PoCL gives half of them to the first thread
-    MOST_TILE_ROWS = 8,
-    MOST_TILE_BLOCKS = 4,
-    LATENCY = 8, ///< sums that must be under way
-    DEPTHWISE_COLUMNS = 7
-};
-
-static int32_t share(int64_t count, int64_t parts)
+int32_t cv_share(int64_t count, int64_t parts)
 {
     return (int32_t)((count + parts - 1) / parts);
 }
 
-static int32_t most(int32_t a, int32_t b)
+int32_t cv_most(int32_t a, int32_t b)
 {
     return a > b ? a : b;
 }
 
-static int32_t least(int32_t a, int32_t b)
+int32_t cv_least(int32_t a, int32_t b)
 {
     return a < b ? a : b;
 }
 
 int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value)
 {
-    return share(plan->region->values[value].channels, plan->places[value].lanes);
+    return cv_share(plan->region->values[value].channels, plan->places[value].lanes);
 }
 
 int64_t cv_plan_row(const cv_plan *plan, uint32_t value)
@@ -308,7 +300,7 @@ static uint32_t is_product(const cv_step *step)
 static int32_t behind(const cv_window *w, uint32_t axis, int32_t out, int32_t in)
 {
     int32_t last = (out - 1) * w->strides[axis] + (w->lengths[axis] - 1) * w->dilations[axis] + 1;
-    return most(last - w->begin[axis] - in, 0);
+    return cv_most(last - w->begin[axis] - in, 0);
 }
 
 static void widen(cv_plan *plan, const cv_step *step)
@@ -320,10 +312,10 @@ static void widen(cv_plan *plan, const cv_step *step)
     int32_t bottom = behind(&op->window, 0, out->height, in->height);
     int32_t right = behind(&op->window, 1, out->width, in->width);
     plan->failed |= bottom > UINT8_MAX || right > UINT8_MAX;
-    place->top = (uint8_t)most(place->top, op->window.begin[0]);
-    place->left = (uint8_t)most(place->left, op->window.begin[1]);
-    place->bottom = (uint8_t)most(place->bottom, bottom);
-    place->right = (uint8_t)most(place->right, right);
+    place->top = (uint8_t)cv_most(place->top, op->window.begin[0]);
+    place->left = (uint8_t)cv_most(place->left, op->window.begin[1]);
+    place->bottom = (uint8_t)cv_most(place->bottom, bottom);
+    place->right = (uint8_t)cv_most(place->right, right);
 }
 
 /// Is the value read by convolutions of all channels only?
@@ -410,73 +402,6 @@ static void give_slots(cv_plan *plan)
     }
 }
 
-// ---- tiles ----
-
-/// Cycles of one input channel and one element of the window over the whole image, about: a
-/// multiplication each, two loads of inputs at once, two cycles for weights, which come from the
-/// second cache.
-static int64_t tile_cost(const cv_value *out, int32_t blocks, int32_t rows, int32_t columns,
-                         int32_t together)
-{
-    int64_t tiles =
-        (int64_t)(out->height / rows) * share(out->width, columns) * (blocks / together);
-    int32_t sums = rows * columns * together;
-    int32_t loads = 2 * together + rows * columns / 2;
-    return tiles * (most(most(sums, loads), LATENCY) + 1);
-}
-
-static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *device)
-{
-    const cv_value *out = &plan->region->values[step->output];
-    int32_t blocks = cv_plan_blocks(plan, step->output);
-    int64_t best = INT64_MAX;
-    for (int32_t together = 1; together <= MOST_TILE_BLOCKS; together *= 2) {
-        for (int32_t rows = 1; rows <= least(out->height, MOST_TILE_ROWS); rows++) {
-            int32_t columns = least((int32_t)device->registers / (rows * together), out->width);
-            if (blocks % together != 0 || out->height % rows != 0 || columns < 1) {
-                continue;
-            }
-            columns = share(out->width, share(out->width, columns)); // as equal as can be
-            int64_t cost = tile_cost(out, blocks, rows, columns, together);
-            if (cost < best) {
-                best = cost;
-                step->tile_rows = rows;
-                step->tile_columns = columns;
-                step->tile_blocks = together;
-            }
-        }
-    }
-}
-
-static void cut_work(const cv_plan *plan, cv_step *step, const cv_device *device)
-{
-    const cv_value *out = &plan->region->values[step->output];
-    int32_t groups = cv_plan_blocks(plan, step->output) / step->tile_blocks;
-    int32_t tiles = share(out->height, step->tile_rows);
-    int32_t chunks = share((int64_t)ITEMS_PER_UNIT * device->units, groups);
-    chunks = most(least(chunks, tiles), 1);
-    step->rows = share(tiles, chunks) * step->tile_rows;
-    step->chunks = share(out->height, step->rows);
-}
-
-static void cut_steps(cv_plan *plan, const cv_device *device)
-{
-    for (uint32_t i = 0; i < plan->n_steps; i++) {
-        cv_step *step = &plan->steps[i];
-        const cv_value *out = &plan->region->values[step->output];
-        step->tile_rows = step->tile_columns = step->tile_blocks = 1;
-        if (step->kind == CV_CONV) {
-            choose_tile(plan, step, device);
-        } else if (step->kind == CV_DEPTHWISE) {
-            step->tile_columns = share(out->width, share(out->width, DEPTHWISE_COLUMNS));
-        }
-        cut_work(plan, step, device);
-        if (step->n_vectors > 0) {
-            step->pack = (uint16_t)plan->n_packs++;
-        }
-    }
-}
-
 void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *device)
 {
     plan->region = region;
@@ -492,5 +417,5 @@ void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *devic
     }
     shape_places(plan);
     give_slots(plan);
-    cut_steps(plan, device);
+    cv_plan_cut(plan, device);
 }
