@@ -12,15 +12,22 @@ void cv_text_float(char text[32], double value)
     snprintf(text, 32, "as_float(0x%xu)", (unsigned)bits);
 }
 
-static void number_text(char text[64], const cv_op *op, uint32_t number, uint32_t i)
+static const char *type_of(uint32_t dtype)
+{
+    return dtype == KF_DTYPE_F32 ? "float16" : "int16";
+}
+
+static void number_text(char text[64], const cv_op *op, uint32_t dtype, uint32_t number, uint32_t i)
 {
     const cv_number *n = &op->numbers[i];
     if (n->is_scalar) {
-        snprintf(text, 64, "((float16)(s%u_%u))", (unsigned)number, (unsigned)i);
-    } else {
+        snprintf(text, 64, "((%s)(s%u_%u))", type_of(dtype), (unsigned)number, (unsigned)i);
+    } else if (dtype == KF_DTYPE_F32) {
         char exact[32];
         cv_text_float(exact, n->value);
         snprintf(text, 64, "((float16)(%s))", exact);
+    } else {
+        snprintf(text, 64, "((int16)(%d))", (int)n->value);
     }
 }
 
@@ -55,7 +62,7 @@ static void operand(char name[64], const cv_plan *plan, const cv_step *step, uin
                 snprintf(name, 64, "e%u", (unsigned)i);
             }
         }
-    } else if (step->kind == CV_MAP && value == step->input) {
+    } else if ((step->kind == CV_MAP || step->kind == CV_IMPORT) && value == step->input) {
         snprintf(name, 64, "v");
     } else {
         for (uint32_t i = 0; i < step->n_images; i++) {
@@ -66,15 +73,37 @@ static void operand(char name[64], const cv_plan *plan, const cv_step *step, uin
     }
 }
 
+/// Of a row of the table, operands given.
+static void row_text(kf_text *text, const cv_region *region, const cv_op *op, uint32_t number,
+                     char names[5][64])
+{
+    const char *operands[5];
+    uint32_t from = region->values[op->inputs[0]].dtype, to = region->values[op->result].dtype;
+    for (uint32_t k = 0; k < 5; k++) {
+        operands[k] = names[k];
+    }
+    if (op->row->op == KF_OP_CAST) {
+        const char *range = to == KF_DTYPE_U8 ? "0.0f, 255.0f" : "-128.0f, 127.0f";
+        if (to == KF_DTYPE_F32) {
+            kf_text_addf(text, "convert_float16(%s)", names[0]);
+        } else if (from == KF_DTYPE_F32) {
+            kf_text_addf(text, "to_whole(%s, %s)", names[0], range);
+        } else {
+            kf_text_add(text, names[0]); // of 8 bits, in 32 already
+        }
+        return;
+    }
+    for (uint32_t k = 0; k < op->row->scalars; k++) {
+        number_text(names[3 + k], op, to, number, k);
+    }
+    kf_ew_template(text, op->row->text[to == KF_DTYPE_F32 ? 0 : 1], to, CV_LANES, operands);
+}
+
 static void operation(kf_text *text, const cv_plan *plan, const cv_step *step, uint32_t i,
                       uint32_t *vector)
 {
     const cv_op *op = &plan->region->ops[step->behind[i]];
     char names[5][64] = {{0}};
-    const char *operands[5];
-    for (uint32_t k = 0; k < 5; k++) {
-        operands[k] = names[k];
-    }
     for (uint32_t k = 0; k < op->n_inputs && (op->kind == CV_MAP || k == 0); k++) {
         uint32_t value = op->inputs[k];
         operand(names[k], plan, step, value, vector);
@@ -84,19 +113,115 @@ static void operation(kf_text *text, const cv_plan *plan, const cv_step *step, u
             snprintf(names[k], sizeof(names[k]), "k%u_%u", (unsigned)i, (unsigned)k);
         }
     }
-    kf_text_addf(text, "    const float16 e%u = (", (unsigned)i);
+    kf_text_addf(text, "    const %s e%u = (", type_of(plan->region->values[op->result].dtype),
+                 (unsigned)i);
     if (op->kind == CV_NORM) {
         kf_text_addf(text, "%s * LOAD(pack, %u * blocks + block) + LOAD(pack, %u * blocks + block)",
                      names[0], (unsigned)*vector, (unsigned)*vector + 1);
         *vector += 2;
     } else {
-        for (uint32_t k = 0; k < op->row->scalars; k++) {
-            number_text(names[3 + k], op, i, k);
-        }
-        kf_ew_template(text, op->row->text[0], KF_DTYPE_F32, CV_LANES, operands);
+        row_text(text, plan->region, op, i, names);
     }
     kf_text_add(text, ");\n");
 }
+
+// ---- what a step reads ----
+
+enum { CHAIN = 8, FIRST_OF_CHAIN = 50 };
+
+/// The operations that make the step's input of 8 bits what its first operation takes, in order.
+static uint32_t chain_of(const cv_plan *plan, const cv_step *step, uint16_t chain[CHAIN])
+{
+    const cv_region *region = plan->region;
+    uint32_t n = 0;
+    if (step->kind != CV_POOL && step->kind != CV_MEAN) {
+        return 0;
+    }
+    uint32_t value = region->ops[step->op].inputs[0];
+    while (value != step->input && n < CHAIN) {
+        chain[n++] = region->values[value].op;
+        value = region->ops[chain[n - 1]].inputs[0];
+    }
+    for (uint32_t i = 0; i < n / 2; i++) {
+        uint16_t other = chain[i];
+        chain[i] = chain[n - 1 - i];
+        chain[n - 1 - i] = other;
+    }
+    return n;
+}
+
+void cv_load_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+{
+    uint16_t chain[CHAIN];
+    uint32_t n = chain_of(plan, step, chain);
+    for (uint32_t i = 0; i < n; i++) {
+        cv_param_scalars(k, plan->region, &plan->region->ops[chain[i]], FIRST_OF_CHAIN + i);
+    }
+}
+
+static void chain_scalars(kf_text *text, const cv_plan *plan, const uint16_t *chain, uint32_t n,
+                          uint32_t declared)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const cv_op *op = &plan->region->ops[chain[i]];
+        uint32_t is_float = plan->region->values[op->result].dtype == KF_DTYPE_F32;
+        if (op->numbers[0].is_scalar) {
+            kf_text_addf(text, declared ? ", %s s%u_0" : ", %ss%u_0",
+                         !declared  ? ""
+                         : is_float ? "float"
+                                    : "int",
+                         (unsigned)FIRST_OF_CHAIN + i);
+        }
+    }
+}
+
+/// A function that makes f32 of 8 bits.
+static void chain_text(kf_text *text, const cv_plan *plan, const uint16_t *chain, uint32_t n)
+{
+    kf_text_add(text, "static inline float16 enter(int16 v");
+    chain_scalars(text, plan, chain, n, /*declared=*/1);
+    kf_text_add(text, ")\n{\n");
+    for (uint32_t i = 0; i < n; i++) {
+        const cv_op *op = &plan->region->ops[chain[i]];
+        char names[5][64] = {{0}};
+        snprintf(names[0], sizeof(names[0]), i == 0 ? "v" : "e%u", (unsigned)i - 1);
+        kf_text_addf(text, "    const %s e%u = ", type_of(plan->region->values[op->result].dtype),
+                     (unsigned)i);
+        row_text(text, plan->region, op, FIRST_OF_CHAIN + i, names);
+        kf_text_add(text, ";\n");
+    }
+    kf_text_addf(text, "    return e%u;\n}\n", (unsigned)n - 1);
+}
+
+void cv_load_text(kf_text *text, const cv_plan *plan, const cv_step *step)
+{
+    const cv_value *in = &plan->region->values[step->input];
+    uint16_t chain[CHAIN];
+    uint32_t n = chain_of(plan, step, chain);
+    if (n > 0) {
+        chain_text(text, plan, chain, n);
+    }
+    uint32_t is_float = in->dtype == KF_DTYPE_F32 || n > 0 || step->kind == CV_DEPTHWISE;
+    kf_text_addf(text, "#define IN16 %s\n#define LOAD_IN(p, i) ", is_float ? "float16" : "int16");
+    if (in->dtype == KF_DTYPE_F32) {
+        kf_text_add(text, "LOAD(p, i)\n");
+        return;
+    }
+    char bytes[96];
+    snprintf(bytes, sizeof(bytes), "convert_int16(((__global const %s16 *)(p))[i])",
+             cv_type_in_blocks(in));
+    if (n > 0) {
+        kf_text_addf(text, "enter(%s - %d", bytes, (int)cv_value_flip(in));
+        chain_scalars(text, plan, chain, n, /*declared=*/0);
+        kf_text_add(text, ")\n");
+    } else if (step->kind == CV_DEPTHWISE) {
+        kf_text_addf(text, "convert_float16(%s - IN_ZERO)\n", bytes);
+    } else {
+        kf_text_addf(text, "(%s - %d)\n", bytes, (int)cv_value_flip(in));
+    }
+}
+
+// ---- the function ----
 
 /// The parameters that `finish` hands on, as their names.
 void cv_finish_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
@@ -107,7 +232,7 @@ void cv_finish_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
         cv_param_image(k, plan, step->images[i], name, KF_ACCESS_READ, 0, 0);
     }
     for (uint32_t i = 0; i < step->n_behind; i++) {
-        cv_param_scalars(k, &plan->region->ops[step->behind[i]], i);
+        cv_param_scalars(k, plan->region, &plan->region->ops[step->behind[i]], i);
     }
 }
 
@@ -120,9 +245,9 @@ static void finish_arguments(kf_text *text, const cv_plan *plan, const cv_step *
     for (uint32_t i = 0; i < step->n_images; i++) {
         if (declared) {
             kf_text_addf(text,
-                         ", __global const float *image%u, int image%u_base, int image%u_row, int "
+                         ", __global const %s *image%u, int image%u_base, int image%u_row, int "
                          "image%u_plane, long image%u_batch",
-                         i, i, i, i, i);
+                         cv_type_in_blocks(&plan->region->values[step->images[i]]), i, i, i, i, i);
         } else {
             kf_text_addf(text, ", image%u, image%u_base, image%u_row, image%u_plane, image%u_batch",
                          i, i, i, i, i);
@@ -132,9 +257,48 @@ static void finish_arguments(kf_text *text, const cv_plan *plan, const cv_step *
         const cv_op *op = &plan->region->ops[step->behind[i]];
         for (uint32_t n = 0; n < 2; n++) {
             if (op->numbers[n].is_scalar) {
-                kf_text_addf(text, declared ? ", float s%u_%u" : ", s%u_%u", i, n);
+                uint32_t is_float = plan->region->values[op->result].dtype == KF_DTYPE_F32;
+                kf_text_addf(text, ", %ss%u_%u",
+                             !declared  ? ""
+                             : is_float ? "float "
+                                        : "int ",
+                             (unsigned)i, (unsigned)n);
             }
         }
+    }
+}
+
+/// Image `i` at the place at hand.
+static void image_text(kf_text *text, const cv_plan *plan, const cv_step *step, uint32_t i)
+{
+    const cv_value *image = &plan->region->values[step->images[i]];
+    const cv_value *out = &plan->region->values[step->output];
+    uint32_t whole = image->height == out->height && image->width == out->width;
+    uint32_t is_float = image->dtype == KF_DTYPE_F32;
+    kf_text_addf(text, "    const %s m%u = %s(((__global const %s16 *)(", type_of(image->dtype), i,
+                 is_float ? "" : "convert_int16", cv_type_in_blocks(image));
+    kf_text_addf(text, "image%u + n * image%u_batch + image%u_base + (long)block * image%u_plane",
+                 i, i, i, i);
+    if (whole) {
+        kf_text_addf(text, " + (long)y * image%u_row + x * 16", i);
+    }
+    kf_text_add(text, "))[0])");
+    if (cv_value_flip(image) != 0) {
+        kf_text_addf(text, " - %d", (int)cv_value_flip(image));
+    }
+    kf_text_add(text, ";\n");
+}
+
+/// The result as memory holds it. Lanes that are no channels are 0, of 8 bits anything.
+static void return_text(kf_text *text, const cv_value *out, uint32_t is_enter, const char *last)
+{
+    if (cv_is_byte(out->dtype)) {
+        kf_text_addf(text, "    return convert_uchar16(%s + %d);\n}\n", last,
+                     (int)cv_value_flip(out));
+    } else if (out->dtype == KF_DTYPE_F32 && out->channels % CV_LANES != 0 && !is_enter) {
+        kf_text_addf(text, "    return only_channels(%s, channels - block * 16);\n}\n", last);
+    } else {
+        kf_text_addf(text, "    return %s;\n}\n", last);
     }
 }
 
@@ -142,33 +306,24 @@ void cv_finish_text(kf_text *text, const cv_plan *plan, const cv_step *step)
 {
     const cv_region *region = plan->region;
     const cv_value *out = &region->values[step->output];
-    uint32_t vector = step->kind == CV_CONV || step->kind == CV_DEPTHWISE;
+    uint32_t computes = step->kind != CV_MAP && step->kind != CV_IMPORT;
+    uint32_t vector = computes ? cv_plan_vectors(plan, step->op) : 0;
     helpers(text, plan, step);
-    kf_text_add(text, "static inline float16 finish(float16 v, long n, int block, int y, int x, "
-                      "int blocks, int channels");
+    kf_text_addf(text,
+                 "static inline OUT16 finish(%s v, long n, int block, int y, int x, int blocks, "
+                 "int channels",
+                 computes ? "float16" : type_of(region->values[step->input].dtype));
     finish_arguments(text, plan, step, /*declared=*/1);
     kf_text_add(text, ")\n{\n");
     for (uint32_t i = 0; i < step->n_images; i++) {
-        const cv_value *image = &region->values[step->images[i]];
-        uint32_t whole = image->height == out->height && image->width == out->width;
-        kf_text_addf(text,
-                     "    const float16 m%u = LOAD(image%u + n * image%u_batch + image%u_base + "
-                     "(long)block * image%u_plane%s",
-                     i, i, i, i, i, whole ? "" : ", 0);\n");
-        if (whole) {
-            kf_text_addf(text, " + (long)y * image%u_row + x * 16, 0);\n", i);
-        }
+        image_text(text, plan, step, i);
     }
     for (uint32_t i = 0; i < step->n_behind; i++) {
         operation(text, plan, step, i, &vector);
     }
     char last[16];
     snprintf(last, sizeof(last), step->n_behind > 0 ? "e%u" : "v", step->n_behind - 1u);
-    if (out->channels % CV_LANES != 0) {
-        kf_text_addf(text, "    return only_channels(%s, channels - block * 16);\n}\n", last);
-    } else {
-        kf_text_addf(text, "    return %s;\n}\n", last);
-    }
+    return_text(text, out, step->kind == CV_IMPORT, last);
     kf_text_add(text,
                 "#define FINISH(v, n, block, y, x) finish(v, n, block, y, x, blocks, channels");
     finish_arguments(text, plan, step, /*declared=*/0);

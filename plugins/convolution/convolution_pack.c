@@ -3,6 +3,11 @@
 // for each channel first, then weights. A batch norm behind a product is taken into both.
 #include "convolution_emit.h"
 
+static uint32_t is_dot(const cv_plan *plan, const cv_step *step)
+{
+    return step->kind == CV_CONV && plan->of_bytes[step->op];
+}
+
 int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step)
 {
     int64_t blocks = cv_plan_blocks(plan, step->output), numbers = step->n_vectors;
@@ -11,30 +16,33 @@ int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step)
         int64_t inputs = step->kind == CV_CONV ? (int64_t)cv_plan_blocks(plan, step->input) *
                                                      plan->places[step->input].lanes
                                                : 1;
+        inputs /= is_dot(plan, step) ? 4 : 1;
         numbers += inputs * w->lengths[0] * w->lengths[1];
     }
     return numbers * blocks * CV_LANES;
 }
 
 /// A constant of which the pack takes numbers: a pointer and where it begins.
-static void constant_param(cv_kernel *k, uint32_t value, const char *name)
+static void constant_param(cv_kernel *k, const cv_plan *plan, uint32_t value, const char *name)
 {
-    char offset[40];
+    char offset[40], type[40];
+    snprintf(type, sizeof(type), "__global const %s *",
+             cv_type_dense(&plan->region->values[value]));
     snprintf(offset, sizeof(offset), "%s_offset", name);
     cv_param_add(k, (cv_param){.kind = CV_PARAM_TENSOR, .index = value, .access = KF_ACCESS_READ},
-                 "__global const float *", name);
+                 type, name);
     cv_param_add(k, (cv_param){.kind = CV_PARAM_OFFSET, .index = value}, "const long ", offset);
 }
 
-static void norm_params(cv_kernel *k, const cv_op *norm, uint32_t number)
+static void norm_params(cv_kernel *k, const cv_plan *plan, const cv_op *norm, uint32_t number)
 {
     static const char *const parts[] = {"", "scale", "shift", "mean", "variance"};
     for (uint32_t i = 1; i < 5; i++) {
         char name[32];
         snprintf(name, sizeof(name), "n%u_%s", (unsigned)number, parts[i]);
-        constant_param(k, norm->inputs[i], name);
+        constant_param(k, plan, norm->inputs[i], name);
     }
-    cv_param_scalars(k, norm, 100 + number);
+    cv_param_scalars(k, plan->region, norm, 100 + number);
 }
 
 /// `n<number>`: factor and what is added, of channel `o`.
@@ -64,20 +72,61 @@ static void store_vector(pack_texts *t, const char *value)
                  (unsigned)t->vector++, value);
 }
 
+/// `name`: a constant, of one number or one for each channel, or a number.
+static void number_param(cv_kernel *k, const cv_plan *plan, uint32_t constant,
+                         const cv_number *number, uint32_t dtype, const char *name, char text[64])
+{
+    if (constant == CV_NONE) {
+        cv_param_number(k, number, dtype, name, text);
+        return;
+    }
+    constant_param(k, plan, constant, name);
+    snprintf(text, 64, "%s[%s_offset + %s]", name, name,
+             plan->region->values[constant].channels == 1 ? "0" : "o");
+}
+
+/// WEIGHT(o, i): number `i` of the weights, which is one of channel `o`. Where the image is of 8
+/// bits, it is the whole number, and UNIT(o) what it counts; WHOLE(i) and SHIFT(o) are the signed
+/// byte and its zero point.
+static void weights_params(cv_kernel *k, const cv_plan *plan, const cv_op *op)
+{
+    cv_scaled weights;
+    char zero[64], scale[64];
+    uint32_t of_bytes = plan->of_bytes[plan->region->values[op->result].op];
+    kf_text *defines = &k->defines;
+    if (!cv_scaled_of(plan->region, op->inputs[1], &weights)) {
+        constant_param(k, plan, op->inputs[1], "w");
+        kf_text_add(defines, "#define WEIGHT(o, i) w[w_offset + (i)]\n#define UNIT(o) 1.0f\n");
+        return;
+    }
+    constant_param(k, plan, weights.value, "w");
+    snprintf(zero, sizeof(zero), "0");
+    if (weights.has_zero) {
+        number_param(k, plan, weights.zeros, &weights.zero, KF_DTYPE_I32, "w_zero", zero);
+    }
+    number_param(k, plan, weights.scales, &weights.scale, KF_DTYPE_F32, "w_scale", scale);
+    int flip = plan->region->values[weights.value].dtype == KF_DTYPE_U8 ? 128 : 0;
+    kf_text_addf(defines, "#define UNIT(o) %s\n#define WHOLE(i) (w[w_offset + (i)] - %d)\n", scale,
+                 flip);
+    kf_text_addf(defines, "#define SHIFT(o) (%s - %d)\n", zero, flip);
+    kf_text_addf(defines, "#define WEIGHT(o, i) ((float)(WHOLE(i) - SHIFT(o))%s)\n",
+                 of_bytes ? "" : " * UNIT(o)");
+}
+
 /// The bias and the weights' factor, a batch norm behind the product taken in.
 static void pack_product(cv_kernel *k, pack_texts *t, const cv_plan *plan, const cv_step *step)
 {
     const cv_op *op = &plan->region->ops[step->op];
-    constant_param(k, op->inputs[1], "w");
+    weights_params(k, plan, op);
     if (op->n_inputs == 3) {
-        constant_param(k, op->inputs[2], "bias");
+        constant_param(k, plan, op->inputs[2], "bias");
     }
     const char *bias = op->n_inputs == 3 ? "bias[bias_offset + o]" : "0.0f";
     if (step->norm == CV_NONE) {
         kf_text_addf(&t->stores, "const float first = is_channel ? %s : 0.0f; ", bias);
     } else {
         const cv_op *norm = &plan->region->ops[step->norm];
-        norm_params(k, norm, 99);
+        norm_params(k, plan, norm, 99);
         kf_text_add(&t->stores, "float first = 0.0f, factor = 0.0f; if (is_channel) { ");
         norm_text(&t->stores, norm, 99, "own");
         kf_text_addf(&t->stores,
@@ -86,6 +135,16 @@ static void pack_product(cv_kernel *k, pack_texts *t, const cv_plan *plan, const
                      bias);
     }
     store_vector(t, "first");
+    uint32_t vectors = cv_plan_vectors(plan, step->op);
+    if (vectors > 1) {
+        store_vector(t, "is_channel ? UNIT(o) : 0.0f");
+    }
+    if (vectors > 2) {
+        store_vector(t, "as_float(sum_of_weights)");
+    }
+    if (vectors > 3) {
+        store_vector(t, "as_float(is_channel ? SHIFT(o) : 0)");
+    }
 }
 
 static void pack_behind(cv_kernel *k, pack_texts *t, const cv_plan *plan, const cv_step *step)
@@ -94,7 +153,7 @@ static void pack_behind(cv_kernel *k, pack_texts *t, const cv_plan *plan, const 
         const cv_op *op = &plan->region->ops[step->behind[i]];
         char name[32], text[160];
         if (op->kind == CV_NORM) {
-            norm_params(k, op, i);
+            norm_params(k, plan, op, i);
             kf_text_add(&t->stores, "{ float a = 0.0f, b = 0.0f; if (is_channel) { ");
             norm_text(&t->stores, op, i, "own");
             kf_text_addf(&t->stores,
@@ -109,7 +168,7 @@ static void pack_behind(cv_kernel *k, pack_texts *t, const cv_plan *plan, const 
             const cv_value *v = &plan->region->values[op->inputs[n]];
             if (!v->is_image) {
                 snprintf(name, sizeof(name), "c%u_%u", (unsigned)i, (unsigned)n);
-                constant_param(k, op->inputs[n], name);
+                constant_param(k, plan, op->inputs[n], name);
                 snprintf(text, sizeof(text), "is_channel ? %s[%s_offset + %s] : 0.0f", name, name,
                          v->channels == 1 ? "0" : "o");
                 store_vector(t, text);
@@ -124,7 +183,8 @@ void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     pack_texts t = {.vector = 0};
     cv_text_define(&k->text, "VECTORS", step->n_vectors);
     cv_text_define(&k->text, "WEIGHTS",
-                   step->kind == CV_CONV        ? 1
+                   is_dot(plan, step)           ? 3
+                   : step->kind == CV_CONV      ? 1
                    : step->kind == CV_DEPTHWISE ? 2
                                                 : 0);
     cv_text_define(&k->text, "IB", plan->places[step->input].lanes);
@@ -144,6 +204,11 @@ void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     }
     pack_behind(k, &t, plan, step);
     cv_params_end(k);
+    if (k->defines.ptr != NULL) {
+        kf_text_bytes(&k->text, k->defines.ptr, k->defines.len);
+    }
+    k->failed |= k->defines.failed;
+    kf_text_free(&k->defines);
     kf_text_add(&k->text, "#define PACK_VECTORS ");
     if (t.stores.ptr != NULL) {
         kf_text_bytes(&k->text, t.stores.ptr, t.stores.len);

@@ -35,7 +35,8 @@ uint32_t cv_find(const cv_region *region, uint32_t id)
 /// The same batch as the region's, or the first.
 uint32_t cv_read_image(const cv_reader *r, const kf_tensor *t, cv_value *out)
 {
-    if (t->rank != 4 || t->dtype != KF_DTYPE_F32) {
+    if (t->rank != 4 ||
+        (t->dtype != KF_DTYPE_F32 && t->dtype != KF_DTYPE_I32 && !cv_is_byte(t->dtype))) {
         return 0;
     }
     *out = (cv_value){.id = t->id,
@@ -44,16 +45,21 @@ uint32_t cv_read_image(const cv_reader *r, const kf_tensor *t, cv_value *out)
                       .height = extent(r, &t->dims[2]),
                       .width = extent(r, &t->dims[3]),
                       .op = CV_NONE,
+                      .dtype = (uint8_t)t->dtype,
                       .is_image = 1};
     int64_t plane = (int64_t)(out->height + MOST_PADDING) * (out->width + MOST_PADDING);
     return out->channels > 0 && out->height > 0 && out->width > 0 &&
            plane * (out->channels + CV_LANES) < INT32_MAX &&
-           (r->region->n_ops == 0 || out->batch == r->region->batch);
+           (r->region->n_images == 0 || out->batch == r->region->batch);
 }
 
 uint32_t cv_add_value(cv_region *region, const cv_value *value)
 {
     region->n_outside += value->is_image && value->op == CV_NONE;
+    if (value->is_image) {
+        region->batch = value->batch;
+        region->n_images++;
+    }
     region->values[region->n_values] = *value;
     return region->n_values++;
 }
@@ -72,20 +78,32 @@ static uint32_t image_input(cv_reader *r, uint32_t index)
                : CV_NONE;
 }
 
+static uint32_t float_input(cv_reader *r, uint32_t index)
+{
+    uint32_t image = image_input(r, index);
+    return image != CV_NONE && r->region->values[image].dtype == KF_DTYPE_F32 ? image : CV_NONE;
+}
+
 /// A constant from outside that lies dense.
-static uint32_t constant_input(cv_reader *r, uint32_t index)
+static uint32_t constant_input(cv_reader *r, uint32_t index, uint32_t dtype)
 {
     const kf_tensor *t = r->op->inputs[index];
     uint32_t wanted = KF_TENSOR_CONST | KF_TENSOR_EXTERNAL;
     uint32_t known = cv_find(r->region, t->id);
-    if ((t->flags & wanted) != wanted || t->dtype != KF_DTYPE_F32 ||
+    if ((t->flags & wanted) != wanted || t->dtype != dtype ||
         (t->facts & KF_FACT_CONTIGUOUS) == 0) {
         return CV_NONE;
     }
     if (known != CV_NONE) {
-        return r->region->values[known].is_image ? CV_NONE : known;
+        const cv_value *v = &r->region->values[known];
+        return v->is_image || v->op != CV_NONE ? CV_NONE : known;
     }
-    cv_value constant = {.id = t->id, .op = CV_NONE, .channels = 1, .height = 1, .width = 1};
+    cv_value constant = {.id = t->id,
+                         .op = CV_NONE,
+                         .channels = 1,
+                         .height = 1,
+                         .width = 1,
+                         .dtype = (uint8_t)dtype};
     for (uint32_t i = 0; i < t->rank; i++) {
         constant.channels *= extent(r, &t->dims[i]);
     }
@@ -93,7 +111,8 @@ static uint32_t constant_input(cv_reader *r, uint32_t index)
 }
 
 /// A constant with a number for each channel of an image, or one for all.
-static uint32_t vector_input(cv_reader *r, uint32_t index, uint32_t axis_from_end, int32_t channels)
+static uint32_t vector_of(cv_reader *r, uint32_t index, uint32_t axis_from_end, int32_t channels,
+                          uint32_t dtype)
 {
     const kf_tensor *t = r->op->inputs[index];
     for (uint32_t i = 0; i < t->rank; i++) {
@@ -102,7 +121,12 @@ static uint32_t vector_input(cv_reader *r, uint32_t index, uint32_t axis_from_en
             return CV_NONE;
         }
     }
-    return constant_input(r, index);
+    return constant_input(r, index, dtype);
+}
+
+static uint32_t vector_input(cv_reader *r, uint32_t index, uint32_t axis_from_end, int32_t channels)
+{
+    return vector_of(r, index, axis_from_end, channels, KF_DTYPE_F32);
 }
 
 /// Element `i` of a list; what is absent is `otherwise`, one number stands for all. -1: too large.
@@ -155,12 +179,25 @@ static uint32_t understood(const cv_reader *r, const uint32_t *keys, uint32_t n_
            r->op->n_inputs <= 5;
 }
 
+/// A constant of f32, or what the region has derived from one of 8 bits.
+static uint32_t weights_input(cv_reader *r, uint32_t index)
+{
+    uint32_t known = cv_find(r->region, r->op->inputs[index]->id);
+    cv_scaled weights;
+    if (known != CV_NONE && r->region->values[known].op != CV_NONE) {
+        return !r->region->values[known].is_image && cv_scaled_of(r->region, known, &weights)
+                   ? known
+                   : CV_NONE;
+    }
+    return constant_input(r, index, KF_DTYPE_F32);
+}
+
 static uint32_t read_conv(cv_reader *r)
 {
     const kf_tensor *weight = r->op->inputs[1];
     const kf_attr *groups = kf_op_attr(r->op, KF_ATTR_GROUPS);
     int64_t n_groups = groups != NULL ? groups->v.i : 1;
-    uint32_t x = image_input(r, 0), w = constant_input(r, 1);
+    uint32_t x = float_input(r, 0), w = weights_input(r, 1);
     if (x == CV_NONE || w == CV_NONE || weight->rank != 4 || r->op->n_inputs > 3) {
         return cv_decline(r, KF_CODE_SHAPE, "not two axes of f32 with constant, dense weights");
     }
@@ -190,7 +227,7 @@ static uint32_t read_pool(cv_reader *r)
 {
     int32_t lengths[2] = {list_at(r->op, KF_ATTR_KERNEL, 0, -1),
                           list_at(r->op, KF_ATTR_KERNEL, 1, -1)};
-    uint32_t x = image_input(r, 0);
+    uint32_t x = float_input(r, 0);
     if (x == CV_NONE || r->region->values[x].op == CV_NONE || !read_window(r, lengths)) {
         return cv_decline(r, KF_CODE_SHAPE, "not two axes of what the region computes");
     }
@@ -205,7 +242,7 @@ static uint32_t read_pool(cv_reader *r)
 static uint32_t read_mean(cv_reader *r)
 {
     const kf_attr *axes = kf_op_attr(r->op, KF_ATTR_AXES);
-    uint32_t x = image_input(r, 0), seen = 0;
+    uint32_t x = float_input(r, 0), seen = 0;
     for (uint32_t i = 0; axes != NULL && i < axes->count && axes->type == KF_TYPE_I64S; i++) {
         seen |= 1u << ((axes->v.iv[i] + 4) & 3);
     }
@@ -234,7 +271,7 @@ static uint32_t read_number(const kf_attr *attr, cv_number *out)
 static uint32_t read_norm(cv_reader *r)
 {
     const kf_attr *epsilon = kf_op_attr(r->op, KF_ATTR_EPSILON);
-    uint32_t x = image_input(r, 0);
+    uint32_t x = float_input(r, 0);
     if (x == CV_NONE || r->region->values[x].op == CV_NONE || r->op->n_inputs != 5) {
         return cv_decline(r, KF_CODE_SHAPE, "not of what the region computes");
     }
@@ -292,22 +329,63 @@ static uint32_t map_input(cv_reader *r, uint32_t index)
                : CV_NONE;
 }
 
-static uint32_t read_map(cv_reader *r)
+/// Casts between f32 and 8 bits, by way of i32 in the one direction; there a number is taken off.
+static uint32_t dtypes_fit(const cv_reader *r)
 {
-    static const uint32_t keys[] = {KF_ATTR_VALUE, KF_ATTR_MIN, KF_ATTR_MAX, KF_ATTR_SLOPE};
+    uint32_t to = r->result.dtype, from = r->region->values[r->made.inputs[0]].dtype;
+    if (r->made.row->op == KF_OP_CAST) {
+        return (from == KF_DTYPE_F32 && cv_is_byte(to)) ||
+               (cv_is_byte(from) && to == KF_DTYPE_I32) ||
+               (from == KF_DTYPE_I32 && to == KF_DTYPE_F32);
+    }
+    if (r->made.row->op == KF_OP_SUB_SCALAR && to == KF_DTYPE_I32) {
+        return from == KF_DTYPE_I32;
+    }
+    for (uint32_t i = 0; i < r->made.n_inputs; i++) {
+        if (r->region->values[r->made.inputs[i]].dtype != KF_DTYPE_F32) {
+            return 0;
+        }
+    }
+    return to == KF_DTYPE_F32;
+}
+
+/// Images from outside come by convolutions and beside what the region has computed, except where
+/// they are or become numbers of 8 bits.
+static uint32_t may_begin(const cv_reader *r)
+{
+    const cv_value *image = &r->region->values[r->made.inputs[0]];
+    return image->is_image && (cv_is_byte(image->dtype) ||
+                               (r->region->n_products == 0 && r->made.row->op == KF_OP_DIV_SCALAR));
+}
+
+/// What is elementwise, with its numbers, as a row of the table and `kind`; operands are missing.
+static uint32_t read_row(cv_reader *r, cv_kind kind)
+{
+    static const uint32_t keys[] = {KF_ATTR_VALUE, KF_ATTR_MIN, KF_ATTR_MAX, KF_ATTR_SLOPE,
+                                    KF_ATTR_DTYPE};
     const kf_ew_row *row = kf_ew_row_of(r->op->kind);
-    uint32_t follows = 0;
-    if (row == NULL || row->result != KF_EW_SAME || row->text[0] == NULL ||
+    uint32_t is_cast = r->op->kind == KF_OP_CAST;
+    if (row == NULL || (row->result != KF_EW_SAME && !is_cast) || row->text[0] == NULL ||
         row->inputs != r->op->n_inputs || row->inputs == 0) {
         return cv_decline(r, KF_CODE_UNKNOWN_OP, "not an operator between convolutions");
     }
-    if (!understood(r, keys, sizeof(keys) / sizeof(keys[0])) || !numbers_fit(r, row)) {
+    if (!understood(r, keys, sizeof(keys) / sizeof(keys[0])) ||
+        (!is_cast && !numbers_fit(r, row))) {
         return cv_decline(r, KF_CODE_NOT_UNDERSTOOD, "a version, flag or attribute that is newer");
     }
-    r->made.kind = CV_MAP;
+    r->made.kind = kind;
     r->made.row = row;
     r->made.n_inputs = (uint8_t)row->inputs;
-    for (uint32_t i = 0; i < row->inputs; i++) {
+    return 1;
+}
+
+static uint32_t read_map(cv_reader *r)
+{
+    uint32_t follows = 0;
+    if (!read_row(r, CV_MAP)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < r->made.n_inputs; i++) {
         uint32_t value = map_input(r, i);
         if (value == CV_NONE) {
             return cv_decline(r, KF_CODE_SHAPE,
@@ -316,7 +394,65 @@ static uint32_t read_map(cv_reader *r)
         follows |= r->region->values[value].op != CV_NONE;
         r->made.inputs[i] = (uint16_t)value;
     }
-    return follows || cv_decline(r, KF_CODE_SHAPE, "it does not continue from a convolution");
+    if (!dtypes_fit(r)) {
+        return cv_decline(r, KF_CODE_DTYPE, "not f32, nor on the way from or to 8 bits");
+    }
+    return follows || may_begin(r) ||
+           cv_decline(r, KF_CODE_SHAPE, "it does not continue from a convolution");
+}
+
+// ---- weights of 8 bits ----
+
+uint32_t cv_derives(const cv_reader *r)
+{
+    const kf_op *op = r->op;
+    const kf_tensor *t = op->n_inputs > 0 ? op->inputs[0] : NULL;
+    if (t == NULL || t->rank == 0 || op->n_outputs != 1 || op->n_inputs > 2) {
+        return 0;
+    }
+    uint32_t known = cv_find(r->region, t->id);
+    if (known != CV_NONE && r->region->values[known].op != CV_NONE) {
+        return !r->region->values[known].is_image;
+    }
+    return op->kind == KF_OP_CAST && cv_is_byte(t->dtype) && (t->flags & KF_TENSOR_CONST) != 0;
+}
+
+/// A constant, or what was derived before.
+static uint32_t derived_input(cv_reader *r)
+{
+    uint32_t known = cv_find(r->region, r->op->inputs[0]->id);
+    return known != CV_NONE && r->region->values[known].op != CV_NONE
+               ? known
+               : constant_input(r, 0, r->op->inputs[0]->dtype);
+}
+
+uint32_t cv_read_derived(cv_reader *r)
+{
+    const kf_tensor *t = r->op->outputs[0];
+    uint32_t kind = r->op->kind, second = CV_NONE;
+    if (kind != KF_OP_CAST && kind != KF_OP_SUB && kind != KF_OP_SUB_SCALAR && kind != KF_OP_MUL &&
+        kind != KF_OP_MUL_SCALAR) {
+        return cv_decline(r, KF_CODE_UNKNOWN_OP, "not a step from 8 bits to weights");
+    }
+    if (!read_row(r, CV_DERIVE)) {
+        return 0;
+    }
+    uint32_t first = derived_input(r);
+    r->result = (cv_value){.id = t->id,
+                           .channels = extent(r, &t->dims[0]),
+                           .height = 1,
+                           .width = 1,
+                           .dtype = (uint8_t)t->dtype};
+    if (r->made.n_inputs == 2) {
+        second = vector_of(r, 1, t->rank, r->result.channels, t->dtype);
+    }
+    if (first == CV_NONE || (r->made.n_inputs == 2 && second == CV_NONE) ||
+        (t->dtype != KF_DTYPE_F32 && t->dtype != KF_DTYPE_I32)) {
+        return cv_decline(r, KF_CODE_SHAPE, "not one number for all or for each filter");
+    }
+    r->made.inputs[0] = (uint16_t)first;
+    r->made.inputs[1] = (uint16_t)second;
+    return 1;
 }
 
 uint32_t cv_read_op(cv_reader *r)

@@ -44,9 +44,22 @@ uint32_t cv_region_results(const cv_region *region)
     return count;
 }
 
+/// i32, and what is derived of constants, stays inside.
+static uint32_t gives_others(const cv_region *region)
+{
+    for (uint32_t i = 0; i < region->n_ops; i++) {
+        uint32_t result = region->ops[i].result;
+        const cv_value *v = &region->values[result];
+        if (cv_region_gives(region, result) && (!v->is_image || v->dtype == KF_DTYPE_I32)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 uint32_t cv_region_is_ready(const cv_region *region)
 {
-    return region->n_products > 0 && cv_region_results(region) > 0;
+    return region->n_products > 0 && cv_region_results(region) > 0 && !gives_others(region);
 }
 
 // ---- what an operation costs ----
@@ -54,7 +67,8 @@ uint32_t cv_region_is_ready(const cv_region *region)
 static uint64_t bytes_ps(const cv_region *region, const cv_device *device, uint32_t value)
 {
     const cv_value *v = &region->values[value];
-    uint64_t bytes = (uint64_t)v->channels * (uint32_t)v->height * (uint32_t)v->width * 4;
+    uint64_t bytes = (uint64_t)v->channels * (uint32_t)v->height * (uint32_t)v->width *
+                     (uint32_t)cv_value_bytes(v);
     return bytes * (uint64_t)device->cost.ps_per_kib / 1024;
 }
 
@@ -71,6 +85,20 @@ uint64_t cv_region_ps(const cv_region *region, const cv_device *device)
     return ps;
 }
 
+/// Is the product one of bytes by bytes?
+static uint32_t is_whole(const cv_reader *r)
+{
+    cv_scaled a, b;
+    return cv_scaled_of(r->region, r->made.inputs[0], &a) &&
+           cv_scaled_of(r->region, r->made.inputs[1], &b);
+}
+
+/// Products of bytes in the time of one of f32.
+static uint64_t whole_rate(const cv_device *device)
+{
+    return (device->features & KF_FEATURE_VNNI) != 0 ? 4 : 1;
+}
+
 static void add_cost(const cv_reader *r)
 {
     const cv_op *op = &r->made;
@@ -79,6 +107,10 @@ static void add_cost(const cv_reader *r)
     uint64_t channels = ((uint64_t)result->channels + CV_LANES - 1) / CV_LANES * CV_LANES;
     uint64_t places = channels * (uint32_t)result->height * (uint32_t)result->width *
                       op->window.lengths[0] * op->window.lengths[1];
+    if (op->kind == CV_DERIVE || cv_op_scales(region, result->op)) {
+        region->n_aside++; // done while packing, and by whom reads the result
+        return;
+    }
     region->n_passes += op->kind != CV_MAP && op->kind != CV_NORM;
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         if (!region->values[op->inputs[i]].is_image) {
@@ -88,7 +120,9 @@ static void add_cost(const cv_reader *r)
     }
     if (op->kind == CV_CONV) {
         uint64_t flops = 2 * places * (uint32_t)region->values[op->inputs[0]].channels;
-        region->ps += flops * (uint64_t)r->device->cost.ps_per_kflop / 1024 * 100 / SHARE_PERCENT;
+        uint64_t rate = is_whole(r) ? whole_rate(r->device) : 1;
+        region->ps +=
+            flops * (uint64_t)r->device->cost.ps_per_kflop / 1024 * 100 / (SHARE_PERCENT * rate);
     } else if (op->kind == CV_DEPTHWISE || op->kind == CV_POOL || op->kind == CV_MEAN) {
         region->ps +=
             bytes_ps(region, r->device, op->inputs[0]) + bytes_ps(region, r->device, op->result);
@@ -96,6 +130,26 @@ static void add_cost(const cv_reader *r)
         uint64_t cost = op->kind == CV_MAP ? op->row->cost : 2; // most go with what is before them
         region->ps += bytes_ps(region, r->device, op->result) * (4 + cost) / 16;
     }
+}
+
+/// A convolution, or what makes its operands of 8 bits.
+static uint32_t leads(const cv_reader *r)
+{
+    uint32_t kind = r->op->kind, first = r->region->n_ops == 0;
+    return kind == KF_OP_CONV || kind == KF_OP_CAST || kind == KF_OP_DIV_SCALAR || cv_derives(r) ||
+           (!first && (kind == KF_OP_ROUND || kind == KF_OP_ADD_SCALAR ||
+                       kind == KF_OP_SUB_SCALAR || kind == KF_OP_MUL_SCALAR));
+}
+
+static uint32_t add_op(cv_reader *r)
+{
+    cv_region *region = r->region;
+    r->result.op = (uint16_t)region->n_ops;
+    r->made.result = (uint16_t)cv_add_value(region, &r->result);
+    region->ops[region->n_ops++] = r->made;
+    region->n_products += r->op->kind == KF_OP_CONV;
+    add_cost(r);
+    return 1;
 }
 
 static uint32_t push(cv_reader *r)
@@ -109,33 +163,27 @@ static uint32_t push(cv_reader *r)
         }
         return 1;
     }
-    if (region->n_products == 0 && op->kind != KF_OP_CONV) {
+    if (region->n_products == 0 && !leads(r)) {
         return cv_decline(r, KF_CODE_UNKNOWN_OP, "a region begins with a convolution");
     }
-    uint32_t launches = 2 * region->n_ops + region->n_packs + region->n_outside;
+    uint32_t launches = 2 * (region->n_ops - region->n_aside) + region->n_packs + region->n_outside;
     if (region->n_ops == CV_MAX_OPS || region->n_values + 8 > CV_MAX_VALUES ||
         launches + 16 > CV_MAX_STEPS) {
         return cv_decline(r, KF_CODE_LIMIT, "the region is full");
     }
+    if (cv_derives(r)) {
+        return cv_read_derived(r) && add_op(r);
+    }
     if (op->n_outputs != 1 || !cv_read_image(r, op->outputs[0], &r->result)) {
-        return cv_decline(r, KF_CODE_SHAPE, "its result is no image of f32 in the region's batch");
+        return cv_decline(r, KF_CODE_SHAPE, "its result is no image of the region's batch");
     }
-    if (!cv_read_op(r)) {
-        return 0;
-    }
-    region->batch = r->result.batch;
-    r->result.op = (uint16_t)region->n_ops;
-    r->made.result = (uint16_t)cv_add_value(region, &r->result);
-    region->ops[region->n_ops++] = r->made;
-    region->n_products += op->kind == KF_OP_CONV;
-    add_cost(r);
-    return 1;
+    return cv_read_op(r) && add_op(r);
 }
 
 static const char *shown_name(const cv_op *op)
 {
     static const char *const names[] = {"", "conv", "depthwise", "pool", "mean", "", "batch_norm"};
-    return op->kind == CV_MAP ? op->row->name : names[op->kind];
+    return op->row != NULL ? op->row->name : names[op->kind];
 }
 
 void cv_region_push(cv_region *region, const cv_device *device, const kf_host *host,

@@ -24,6 +24,18 @@ static int64_t tile_cost(const cv_value *out, int32_t blocks, int32_t rows, int3
     return tiles * (cv_most(cv_most(sums, loads), LATENCY) + 1);
 }
 
+/// Sums of a tile of so many places and blocks that fit the registers, by places.
+static int32_t most_places(const cv_plan *plan, const cv_step *step, const cv_device *device,
+                           int32_t together)
+{
+    int32_t registers = (int32_t)device->registers;
+    if (!plan->of_bytes[step->op]) {
+        return registers / together;
+    }
+    int32_t sums = together + (cv_plan_vectors(plan, step->op) > 3); // and one of the window
+    return cv_most(registers > 16 ? 31 - together : registers, sums) / sums;
+}
+
 static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *device)
 {
     const cv_value *out = &plan->region->values[step->output];
@@ -31,7 +43,8 @@ static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *dev
     int64_t best = INT64_MAX;
     for (int32_t together = 1; together <= MOST_TILE_BLOCKS; together *= 2) {
         for (int32_t rows = 1; rows <= cv_least(out->height, MOST_TILE_ROWS); rows++) {
-            int32_t columns = cv_least((int32_t)device->registers / (rows * together), out->width);
+            int32_t columns =
+                cv_least(most_places(plan, step, device, together) / rows, out->width);
             if (blocks % together != 0 || out->height % rows != 0 || columns < 1) {
                 continue;
             }
