@@ -96,6 +96,10 @@ static void row_text(kf_text *text, const cv_region *region, const cv_op *op, ui
     for (uint32_t k = 0; k < op->row->scalars; k++) {
         number_text(names[3 + k], op, to, number, k);
     }
+    if (op->row->op == KF_OP_ROUND) {
+        kf_text_addf(text, "rounded(%s)", names[0]);
+        return;
+    }
     kf_ew_template(text, op->row->text[to == KF_DTYPE_F32 ? 0 : 1], to, CV_LANES, operands);
 }
 

@@ -15,12 +15,12 @@ enum {
 /// multiplication each, two loads of inputs at once, two cycles for weights, which come from the
 /// second cache.
 static int64_t tile_cost(const cv_value *out, int32_t blocks, int32_t rows, int32_t columns,
-                         int32_t together)
+                         int32_t together, uint32_t of_bytes)
 {
     int64_t tiles =
         (int64_t)(out->height / rows) * cv_share(out->width, columns) * (blocks / together);
     int32_t sums = rows * columns * together;
-    int32_t loads = 2 * together + rows * columns / 2;
+    int32_t loads = 2 * together + rows * columns / (of_bytes ? 1 : 2);
     return tiles * (cv_most(cv_most(sums, loads), LATENCY) + 1);
 }
 
@@ -49,7 +49,8 @@ static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *dev
                 continue;
             }
             columns = cv_share(out->width, cv_share(out->width, columns)); // as equal as can be
-            int64_t cost = tile_cost(out, blocks, rows, columns, together);
+            int64_t cost =
+                tile_cost(out, blocks, rows, columns, together, plan->of_bytes[step->op]);
             if (cost < best) {
                 best = cost;
                 step->tile_rows = rows;
