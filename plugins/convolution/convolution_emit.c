@@ -218,7 +218,8 @@ static void emit_import(cv_kernel *k, const cv_plan *plan, const cv_step *step)
                  "in_offset");
     output_params(k, plan, step);
     cv_params_end(k);
-    k->items = cv_plan_blocks(plan, step->output);
+    kf_text_add(&k->text, "#define BORDER 0.0f\n");
+    k->items = (int64_t)cv_plan_blocks(plan, step->output) * step->chunks;
     cv_kernel_close(k, cv_import_text, "import");
 }
 
@@ -229,14 +230,13 @@ static void border(cv_kernel *k, const cv_plan *plan, const cv_step *step, kf_te
     const cv_place *place = &plan->places[step->output];
     char text[64] = "0";
     if (!cv_is_byte(out->dtype)) {
-        kf_text_add(later, "#define BORDER(block) ((OUT16)(0))\n");
+        kf_text_add(later, "#define BORDER 0.0f\n");
         return;
     }
     if (place->has_pad) {
         cv_param_number(k, &place->pad, KF_DTYPE_I32, "out_pad", text);
     }
-    kf_text_addf(later, "#define BORDER(block) ((uchar16)((uchar)(%s + %d)))\n", text,
-                 (int)cv_value_flip(out));
+    kf_text_addf(later, "#define BORDER ((uchar)(%s + %d))\n", text, (int)cv_value_flip(out));
 }
 
 /// The zero point and the scale of a product's image of 8 bits.
@@ -340,8 +340,10 @@ static void emit_export(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     cv_param_int(k, "channels", value->channels);
     cv_param_int(k, "height", value->height);
     cv_param_int(k, "width", value->width);
+    cv_param_int(k, "rows", step->rows);
+    cv_param_int(k, "chunks", step->chunks);
     cv_params_end(k);
-    k->items = cv_plan_blocks(plan, step->input);
+    k->items = (int64_t)cv_plan_blocks(plan, step->input) * step->chunks;
     cv_kernel_close(k, cv_export_text, "export");
 }
 

@@ -343,7 +343,7 @@ static void group(cv_plan *plan)
 // ---- images from outside, and for outside ----
 
 /// Does a step read the image in blocks?
-static uint32_t is_read(const cv_plan *plan, uint32_t value, uint32_t first)
+static uint32_t is_read_in_blocks(const cv_plan *plan, uint32_t value, uint32_t first)
 {
     for (uint32_t i = first; i < CV_MAX_STEPS; i++) {
         const cv_step *step = &plan->steps[i];
@@ -367,7 +367,7 @@ static void add_ends(cv_plan *plan)
     plan->n_steps = 0;
     for (uint32_t v = 0; v < region->n_values; v++) {
         if (region->values[v].is_image && region->values[v].op == CV_NONE &&
-            is_read(plan, v, first)) {
+            is_read_in_blocks(plan, v, first)) {
             add_step(plan, CV_IMPORT, CV_NONE, v, v);
         }
     }

@@ -358,6 +358,19 @@ static uint32_t may_begin(const cv_reader *r)
                                (r->region->n_products == 0 && r->made.row->op == KF_OP_DIV_SCALAR));
 }
 
+/// Whether an operator is arithmetic or of an activation. What is dearer costs more than the passes
+/// over memory that it saves, and runs no faster behind a convolution than alone.
+static uint32_t is_cheap(const kf_ew_row *row)
+{
+    static const uint32_t activations[] = {KF_OP_EXP,     KF_OP_LOG,  KF_OP_ERF,  KF_OP_EXPM1,
+                                           KF_OP_SIGMOID, KF_OP_TANH, KF_OP_LOG1P};
+    uint32_t listed = 0;
+    for (uint32_t i = 0; i < sizeof(activations) / sizeof(activations[0]); i++) {
+        listed |= row->op == activations[i];
+    }
+    return listed || row->cost < 16;
+}
+
 /// What is elementwise, with its numbers, as a row of the table and `kind`; operands are missing.
 static uint32_t read_row(cv_reader *r, cv_kind kind)
 {
@@ -368,6 +381,9 @@ static uint32_t read_row(cv_reader *r, cv_kind kind)
     if (row == NULL || (row->result != KF_EW_SAME && !is_cast) || row->text[0] == NULL ||
         row->inputs != r->op->n_inputs || row->inputs == 0) {
         return cv_decline(r, KF_CODE_UNKNOWN_OP, "not an operator between convolutions");
+    }
+    if (!is_cheap(row)) {
+        return cv_decline(r, KF_CODE_COST, "it costs more than the passes over memory it saves");
     }
     if (!understood(r, keys, sizeof(keys) / sizeof(keys[0])) ||
         (!is_cast && !numbers_fit(r, row))) {

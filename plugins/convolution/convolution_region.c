@@ -5,7 +5,7 @@
 
 enum {
     SHARE_PERCENT = 60, ///< of the device's rate that convolutions reach
-    TURN_COST = 3 ///< passes over memory that it takes to convert an image, number by number
+    TURN_COST = 5 ///< passes over memory that it takes to convert an image
 };
 
 void cv_region_init(cv_region *region)
@@ -64,12 +64,23 @@ uint32_t cv_region_is_ready(const cv_region *region)
 
 // ---- what an operation costs ----
 
+/// Of whole blocks: channels that fill the last one up are computed, written and read like others.
 static uint64_t bytes_ps(const cv_region *region, const cv_device *device, uint32_t value)
 {
     const cv_value *v = &region->values[value];
-    uint64_t bytes = (uint64_t)v->channels * (uint32_t)v->height * (uint32_t)v->width *
-                     (uint32_t)cv_value_bytes(v);
+    uint64_t channels = ((uint64_t)v->channels + CV_LANES - 1) / CV_LANES * CV_LANES;
+    uint64_t bytes =
+        channels * (uint32_t)v->height * (uint32_t)v->width * (uint32_t)cv_value_bytes(v);
     return bytes * (uint64_t)device->cost.ps_per_kib / 1024;
+}
+
+static uint32_t is_read(const cv_region *region, uint32_t value)
+{
+    uint32_t reads = 0;
+    for (uint32_t i = 0; i < region->n_ops; i++) {
+        reads |= cv_op_reads(&region->ops[i], value);
+    }
+    return reads;
 }
 
 uint64_t cv_region_ps(const cv_region *region, const cv_device *device)
@@ -80,6 +91,9 @@ uint64_t cv_region_ps(const cv_region *region, const cv_device *device)
         uint32_t outside = v->is_image && v->op == CV_NONE;
         if (outside || cv_region_gives(region, i)) {
             ps += TURN_COST * bytes_ps(region, device, i);
+        }
+        if (!outside && cv_region_gives(region, i) && is_read(region, i)) {
+            ps += 3 * bytes_ps(region, device, i); // its launch ends there: written and read again
         }
     }
     return ps;

@@ -5,12 +5,16 @@
 // one place of the step's result, by the elementwise operators behind it, as memory holds them. It
 // also defines IN and OUT, the elements of the image that is read and of the one that results (float;
 // of 8 bits uchar, to which 128 is added where they are signed), OUT16, LOAD_IN(p, i), the i-th 16
-// of IN at p as the kernel computes with them, and BORDER(block): what stands around the result.
+// of IN at p as the kernel computes with them, and BORDER: what stands around the result.
 
-// The i-th 16 numbers at p. Blocks and packs begin where 64 divides the address; vload16, which must
-// not rely on that, is four loads on PoCL.
+// The i-th 16 numbers at p. Blocks and packs begin where 64 divides the address.
 #define LOAD(p, i) (((__global const float16 *)(p))[i])
 #define STORE(p, i, v) (((__global OUT16 *)(p))[i] = (v))
+
+// 16 numbers that begin anywhere. (vload16 and vstore16 are four instructions each on PoCL.)
+typedef float16 __attribute__((aligned(4))) loose16;
+#define LOAD_LOOSE(p) (*(__global const loose16 *)(p))
+#define STORE_LOOSE(p, v) (*(__global loose16 *)(p) = (v))
 
 // Of a work-item that makes rows [begin, end) of one block of an image: where the block lies in the
 // image that is read, and in the one that results.
@@ -25,9 +29,10 @@
     __global OUT *result = out + n * out_batch + out_base + (long)block * out_plane;
 
 // BORDER around rows [first, last) of a block of the result; `top` and `bottom` rows of it are
-// written by whom the first and the last row belong to. `plane` is where row 0, column 0 lies.
-static inline void clear_border(__global OUT *plane, OUT16 border, int row, int first, int last,
-                                int height, int width, int top, int left, int bottom, int right)
+// written by whom the first and the last row belong to. `plane` is where row 0, column 0 lies; a
+// place has `lanes` numbers.
+static inline void clear_border(__global OUT *plane, OUT border, int lanes, int row, int first,
+                                int last, int height, int width, int top, int left, int bottom, int right)
 {
     if (top + left + bottom + right == 0) {
         return;
@@ -38,11 +43,31 @@ static inline void clear_border(__global OUT *plane, OUT16 border, int row, int 
         __global OUT *line = plane + (long)y * row;
         const bool inside = y >= 0 && y < height;
         const int stop = inside ? 0 : width;
-        for (int x = -left; x < stop; x++) {
-            STORE(line + x * 16, 0, border);
+        for (int i = -left * lanes; i < stop * lanes; i++) {
+            line[i] = border;
         }
-        for (int x = width; x < width + right; x++) {
-            STORE(line + x * 16, 0, border);
+        for (int i = width * lanes; i < (width + right) * lanes; i++) {
+            line[i] = border;
+        }
+    }
+}
+
+// 16 rows of 16 numbers become columns: four times, the first half is laced with the second.
+static inline void transpose(float16 v[16])
+{
+#pragma unroll
+    for (int round = 0; round < 4; round++) {
+        float16 laced[16];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            laced[2 * i].even = v[i].lo;
+            laced[2 * i].odd = v[i + 8].lo;
+            laced[2 * i + 1].even = v[i].hi;
+            laced[2 * i + 1].odd = v[i + 8].hi;
+        }
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            v[i] = laced[i];
         }
     }
 }

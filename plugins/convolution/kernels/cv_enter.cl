@@ -65,24 +65,6 @@ __kernel void KERNEL(PARAMS)
             }
         }
     }
-    // What stands around the image, as clear_border.
-    const int from_row = begin == 0 ? -out_top : begin;
-    const int to_row = end == height ? height + out_bottom : end;
-    const OUT16 border = BORDER(block);
-    OUT around[16];
-    vstore16(border, 0, around);
-    for (int y = from_row; y < to_row; y++) {
-        const bool inside = y >= 0 && y < height;
-        for (int x = -out_left; x < width + out_right; x++) {
-            if (inside && x == 0) {
-                x = width;
-                if (out_right == 0) {
-                    break;
-                }
-            }
-            for (int c = 0; c < IB; c++) {
-                result[(long)y * out_row + x * IB + c] = around[c];
-            }
-        }
-    }
+    clear_border(result, BORDER, IB, out_row, begin, end, height, width, out_top, out_left,
+                 out_bottom, out_right);
 }
