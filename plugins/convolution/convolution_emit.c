@@ -7,60 +7,6 @@
 
 #include "kf_dot.h"
 
-enum { KEY_SEED = 7 };
-
-// ---- parameters ----
-
-void cv_param_add(cv_kernel *k, cv_param p, const char *declaration, const char *name)
-{
-    if (k->n_params == CV_MAX_PARAMS) {
-        k->failed = 1;
-        return;
-    }
-    kf_text_addf(&k->text, "%s\\\n    %s%s", k->n_params == 0 ? "" : ", ", declaration, name);
-    k->params[k->n_params++] = p;
-}
-
-void cv_param_int(cv_kernel *k, const char *name, int64_t number)
-{
-    k->failed |= number > INT32_MAX;
-    cv_param_add(k, (cv_param){.kind = CV_PARAM_INT, .number = number}, "const int ", name);
-}
-
-static void long_param(cv_kernel *k, const char *name, int64_t number)
-{
-    cv_param_add(k, (cv_param){.kind = CV_PARAM_INT, .index = 1, .number = number}, "const long ",
-                 name);
-}
-
-static void named_int(cv_kernel *k, const char *image, const char *what, int64_t number)
-{
-    char name[40];
-    snprintf(name, sizeof(name), "%s_%s", image, what);
-    cv_param_int(k, name, number);
-}
-
-/// An image in a temporary. `top`, `left`: rows and columns before the image that the kernel's
-/// first place is.
-void cv_param_image(cv_kernel *k, const cv_plan *plan, uint32_t value, const char *name,
-                    uint32_t access, uint32_t top, uint32_t left)
-{
-    const cv_place *place = &plan->places[value];
-    cv_param p = {.kind = CV_PARAM_TEMP, .index = place->slot, .access = access};
-    char batch[40];
-    snprintf(batch, sizeof(batch), "%s_batch", name);
-    char type[40];
-    snprintf(type, sizeof(type), "__global %s%s *", access == KF_ACCESS_READ ? "const " : "",
-             cv_type_in_blocks(&plan->region->values[value]));
-    cv_param_add(k, p, type, name);
-    named_int(k, name, "base",
-              (int64_t)(place->top - top) * cv_plan_row(plan, value) +
-                  (int64_t)(place->left - left) * place->lanes);
-    named_int(k, name, "row", cv_plan_row(plan, value));
-    named_int(k, name, "plane", cv_plan_plane(plan, value));
-    long_param(k, batch, cv_plan_batch(plan, value));
-}
-
 static void output_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     const cv_place *place = &plan->places[step->output];
@@ -91,62 +37,7 @@ static void input_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     cv_param_int(k, "in_width", value->width);
 }
 
-void cv_param_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step, uint32_t access)
-{
-    cv_param p = {.kind = CV_PARAM_TEMP, .index = plan->n_slots + step->pack, .access = access};
-    cv_param_add(k, p, access == KF_ACCESS_READ ? "__global const float *" : "__global float *",
-                 "pack");
-}
-
-static void scalar_param(cv_kernel *k, uint32_t index, uint32_t dtype, const char *name)
-{
-    cv_param p = {.kind = CV_PARAM_SCALAR, .index = index, .number = dtype};
-    cv_param_add(k, p, dtype == KF_DTYPE_F32 ? "const float " : "const int ", name);
-}
-
-void cv_param_scalars(cv_kernel *k, const cv_region *region, const cv_op *op, uint32_t number)
-{
-    for (uint32_t i = 0; i < 2; i++) {
-        if (op->numbers[i].is_scalar) {
-            char name[24];
-            snprintf(name, sizeof(name), "s%u_%u", (unsigned)number, (unsigned)i);
-            scalar_param(k, op->numbers[i].index, region->values[op->result].dtype, name);
-        }
-    }
-}
-
-void cv_param_number(cv_kernel *k, const cv_number *number, uint32_t dtype, const char *name,
-                     char text[64])
-{
-    if (number->is_scalar) {
-        scalar_param(k, number->index, dtype, name);
-        snprintf(text, 64, "%s", name);
-    } else if (dtype == KF_DTYPE_F32) {
-        cv_text_float(text, number->value);
-    } else {
-        snprintf(text, 64, "(%d)", (int)number->value);
-    }
-}
-
-const char *cv_type_in_blocks(const cv_value *value)
-{
-    return cv_is_byte(value->dtype) ? "uchar" : cv_type_dense(value);
-}
-
-const char *cv_type_dense(const cv_value *value)
-{
-    return value->dtype == KF_DTYPE_U8    ? "uchar"
-           : value->dtype == KF_DTYPE_I8  ? "char"
-           : value->dtype == KF_DTYPE_I32 ? "int"
-                                          : "float";
-}
-
 // ---- kernels ----
-
-void cv_text_define(kf_text *text, const char *name, int64_t value)
-{
-    kf_text_addf(text, "#define %s %lld\n", name, (long long)value);
-}
 
 static void window_defines(kf_text *text, const cv_op *op)
 {
@@ -165,32 +56,6 @@ static void window_defines(kf_text *text, const cv_op *op)
         cv_text_define(text, "PAD_BOTTOM", w->end[0]);
         cv_text_define(text, "PAD_RIGHT", w->end[1]);
     }
-}
-
-void cv_params_begin(cv_kernel *k)
-{
-    kf_text_add(&k->text, "#define PARAMS ");
-}
-
-void cv_params_end(cv_kernel *k)
-{
-    kf_text_add(&k->text, "\n");
-}
-
-/// Names the kernel by its text, so that the same text is the same program in every model.
-void cv_kernel_close(cv_kernel *k, const char *body, const char *role)
-{
-    kf_text_add(&k->text, body);
-    uint64_t hash = kf_hash(0xcbf29ce484222325ull + KEY_SEED, k->text.ptr, k->text.len);
-    snprintf(k->name, sizeof(k->name), "%s_%016llx", role, (unsigned long long)hash);
-    kf_text whole = {0};
-    kf_text_addf(&whole, "#define KERNEL %s\n", k->name);
-    if (k->text.ptr != NULL) {
-        kf_text_bytes(&whole, k->text.ptr, k->text.len);
-    }
-    k->failed |= k->text.failed | whole.failed;
-    kf_text_free(&k->text);
-    k->text = whole;
 }
 
 /// Elements of what is read and of what results.

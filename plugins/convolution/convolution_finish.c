@@ -3,15 +3,6 @@
 // operators on the 16 channels of a place, with images and vectors of constants.
 #include "convolution_emit.h"
 
-/// A number exactly as f32 has it.
-void cv_text_float(char text[32], double value)
-{
-    float narrow = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &narrow, sizeof(bits));
-    snprintf(text, 32, "as_float(0x%xu)", (unsigned)bits);
-}
-
 static const char *type_of(uint32_t dtype)
 {
     return dtype == KF_DTYPE_F32 ? "float16" : "int16";

@@ -3,9 +3,9 @@
 #define KILN_PLUGINS_CONVOLUTION_INTERNAL_H
 
 /// What the files of the convolution fuser share: which operations join a region
-/// (convolution_region.c, _read.c), which of them one kernel computes and where results lie
-/// (convolution_plan.c, _tile.c), the kernels' text (convolution_emit.c, _finish.c, _pack.c, around
-/// kernels/*.cl), and the program (convolution_program.c).
+/// (convolution_region.c, _read.c, _scaled.c), which of them one kernel computes and where results
+/// lie (convolution_plan.c, _bytes.c, _tile.c), the kernels' text (convolution_emit.c, _finish.c,
+/// _params.c, _pack.c, around kernels/*.cl), and the program (convolution_program.c).
 
 #include "kf_util.h"
 
@@ -229,7 +229,7 @@ void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *devic
 uint32_t cv_plan_vectors(const cv_plan *plan, uint32_t op);
 /// Weights of 8 bits: has what is packed of them a zero point?
 uint32_t cv_weights_shift(const cv_region *region, const cv_scaled *weights);
-/// Tiles and rows of all steps.
+/// Tiles and rows of all steps, and which have packs: of a plan that was made.
 void cv_plan_cut(cv_plan *plan, const cv_device *device);
 /// Blocks of channels of a value.
 int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value);

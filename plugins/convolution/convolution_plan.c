@@ -524,5 +524,4 @@ void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *devic
     }
     shape_places(plan);
     give_slots(plan);
-    cv_plan_cut(plan, device);
 }

@@ -205,6 +205,9 @@ static void make_key(cv_program *p)
 static void fill(cv_program *p, const cv_device *device)
 {
     cv_plan_make(p->plan, p->region, device);
+    if (!p->plan->failed) {
+        cv_plan_cut(p->plan, device);
+    }
     uint32_t launches = p->plan->n_steps + p->plan->n_packs;
     uint32_t temps = p->plan->n_slots + p->plan->n_packs;
     if (p->plan->failed || launches > CV_MAX_STEPS) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Numbers of 8 bits: which operations make f32 of them (a cast, a zero point, a cast, a scale), and
-// what follows for a plan. Such numbers are kept in memory as bytes, and whoever reads them makes
-// f32 of them once more. Products of bytes by bytes are computed in integers.
+// Numbers of 8 bits: which operations make f32 of them: a cast, a zero point, a cast, a scale.
 #include "convolution_internal.h"
 
 uint32_t cv_is_byte(uint32_t dtype)
@@ -88,98 +86,4 @@ uint32_t cv_op_scales(const cv_region *region, uint32_t op)
 uint32_t cv_weights_shift(const cv_region *region, const cv_scaled *weights)
 {
     return weights->has_zero || dtype_of(region, weights->value) == KF_DTYPE_U8;
-}
-
-// ---- what follows for a plan ----
-
-static uint32_t equal_numbers(const cv_number *a, const cv_number *b)
-{
-    return a->is_scalar == b->is_scalar &&
-           (a->is_scalar ? a->index == b->index : a->value == b->value);
-}
-
-/// What stands around the image of 8 bits, for readers that look there, is its zero point; two
-/// readers may not want two.
-static uint32_t set_pad(cv_plan *plan, const cv_op *op, const cv_scaled *image)
-{
-    cv_place *place = &plan->places[image->value];
-    cv_number pad = image->has_zero ? image->zero : (cv_number){.value = 0};
-    int32_t pads =
-        op->window.begin[0] + op->window.begin[1] + op->window.end[0] + op->window.end[1];
-    if (pads == 0) {
-        return 1;
-    }
-    if (place->has_pad && !equal_numbers(&place->pad, &pad)) {
-        return 0;
-    }
-    place->has_pad = 1;
-    place->pad = pad;
-    return 1;
-}
-
-static uint32_t reads_bytes(cv_plan *plan, const cv_op *op)
-{
-    const cv_region *region = plan->region;
-    cv_scaled image, weights;
-    if (op->kind != CV_CONV && op->kind != CV_DEPTHWISE) {
-        return 0;
-    }
-    return cv_scaled_of(region, op->inputs[0], &image) && region->values[image.value].is_image &&
-           (cv_scaled_of(region, op->inputs[1], &weights) || op->kind == CV_DEPTHWISE) &&
-           set_pad(plan, op, &image);
-}
-
-/// May the operation make what it reads of bytes itself?
-static uint32_t takes_bytes(const cv_plan *plan, uint32_t reader)
-{
-    cv_kind kind = plan->region->ops[reader].kind;
-    if (cv_op_scales(plan->region, reader)) {
-        return plan->before[reader];
-    }
-    return kind == CV_MAP || kind == CV_NORM || kind == CV_POOL || kind == CV_MEAN ||
-           plan->of_bytes[reader];
-}
-
-/// Is the result needed nowhere as such?
-static uint32_t is_before(const cv_plan *plan, uint32_t index)
-{
-    const cv_region *region = plan->region;
-    uint32_t result = region->ops[index].result;
-    if (!cv_op_scales(region, index) || cv_region_gives(region, result)) {
-        return 0;
-    }
-    for (uint32_t i = index + 1; i < region->n_ops; i++) {
-        if (cv_op_reads(&region->ops[i], result) && !takes_bytes(plan, i)) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-uint32_t cv_plan_input(const cv_plan *plan, uint32_t op, uint32_t input)
-{
-    uint32_t value = plan->region->ops[op].inputs[input];
-    cv_scaled image;
-    if (input == 0 && plan->of_bytes[op] && cv_scaled_of(plan->region, value, &image)) {
-        return image.value;
-    }
-    return plan->sources[value];
-}
-
-void cv_plan_bytes(cv_plan *plan)
-{
-    const cv_region *region = plan->region;
-    memset(plan->places, 0, region->n_values * sizeof(*plan->places));
-    for (uint32_t i = 0; i < region->n_ops; i++) {
-        plan->of_bytes[i] = (uint8_t)reads_bytes(plan, &region->ops[i]);
-    }
-    for (uint32_t i = region->n_ops; i-- > 0;) {
-        plan->before[i] = (uint8_t)is_before(plan, i);
-    }
-    for (uint32_t i = 0; i < region->n_values; i++) {
-        uint32_t op = region->values[i].op;
-        plan->sources[i] =
-            (uint16_t)(op != CV_NONE && plan->before[op] ? plan->sources[region->ops[op].inputs[0]]
-                                                         : i);
-    }
 }

@@ -32,7 +32,8 @@ typedef float16 __attribute__((aligned(4))) loose16;
 // written by whom the first and the last row belong to. `plane` is where row 0, column 0 lies; a
 // place has `lanes` numbers.
 static inline void clear_border(__global OUT *plane, OUT border, int lanes, int row, int first,
-                                int last, int height, int width, int top, int left, int bottom, int right)
+                                int last, int height, int width, int top, int left, int bottom,
+                                int right)
 {
     if (top + left + bottom + right == 0) {
         return;

@@ -45,6 +45,6 @@ __kernel void KERNEL(PARAMS)
             }
         }
     }
-    clear_border(result, BORDER, 16, out_row, begin, end, height, width, out_top, out_left, out_bottom,
-                 out_right);
+    clear_border(result, BORDER, 16, out_row, begin, end, height, width, out_top, out_left,
+                 out_bottom, out_right);
 }

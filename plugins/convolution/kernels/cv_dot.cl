@@ -24,7 +24,8 @@ __kernel void KERNEL(PARAMS)
     const int begin = chunk * rows;
     const int end = min(begin + rows, height);
     const long far = (long)in_blocks * KH * KW * (IB / 4); // vectors
-    __global const int16 *weights = (__global const int16 *)pack + (long)VECTORS * blocks + first * far;
+    __global const int16 *weights =
+        (__global const int16 *)pack + (long)VECTORS * blocks + first * far;
     __global const uchar *image = in + n * in_batch + in_base;
     for (int y = begin; y < end; y += TH) {
         for (int left = 0; left < width; left += TW) {
