@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Numbers of 8 bits: which operations make f32 of them: a cast, a zero point, a cast, a scale.
+// Numbers of 8 bits: which operations make f32 of them (a cast, a zero point, a cast, a scale), and
+// how they lie in memory.
 #include "convolution_internal.h"
 
 uint32_t cv_is_byte(uint32_t dtype)
