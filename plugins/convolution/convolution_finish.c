@@ -170,6 +170,25 @@ static void chain_scalars(kf_text *text, const cv_plan *plan, const uint16_t *ch
     }
 }
 
+/// Of a largest element: bytes are in the order of the numbers that they stand for, or against it.
+static void order_text(kf_text *text, const cv_plan *plan, const cv_step *step,
+                       const uint16_t *chain, uint32_t n)
+{
+    const cv_op *op = &plan->region->ops[step->op];
+    cv_scaled image;
+    uint32_t ordered = n > 0 && op->is_max && cv_scaled_of(plan->region, op->inputs[0], &image) &&
+                       image.value == step->input;
+    const cv_op *last = &plan->region->ops[chain[n > 0 ? n - 1 : 0]];
+    cv_text_define(text, "OF_BYTES", ordered);
+    if (ordered && last->row->op == KF_OP_MUL_SCALAR && last->numbers[0].is_scalar) {
+        kf_text_addf(text, "#define UNIT s%u_0\n", (unsigned)(FIRST_OF_CHAIN + n - 1));
+    } else if (ordered) {
+        char unit[32];
+        cv_text_float(unit, image.scale.value);
+        kf_text_addf(text, "#define UNIT %s\n", unit);
+    }
+}
+
 /// A function that makes f32 of 8 bits.
 static void chain_text(kf_text *text, const cv_plan *plan, const uint16_t *chain, uint32_t n)
 {
@@ -191,10 +210,13 @@ static void chain_text(kf_text *text, const cv_plan *plan, const uint16_t *chain
 void cv_load_text(kf_text *text, const cv_plan *plan, const cv_step *step)
 {
     const cv_value *in = &plan->region->values[step->input];
-    uint16_t chain[CHAIN];
+    uint16_t chain[CHAIN] = {0};
     uint32_t n = chain_of(plan, step, chain);
     if (n > 0) {
         chain_text(text, plan, chain, n);
+    }
+    if (step->kind == CV_POOL) {
+        order_text(text, plan, step, chain, n);
     }
     uint32_t is_float = in->dtype == KF_DTYPE_F32 || n > 0 || step->kind == CV_DEPTHWISE;
     kf_text_addf(text, "#define IN16 %s\n#define LOAD_IN(p, i) ", is_float ? "float16" : "int16");
@@ -206,7 +228,8 @@ void cv_load_text(kf_text *text, const cv_plan *plan, const cv_step *step)
     snprintf(bytes, sizeof(bytes), "convert_int16(((__global const %s16 *)(p))[i])",
              cv_type_in_blocks(in));
     if (n > 0) {
-        kf_text_addf(text, "enter(%s - %d", bytes, (int)cv_value_flip(in));
+        kf_text_addf(text, "ENTER(((__global const %s16 *)(p))[i])\n", cv_type_in_blocks(in));
+        kf_text_addf(text, "#define ENTER(b) enter(convert_int16(b) - %d", (int)cv_value_flip(in));
         chain_scalars(text, plan, chain, n, /*declared=*/0);
         kf_text_add(text, ")\n");
     } else if (step->kind == CV_DEPTHWISE) {

@@ -3,7 +3,7 @@
 // divides by the window's elements inside the image and its padding.
 //
 // Defines: MAX (1: the largest; NaN wins), INCLUDE_PAD, KH, KW, SY, SX, DY, DX, PAD_TOP, PAD_LEFT,
-// PAD_BOTTOM, PAD_RIGHT.
+// PAD_BOTTOM, PAD_RIGHT; OF_BYTES: the largest of numbers that are ENTER(byte), in steps of UNIT.
 
 // Elements of a window along one axis that begin to end: from `first` on by `step`, of `count`.
 static inline int taps_below(int first, int step, int count, int limit)
@@ -23,6 +23,18 @@ __kernel void KERNEL(PARAMS)
             const int left = x * SX - PAD_LEFT;
             const int kx0 = left >= 0 ? 0 : (-left + DX - 1) / DX;
             const int kx1 = taps_below(left, DX, KW, in_width);
+#if OF_BYTES
+            const bool up = UNIT >= 0; // else the largest number is the smallest byte's
+            uchar16 best = (uchar16)(up ? 0 : 255);
+            for (int ky = ky0; ky < ky1; ky++) {
+                for (int kx = kx0; kx < kx1; kx++) {
+                    const uchar16 e = *(__global const uchar16 *)(
+                        plane + (long)(top + ky * DY) * in_row + (left + kx * DX) * 16);
+                    best = up ? max(best, e) : min(best, e);
+                }
+            }
+            const float16 v = ky0 < ky1 && kx0 < kx1 ? ENTER(best) : (float16)(-INFINITY);
+#else
             float16 v = (float16)(MAX ? -INFINITY : 0);
             for (int ky = ky0; ky < ky1; ky++) {
                 for (int kx = kx0; kx < kx1; kx++) {
@@ -38,6 +50,7 @@ __kernel void KERNEL(PARAMS)
                                 : (ky1 - ky0) * (kx1 - kx0);
                 v /= (float)count;
             }
+#endif
             STORE(result + (long)y * out_row + x * 16, 0, FINISH(v, n, block, y, x));
         }
     }
