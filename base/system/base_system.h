@@ -27,6 +27,10 @@ KILN_API uint64_t kiln_time_ns(void);
 /// processors awake (kiln_awake_begin).
 KILN_API uint64_t kiln_processor_ns(void);
 
+/// Whether the processor has AVX-512 VNNI, products of 8-bit integers, and the system lets programs
+/// use it.
+KILN_API bool kiln_processor_has_vnni(void);
+
 // ---- processors that do not sleep ----
 
 /// For who has work done by this machine's processors through threads that are not his own: between
