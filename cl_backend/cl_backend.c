@@ -10,12 +10,14 @@
 #include "cl_blas.h"
 #include "cl_built.h"
 #include "cl_compiler.h"
+#include "cl_copy.h"
 #include "cl_device.h"
 #include "cl_error.h"
 #include "cl_host.h"
 #include "cl_interop.h"
 #include "cl_kernel.h"
 #include "cl_measure.h"
+#include "cl_origin.h"
 #include "cl_pool.h"
 #include "cl_program.h"
 #include "cl_program_cache.h"
@@ -259,6 +261,9 @@ static const kiln_backend_memory_ops cl_memory_ops = {
     .host_alloc = kilni_cl_host_alloc,
     .host_free = kilni_cl_host_free,
     .wrap_host = kilni_cl_wrap_host,
+    .alloc_from = kilni_cl_alloc_from,
+    .reside = kilni_cl_reside,
+    .resides = kilni_cl_resides,
     .map = kilni_cl_map_shared,
     .unmap = kilni_cl_unmap_shared,
 };
