@@ -23,6 +23,7 @@
 #include "cl_program_cache.h"
 #include "cl_queue.h"
 #include "cl_read.h"
+#include "cl_rest.h"
 #include "cl_state.h"
 #include "cl_sub_buffer.h"
 #include "cl_svm.h"
@@ -440,6 +441,7 @@ static kiln_status open_any(const kiln_env *env, const open_request *request,
         return status;
     }
     open_store(backend, cache, folder, &no_cache);
+    (void)kilni_cl_rest_compiler();
     kilni_cl_ahead_go(backend);
     kilni_cl_pool_init(backend);
     kilni_cl_sub_buffers_init(backend);

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct model {
     kiln_context *context;
@@ -140,36 +139,13 @@ static pw layers_model(void)
     return pw_model(&graph, 13);
 }
 
-static bool write_layers(char *path)
+static const char *write_layers(void)
 {
+    const char *path = kiln_test_path(kiln_test_tmpdir(), "layers.onnx");
     pw bytes = layers_model();
-    int fd = mkstemp(path);
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    bool written = KILN_CHECK(file != NULL) &&
-                   KILN_CHECK(fwrite(bytes.bytes, 1, bytes.length, file) == bytes.length);
-    if (file != NULL) {
-        fclose(file);
-    }
+    bool written = kiln_test_write_file(path, bytes.bytes, bytes.length);
     pw_free(&bytes);
-    return written;
-}
-
-/// Bytes of a mapped file that this process has in memory.
-static uint64_t resident(const char *path)
-{
-    char line[512];
-    bool is_it = false;
-    uint64_t bytes = 0;
-    FILE *file = fopen("/proc/self/smaps", "r");
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        bool is_header = strstr(line, "kB") == NULL && strchr(line, '-') != NULL;
-        is_it = is_header ? strstr(line, path) != NULL : is_it;
-        bytes += is_it && strncmp(line, "Rss:", 4) == 0 ? strtoull(line + 4, NULL, 10) * 1024 : 0;
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return bytes;
+    return written ? path : NULL;
 }
 
 static bool open_packing(model *m)
@@ -207,19 +183,18 @@ static void check_layers(model *m, kiln_tensor *y)
 static void test_weights_are_there_once(void)
 {
     const int64_t dims[] = {WIDTH};
-    char path[] = "/tmp/kiln-weights-XXXXXX";
+    const char *path = write_layers();
     kiln_tensor *outputs[2] = {NULL, NULL};
     kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
     model m;
-    if (!open_packing(&m)) {
+    if (path == NULL || !open_packing(&m)) {
         return;
     }
     float *x = malloc(WIDTH * sizeof(*x));
     for (int i = 0; x != NULL && i < WIDTH; i++) {
         x[i] = input_at(i);
     }
-    if (write_layers(path) &&
-        OK(&m, kiln_tensor_create(m.device, KILN_DTYPE_F32, 1, dims, x, &m.image, &m.err)) &&
+    if (OK(&m, kiln_tensor_create(m.device, KILN_DTYPE_F32, 1, dims, x, &m.image, &m.err)) &&
         OK(&m, kiln_onnx_model_open(kiln_context_env(m.context), path, &m.file, &m.err)) &&
         OK(&m, kiln_onnx_session_create(m.file, m.device, &m.session, &m.err))) {
         const kiln_onnx_input input = {.name = "x", .tensor = m.image};
@@ -234,12 +209,13 @@ static void test_weights_are_there_once(void)
         }
         kiln_device_stats_get(m.device, &stats);
         printf("weights %d, most on the device %llu, of the file in memory %llu\n", WEIGHTS,
-               (unsigned long long)stats.backend.bytes_peak, (unsigned long long)resident(path));
+               (unsigned long long)stats.backend.bytes_peak,
+               (unsigned long long)kiln_test_resident(path));
         // Each is packed once, and the one that is a result is copied.
         KILN_CHECK_INT(stats.backend.kernels_launched, LAYERS + 3 * (LAYERS + 1));
         KILN_CHECK(stats.backend.bytes_used > (uint64_t)WEIGHTS);
         KILN_CHECK(stats.backend.bytes_peak < (uint64_t)WEIGHTS + WEIGHTS / 2);
-        KILN_CHECK(resident(path) < WEIGHTS / 8);
+        KILN_CHECK(kiln_test_resident(path) < WEIGHTS / 8);
         kiln_release(outputs[0]);
         kiln_release(outputs[1]);
         OK(&m, kiln_onnx_session_run(m.session, &input, 1, outputs, 2, &m.err));
@@ -249,13 +225,12 @@ static void test_weights_are_there_once(void)
     kiln_graph_destroy(m.graph);
     kiln_onnx_session_destroy(m.session);
     kiln_onnx_model_close(m.file);
-    unlink(path);
     if (KILN_CHECK(first != NULL && x != NULL)) {
         OK(&m, kiln_read(first, x, WIDTH * sizeof(*x), &m.err));
         KILN_CHECK(x[1] == weight_at(0, 1) && x[WIDTH - 1] == weight_at(0, WIDTH - 1));
     }
     kiln_release(first);
-    KILN_CHECK_INT(resident(path), 0);
+    KILN_CHECK_INT(kiln_test_resident(path), 0);
     free(x);
     kiln_release(m.image);
     kiln_device_release(m.device);
