@@ -75,6 +75,7 @@ static cl_int copy_to_mapping(kilni_cl_backend *backend, kilni_cl_buffer *buffer
         return code;
     }
     copy_steps(buffer, self->memory);
+    backend->counters.transfer_bytes += buffer->bytes;
     cl_mem mem = kilni_cl_mem_over(backend, self->memory, self->bytes, &code);
     if (code == CL_SUCCESS) {
         code = clSetMemObjectDestructorCallback(mem, mapping_gone, self);
@@ -114,6 +115,12 @@ static cl_int copy_to_device(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
     return CL_SUCCESS;
 }
 
+static cl_int fetch_once(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+{
+    return shares_memory(backend) ? copy_to_mapping(backend, buffer)
+                                  : copy_to_device(backend, buffer);
+}
+
 cl_int kilni_cl_origin_fetch(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
 {
     cl_int code = CL_INVALID_MEM_OBJECT;
@@ -123,14 +130,17 @@ cl_int kilni_cl_origin_fetch(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
     if (!kilni_cl_pool_hold(backend, buffer->bytes)) {
         return CL_MEM_OBJECT_ALLOCATION_FAILURE;
     }
-    code =
-        shares_memory(backend) ? copy_to_mapping(backend, buffer) : copy_to_device(backend, buffer);
+    code = fetch_once(backend, buffer);
+    if (kilni_cl_is_memory_code(code) && atomic_load(&backend->flight.user_events) == 0 &&
+        clFinish(backend->queue) == CL_SUCCESS) {
+        kilni_cl_pool_trim(backend);
+        code = fetch_once(backend, buffer);
+    }
     if (code != CL_SUCCESS) {
         kilni_cl_pool_leave(backend, buffer->bytes);
         return code;
     }
     buffer->capacity = buffer->bytes;
-    backend->counters.transfer_bytes += buffer->bytes;
     return code;
 }
 
@@ -152,7 +162,12 @@ static kiln_status give_back(kilni_cl_backend *backend, kilni_cl_buffer *buffer,
         return KILN_STATUS_OK;
     }
     pool->leaving_bytes = 0;
-    return kilni_cl_drain(backend, err);
+    backend->counters.host_waits++;
+    cl_int code =
+        clFinish(backend->queue); // a failure that was signalled is for who reads or syncs
+    return code == CL_SUCCESS
+               ? KILN_STATUS_OK
+               : kilni_cl_fail_wait(backend, err, code, "waiting for %zu bytes", buffer->bytes);
 }
 
 kiln_status kilni_cl_reside(kiln_backend *base, kiln_buffer *given, bool there, kiln_error *err)
