@@ -26,6 +26,10 @@ KILN_API uint64_t kiln_time_ns(void);
 /// Nanoseconds that this process, all its threads together, has computed.
 KILN_API uint64_t kiln_processor_ns(void);
 
+/// Whether the processor has AVX-512 VNNI, products of 8-bit integers, and the system lets programs
+/// use it.
+KILN_API bool kiln_processor_has_vnni(void);
+
 /// Writes the folder of the cache, as configured, into `out_path`. Errors: FAILED_PRECONDITION when
 /// the cache is off or there is no home.
 KILN_NODISCARD KILN_API kiln_status kiln_cache_dir(const kiln_env *env, char *out_path,
