@@ -37,6 +37,7 @@ typedef struct kilni_onnx_value {
     kiln_tensor *tensor;
     const void *host; ///< dense, at any address
     void *owned; ///< `host` when it is ours to free
+    struct kilni_onnx_value *made; ///< of a constant: what an operator made of it, and keeps
     struct kilni_onnx_value **items; ///< of a SEQUENCE, with a hold on each
     uint32_t n_items;
     struct kilni_onnx_value *next; ///< in the list of a call
@@ -281,5 +282,8 @@ static inline kiln_attr kilni_onnx_a_number(kiln_number number)
     void kilni_onnx_op_##handler(kilni_onnx_call *call);
 #include "onnx_ops.def"
 #undef KILN_ONNX_OP
+
+/// Of the domain com.microsoft.
+void kilni_onnx_op_matmul_nbits(kilni_onnx_call *call);
 
 #endif

@@ -29,6 +29,7 @@ void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value)
             kilni_onnx_release(env, value->items[i]);
         }
         kiln_free(env, value->items);
+        kilni_onnx_release(env, value->made);
         kiln_release(value->tensor);
         kiln_free(env, value->owned);
         kiln_free(env, value);

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// com.microsoft's MatMulNBits: rows times the transposed of a constant weight of 4 or 8 bits, with
+// a scale and perhaps a zero point for each block along the sum. The weight becomes a quantised
+// tensor of Kiln's, made once and kept with the constant: without its first bit flipped it counts
+// from the middle of its range, as Kiln's values do. Other zero points are another product, of the
+// sums of the blocks' terms with what each block's values are off.
+#include "ir_quant.h"
+#include "onnx_run.h"
+
+#include <string.h>
+
+typedef struct nbits {
+    int64_t k, n, bits, block;
+    int64_t blocks; ///< along k
+    kilni_onnx_ref b, scales, zeros;
+} nbits;
+
+static bool is_block(int64_t length)
+{
+    return length >= 16 && length <= 16384 && (length & (length - 1)) == 0;
+}
+
+static bool has_constant(kilni_onnx_call *call, kilni_onnx_ref value, const char *name,
+                         int64_t count)
+{
+    if (!kilni_onnx_ok(call)) {
+        return false;
+    }
+    if (!value->constant || value->host == NULL) {
+        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "%s is no constant of the file", name);
+    } else if (kiln_desc_count(&value->desc) != count) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%s has %lld elements, expected %lld", name,
+                        (long long)kiln_desc_count(&value->desc), (long long)count);
+    }
+    return kilni_onnx_ok(call);
+}
+
+static bool read_node(kilni_onnx_call *call, nbits *x)
+{
+    memset(x, 0, sizeof(*x));
+    x->k = kilni_onnx_attr_int(call, "K", 0);
+    x->n = kilni_onnx_attr_int(call, "N", 0);
+    x->bits = kilni_onnx_attr_int(call, "bits", 4);
+    x->block = kilni_onnx_attr_int(call, "block_size", 0);
+    x->b = kilni_onnx_in(call, 1);
+    x->scales = kilni_onnx_in(call, 2);
+    x->zeros = kilni_onnx_opt(call, 3);
+    if (!kilni_onnx_ok(call)) {
+        return false;
+    }
+    if (kilni_onnx_opt(call, 4) != NULL || (x->bits != 4 && x->bits != 8) || x->k % 2 != 0) {
+        KILNI_ONNX_FAIL(call, UNIMPLEMENTED,
+                        "g_idx, values of other than 4 or 8 bits, or an odd K: bits %lld, K %lld",
+                        (long long)x->bits, (long long)x->k);
+    } else if (!is_block(x->block) || x->k < 1 || x->n < 1 || x->k > INT32_MAX ||
+               x->n > INT32_MAX || x->b->desc.dtype != KILN_DTYPE_U8 ||
+               !kilni_onnx_is_float(x->scales) || x->scales->desc.dtype == KILN_DTYPE_F64) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT,
+                        "K %lld, N %lld, blocks of %lld, a weight of %s and scales of %s",
+                        (long long)x->k, (long long)x->n, (long long)x->block,
+                        kiln_dtype_name(x->b->desc.dtype), kiln_dtype_name(x->scales->desc.dtype));
+    }
+    x->blocks = x->k / (x->block > 0 ? x->block : 1) + (x->block > 0 && x->k % x->block != 0);
+    return has_constant(call, x->b, "the weight", x->n * x->blocks * (x->block * x->bits / 8)) &&
+           has_constant(call, x->scales, "the scales", x->n * x->blocks);
+}
+
+// ---- the weight ----
+
+static void pack(const nbits *x, const kiln_quant_layout *layout, uint8_t *to)
+{
+    const uint8_t *from = x->b->host;
+    uint8_t flip = x->bits == 4 ? 0x88 : 0x80;
+    size_t row = (size_t)(x->k * x->bits / 8);
+    size_t padded = (size_t)(x->blocks * x->block * x->bits / 8);
+    for (size_t i = 0; i < (size_t)x->n; i++) {
+        for (size_t e = 0; e < row; e++) {
+            to[i * row + e] = from[i * padded + e] ^ flip;
+        }
+    }
+    memcpy(to + layout->scales_at, x->scales->host,
+           (size_t)layout->scales * kiln_dtype_size(x->scales->desc.dtype));
+}
+
+/* The weight as a value of its own, which goes with the constant that it was made of. */
+static kilni_onnx_ref quantised(kilni_onnx_call *call, const nbits *x)
+{
+    const kiln_env *env = &call->session->env;
+    const int64_t blocks[] = {1, x->block};
+    kiln_quant_layout layout;
+    if (!kilni_onnx_ok(call) || x->b->made != NULL) {
+        return x->b->made;
+    }
+    kiln_tensor_desc desc = {.dtype = x->bits == 4 ? KILN_DTYPE_Q4F : KILN_DTYPE_Q8F, .rank = 2};
+    desc.dims[0] = x->n;
+    desc.dims[1] = x->k;
+    desc.scheme = kiln_scheme_make(x->scales->desc.dtype, false, blocks, 2);
+    bool fits = kiln_quant_layout_of(&desc, &layout);
+    kilni_onnx_ref made = kilni_onnx_value_new(env);
+    uint8_t *bytes = fits ? kiln_alloc(env, (size_t)layout.bytes) : NULL;
+    if (made == NULL || bytes == NULL) {
+        KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for a weight of %lld by %lld values",
+                        (long long)x->n, (long long)x->k);
+    } else {
+        made->desc = desc;
+        pack(x, &layout, bytes);
+        call->status = kiln_tensor_create_quantised(call->session->device, desc.dtype, desc.scheme,
+                                                    2, desc.dims, bytes, &made->tensor, call->err);
+    }
+    kiln_free(env, bytes);
+    if (!kilni_onnx_ok(call)) {
+        kilni_onnx_release(env, made);
+        return NULL;
+    }
+    kiln_tensor_mark_constant(made->tensor);
+    x->b->made = made;
+    return made;
+}
+
+// ---- zero points ----
+
+static int64_t zero_of(const nbits *x, int64_t row, int64_t block)
+{
+    const uint8_t *from = x->zeros->host;
+    if (x->bits == 8) {
+        return from[row * x->blocks + block];
+    }
+    uint8_t both = from[row * ((x->blocks + 1) / 2) + block / 2];
+    return block % 2 == 0 ? both & 15 : both >> 4;
+}
+
+/* How far a block's values are off, from the middle of their range, for each column and block. */
+static kilni_onnx_ref offsets(kilni_onnx_call *call, const nbits *x)
+{
+    const int64_t dims[] = {x->n, x->blocks};
+    int64_t count = x->bits == 8 ? x->n * x->blocks : x->n * ((x->blocks + 1) / 2);
+    kilni_onnx_ref made = x->zeros->made;
+    if (made != NULL) {
+        return made;
+    }
+    if (x->zeros->desc.dtype != KILN_DTYPE_U8) {
+        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "zero points of %s",
+                        kiln_dtype_name(x->zeros->desc.dtype));
+    }
+    if (!has_constant(call, x->zeros, "the zero points", count)) {
+        return NULL;
+    }
+    float *off = kiln_alloc_array(&call->session->env, (size_t)(x->n * x->blocks), sizeof(*off));
+    made = off == NULL ? NULL : kilni_onnx_value_new(&call->session->env);
+    if (made == NULL) {
+        kiln_free(&call->session->env, off);
+        KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for the zero points");
+        return NULL;
+    }
+    for (int64_t i = 0; i < x->n * x->blocks; i++) {
+        off[i] = (float)((1 << (x->bits - 1)) - zero_of(x, i / x->blocks, i % x->blocks));
+    }
+    made->desc = (kiln_tensor_desc){.dtype = KILN_DTYPE_F32, .rank = 2};
+    memcpy(made->desc.dims, dims, sizeof(dims));
+    made->constant = true;
+    made->host = made->owned = off;
+    x->zeros->made = made;
+    return made;
+}
+
+/* Sums of the terms of each block, times what its values are off, times its scale. */
+static kilni_onnx_ref correction(kilni_onnx_call *call, const nbits *x, kilni_onnx_ref a)
+{
+    int64_t dims[KILN_MAX_RANK] = {0}, padding[2 * KILN_MAX_RANK] = {0};
+    kilni_onnx_ref off = offsets(call, x);
+    if (!kilni_onnx_ok(call) || a->desc.rank >= KILN_MAX_RANK) {
+        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "rows of rank 8 and zero points");
+        return NULL;
+    }
+    uint32_t rank = a->desc.rank, last = rank - 1;
+    if (x->k % x->block != 0) {
+        padding[rank + last] = x->blocks * x->block - x->k;
+        a = kilni_onnx_pad(call, a, padding, "constant", kiln_f64(0));
+    }
+    memcpy(dims, a->desc.dims, last * sizeof(dims[0]));
+    dims[last] = x->blocks;
+    dims[rank] = x->block;
+    const int64_t inner = rank, each[] = {x->n, x->blocks};
+    kilni_onnx_ref sums = kilni_onnx_reshape(call, a, dims, rank + 1);
+    sums = kilni_onnx_reduce(call, KILN_OP_SUM, sums, &inner, 1, false);
+    kilni_onnx_ref scales = kilni_onnx_reshape(call, x->scales, each, 2);
+    off = kilni_onnx_binary(call, KILN_OP_MUL, off, kilni_onnx_cast(call, scales, KILN_DTYPE_F32));
+    return kilni_onnx_matmul(call, sums, off, false, true);
+}
+
+// ---- the operator ----
+
+void kilni_onnx_op_matmul_nbits(kilni_onnx_call *call)
+{
+    nbits x;
+    kilni_onnx_ref a = kilni_onnx_in(call, 0), bias = kilni_onnx_opt(call, 5);
+    if (!read_node(call, &x)) {
+        return;
+    }
+    if (a->desc.rank < 2 || a->desc.dims[a->desc.rank - 1] != x.k || !kilni_onnx_is_float(a)) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "A is no matrix of floats with %lld columns",
+                        (long long)x.k);
+        return;
+    }
+    const kiln_attr attrs[] = {kilni_attr_dtype(KILN_DTYPE_F32), kilni_attr_bool(false),
+                               kilni_attr_bool(true)};
+    const kilni_onnx_ref inputs[] = {kilni_onnx_cast(call, a, KILN_DTYPE_F32), quantised(call, &x)};
+    kilni_onnx_ref y = kilni_onnx_emit(call, KILN_OP_MATMUL_QUANTIZED, inputs, 2, attrs, 3);
+    if (x.zeros != NULL && kilni_onnx_ok(call)) {
+        y = kilni_onnx_binary(call, KILN_OP_ADD, y, correction(call, &x, inputs[0]));
+    }
+    y = kilni_onnx_cast(call, y, a->desc.dtype);
+    kilni_onnx_out(call, 0, bias == NULL ? y : kilni_onnx_binary(call, KILN_OP_ADD, y, bias));
+}
