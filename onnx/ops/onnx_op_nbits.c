@@ -82,19 +82,39 @@ static void pack(const nbits *x, const kiln_quant_layout *layout, uint8_t *to)
            (size_t)layout->scales * kiln_dtype_size(x->scales->desc.dtype));
 }
 
-/* The weight as a value of its own, which goes with the constant that it was made of. */
+/* What was made of a constant together with these scales; NULL: nothing. */
+static kilni_onnx_ref made_before(const kilni_onnx_value *of, const nbits *x,
+                                  const kiln_tensor_desc *desc)
+{
+    const kilni_onnx_value *made = of->made;
+    bool same = made != NULL && made->made == x->scales && made->desc.scheme == desc->scheme &&
+                made->desc.dtype == desc->dtype && made->desc.dims[0] == desc->dims[0] &&
+                made->desc.dims[1] == desc->dims[1];
+    return same ? of->made : NULL;
+}
+
+/* Keeps it with the constant and the scales; nodes that share a constant take turns. */
+static kilni_onnx_ref keep_made(kilni_onnx_call *call, kilni_onnx_ref of, const nbits *x,
+                                kilni_onnx_ref made)
+{
+    kilni_onnx_release(&call->session->env, of->made);
+    made->made = kilni_onnx_retain(x->scales);
+    of->made = made;
+    return made;
+}
+
 static kilni_onnx_ref quantised(kilni_onnx_call *call, const nbits *x)
 {
     const kiln_env *env = &call->session->env;
     const int64_t blocks[] = {1, x->block};
     kiln_quant_layout layout;
-    if (!kilni_onnx_ok(call) || x->b->made != NULL) {
-        return x->b->made;
-    }
     kiln_tensor_desc desc = {.dtype = x->bits == 4 ? KILN_DTYPE_Q4F : KILN_DTYPE_Q8F, .rank = 2};
     desc.dims[0] = x->n;
     desc.dims[1] = x->k;
     desc.scheme = kiln_scheme_make(x->scales->desc.dtype, false, blocks, 2);
+    if (!kilni_onnx_ok(call) || made_before(x->b, x, &desc) != NULL) {
+        return x->b->made;
+    }
     bool fits = kiln_quant_layout_of(&desc, &layout);
     kilni_onnx_ref made = kilni_onnx_value_new(env);
     uint8_t *bytes = fits ? kiln_alloc(env, (size_t)layout.bytes) : NULL;
@@ -113,8 +133,7 @@ static kilni_onnx_ref quantised(kilni_onnx_call *call, const nbits *x)
         return NULL;
     }
     kiln_tensor_mark_constant(made->tensor);
-    x->b->made = made;
-    return made;
+    return keep_made(call, x->b, x, made);
 }
 
 // ---- zero points ----
@@ -129,14 +148,28 @@ static int64_t zero_of(const nbits *x, int64_t row, int64_t block)
     return block % 2 == 0 ? both & 15 : both >> 4;
 }
 
-/* How far a block's values are off, from the middle of their range, for each column and block. */
+static float scale_of(const nbits *x, int64_t i)
+{
+    const kiln_dtype dtype = x->scales->desc.dtype;
+    const uint8_t *at = (const uint8_t *)x->scales->host + (size_t)i * kiln_dtype_size(dtype);
+    uint16_t half = 0;
+    float whole = 0;
+    if (dtype == KILN_DTYPE_F32) {
+        memcpy(&whole, at, sizeof(whole));
+        return whole;
+    }
+    memcpy(&half, at, sizeof(half));
+    return dtype == KILN_DTYPE_F16 ? kiln_f16_to_f32(half) : kiln_bf16_to_f32(half);
+}
+
+/* What the values of each column's blocks are off, the middle of their range less the zero point,
+ * times the block's scale. */
 static kilni_onnx_ref offsets(kilni_onnx_call *call, const nbits *x)
 {
-    const int64_t dims[] = {x->n, x->blocks};
+    kiln_tensor_desc desc = {.dtype = KILN_DTYPE_F32, .rank = 2, .dims = {x->n, x->blocks}};
     int64_t count = x->bits == 8 ? x->n * x->blocks : x->n * ((x->blocks + 1) / 2);
-    kilni_onnx_ref made = x->zeros->made;
-    if (made != NULL) {
-        return made;
+    if (made_before(x->zeros, x, &desc) != NULL) {
+        return x->zeros->made;
     }
     if (x->zeros->desc.dtype != KILN_DTYPE_U8) {
         KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "zero points of %s",
@@ -146,24 +179,23 @@ static kilni_onnx_ref offsets(kilni_onnx_call *call, const nbits *x)
         return NULL;
     }
     float *off = kiln_alloc_array(&call->session->env, (size_t)(x->n * x->blocks), sizeof(*off));
-    made = off == NULL ? NULL : kilni_onnx_value_new(&call->session->env);
+    kilni_onnx_ref made = off == NULL ? NULL : kilni_onnx_value_new(&call->session->env);
     if (made == NULL) {
         kiln_free(&call->session->env, off);
         KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for the zero points");
         return NULL;
     }
     for (int64_t i = 0; i < x->n * x->blocks; i++) {
-        off[i] = (float)((1 << (x->bits - 1)) - zero_of(x, i / x->blocks, i % x->blocks));
+        int64_t middle = (int64_t)1 << (x->bits - 1);
+        off[i] = (float)(middle - zero_of(x, i / x->blocks, i % x->blocks)) * scale_of(x, i);
     }
-    made->desc = (kiln_tensor_desc){.dtype = KILN_DTYPE_F32, .rank = 2};
-    memcpy(made->desc.dims, dims, sizeof(dims));
+    made->desc = desc;
     made->constant = true;
     made->host = made->owned = off;
-    x->zeros->made = made;
-    return made;
+    return keep_made(call, x->zeros, x, made);
 }
 
-/* Sums of the terms of each block, times what its values are off, times its scale. */
+/* Sums of the terms of each block, times what its values are off. */
 static kilni_onnx_ref correction(kilni_onnx_call *call, const nbits *x, kilni_onnx_ref a)
 {
     int64_t dims[KILN_MAX_RANK] = {0}, padding[2 * KILN_MAX_RANK] = {0};
@@ -180,11 +212,9 @@ static kilni_onnx_ref correction(kilni_onnx_call *call, const nbits *x, kilni_on
     memcpy(dims, a->desc.dims, last * sizeof(dims[0]));
     dims[last] = x->blocks;
     dims[rank] = x->block;
-    const int64_t inner = rank, each[] = {x->n, x->blocks};
+    const int64_t inner = rank;
     kilni_onnx_ref sums = kilni_onnx_reshape(call, a, dims, rank + 1);
     sums = kilni_onnx_reduce(call, KILN_OP_SUM, sums, &inner, 1, false);
-    kilni_onnx_ref scales = kilni_onnx_reshape(call, x->scales, each, 2);
-    off = kilni_onnx_binary(call, KILN_OP_MUL, off, kilni_onnx_cast(call, scales, KILN_DTYPE_F32));
     return kilni_onnx_matmul(call, sums, off, false, true);
 }
 
