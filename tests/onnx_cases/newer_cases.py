@@ -28,6 +28,35 @@ def blocked(values, axis, size, length):
     return np.take(np.repeat(values, size, axis), np.arange(length), axis)
 
 
+def in_bytes(values, bits):
+    """Along the last axis, of 4 bits the first in the lower half; rows of an odd length end in a half."""
+    values = values.astype(np.uint8)
+    if bits == 4:
+        values = np.concatenate((values, np.zeros(values.shape[:-1] + (values.shape[-1] % 2,), np.uint8)), -1)
+        values = values[..., ::2] | values[..., 1::2] << 4
+    return values
+
+
+def weights_of_few_bits():
+    """com.microsoft's MatMulNBits: a @ ((values - zeros) * scales).T, blocks along the sum."""
+    for name, shape, n, size, bits, with_zeros, dtype in (
+            ("one_row", (1, 256), 37, 32, 4, False, F32), ("zeros", (2, 3, 256), 5, 16, 4, True, F32),
+            ("padded", (2, 40), 6, 32, 4, True, F32), ("bytes", (3, 192), 9, 64, 8, True, F32),
+            ("many_rows", (33, 128), 20, 128, 8, False, F32), ("half", (2, 128), 7, 32, 4, True, np.float16)):
+        k = shape[-1]
+        blocks = -(-k // size)
+        a, bias = floats(*shape).astype(dtype), (floats(n) + 64).astype(dtype)  # no sum is near 0
+        values = RANDOM.integers(0, 2**bits, (n, blocks, size))
+        scales = (np.abs(floats(n, blocks)) / 2**bits + 2.0**-bits).astype(dtype)
+        zeros = RANDOM.integers(0, 2**bits, (n, blocks)) if with_zeros else np.full((n, blocks), 2**(bits - 1))
+        weight = ((values - zeros[..., None]) * scales[..., None].astype(np.float64)).reshape(n, -1)[:, :k]
+        inputs = [a, in_bytes(values, bits), scales.ravel()]
+        inputs += [in_bytes(zeros, bits).ravel() if with_zeros else None, None, bias]
+        constants = [1, 2] + [3] * with_zeros + [5]
+        one(f"matmul_nbits_{name}", "MatMulNBits", inputs, [(a.astype(np.float64) @ weight.T + bias).astype(dtype)],
+            21, constants, domain="com.microsoft", K=k, N=n, bits=bits, block_size=size)
+
+
 def quantisation():
     x = floats(3, 7, 4) * 8
     for opset in (19, 21):
@@ -203,5 +232,6 @@ def control():
 
 
 def make():
-    for part in (quantisation, narrow_types, shapes, windows, grids, resizing, scattering, control):
+    for part in (quantisation, narrow_types, shapes, windows, grids, resizing, scattering, control,
+                 weights_of_few_bits):
         part()
