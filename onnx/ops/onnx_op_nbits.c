@@ -83,24 +83,48 @@ static void pack(const nbits *x, const kiln_quant_layout *layout, uint8_t *to)
 }
 
 /* What was made of a constant together with these scales; NULL: nothing. */
-static kilni_onnx_ref made_before(const kilni_onnx_value *of, const nbits *x,
+static kilni_onnx_ref made_before(const kilni_onnx_value *of, const kilni_onnx_value *scales,
                                   const kiln_tensor_desc *desc)
 {
     const kilni_onnx_value *made = of->made;
-    bool same = made != NULL && made->made == x->scales && made->desc.scheme == desc->scheme &&
+    bool same = made != NULL && made->made == scales && made->desc.scheme == desc->scheme &&
                 made->desc.dtype == desc->dtype && made->desc.dims[0] == desc->dims[0] &&
                 made->desc.dims[1] == desc->dims[1];
     return same ? of->made : NULL;
 }
 
 /* Keeps it with the constant and the scales; nodes that share a constant take turns. */
-static kilni_onnx_ref keep_made(kilni_onnx_call *call, kilni_onnx_ref of, const nbits *x,
+static kilni_onnx_ref keep_made(kilni_onnx_call *call, kilni_onnx_ref of, kilni_onnx_ref scales,
                                 kilni_onnx_ref made)
 {
     kilni_onnx_release(&call->session->env, of->made);
-    made->made = kilni_onnx_retain(x->scales);
+    made->made = kilni_onnx_retain(scales);
     of->made = made;
     return made;
+}
+
+/* A weight of these bytes, NULL when there was no memory for them, kept with its constant. */
+static kilni_onnx_ref keep_weight(kilni_onnx_call *call, kilni_onnx_ref of, kilni_onnx_ref scales,
+                                  const kiln_tensor_desc *desc, uint8_t *take_bytes)
+{
+    const kiln_env *env = &call->session->env;
+    kilni_onnx_ref made = kilni_onnx_value_new(env);
+    if (made == NULL || take_bytes == NULL) {
+        KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for a weight of %lld by %lld values",
+                        (long long)desc->dims[0], (long long)desc->dims[1]);
+    } else {
+        made->desc = *desc;
+        call->status =
+            kiln_tensor_create_quantised(call->session->device, desc->dtype, desc->scheme, 2,
+                                         desc->dims, take_bytes, &made->tensor, call->err);
+    }
+    kiln_free(env, take_bytes);
+    if (!kilni_onnx_ok(call)) {
+        kilni_onnx_release(env, made);
+        return NULL;
+    }
+    kiln_tensor_mark_constant(made->tensor);
+    return keep_made(call, of, scales, made);
 }
 
 static kilni_onnx_ref quantised(kilni_onnx_call *call, const nbits *x)
@@ -112,28 +136,18 @@ static kilni_onnx_ref quantised(kilni_onnx_call *call, const nbits *x)
     desc.dims[0] = x->n;
     desc.dims[1] = x->k;
     desc.scheme = kiln_scheme_make(x->scales->desc.dtype, false, blocks, 2);
-    if (!kilni_onnx_ok(call) || made_before(x->b, x, &desc) != NULL) {
+    if (!kilni_onnx_ok(call) || made_before(x->b, x->scales, &desc) != NULL) {
         return x->b->made;
     }
-    bool fits = kiln_quant_layout_of(&desc, &layout);
-    kilni_onnx_ref made = kilni_onnx_value_new(env);
-    uint8_t *bytes = fits ? kiln_alloc(env, (size_t)layout.bytes) : NULL;
-    if (made == NULL || bytes == NULL) {
-        KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for a weight of %lld by %lld values",
-                        (long long)x->n, (long long)x->k);
-    } else {
-        made->desc = desc;
-        pack(x, &layout, bytes);
-        call->status = kiln_tensor_create_quantised(call->session->device, desc.dtype, desc.scheme,
-                                                    2, desc.dims, bytes, &made->tensor, call->err);
-    }
-    kiln_free(env, bytes);
-    if (!kilni_onnx_ok(call)) {
-        kilni_onnx_release(env, made);
+    if (!kiln_quant_layout_of(&desc, &layout)) {
+        KILNI_ONNX_FAIL(call, INTERNAL, "a quantised weight has no layout");
         return NULL;
     }
-    kiln_tensor_mark_constant(made->tensor);
-    return keep_made(call, x->b, x, made);
+    uint8_t *bytes = kiln_alloc(env, (size_t)layout.bytes);
+    if (bytes != NULL) {
+        pack(x, &layout, bytes);
+    }
+    return keep_weight(call, x->b, x->scales, &desc, bytes);
 }
 
 // ---- zero points ----
@@ -168,7 +182,7 @@ static kilni_onnx_ref offsets(kilni_onnx_call *call, const nbits *x)
 {
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_F32, .rank = 2, .dims = {x->n, x->blocks}};
     int64_t count = x->bits == 8 ? x->n * x->blocks : x->n * ((x->blocks + 1) / 2);
-    if (made_before(x->zeros, x, &desc) != NULL) {
+    if (made_before(x->zeros, x->scales, &desc) != NULL) {
         return x->zeros->made;
     }
     if (x->zeros->desc.dtype != KILN_DTYPE_U8) {
@@ -192,7 +206,7 @@ static kilni_onnx_ref offsets(kilni_onnx_call *call, const nbits *x)
     made->desc = desc;
     made->constant = true;
     made->host = made->owned = off;
-    return keep_made(call, x->zeros, x, made);
+    return keep_made(call, x->zeros, x->scales, made);
 }
 
 /* Sums of the terms of each block, times what its values are off. */
@@ -241,4 +255,154 @@ void kilni_onnx_op_matmul_nbits(kilni_onnx_call *call)
     }
     y = kilni_onnx_cast(call, y, a->desc.dtype);
     kilni_onnx_out(call, 0, bias == NULL ? y : kilni_onnx_binary(call, KILN_OP_ADD, y, bias));
+}
+
+// ---- few rows by a dequantised matrix ----
+
+enum { FEW_ROWS = 16, WHOLE_STEPS = 128 }; ///< beyond, and between, the floats are multiplied
+
+void kilni_onnx_note_source(kilni_onnx_call *call, kilni_onnx_ref value)
+{
+    kilni_onnx_ref parts[] = {kilni_onnx_in(call, 0), kilni_onnx_in(call, 1),
+                              kilni_onnx_opt(call, 2)};
+    int64_t block = kilni_onnx_attr_int(call, "block_size", 0);
+    int64_t axis = kilni_onnx_attr_int(call, "axis", 1);
+    if (!kilni_onnx_ok(call) || value->desc.rank != 2 || value->desc.dtype != KILN_DTYPE_F32 ||
+        value->constant ||
+        (parts[0]->desc.dtype != KILN_DTYPE_U8 && parts[0]->desc.dtype != KILN_DTYPE_I8)) {
+        return;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (parts[i] != NULL && (!parts[i]->constant || parts[i]->host == NULL)) {
+            return;
+        }
+    }
+    if (parts[2] != NULL && kiln_desc_count(&parts[2]->desc) != kiln_desc_count(&parts[1]->desc)) {
+        return;
+    }
+    bool rows = axis == 0 || axis == -2;
+    bool one = kiln_desc_count(&parts[1]->desc) == 1 && block == 0;
+    bool fits =
+        block == 0 ? one || !rows : rows && is_block(block) && value->desc.dims[0] % block == 0;
+    kilni_onnx_source *source = fits ? kiln_alloc(&call->session->env, sizeof(*source)) : NULL;
+    if (source != NULL) { // without memory it is multiplied as floats
+        source->x = kilni_onnx_retain(parts[0]);
+        source->scale = kilni_onnx_retain(parts[1]);
+        source->zero = kilni_onnx_retain(parts[2]);
+        source->block = block;
+        value->source = source;
+    }
+}
+
+/* Number of the scale and zero point of an element. */
+static int64_t scale_place(const kilni_onnx_source *from, int64_t row, int64_t col, int64_t columns)
+{
+    int64_t block = from->block > 0 ? row / from->block : 0;
+    return kiln_desc_count(&from->scale->desc) == 1 ? 0 : block * columns + col;
+}
+
+static int32_t byte_at(const kilni_onnx_value *x, int64_t i)
+{
+    return x->desc.dtype == KILN_DTYPE_U8 ? ((const uint8_t *)x->host)[i]
+                                          : ((const int8_t *)x->host)[i];
+}
+
+static int32_t less_zero(const kilni_onnx_source *from, int64_t row, int64_t col)
+{
+    int64_t columns = from->x->desc.dims[1];
+    int32_t zero =
+        from->zero == NULL ? 0 : byte_at(from->zero, scale_place(from, row, col, columns));
+    return byte_at(from->x, row * columns + col) - zero;
+}
+
+/* The narrowest dtype that holds all values less their zero points; NONE: there is none. */
+static kiln_dtype narrowest(const kilni_onnx_source *from)
+{
+    int32_t low = 0, high = 0;
+    for (int64_t row = 0; row < from->x->desc.dims[0]; row++) {
+        for (int64_t col = 0; col < from->x->desc.dims[1]; col++) {
+            int32_t value = less_zero(from, row, col);
+            low = value < low ? value : low;
+            high = value > high ? value : high;
+        }
+    }
+    return low >= -8 && high <= 7       ? KILN_DTYPE_Q4F
+           : low >= -128 && high <= 127 ? KILN_DTYPE_Q8F
+                                        : KILN_DTYPE_NONE;
+}
+
+/* The matrix with its columns as rows. */
+static void pack_turned(const kilni_onnx_source *from, const kiln_tensor_desc *desc,
+                        const kiln_quant_layout *layout, uint8_t *to)
+{
+    int64_t n = desc->dims[0], k = desc->dims[1], blocks = layout->blocks[1];
+    bool narrow = desc->dtype == KILN_DTYPE_Q4F;
+    for (int64_t col = 0; col < n; col++) {
+        for (int64_t row = 0; row < k; row += narrow ? 2 : 1) {
+            uint32_t value = (uint32_t)less_zero(from, row, col);
+            if (narrow) {
+                value = (value & 15) | (uint32_t)less_zero(from, row + 1, col) << 4;
+            }
+            to[(col * k + row) / (narrow ? 2 : 1)] = (uint8_t)value;
+        }
+    }
+    for (int64_t i = 0; i < layout->scales; i++) {
+        int64_t row = i % blocks * from->block;
+        memcpy(to + layout->scales_at + i * 4,
+               (const float *)from->scale->host + scale_place(from, row, i / blocks, n), 4);
+    }
+}
+
+/* Made at the first use; of dtype NONE where the values are too many. */
+static kilni_onnx_ref make_turned(kilni_onnx_call *call, kilni_onnx_source *from,
+                                  kiln_tensor_desc *desc)
+{
+    kiln_quant_layout layout;
+    desc->dtype = narrowest(from);
+    if (desc->dtype == KILN_DTYPE_NONE || !kiln_quant_layout_of(desc, &layout)) {
+        kilni_onnx_ref none = kilni_onnx_value_new(&call->session->env);
+        if (none != NULL) {
+            none->desc = *desc;
+            none->desc.dtype = KILN_DTYPE_NONE;
+            keep_made(call, from->x, from->scale, none);
+        }
+        return NULL;
+    }
+    uint8_t *bytes = kiln_alloc(&call->session->env, (size_t)layout.bytes);
+    if (bytes != NULL) {
+        pack_turned(from, desc, &layout, bytes);
+    }
+    return keep_weight(call, from->x, from->scale, desc, bytes);
+}
+
+static kilni_onnx_ref turned_weight(kilni_onnx_call *call, kilni_onnx_source *from)
+{
+    const kilni_onnx_value *x = from->x;
+    const int64_t blocks[] = {1, from->block};
+    bool one = kiln_desc_count(&from->scale->desc) == 1;
+    kiln_tensor_desc desc = {.rank = 2, .dims = {x->desc.dims[1], x->desc.dims[0]}};
+    desc.scheme = kiln_scheme_make(KILN_DTYPE_F32, false, blocks, one ? 0 : 2);
+    desc.dtype = x->made == NULL ? KILN_DTYPE_NONE : x->made->desc.dtype;
+    if (made_before(x, from->scale, &desc) != NULL) {
+        return desc.dtype == KILN_DTYPE_NONE ? NULL : x->made;
+    }
+    return make_turned(call, from, &desc);
+}
+
+kilni_onnx_ref kilni_onnx_matmul_few_rows(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b)
+{
+    if (!kilni_onnx_ok(call) || b->source == NULL || a->desc.dtype != KILN_DTYPE_F32 ||
+        a->desc.rank < 2) {
+        return NULL;
+    }
+    int64_t k = b->desc.dims[0];
+    if (k == 0 || k % WHOLE_STEPS != 0 || a->desc.dims[a->desc.rank - 1] != k ||
+        kiln_desc_count(&a->desc) / k > FEW_ROWS) {
+        return NULL;
+    }
+    const kilni_onnx_ref inputs[] = {a, turned_weight(call, b->source)};
+    const kiln_attr attrs[] = {kilni_attr_dtype(KILN_DTYPE_F32), kilni_attr_bool(false),
+                               kilni_attr_bool(true)};
+    return inputs[1] == NULL ? NULL
+                             : kilni_onnx_emit(call, KILN_OP_MATMUL_QUANTIZED, inputs, 2, attrs, 3);
 }

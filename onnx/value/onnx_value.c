@@ -30,6 +30,12 @@ void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value)
         }
         kiln_free(env, value->items);
         kilni_onnx_release(env, value->made);
+        if (value->source != NULL) {
+            kilni_onnx_release(env, value->source->x);
+            kilni_onnx_release(env, value->source->scale);
+            kilni_onnx_release(env, value->source->zero);
+            kiln_free(env, value->source);
+        }
         kiln_release(value->tensor);
         kiln_free(env, value->owned);
         kiln_free(env, value);

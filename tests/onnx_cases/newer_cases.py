@@ -57,6 +57,31 @@ def weights_of_few_bits():
             21, constants, domain="com.microsoft", K=k, N=n, bits=bits, block_size=size)
 
 
+def dequantised_weights():
+    """Few rows by a constant matrix of integers: scales for all, for each column, for blocks of rows."""
+    for kind, size, low, high, with_zeros in (("uint4", 32, 0, 15, True), ("int4", 16, -8, 7, False),
+                                              ("int8", 0, -128, 127, False), ("uint8", 1, 0, 255, True),
+                                              ("uint8", 0, 0, 255, True)):
+        k, n = 128, 40
+        shape = {0: (n,), 1: ()}.get(size, (k // max(size, 1), n))
+        values = RANDOM.integers(low, high + 1, (k, n))
+        values[0, :2] = low, high
+        scale = np.asarray(np.abs(floats(*shape)) / high + 1.0 / high, F32)
+        zero = RANDOM.integers(low, high + 1, shape) if with_zeros and size != 1 else np.full(shape, 128 * with_zeros)
+        wide = [np.repeat(v, size, 0) if size > 1 else v for v in (scale, zero)]
+        weight = (values - wide[1]) * wide[0].astype(np.float64)
+        inputs = ["q", "s", "z"][:2 + with_zeros]
+        constants = {"q": held(values, kind), "s": scale, "b": floats(n) + 64}
+        if with_zeros:
+            constants["z"] = held(zero, kind)
+        attributes = {"axis": 0, "block_size": size} if size > 1 else {"axis": 1}
+        nodes = [node("DequantizeLinear", inputs, ["w"], **attributes), node("MatMul", ["a", "w"], ["p"]),
+                 node("Add", ["p", "b"], ["y"])]
+        a = floats(3, k)
+        y = (a.astype(np.float64) @ weight + constants["b"]).astype(F32)
+        case(f"few_rows_by_{kind}_{size}_21", nodes, {"a": a}, {"y": y}, 21, constants)
+
+
 def quantisation():
     x = floats(3, 7, 4) * 8
     for opset in (19, 21):
@@ -233,5 +258,5 @@ def control():
 
 def make():
     for part in (quantisation, narrow_types, shapes, windows, grids, resizing, scattering, control,
-                 weights_of_few_bits):
+                 weights_of_few_bits, dequantised_weights):
         part()
