@@ -434,6 +434,7 @@ static kiln_status open_any(const kiln_env *env, const open_request *request,
         backend_close(&backend->base);
         return status;
     }
+    kilni_cl_queue_open(backend);
     open_store(backend, cache, folder, &no_cache);
     kilni_cl_ahead_go(backend);
     kilni_cl_pool_init(backend);

@@ -182,7 +182,7 @@ void kilni_cl_read_wait(kiln_pending *pending, bool cancel)
         return;
     }
     pending->blocked = !kilni_cl_read_poll(pending);
-    pending->code = clWaitForEvents(1, &pending->event);
+    pending->code = kilni_cl_await(pending->backend, pending->event);
     if (pending->code == CL_SUCCESS && pending->fetches) {
         pthread_mutex_lock(&pending->backend->reader.lock);
         pending->code = fetch(pending);

@@ -102,7 +102,7 @@ static kiln_status stage_wait(kilni_cl_backend *backend, kilni_cl_stage *stage, 
     if (stage->busy == NULL) {
         return KILN_STATUS_OK;
     }
-    cl_int code = clWaitForEvents(1, &stage->busy);
+    cl_int code = kilni_cl_await(backend, stage->busy);
     clReleaseEvent(stage->busy);
     stage->busy = NULL;
     return code == CL_SUCCESS ? KILN_STATUS_OK

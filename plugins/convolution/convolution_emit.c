@@ -339,7 +339,7 @@ static void emit_import(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     param(k, (cv_param){.kind = CV_PARAM_OFFSET, .index = step->input}, "const long ", "in_offset");
     output_params(k, plan, step);
     end_params(k);
-    k->items = cv_plan_blocks(plan, step->output);
+    k->items = (int64_t)cv_plan_blocks(plan, step->output) * step->chunks;
     close(k, cv_import_text, "import");
 }
 
@@ -357,8 +357,10 @@ static void emit_export(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     int_param(k, "channels", value->channels);
     int_param(k, "height", value->height);
     int_param(k, "width", value->width);
+    int_param(k, "rows", step->rows);
+    int_param(k, "chunks", step->chunks);
     end_params(k);
-    k->items = cv_plan_blocks(plan, step->input);
+    k->items = (int64_t)cv_plan_blocks(plan, step->input) * step->chunks;
     close(k, cv_export_text, "export");
 }
 

@@ -8,7 +8,7 @@ enum {
     MOST_TAPS = 16,
     MOST_PADDING = 64,
     SHARE_PERCENT = 60, ///< of the device's rate that convolutions reach
-    TURN_COST = 3 ///< passes over memory that it takes to convert an image, number by number
+    TURN_COST = 5 ///< passes over memory that it takes to convert an image
 };
 
 void cv_region_init(cv_region *region)
@@ -203,11 +203,22 @@ static uint32_t read_window(reader *r, const int32_t lengths[2])
 
 // ---- what an operation costs ----
 
+/// Of whole blocks: channels that fill the last one up are computed, written and read like others.
 static uint64_t bytes_ps(const cv_region *region, const cv_device *device, uint32_t value)
 {
     const cv_value *v = &region->values[value];
-    uint64_t bytes = (uint64_t)v->channels * (uint32_t)v->height * (uint32_t)v->width * 4;
+    uint64_t channels = ((uint64_t)v->channels + CV_LANES - 1) / CV_LANES * CV_LANES;
+    uint64_t bytes = channels * (uint32_t)v->height * (uint32_t)v->width * 4;
     return bytes * (uint64_t)device->cost.ps_per_kib / 1024;
+}
+
+static uint32_t is_read(const cv_region *region, uint32_t value)
+{
+    uint32_t reads = 0;
+    for (uint32_t i = 0; i < region->n_ops; i++) {
+        reads |= cv_op_reads(&region->ops[i], value);
+    }
+    return reads;
 }
 
 uint64_t cv_region_ps(const cv_region *region, const cv_device *device)
@@ -218,6 +229,9 @@ uint64_t cv_region_ps(const cv_region *region, const cv_device *device)
         uint32_t outside = v->is_image && v->op == CV_NONE;
         if (outside || cv_region_gives(region, i)) {
             ps += TURN_COST * bytes_ps(region, device, i);
+        }
+        if (!outside && cv_region_gives(region, i) && is_read(region, i)) {
+            ps += 3 * bytes_ps(region, device, i); // its launch ends there: written and read again
         }
     }
     return ps;
@@ -399,6 +413,19 @@ static uint32_t map_input(reader *r, uint32_t index)
                : CV_NONE;
 }
 
+/// Whether an operator is arithmetic or of an activation. What is dearer costs more than the passes
+/// over memory that it saves, and runs no faster behind a convolution than alone.
+static uint32_t is_cheap(const kf_ew_row *row)
+{
+    static const uint32_t activations[] = {KF_OP_EXP,     KF_OP_LOG,  KF_OP_ERF,  KF_OP_EXPM1,
+                                           KF_OP_SIGMOID, KF_OP_TANH, KF_OP_LOG1P};
+    uint32_t listed = 0;
+    for (uint32_t i = 0; i < sizeof(activations) / sizeof(activations[0]); i++) {
+        listed |= row->op == activations[i];
+    }
+    return listed || row->cost < 16;
+}
+
 static uint32_t read_map(reader *r)
 {
     static const uint32_t keys[] = {KF_ATTR_VALUE, KF_ATTR_MIN, KF_ATTR_MAX, KF_ATTR_SLOPE};
@@ -407,6 +434,9 @@ static uint32_t read_map(reader *r)
     if (row == NULL || row->result != KF_EW_SAME || row->text[0] == NULL ||
         row->inputs != r->op->n_inputs || row->inputs == 0) {
         return decline(r, KF_CODE_UNKNOWN_OP, "not an operator between convolutions");
+    }
+    if (!is_cheap(row)) {
+        return decline(r, KF_CODE_COST, "it costs more than the passes over memory it saves");
     }
     if (!understood(r, keys, sizeof(keys) / sizeof(keys[0])) || !numbers_fit(r, row)) {
         return decline(r, KF_CODE_NOT_UNDERSTOOD, "a version, flag or attribute that is newer");

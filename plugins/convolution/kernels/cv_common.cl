@@ -4,10 +4,14 @@
 // defines KERNEL and PARAMS, and FINISH(v, n, block, y, x): what becomes of the 16 channels `v` of
 // one place of the step's result, by the elementwise operators behind it.
 
-// The i-th 16 numbers at p. Blocks and packs begin where 64 divides the address; vload16, which must
-// not rely on that, is four loads on PoCL.
+// The i-th 16 numbers at p. Blocks and packs begin where 64 divides the address.
 #define LOAD(p, i) (((__global const float16 *)(p))[i])
 #define STORE(p, i, v) (((__global float16 *)(p))[i] = (v))
+
+// 16 numbers that begin anywhere. (vload16 and vstore16 are four instructions each on PoCL.)
+typedef float16 __attribute__((aligned(4))) loose16;
+#define LOAD_LOOSE(p) (*(__global const loose16 *)(p))
+#define STORE_LOOSE(p, v) (*(__global loose16 *)(p) = (v))
 
 // Of a work-item that makes rows [begin, end) of one block of an image: where the block lies in the
 // image that is read, and in the one that results.
@@ -22,9 +26,10 @@
     __global float *result = out + n * out_batch + out_base + (long)block * out_plane;
 
 // Zeros around rows [first, last) of a block of the result; `top` and `bottom` rows of zeros are
-// cleared by whom the first and the last row belong to. `plane` is where row 0, column 0 lies.
-static inline void clear_border(__global float *plane, int row, int first, int last, int height,
-                                int width, int top, int left, int bottom, int right)
+// cleared by whom the first and the last row belong to. `plane` is where row 0, column 0 lies; a
+// place has `lanes` numbers.
+static inline void clear_border(__global float *plane, int lanes, int row, int first, int last,
+                                int height, int width, int top, int left, int bottom, int right)
 {
     if (top + left + bottom + right == 0) {
         return;
@@ -35,11 +40,31 @@ static inline void clear_border(__global float *plane, int row, int first, int l
         __global float *line = plane + (long)y * row;
         const bool inside = y >= 0 && y < height;
         const int stop = inside ? 0 : width;
-        for (int x = -left; x < stop; x++) {
-            STORE(line + x * 16, 0, (float16)(0));
+        for (int i = -left * lanes; i < stop * lanes; i++) {
+            line[i] = 0.0f;
         }
-        for (int x = width; x < width + right; x++) {
-            STORE(line + x * 16, 0, (float16)(0));
+        for (int i = width * lanes; i < (width + right) * lanes; i++) {
+            line[i] = 0.0f;
+        }
+    }
+}
+
+// 16 rows of 16 numbers become columns: four times, the first half is laced with the second.
+static inline void transpose(float16 v[16])
+{
+#pragma unroll
+    for (int round = 0; round < 4; round++) {
+        float16 laced[16];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            laced[2 * i].even = v[i].lo;
+            laced[2 * i].odd = v[i + 8].lo;
+            laced[2 * i + 1].even = v[i].hi;
+            laced[2 * i + 1].odd = v[i + 8].hi;
+        }
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            v[i] = laced[i];
         }
     }
 }

@@ -80,7 +80,7 @@ __kernel void KERNEL(PARAMS)
         }
     }
     for (int o = 0; o < ON; o++) {
-        clear_border(out + n * out_batch + out_base + (long)(first + o) * out_plane, out_row, begin,
+        clear_border(out + n * out_batch + out_base + (long)(first + o) * out_plane, 16, out_row, begin,
                      end, height, width, out_top, out_left, out_bottom, out_right);
     }
 }

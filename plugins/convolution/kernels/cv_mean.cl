@@ -17,5 +17,5 @@ __kernel void KERNEL(PARAMS)
     }
     __global float *result = out + n * out_batch + out_base + (long)block * out_plane;
     STORE(result, 0, FINISH(sum / (float)(in_height * in_width), n, block, 0, 0));
-    clear_border(result, out_row, 0, 1, 1, 1, out_top, out_left, out_bottom, out_right);
+    clear_border(result, 16, out_row, 0, 1, 1, 1, out_top, out_left, out_bottom, out_right);
 }

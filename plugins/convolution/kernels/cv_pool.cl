@@ -41,6 +41,6 @@ __kernel void KERNEL(PARAMS)
             STORE(result + (long)y * out_row + x * 16, 0, FINISH(v, n, block, y, x));
         }
     }
-    clear_border(result, out_row, begin, end, height, width, out_top, out_left, out_bottom,
+    clear_border(result, 16, out_row, begin, end, height, width, out_top, out_left, out_bottom,
                  out_right);
 }
