@@ -330,11 +330,10 @@ static void set_produced(kilni_fuse_recorded *recorded, const kiln_op_record *re
         bool same =
             record->op == KILN_OP_RESHAPE && (input->facts & KILNI_FUSE_FACT_CONTIGUOUS) != 0;
         bool turned = (input->facts & KILNI_FUSE_FACT_CONTIGUOUS) != 0 && is_turned(record);
-        info->facts = same || turned ? input->facts : 0;
-        if (turned) {
-            info->facts =
-                (uint8_t)((info->facts & ~KILNI_FUSE_FACT_CONTIGUOUS) | KILNI_FUSE_FACT_TURNED);
-        }
+        uint32_t kept = turned ? KILNI_FUSE_FACT_ZERO_OFFSET | KILNI_FUSE_FACT_FITS_I32
+                               : (uint32_t)~KILNI_FUSE_FACT_CONST;
+        info->facts = same || turned ? (uint8_t)(input->facts & kept) : 0;
+        info->facts |= turned ? KILNI_FUSE_FACT_TURNED : 0;
         info->align_log2 = same || turned ? input->align_log2 : natural_align(desc->dtype);
     }
     info->facts |= KILNI_FUSE_FACT_PRODUCED;

@@ -221,27 +221,6 @@ static void test_facts_of_results(void)
     fixture_close(&f);
 }
 
-/* Weights seen through a view of the same memory are still the same for ever: they may be packed
-   once. What is computed from them is not. */
-static void test_views_of_constants(void)
-{
-    fuse_fixture f;
-    const int64_t dims[] = {6, 48}, shape[] = {48, 6};
-    if (fixture_open(&f, NULL)) {
-        kiln_tensor_desc a = fixture_input(&f, 2, dims);
-        a.flags |= KILN_TENSOR_CONST;
-        kiln_attr attr = {.type = KILN_ATTR_I64_LIST, .count = 2, .v = {.ints = shape}};
-        kiln_tensor_desc b = fixture_op(&f, KILN_OP_PERMUTE, &a, NULL);
-        kiln_tensor_desc c = fixture_record(&f, KILN_OP_RESHAPE, &a, 1, &attr, 1);
-        kiln_tensor_desc d = fixture_op(&f, KILN_OP_NEG, &b, NULL);
-        KILN_CHECK(info_of(&f, &b)->facts & KILNI_FUSE_FACT_CONST);
-        KILN_CHECK(info_of(&f, &b)->facts & KILNI_FUSE_FACT_TURNED);
-        KILN_CHECK(info_of(&f, &c)->facts & KILNI_FUSE_FACT_CONST);
-        KILN_CHECK((info_of(&f, &d)->facts & KILNI_FUSE_FACT_CONST) == 0);
-    }
-    fixture_close(&f);
-}
-
 /* What a segment leaves over was recorded before its inputs existed; by the time it runs they do.
  */
 static void test_facts_are_carried_over(void)
@@ -367,6 +346,6 @@ static void test_attributes_shown(void)
 
 KILN_TEST_MAIN("unit/fusion_host/relative", KILN_TEST(test_what_makes_a_program),
                KILN_TEST(test_operands_and_attributes), KILN_TEST(test_facts_of_results),
-               KILN_TEST(test_views_of_constants), KILN_TEST(test_facts_are_carried_over),
+               KILN_TEST(test_facts_are_carried_over),
                KILN_TEST(test_large_tensors_do_not_fit_32_bits), KILN_TEST(test_op_view),
                KILN_TEST(test_attributes_shown))
