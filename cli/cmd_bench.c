@@ -5,6 +5,7 @@
 #include "bench.h"
 #include "cli.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,6 +32,17 @@ typedef struct bench_arguments {
     const bench_entry *entry;
 } bench_arguments;
 
+static void ask_for_name(const struct argp_state *state, const char *why, const char *name)
+{
+    char names[400];
+    size_t used = 0;
+    for (size_t i = 0; bench_at(i) != NULL && used < sizeof(names); i++) {
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i == 0 ? "" : ", ",
+                                 bench_at(i)->name);
+    }
+    argp_error(state, "%s%s; there are %s", why, name, names);
+}
+
 static const bench_entry *find(const char *name)
 {
     for (size_t i = 0; bench_at(i) != NULL; i++) {
@@ -54,7 +66,7 @@ static void take_name(bench_arguments *arguments, char *text, struct argp_state 
     }
     arguments->entry = find(text);
     if (arguments->entry == NULL) {
-        argp_error(state, "there is no bench \"%s\"", text);
+        ask_for_name(state, "there is no bench ", text);
     }
 }
 
@@ -95,7 +107,7 @@ static error_t parse_bench_option(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (arguments->entry == NULL) {
-            argp_error(state, "say which bench");
+            ask_for_name(state, "say which bench", "");
         }
         return 0;
     default:

@@ -13,6 +13,7 @@
 
 typedef struct devices_options {
     bool verbose;
+    const char *address; ///< this one alone; NULL: all
 } devices_options;
 
 static const struct argp_option devices_options_table[] = {
@@ -23,13 +24,15 @@ static const struct argp_option devices_options_table[] = {
 static error_t parse_devices_option(int key, char *text, struct argp_state *state)
 {
     devices_options *options = state->input;
-    (void)text;
     switch (key) {
     case 'v':
         options->verbose = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "no arguments are taken");
+        if (options->address != NULL) {
+            argp_error(state, "one ADDRESS");
+        }
+        options->address = text;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -104,15 +107,35 @@ static kiln_status check_choice(kiln_context *context, const char *option, bool 
     return KILN_STATUS_OK;
 }
 
+static kiln_status show_usage(kiln_context *context, const char *address, const char *line,
+                              bool verbose, kiln_error *err)
+{
+    kiln_device *device = NULL;
+    kiln_status status = kiln_device_open(context, address, &device, err);
+    if (status == KILN_STATUS_OK && line == NULL) { // one elsewhere: only now it has said its name
+        printf("%-12s %s\n", address, kiln_device_info_of(device)->name);
+    }
+    if (status == KILN_STATUS_OK && verbose) {
+        print_facts(device);
+    }
+    if (status == KILN_STATUS_OK) {
+        print_usage(device);
+    }
+    kiln_device_release(device);
+    return status;
+}
+
 int cmd_devices(int argc, char **argv)
 {
-    static const struct argp argp = {devices_options_table,
-                                     parse_devices_option,
-                                     NULL,
-                                     "Lists the devices. The address is what --device takes.",
-                                     NULL,
-                                     NULL,
-                                     NULL};
+    static const struct argp argp = {
+        devices_options_table,
+        parse_devices_option,
+        "[ADDRESS]",
+        "Lists the devices, or the one at ADDRESS. The address is what "
+        "--device takes.",
+        NULL,
+        NULL,
+        NULL};
     devices_options options = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     cli_device_options none = {0};
@@ -122,7 +145,7 @@ int cmd_devices(int argc, char **argv)
         return cli_fail("devices", &err);
     }
     const char *option = kiln_config_string(kiln_context_env(context)->config, KILN_OPTION_DEVICE);
-    bool found = false;
+    bool found = false, shown = false;
     int result = CLI_OK;
     char address[64];
     char line[192];
@@ -131,17 +154,22 @@ int cmd_devices(int argc, char **argv)
          i++) {
         bool chosen = is_chosen(option, address);
         found = found || chosen;
-        printf("%-12s %s%s\n", address, line, chosen ? " (the option device says it)" : "");
-        kiln_device *device = NULL;
-        if (kiln_device_open(context, address, &device, &err) != KILN_STATUS_OK) {
-            result = cli_fail("devices", &err);
+        if (options.address != NULL && strcmp(address, options.address) != 0) {
             continue;
         }
-        if (options.verbose) {
-            print_facts(device);
+        shown = true;
+        printf("%-12s %s%s\n", address, line, chosen ? " (the option device says it)" : "");
+        if (show_usage(context, address, line, options.verbose, &err) != KILN_STATUS_OK) {
+            result = cli_fail("devices", &err);
         }
-        print_usage(device);
-        kiln_device_release(device);
+    }
+    if (options.address != NULL) {
+        found = true; // what the option says was not asked for
+    }
+    if (result == CLI_OK && options.address != NULL && !shown) {
+        if (show_usage(context, options.address, NULL, options.verbose, &err) != KILN_STATUS_OK) {
+            result = cli_fail("devices", &err);
+        }
     }
     if (result == CLI_OK && check_choice(context, option, found, &err) != KILN_STATUS_OK) {
         result = cli_fail("devices", &err);

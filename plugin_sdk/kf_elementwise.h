@@ -47,7 +47,7 @@ static inline const kf_ew_row *kf_ew_row_at(uint32_t index)
 {
     static const kf_ew_row rows[] = {
 #define EW(op, cost, inputs, scalars, result, f, s, u, b)                                          \
-    {KF_OP_##op, cost, inputs, scalars, KF_EW_##result, 0, #op, {f, s, u, b}},
+    {KF_OP_##op, cost, inputs, scalars, KF_EW_##result, 0, KF_NAME_##op, {f, s, u, b}},
 #include "kf_elementwise.def"
 #undef EW
     };

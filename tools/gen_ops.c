@@ -352,6 +352,14 @@ static void write_fuser_header(FILE *file)
         largest = info->wire > largest ? info->wire : largest;
     }
     fprintf(file, "\n#define KF_OPSET_MAX %uu /* the largest number above */\n\n", largest);
+    fprintf(file, "/* Names of operators, for messages. */\n\n");
+    for (int op = 0; op < KILN_OP_COUNT; op++) {
+        const char *name = kiln_op_info_of((kiln_op)op)->name;
+        fprintf(file, "#define KF_NAME_");
+        print_upper(file, name);
+        fprintf(file, " \"%s\"\n", name);
+    }
+    fprintf(file, "\n");
     for (int key = 1; key < KILN_KEY_LIMIT; key++) {
         if (kiln_attr_name((kiln_attr_key)key) != NULL) {
             fprintf(file, "#define KF_ATTR_");

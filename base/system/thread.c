@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The identity of a thread, the only thread-local value of Kiln: pthread_t and the kernel's number
 // are used again after a thread ends, and a stream must never be taken for another's. And the
-// clock.
+// clock, and what the processor can do.
 #include "base.h"
 
 #include <stdatomic.h>
@@ -24,9 +24,11 @@ uint64_t kiln_time_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-uint64_t kiln_processor_ns(void)
+bool kiln_processor_has_vnni(void)
 {
-    struct timespec used;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw");
+#else
+    return false;
+#endif
 }

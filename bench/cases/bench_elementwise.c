@@ -113,7 +113,7 @@ static void report_elementwise(const bench_options *options, const char *device,
     double fused_rate = 3 * array_bytes / fused_s / 1e9;
     double copy_rate = 2 * array_bytes / copy_s / 1e9;
     char counts[64];
-    snprintf(counts, sizeof(counts), "%llu kernel(s), unfused %llu", (unsigned long long)kernels[1],
+    snprintf(counts, sizeof(counts), "kernels: %llu, unfused %llu", (unsigned long long)kernels[1],
              (unsigned long long)kernels[0]);
     bench_header(options);
     bench_report(options, &(bench_result){.name = "fused chain, 64 MiB f32",

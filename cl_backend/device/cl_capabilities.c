@@ -71,6 +71,17 @@ static uint32_t subgroup_size(const kilni_cl_backend *backend)
     return (uint32_t)largest;
 }
 
+/// PoCL's processors are the one that this process runs on (another machine's is no "pthread" nor
+/// "cpu"), and its compiler takes inline assembly. For which processor it compiles is another
+/// matter: Debian's knows those up to Skylake.
+static bool has_vnni(const kilni_cl_backend *backend)
+{
+    const kiln_device_info *info = &backend->info;
+    bool here = strncmp(info->name, "pthread", 7) == 0 || strncmp(info->name, "cpu", 3) == 0;
+    return backend->pocl && here && info->type == KILN_DEVICE_CPU && info->vector_bytes >= 64 &&
+           kiln_processor_has_vnni();
+}
+
 static uint32_t features(const kilni_cl_backend *backend)
 {
     uint64_t single = kilni_cl_device_number(backend->device, CL_DEVICE_SINGLE_FP_CONFIG);
@@ -89,6 +100,7 @@ static uint32_t features(const kilni_cl_backend *backend)
                ? KILN_FEATURE_COMMAND_BUFFER
                : 0;
     all |= groups ? KILN_FEATURE_SUBGROUPS : 0;
+    all |= has_vnni(backend) ? KILN_FEATURE_VNNI : 0;
     all |= kilni_cl_device_number(backend->device, CL_DEVICE_IMAGE_SUPPORT) != 0
                ? KILN_FEATURE_IMAGES
                : 0;

@@ -480,8 +480,8 @@ kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err
     info->features = device_features(backend);
     fingerprint(backend, platform_version);
     estimate_speeds(backend);
-    kilni_cl_device_capabilities(backend);
     backend->pocl = strcmp(info->platform, "Portable Computing Language") == 0;
+    kilni_cl_device_capabilities(backend);
     uint64_t single = kilni_cl_device_number(backend->device, CL_DEVICE_SINGLE_FP_CONFIG);
     backend->compiler.exact_options = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0
                                           ? "-cl-fp32-correctly-rounded-divide-sqrt "

@@ -4,6 +4,7 @@
 // made floats first, for the matrix product that is best for them.
 #include <string.h>
 
+#include "cl_copy.h"
 #include "exec_internal.h"
 #include "product_args.h"
 

@@ -342,6 +342,7 @@ void check_discover(check *c)
 /// One of those that are known, on other extents if that can be.
 static bool recall(grower *g)
 {
+    stream_cut(&g->s, 0, 0);
     const stream *from = &g->notes->kept[stream_below(&g->s, g->notes->n)];
     for (int tries = 0; tries < 4; tries++) {
         if (stream_adapt(&g->s, from) && takes(g)) {
@@ -372,6 +373,14 @@ static void cut_some(stream *s)
     stream_cut(s, n_ops, n_tensors);
 }
 
+/// Random extents are seldom those at which a convolution pays: half of the large streams of who
+/// takes one begin with one that does.
+static bool begin_conv(grower *g)
+{
+    return g->c->large && g->notes->follows[KILN_OP_COUNT][KILN_OP_CONV] &&
+           stream_chance(&g->s, 50) && stream_begin_conv(&g->s) && takes(g);
+}
+
 bool check_draw_stream(check *c, kf_fuser *fuser, uint32_t index, uint64_t seed, stream *out)
 {
     static grower g;
@@ -393,7 +402,7 @@ bool check_draw_stream(check *c, kf_fuser *fuser, uint32_t index, uint64_t seed,
         }
         uint32_t wanted = 1 + stream_below(&g.s, MOST_OPS);
         if (c->large || stream_chance(&g.s, 65) || tries > 2) {
-            if (!recall(&g)) {
+            if (!begin_conv(&g) && !recall(&g)) {
                 continue;
             }
             if (!c->large && stream_chance(&g.s, 40) && tries < 3) {

@@ -12,7 +12,10 @@ import subprocess
 import sys
 import tempfile
 
-import grpc
+try:
+    import grpc
+except ImportError:
+    sys.exit("kiln_client: Python's gRPC is missing; install python3-grpcio (Debian) or grpcio (PyPI)")
 
 F32 = "f32"
 DTYPES = {"f32": (12, "f")}  # number in base/dtype.def, struct's letter

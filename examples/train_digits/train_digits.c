@@ -289,7 +289,7 @@ static void show(const trainer *self, int epoch, float loss)
     enum { WIDTH = 40 };
     char bar[WIDTH + 1];
     int done = (epoch + 1) * WIDTH / self->options.epochs;
-    if (self->options.quiet || self->first != 0) {
+    if (self->options.quiet || self->first != 0 || !isatty(STDOUT_FILENO)) {
         return;
     }
     memset(bar, '.', WIDTH);
@@ -475,10 +475,10 @@ static int run(trainer *self)
         kiln_device_stats_get(self->models[0].device, &stats);
         printf("%s%u devices: loss %.6f after 1 epoch, %.6f after %d; %.2f %% of %d held-out "
                "digits; %llu of %llu operations fused\n",
-               self->options.quiet ? "" : "\n", self->total, (double)self->losses[0],
-               (double)self->losses[self->options.epochs - 1], self->options.epochs,
-               100.0 * right / HELD_OUT, HELD_OUT, (unsigned long long)stats.ops_fused,
-               (unsigned long long)stats.ops_recorded);
+               self->options.quiet || !isatty(STDOUT_FILENO) ? "" : "\n", self->total,
+               (double)self->losses[0], (double)self->losses[self->options.epochs - 1],
+               self->options.epochs, 100.0 * right / HELD_OUT, HELD_OUT,
+               (unsigned long long)stats.ops_fused, (unsigned long long)stats.ops_recorded);
     }
 out:
     if (status != KILN_STATUS_OK) {

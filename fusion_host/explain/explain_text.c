@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // An explanation as text for a terminal: which lines there are, what is cut at the margin and what
 // goes on in another line. What is known, and from where, is explain.c's.
+#include <math.h>
 #include <string.h>
 
 #include "fusers.h"
@@ -63,7 +64,8 @@ static void put_candidate(const kiln_explained_candidate *candidate, kiln_string
         if (candidate->measured_ns > 0) {
             kiln_string_printf(&line, ", measured %.1f us", candidate->measured_ns / 1e3);
         }
-        kiln_string_printf(&line, ", saves %.1f us", candidate->saved_ns / 1e3);
+        double saved_ns = fabs(candidate->saved_ns) < 50 ? 0 : candidate->saved_ns; // no "-0.0"
+        kiln_string_printf(&line, ", saves %.1f us", saved_ns / 1e3);
     } else {
         kiln_string_printf(&line, "    declined  %s: %s", fuser, candidate->reason);
     }

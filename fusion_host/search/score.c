@@ -7,12 +7,10 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "kf_formula.h"
 #include "translate.h"
 
-enum { DEFAULT_LAUNCH_NS = 5000, CUSTOM_WAIT_NS = 100000, CUSTOM_BYTE_NS = 5 };
-
-static const double default_bytes_per_s = 10e9;
-static const double default_flops = 20e9;
+enum { CUSTOM_WAIT_NS = 100000, CUSTOM_BYTE_NS = 5 };
 
 /* What the backend's products reach of the device's rate, CLBlast's included, as `kiln bench
  * matmul` measured: 0.25 to 0.6 on PoCL, in tiles of at least these rows and columns. On a GPU (an
@@ -40,18 +38,19 @@ static double elements_of(const kiln_tensor_desc *desc)
 
 static double launch_ns(const kiln_device_info *device)
 {
-    return device->launch_ns > 0 ? (double)device->launch_ns : DEFAULT_LAUNCH_NS;
+    return device->launch_ns > 0 ? (double)device->launch_ns : KF_UNKNOWN_LAUNCH_NS;
 }
 
 static double move_ns(const kiln_device_info *device, double bytes)
 {
-    double rate = device->bytes_per_s > 0 ? (double)device->bytes_per_s : default_bytes_per_s;
+    double rate =
+        device->bytes_per_s > 0 ? (double)device->bytes_per_s : (double)KF_UNKNOWN_BYTES_PER_S;
     return bytes / rate * 1e9;
 }
 
 static double flops_ns(const kiln_device_info *device, double flops)
 {
-    double rate = device->flops_f32 > 0 ? (double)device->flops_f32 : default_flops;
+    double rate = device->flops_f32 > 0 ? (double)device->flops_f32 : (double)KF_UNKNOWN_FLOPS_F32;
     return flops / rate * 1e9;
 }
 

@@ -37,6 +37,7 @@ typedef struct kilni_onnx_value {
     kiln_tensor *tensor;
     const void *host; ///< dense, at any address
     void *owned; ///< `host` when it is ours to free
+    kilni_onnx_file *file; ///< of a constant: where `host` lies, held; or NULL
     struct kilni_onnx_value **items; ///< of a SEQUENCE, with a hold on each
     uint32_t n_items;
     struct kilni_onnx_value *next; ///< in the list of a call

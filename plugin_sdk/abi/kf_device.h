@@ -38,6 +38,7 @@ extern "C" {
 // options, made before, or kf_source.binaries has one. Other programs are declined by the host.
 #define KF_FEATURE_PREPARED (1ull << 13)
 #define KF_FEATURE_SINGLE_WORK_ITEM (1ull << 14) // kf_launch.single is taken where there is one
+#define KF_FEATURE_VNNI (1ull << 15) // AVX-512 VNNI, known to the compiler or not; see kf_dot.h
 
 typedef struct kf_device { // facts as data; lives during fuser_create only
     uint32_t struct_size;

@@ -199,12 +199,7 @@ static inline void kf_chain_name(kf_text *name, const char *fuser, const char *c
     uint32_t i;
     kf_text_addf(name, "%s(", fuser);
     for (i = 0; i < n_ops && i < 8 && name->len + strlen(ops[i]) < 100; i++) {
-        const char *op = ops[i];
-        kf_text_add(name, i == 0 ? "" : ",");
-        for (; *op != '\0'; op++) {
-            char c = (char)(*op >= 'A' && *op <= 'Z' ? *op - 'A' + 'a' : *op);
-            kf_text_bytes(name, &c, 1);
-        }
+        kf_text_addf(name, "%s%s", i == 0 ? "" : ",", ops[i]);
     }
     kf_text_addf(name, i < n_ops ? ",... %u)" : ")", n_ops);
 }

@@ -101,6 +101,12 @@ static inline kf_expr kf_formula_expr(const kf_formula *f)
 
 // ---- cost ----
 
+// Of a device that has not been measured. The host takes the same, so that claims and what they are
+// compared with rest on one idea of the device.
+#define KF_UNKNOWN_BYTES_PER_S 10000000000ull
+#define KF_UNKNOWN_FLOPS_F32 20000000000ull
+#define KF_UNKNOWN_LAUNCH_NS 5000
+
 /// What a byte, a flop and a launch cost on a device, in units that keep formulas within int64.
 typedef struct kf_cost {
     int64_t ps_per_kib; // picoseconds for 1024 bytes moved
@@ -111,11 +117,11 @@ typedef struct kf_cost {
 static inline kf_cost kf_cost_of(const kf_device *device)
 {
     kf_cost cost;
-    uint64_t bandwidth = device->mem_bytes_per_s ? device->mem_bytes_per_s : 10000000000ull;
-    uint64_t flops = device->flops_f32 ? device->flops_f32 : 10000000000ull;
+    uint64_t bandwidth = device->mem_bytes_per_s ? device->mem_bytes_per_s : KF_UNKNOWN_BYTES_PER_S;
+    uint64_t flops = device->flops_f32 ? device->flops_f32 : KF_UNKNOWN_FLOPS_F32;
     cost.ps_per_kib = (int64_t)(1024000000000000ull / bandwidth) + 1;
     cost.ps_per_kflop = (int64_t)(1024000000000000ull / flops) + 1;
-    cost.launch_ns = device->launch_ns ? (int64_t)device->launch_ns : 5000;
+    cost.launch_ns = device->launch_ns ? (int64_t)device->launch_ns : KF_UNKNOWN_LAUNCH_NS;
     return cost;
 }
 

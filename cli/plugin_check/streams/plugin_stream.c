@@ -453,6 +453,34 @@ static bool infer(stream *s, stream_op *op)
     return true;
 }
 
+bool stream_begin_conv(stream *s)
+{
+    static const int64_t channels[] = {32, 64, 128};
+    int64_t c = channels[stream_below(s, 3)], side = stream_chance(s, 50) ? 28 : 56;
+    int64_t window = stream_chance(s, 60) ? 3 : 1;
+    stream_tensor image = {.dtype = KILN_DTYPE_F32, .rank = 4, .external = true};
+    stream_tensor filters = image;
+    image.dims[0] = 1;
+    image.dims[1] = c;
+    image.dims[2] = image.dims[3] = side;
+    while (count_of(&image) < LARGE / 8) {
+        image.dims[0] *= 2;
+    }
+    filters.dims[0] = channels[stream_below(s, 3)];
+    filters.dims[1] = c;
+    filters.dims[2] = filters.dims[3] = window;
+    filters.constant = true;
+    stream_op *op = &s->ops[0];
+    *op = (stream_op){.op = KILN_OP_CONV, .n_inputs = 2, .inputs = {0, 1}};
+    if (add_tensor(s, &image) == UINT32_MAX || add_tensor(s, &filters) == UINT32_MAX ||
+        !infer(s, op)) {
+        stream_cut(s, 0, 0);
+        return false;
+    }
+    s->n_ops = 1;
+    return true;
+}
+
 bool stream_usable(kiln_op op)
 {
     const kiln_op_info *info = kiln_op_info_of(op);

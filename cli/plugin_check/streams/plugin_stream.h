@@ -60,6 +60,9 @@ bool stream_is_large(const stream *s); ///< has one of at least 512 Ki elements
 /// Appends a random operation that the table allows; tensors that it needs are made. `only`: this
 /// operator, KILN_OP_COUNT: any. False: nothing was appended.
 bool stream_grow(stream *s, kiln_op only);
+/// Begins an empty stream with a convolution as networks have them: a large image of many channels,
+/// a small window, constant filters. False: the table does not allow it.
+bool stream_begin_conv(stream *s);
 /// Is the operator one that streams are made of?
 bool stream_usable(kiln_op op);
 /// The same operations on other extents, and sometimes on another dtype, drawn from `s`, which

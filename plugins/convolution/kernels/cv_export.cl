@@ -1,18 +1,52 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// An image in blocks of 16 channels as a dense tensor [n][channels][height][width].
+// An image in blocks of 16 channels as a dense tensor [n][channels][height][width]. A work-item
+// takes `rows` rows of a block.
+
+// `length` neighbouring places, at least 16, into `count` channels that lie `far` apart.
+static inline void export_places(__global float *to, __global const float *from, long far,
+                                 int count, int length)
+{
+    for (int at = 0; at < length; at += 16) {
+        const int x = min(at, length - 16); // the last places overlap those before them
+        float16 v[16];
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            v[i] = LOAD(from, x + i);
+        }
+        transpose(v);
+#pragma unroll
+        for (int c = 0; c < 16; c++) {
+            if (c < count) {
+                STORE_LOOSE(to + c * far + x, v[c]);
+            }
+        }
+    }
+}
 
 __kernel void KERNEL(PARAMS)
 {
     const int item = (int)get_global_id(0);
-    const int block = item % blocks;
-    const long n = item / blocks;
-    __global const float *plane = in + n * in_batch + in_base + (long)block * in_plane;
+    const int chunk = item % chunks;
+    const int block = item / chunks % blocks;
+    const long n = item / chunks / blocks;
+    const int begin = chunk * rows;
+    const int end = min(begin + rows, height);
+    const long far = (long)height * width;
     const int count = min(channels - block * 16, 16);
-    __global float *to = out + out_offset + (n * channels + block * 16) * height * width;
-    for (int c = 0; c < count; c++) {
-        for (int y = 0; y < height; y++) {
-            for (int x = 0; x < width; x++) {
-                to[((long)c * height + y) * width + x] = plane[(long)y * in_row + x * 16 + c];
+    __global const float *plane = in + n * in_batch + in_base + (long)block * in_plane;
+    __global float *result = out + out_offset + (n * channels + block * 16) * far;
+    const bool joined = in_row == width * 16; // rows follow one another without zeros between them
+    const int length = joined ? (end - begin) * width : width;
+    for (int y = begin; y < end; y += joined ? rows : 1) {
+        __global const float *from = plane + (long)y * in_row;
+        __global float *to = result + (long)y * width;
+        if (length >= 16) {
+            export_places(to, from, far, count, length);
+            continue;
+        }
+        for (int c = 0; c < count; c++) {
+            for (int i = 0; i < length; i++) {
+                to[c * far + i] = from[i * 16 + c];
             }
         }
     }

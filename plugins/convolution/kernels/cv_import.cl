@@ -1,30 +1,59 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A dense tensor [n][channels][height][width] into blocks of IB channels among zeros.
+// A dense tensor [n][channels][height][width] into blocks of IB channels among zeros. A work-item
+// takes `rows` rows of a block.
+
+#if IB == 16
+
+// `length` neighbouring places, at least 16, of `count` channels that lie `far` apart.
+static inline void import_places(__global float *to, __global const float *from, long far,
+                                 int count, int length)
+{
+    for (int at = 0; at < length; at += 16) {
+        const int x = min(at, length - 16); // the last places overlap those before them
+        float16 v[16];
+#pragma unroll
+        for (int c = 0; c < 16; c++) {
+            v[c] = c < count ? LOAD_LOOSE(from + c * far + x) : (float16)(0);
+        }
+        transpose(v);
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            STORE(to, x + i, v[i]);
+        }
+    }
+}
+
+#endif
 
 __kernel void KERNEL(PARAMS)
 {
     const int item = (int)get_global_id(0);
-    const int block = item % blocks;
-    const long n = item / blocks;
-    const int full_width = out_left + width + out_right;
-    __global float *result = out + n * out_batch + (long)block * out_plane;
-    __global const float *x = in + in_offset + (n * channels + block * IB) * height * width;
+    const int chunk = item % chunks;
+    const int block = item / chunks % blocks;
+    const long n = item / chunks / blocks;
+    const int begin = chunk * rows;
+    const int end = min(begin + rows, height);
+    const long far = (long)height * width;
     const int count = min(channels - block * IB, IB);
-    for (int y = 0; y < out_top + height + out_bottom; y++) {
+    __global float *result = out + n * out_batch + out_base + (long)block * out_plane;
+    __global const float *x = in + in_offset + (n * channels + block * IB) * far;
+    const bool joined = out_row == width * IB; // rows follow one another without zeros between them
+    const int length = joined ? (end - begin) * width : width;
+    for (int y = begin; y < end; y += joined ? rows : 1) {
         __global float *line = result + (long)y * out_row;
-        const bool inside = y >= out_top && y < out_top + height;
-        if (!inside || count < IB || out_left + out_right > 0) {
-            for (int i = 0; i < full_width * IB; i++) {
-                line[i] = 0.0f;
-            }
+        __global const float *from = x + (long)y * width;
+#if IB == 16
+        if (length >= 16) {
+            import_places(line, from, far, count, length);
+            continue;
         }
-        if (inside) {
-            for (int c = 0; c < count; c++) {
-                __global const float *from = x + ((long)c * height + y - out_top) * width;
-                for (int i = 0; i < width; i++) {
-                    line[(out_left + i) * IB + c] = from[i];
-                }
+#endif
+        for (int i = 0; i < length; i++) {
+            for (int c = 0; c < IB; c++) {
+                line[i * IB + c] = c < count ? from[c * far + i] : 0.0f;
             }
         }
     }
+    clear_border(result, BORDER, IB, out_row, begin, end, height, width, out_top, out_left, out_bottom,
+                 out_right);
 }

@@ -269,6 +269,39 @@ static void test_shapes_stay_on_the_host(void)
     pw_free(&bytes);
 }
 
+/* z = DequantizeLinear(QuantizeLinear(x)): nothing is added or taken off where the zero point is a
+ * constant 0. */
+static void test_zero_points_of_zero(void)
+{
+    static const int8_t zeros[] = {0, 3};
+    static const uint64_t operations[] = {6, 8};
+    const float scale = 0.5f;
+    for (int i = 0; i < 2; i++) {
+        fixture f;
+        loaded l;
+        kiln_error err;
+        float z[2] = {0};
+        pw graph = small_graph();
+        pw step = pw_tensor("step", 1, NULL, 0, &scale, sizeof(scale));
+        pw zero = pw_tensor("zero", 3, NULL, 0, &zeros[i], 1);
+        pw_message(&graph, 5, &step);
+        pw_message(&graph, 5, &zero);
+        add_node(&graph, "QuantizeLinear", INPUTS("x", "step", "zero"), "q");
+        add_node(&graph, "DequantizeLinear", INPUTS("q", "step", "zero"), "z");
+        pw bytes = pw_model(&graph, 13);
+        if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes, &l, &err) == KILN_STATUS_OK)) {
+            uint64_t before = recorded(&f);
+            KILN_CHECK(run_small(&f, &l, z, 2, &err) == KILN_STATUS_OK);
+            KILN_CHECK_INT(recorded(&f) - before, operations[i]);
+            KILN_CHECK_NEAR((double)z[0], 1, 0);
+            KILN_CHECK_NEAR((double)z[1], -2, 0);
+            unload(&l);
+        }
+        close_fixture(&f);
+        pw_free(&bytes);
+    }
+}
+
 static void add_scalar_initializer(pw *graph, const char *name, float value)
 {
     pw tensor = pw_tensor(name, 1, NULL, 0, &value, sizeof(value));
@@ -871,13 +904,13 @@ static void test_flipped_models_run(void)
 }
 
 KILN_TEST_MAIN("unit/onnx/test_onnx_session", KILN_TEST(test_digits_as_pytorch),
-               KILN_TEST(test_shapes_stay_on_the_host), KILN_TEST(test_scalar_operands),
-               KILN_TEST(test_small_powers), KILN_TEST(test_old_broadcast),
-               KILN_TEST(test_softmax_versions), KILN_TEST(test_if_branches),
-               KILN_TEST(test_functions), KILN_TEST(test_unknown_operator_is_named),
-               KILN_TEST(test_refusals_say_why), KILN_TEST(test_four_bits),
-               KILN_TEST(test_blocks_that_do_not_fit), KILN_TEST(test_bad_graphs),
-               KILN_TEST(test_wrong_number_of_inputs), KILN_TEST(test_bad_inputs),
-               KILN_TEST(test_values_go_after_their_last_use), KILN_TEST(test_capture),
-               KILN_TEST(test_output_that_is_an_input), KILN_TEST(test_shape_from_an_input),
-               KILN_TEST(test_flipped_models_run))
+               KILN_TEST(test_shapes_stay_on_the_host), KILN_TEST(test_zero_points_of_zero),
+               KILN_TEST(test_scalar_operands), KILN_TEST(test_small_powers),
+               KILN_TEST(test_old_broadcast), KILN_TEST(test_softmax_versions),
+               KILN_TEST(test_if_branches), KILN_TEST(test_functions),
+               KILN_TEST(test_unknown_operator_is_named), KILN_TEST(test_refusals_say_why),
+               KILN_TEST(test_four_bits), KILN_TEST(test_blocks_that_do_not_fit),
+               KILN_TEST(test_bad_graphs), KILN_TEST(test_wrong_number_of_inputs),
+               KILN_TEST(test_bad_inputs), KILN_TEST(test_values_go_after_their_last_use),
+               KILN_TEST(test_capture), KILN_TEST(test_output_that_is_an_input),
+               KILN_TEST(test_shape_from_an_input), KILN_TEST(test_flipped_models_run))
