@@ -152,8 +152,7 @@ static cl_int create_once(kilni_cl_backend *backend, bool arena, kilni_cl_buffer
     if (buffer->size_class < KILNI_CL_CLASSES && kilni_cl_slab_cut(backend, buffer)) {
         return CL_SUCCESS;
     }
-    buffer->mem =
-        clCreateBuffer(backend->context, CL_MEM_READ_WRITE, buffer->capacity, NULL, &code);
+    buffer->mem = kilni_cl_mem_create(backend, buffer->capacity, &code);
     return code;
 }
 
