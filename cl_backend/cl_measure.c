@@ -229,9 +229,7 @@ typedef struct stopwatch {
 
 static stopwatch read_watch(void)
 {
-    struct timespec work = {0};
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &work);
-    return (stopwatch){kiln_time_ns(), (uint64_t)work.tv_sec * 1000000000 + (uint64_t)work.tv_nsec};
+    return (stopwatch){kiln_time_ns(), kiln_processor_ns()};
 }
 
 static stopwatch since(stopwatch begin)

@@ -23,12 +23,33 @@ KILN_API uint64_t kiln_thread_id(void);
 /// Monotonic clock in nanoseconds.
 KILN_API uint64_t kiln_time_ns(void);
 
-/// Nanoseconds that this process, all its threads together, has computed.
+/// Nanoseconds that this process, all its threads together, has computed; without what keeps
+/// processors awake (kiln_awake_begin).
 KILN_API uint64_t kiln_processor_ns(void);
 
 /// Whether the processor has AVX-512 VNNI, products of 8-bit integers, and the system lets programs
 /// use it.
 KILN_API bool kiln_processor_has_vnni(void);
+
+// ---- processors that do not sleep ----
+
+/// For who has work done by this machine's processors through threads that are not his own: between
+/// open and close there are threads for what follows. Opens are counted. Where nothing is gained
+/// (one processor, a quota of processor time, Valgrind) there are none.
+KILN_API void kiln_awake_open(void);
+
+/// Ends what kiln_awake_open began; the last one waits until those threads have ended.
+KILN_API void kiln_awake_close(void);
+
+/// Between begin and end, and 0.1 ms longer, no processor sleeps: a thread that is woken runs at
+/// once. Other threads of the machine lose nothing. Begins are counted.
+KILN_API void kiln_awake_begin(void);
+
+/// Ends what kiln_awake_begin began.
+KILN_API void kiln_awake_end(void);
+
+/// No processor sleeps for the next 0.1 ms.
+KILN_API void kiln_awake_while(void);
 
 /// Writes the folder of the cache, as configured, into `out_path`. Errors: FAILED_PRECONDITION when
 /// the cache is off or there is no home.

@@ -32,10 +32,3 @@ bool kiln_processor_has_vnni(void)
     return false;
 #endif
 }
-
-uint64_t kiln_processor_ns(void)
-{
-    struct timespec used;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
-}

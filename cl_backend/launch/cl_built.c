@@ -351,7 +351,7 @@ static kiln_status event_time(kilni_cl_backend *backend, cl_event event, uint64_
 {
     cl_ulong begin = 0;
     cl_ulong end = 0;
-    cl_int code = clWaitForEvents(1, &event);
+    cl_int code = kilni_cl_await(backend, event);
     if (code != CL_SUCCESS) {
         return kilni_cl_fail_wait(backend, err, code, "waiting for a timed kernel");
     }

@@ -114,7 +114,7 @@ void kiln_cl_event_destroy(kiln_cl_event *event)
 
 kiln_status kiln_cl_event_wait(kiln_cl_event *event, kiln_error *err)
 {
-    cl_int code = clWaitForEvents(1, &event->event);
+    cl_int code = kilni_cl_await(event->backend, event->event);
     return code == CL_SUCCESS ? KILN_STATUS_OK
                               : kilni_cl_fail_wait(NULL, err, code, "waiting for a marker");
 }

@@ -9,6 +9,32 @@
 #include "cl_queue.h"
 #include "cl_state.h"
 
+enum { AWAKE = 8 }; ///< commands between two looks that no processor falls asleep
+
+// ---- waits ----
+
+cl_int kilni_cl_await(const kilni_cl_backend *backend, cl_event event)
+{
+    if (!backend->flight.awake) {
+        return clWaitForEvents(1, &event);
+    }
+    kiln_awake_begin();
+    cl_int code = clWaitForEvents(1, &event);
+    kiln_awake_end();
+    return code;
+}
+
+static cl_int finish(const kilni_cl_backend *backend)
+{
+    if (!backend->flight.awake) {
+        return clFinish(backend->queue);
+    }
+    kiln_awake_begin();
+    cl_int code = clFinish(backend->queue);
+    kiln_awake_end();
+    return code;
+}
+
 // ---- what is in flight ----
 
 kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err)
@@ -31,7 +57,7 @@ static kiln_status next_batch(kilni_cl_backend *backend, kiln_error *err)
         return KILN_STATUS_OK;
     }
     if (backend->flight.markers[0] != NULL) {
-        cl_int code = clWaitForEvents(1, &backend->flight.markers[0]);
+        cl_int code = kilni_cl_await(backend, backend->flight.markers[0]);
         clReleaseEvent(backend->flight.markers[0]);
         backend->flight.markers[0] = NULL;
         if (code != CL_SUCCESS) {
@@ -50,6 +76,9 @@ static kiln_status next_batch(kilni_cl_backend *backend, kiln_error *err)
 
 kiln_status kilni_cl_queued(kilni_cl_backend *backend, kiln_error *err)
 {
+    if (backend->flight.awake && backend->flight.since_marker % AWAKE == 0) {
+        kiln_awake_while();
+    }
     backend->flight.since_marker++;
     if (backend->flight.since_marker >= KILNI_CL_BATCH) {
         return next_batch(backend, err);
@@ -81,7 +110,7 @@ kiln_status kilni_cl_drain(kilni_cl_backend *backend, kiln_error *err)
         return status;
     }
     backend->counters.host_waits++;
-    cl_int code = clFinish(backend->queue);
+    cl_int code = finish(backend);
     if (code != CL_SUCCESS) {
         return kilni_cl_fail_wait(backend, err, code, "waiting for the device");
     }
@@ -130,8 +159,20 @@ void kilni_cl_flight_reset(kilni_cl_backend *backend)
     }
 }
 
+void kilni_cl_queue_open(kilni_cl_backend *backend)
+{
+    backend->flight.awake = backend->pocl && backend->info.type == KILN_DEVICE_CPU &&
+                            kiln_config_bool(backend->env->config, KILN_OPTION_AWAKE);
+    if (backend->flight.awake) {
+        kiln_awake_open();
+    }
+}
+
 void kilni_cl_queue_close(kilni_cl_backend *backend)
 {
+    if (backend->flight.awake) {
+        kiln_awake_close();
+    }
     await_callbacks(backend);
     kilni_cl_flight_reset(backend);
     if (backend->flight.tail != NULL) {

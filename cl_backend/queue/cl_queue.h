@@ -18,6 +18,7 @@ typedef struct kilni_cl_flight { ///< what is in the queue, and what came of it
     atomic_uint callbacks; ///< asked for and not yet over
     atomic_uint user_events; ///< in the queue, and not signalled
     atomic_int failed_signal; ///< status that a user event was signalled with
+    bool awake; ///< the device is this machine's processors, which must not sleep meanwhile
     bool lost; ///< DEVICE_LOST until reopened
     char lost_why[200];
     cl_event tail; ///< of a queue that was given up: whether it has come back; NULL: it was not
@@ -28,6 +29,9 @@ kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err);
 
 /// Counts one enqueued command; flushes and bounds what is in flight.
 kiln_status kilni_cl_queued(kilni_cl_backend *backend, kiln_error *err);
+
+/// clWaitForEvents for one event.
+cl_int kilni_cl_await(const kilni_cl_backend *backend, cl_event event);
 
 /// Waits for the queue and reports what failed since the last wait.
 kiln_status kilni_cl_drain(kilni_cl_backend *backend, kiln_error *err);
@@ -41,6 +45,7 @@ bool kilni_cl_is_stuck(const kilni_cl_backend *backend);
 
 /// Forgets the markers of a queue that is replaced.
 void kilni_cl_flight_reset(kilni_cl_backend *backend);
+void kilni_cl_queue_open(kilni_cl_backend *backend);
 void kilni_cl_queue_close(kilni_cl_backend *backend);
 
 #endif

@@ -321,6 +321,32 @@ static void test_scalar_operands(void)
     expect_small(&graph, 13, 0.5f, 0.5f);
 }
 
+/* A square and a cube are products, three operations and the sum, and exact for small numbers. */
+static void test_small_powers(void)
+{
+    fixture f;
+    loaded l;
+    kiln_error err;
+    float z[2] = {0};
+    pw graph = small_graph();
+    add_scalar_initializer(&graph, "two", 2);
+    add_scalar_initializer(&graph, "three", 3);
+    add_node(&graph, "Pow", INPUTS("x", "three"), "a"); /* 1, -8 */
+    add_node(&graph, "Pow", INPUTS("y", "two"), "b"); /* 9, 16 */
+    add_node(&graph, "Add", INPUTS("a", "b"), "z");
+    pw bytes = pw_model(&graph, 13);
+    if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes, &l, &err) == KILN_STATUS_OK)) {
+        uint64_t before = recorded(&f);
+        KILN_CHECK(run_small(&f, &l, z, 2, &err) == KILN_STATUS_OK);
+        KILN_CHECK_INT(recorded(&f) - before, 4);
+        KILN_CHECK_NEAR((double)z[0], 10, 0);
+        KILN_CHECK_NEAR((double)z[1], 8, 0);
+        unload(&l);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
 static void test_old_broadcast(void)
 {
     pw graph = small_graph();
@@ -879,12 +905,12 @@ static void test_flipped_models_run(void)
 
 KILN_TEST_MAIN("unit/onnx/test_onnx_session", KILN_TEST(test_digits_as_pytorch),
                KILN_TEST(test_shapes_stay_on_the_host), KILN_TEST(test_zero_points_of_zero),
-               KILN_TEST(test_scalar_operands), KILN_TEST(test_old_broadcast),
-               KILN_TEST(test_softmax_versions), KILN_TEST(test_if_branches),
-               KILN_TEST(test_functions), KILN_TEST(test_unknown_operator_is_named),
-               KILN_TEST(test_refusals_say_why), KILN_TEST(test_four_bits),
-               KILN_TEST(test_blocks_that_do_not_fit), KILN_TEST(test_bad_graphs),
-               KILN_TEST(test_wrong_number_of_inputs), KILN_TEST(test_bad_inputs),
-               KILN_TEST(test_values_go_after_their_last_use), KILN_TEST(test_capture),
-               KILN_TEST(test_output_that_is_an_input), KILN_TEST(test_shape_from_an_input),
-               KILN_TEST(test_flipped_models_run))
+               KILN_TEST(test_scalar_operands), KILN_TEST(test_small_powers),
+               KILN_TEST(test_old_broadcast), KILN_TEST(test_softmax_versions),
+               KILN_TEST(test_if_branches), KILN_TEST(test_functions),
+               KILN_TEST(test_unknown_operator_is_named), KILN_TEST(test_refusals_say_why),
+               KILN_TEST(test_four_bits), KILN_TEST(test_blocks_that_do_not_fit),
+               KILN_TEST(test_bad_graphs), KILN_TEST(test_wrong_number_of_inputs),
+               KILN_TEST(test_bad_inputs), KILN_TEST(test_values_go_after_their_last_use),
+               KILN_TEST(test_capture), KILN_TEST(test_output_that_is_an_input),
+               KILN_TEST(test_shape_from_an_input), KILN_TEST(test_flipped_models_run))
