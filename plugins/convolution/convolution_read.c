@@ -423,7 +423,7 @@ uint32_t cv_derives(const cv_reader *r)
 {
     const kf_op *op = r->op;
     const kf_tensor *t = op->n_inputs > 0 ? op->inputs[0] : NULL;
-    if (t == NULL || t->rank == 0 || op->n_outputs != 1 || op->n_inputs > 2) {
+    if (t == NULL || t->rank != 4 || op->n_outputs != 1 || op->n_inputs > 2) {
         return 0;
     }
     uint32_t known = cv_find(r->region, t->id);
