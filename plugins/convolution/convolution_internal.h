@@ -68,6 +68,7 @@ typedef struct cv_op {
     const kf_ew_row *row; ///< MAP, DERIVE
     uint16_t inputs[5]; ///< values
     uint16_t result;
+    uint32_t position; ///< in the block
     uint8_t n_inputs;
     uint8_t is_max; ///< POOL
     uint8_t include_pad;

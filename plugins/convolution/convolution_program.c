@@ -139,6 +139,27 @@ static void make_launch(cv_program *p, uint32_t index, uint32_t of_batch)
     p->launch_list[index] = &l->launch;
 }
 
+/// What is derived of constants and wanted outside, the host computes.
+static void host_steps(cv_program *p)
+{
+    const cv_region *region = p->region;
+    uint8_t wanted[CV_MAX_OPS] = {0};
+    for (uint32_t i = region->n_ops; i-- > 0;) {
+        const cv_op *op = &region->ops[i];
+        uint32_t from = op->kind == CV_DERIVE ? region->values[op->inputs[0]].op : CV_NONE;
+        wanted[i] |= op->kind == CV_DERIVE && cv_region_gives(region, op->result);
+        if (wanted[i] && from != CV_NONE) {
+            wanted[from] = 1;
+        }
+    }
+    for (uint32_t i = 0; i < region->n_ops; i++) {
+        if (wanted[i]) {
+            p->steps[p->n_steps].kind = KF_STEP_HOST_OP;
+            p->steps[p->n_steps++].index = region->ops[i].position;
+        }
+    }
+}
+
 static void make_launches(cv_program *p)
 {
     const cv_plan *plan = p->plan;
@@ -198,6 +219,9 @@ static void make_key(cv_program *p)
             hash = kf_hash_expr(hash, p->temps[k].bytes);
             hash = kf_hash(hash, &p->temps[k].prepack, sizeof(p->temps[k].prepack));
         }
+        for (uint32_t k = 0; k < p->n_steps; k++) {
+            hash = kf_hash(hash, &p->steps[k], sizeof(p->steps[k]));
+        }
         memcpy(p->key + 8 * i, &hash, sizeof(hash));
     }
 }
@@ -216,7 +240,7 @@ static void fill(cv_program *p, const cv_device *device)
     }
     p->launches = (one_launch *)calloc(launches, sizeof(*p->launches));
     p->launch_list = (const kf_launch **)calloc(launches, sizeof(*p->launch_list));
-    p->steps = (kf_step *)calloc(launches, sizeof(*p->steps));
+    p->steps = (kf_step *)calloc(launches + p->region->n_ops, sizeof(*p->steps));
     p->temps = (kf_temp *)calloc(temps, sizeof(*p->temps));
     p->temp_bytes = (kf_formula *)calloc(temps, sizeof(*p->temp_bytes));
     if (p->launches == NULL || p->launch_list == NULL || p->steps == NULL || p->temps == NULL ||
@@ -225,6 +249,7 @@ static void fill(cv_program *p, const cv_device *device)
         return;
     }
     make_temps(p);
+    host_steps(p);
     make_launches(p);
     close_sources(p);
 }

@@ -44,13 +44,13 @@ uint32_t cv_region_results(const cv_region *region)
     return count;
 }
 
-/// i32, and what is derived of constants, stays inside.
+/// Images of i32 stay inside.
 static uint32_t gives_others(const cv_region *region)
 {
     for (uint32_t i = 0; i < region->n_ops; i++) {
         uint32_t result = region->ops[i].result;
         const cv_value *v = &region->values[result];
-        if (cv_region_gives(region, result) && (!v->is_image || v->dtype == KF_DTYPE_I32)) {
+        if (cv_region_gives(region, result) && v->is_image && v->dtype == KF_DTYPE_I32) {
             return 1;
         }
     }
@@ -160,6 +160,7 @@ static uint32_t add_op(cv_reader *r)
     cv_region *region = r->region;
     r->result.op = (uint16_t)region->n_ops;
     r->made.result = (uint16_t)cv_add_value(region, &r->result);
+    r->made.position = r->op->position;
     region->ops[region->n_ops++] = r->made;
     region->n_products += r->op->kind == KF_OP_CONV;
     add_cost(r);

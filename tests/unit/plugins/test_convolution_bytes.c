@@ -534,6 +534,14 @@ static void other_weights(net *n)
     give(n, quantised(n, conv(n, real(n, bytes(n, U8, 16, 5, 4), 1.0 / 16, 9), three), 2, 60, U8));
 }
 
+static void kept_weights(net *n) ///< f32 that no convolution of the region reads
+{
+    filter f = three;
+    f.zeros = ZEROS;
+    give(n, weights(n, &f));
+    give(n, quantised(n, conv(n, real(n, bytes(n, U8, 16, 5, 4), 1.0 / 16, 9), three), 2, 60, U8));
+}
+
 typedef struct net_case {
     const char *name;
     void (*build)(net *n);
@@ -565,6 +573,7 @@ static const net_case cases[] = {CASE(stem),
                                  CASE(float_image),
                                  CASE(outside_beside),
                                  CASE(other_weights),
+                                 CASE(kept_weights),
                                  CASE(not_numbers)};
 
 // ---- running ----
