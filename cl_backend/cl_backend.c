@@ -10,17 +10,20 @@
 #include "cl_blas.h"
 #include "cl_built.h"
 #include "cl_compiler.h"
+#include "cl_copy.h"
 #include "cl_device.h"
 #include "cl_error.h"
 #include "cl_host.h"
 #include "cl_interop.h"
 #include "cl_kernel.h"
 #include "cl_measure.h"
+#include "cl_origin.h"
 #include "cl_pool.h"
 #include "cl_program.h"
 #include "cl_program_cache.h"
 #include "cl_queue.h"
 #include "cl_read.h"
+#include "cl_rest.h"
 #include "cl_state.h"
 #include "cl_sub_buffer.h"
 #include "cl_svm.h"
@@ -259,6 +262,9 @@ static const kiln_backend_memory_ops cl_memory_ops = {
     .host_alloc = kilni_cl_host_alloc,
     .host_free = kilni_cl_host_free,
     .wrap_host = kilni_cl_wrap_host,
+    .alloc_from = kilni_cl_alloc_from,
+    .reside = kilni_cl_reside,
+    .resides = kilni_cl_resides,
     .map = kilni_cl_map_shared,
     .unmap = kilni_cl_unmap_shared,
 };
@@ -436,6 +442,7 @@ static kiln_status open_any(const kiln_env *env, const open_request *request,
     }
     kilni_cl_queue_open(backend);
     open_store(backend, cache, folder, &no_cache);
+    (void)kilni_cl_rest_compiler();
     kilni_cl_ahead_go(backend);
     kilni_cl_pool_init(backend);
     kilni_cl_sub_buffers_init(backend);

@@ -6,6 +6,7 @@
 #include "cl_interop.h"
 #include "cl_buffer.h"
 #include "cl_error.h"
+#include "cl_origin.h"
 #include "cl_pool.h"
 #include "cl_queue.h"
 #include "cl_state.h"
@@ -118,9 +119,12 @@ kiln_status kiln_cl_buffer_lend(kiln_backend *base, kiln_buffer *buffer, void **
                                 void **out_ready, kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    cl_mem mem = kilni_cl_buffer_of(buffer)->mem;
+    cl_int code = CL_SUCCESS;
+    cl_mem mem = kilni_cl_mem_of(backend, kilni_cl_buffer_of(buffer), &code);
     cl_event event = NULL;
-    cl_int code = clEnqueueMarkerWithWaitList(backend->queue, 0, NULL, &event);
+    if (code == CL_SUCCESS) {
+        code = clEnqueueMarkerWithWaitList(backend->queue, 0, NULL, &event);
+    }
     if (code == CL_SUCCESS) {
         code = clFlush(backend->queue);
     }

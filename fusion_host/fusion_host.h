@@ -205,6 +205,12 @@ typedef struct kiln_fuse_segment {
     const kiln_attr *scalars; ///< values of scalar placeholders, I64 or F64
 } kiln_fuse_segment;
 
+/// Bytes of a temporary of the block's program, with the segment's extents; 0 when that cannot be
+/// said. `facts` are the device's, KILN_FACT_COUNT of them.
+KILN_API uint64_t kiln_fuse_temp_bytes(const kiln_env *env, const int64_t *facts,
+                                       const kiln_fuse_segment *segment,
+                                       const kiln_plan_block *block, uint32_t temp);
+
 /// Makes a queue of operations in relative form. With `whole` nothing is handed out before a drain,
 /// and then all of it as one segment (graph capture). `*out_stream` is the caller's
 /// (kiln_fuse_stream_destroy); it lives within its engine.

@@ -44,11 +44,12 @@ typedef struct kiln_onnx_value_info { ///< texts belong to the model
     kiln_onnx_dim dims[KILN_MAX_RANK];
 } kiln_onnx_value_info;
 
-/// Opens a model file. The file is mapped: it must not change while the model is open. External
-/// data is looked for below the file's folder. `*out_model` is the caller's
-/// (kiln_onnx_model_close); `env` must outlive it. Errors: also NOT_FOUND, PERMISSION_DENIED,
-/// DATA_LOSS for a damaged file, INVALID_ARGUMENT for one that contradicts itself, UNIMPLEMENTED
-/// for what Kiln cannot hold.
+/// Opens a model file. The file is mapped, and weights are copied from it when they are needed: it
+/// must not change while the model is open, or a tensor or a graph holds one of its weights.
+/// External data is looked for below the file's folder. `*out_model` is the caller's
+/// (kiln_onnx_model_close); `env` must outlive it and those weights. Errors: also NOT_FOUND,
+/// PERMISSION_DENIED, DATA_LOSS for a damaged file, INVALID_ARGUMENT for one that contradicts
+/// itself, UNIMPLEMENTED for what Kiln cannot hold.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_model_open(const kiln_env *env, const char *path,
                                                          kiln_onnx_model **out_model,
                                                          kiln_error *err);

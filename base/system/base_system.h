@@ -37,11 +37,15 @@ KILN_API bool kiln_processor_has_vnni(void);
 /// open and close there are threads for what follows. Opens are counted. Where nothing is gained
 /// (one processor, a quota of processor time, Valgrind) there are none.
 KILN_API void kiln_awake_open(void);
+
+/// Ends what kiln_awake_open began; the last one waits until those threads have ended.
 KILN_API void kiln_awake_close(void);
 
 /// Between begin and end, and 0.1 ms longer, no processor sleeps: a thread that is woken runs at
 /// once. Other threads of the machine lose nothing. Begins are counted.
 KILN_API void kiln_awake_begin(void);
+
+/// Ends what kiln_awake_begin began.
 KILN_API void kiln_awake_end(void);
 
 /// No processor sleeps for the next 0.1 ms.

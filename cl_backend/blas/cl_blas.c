@@ -7,6 +7,7 @@
 #include "cl_buffer.h"
 #include "cl_compiler.h"
 #include "cl_error.h"
+#include "cl_origin.h"
 #include "cl_pool.h"
 #include "cl_queue.h"
 #include "cl_state.h"
@@ -189,6 +190,12 @@ kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *g
                                kiln_error *err)
 {
     kiln_status status = kilni_cl_usable(backend, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_cl_reside(&backend->base, given->a.buffer, /*there=*/true, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_cl_reside(&backend->base, given->b.buffer, /*there=*/true, err);
+    }
     if (status != KILN_STATUS_OK) {
         return status;
     }

@@ -6,6 +6,7 @@
 #include "cl_launch.h"
 #include "cl_buffer.h"
 #include "cl_error.h"
+#include "cl_origin.h"
 #include "cl_pool.h"
 #include "cl_program.h"
 #include "cl_program_cache.h"
@@ -30,7 +31,13 @@ static void push(kilni_cl_args *args, size_t bytes, const void *value)
 
 void kilni_cl_push_buffer(kilni_cl_args *args, kiln_buffer *buffer)
 {
-    push(args, sizeof(cl_mem), buffer != NULL ? &kilni_cl_buffer_of(buffer)->mem : NULL);
+    cl_int code = CL_SUCCESS;
+    cl_mem mem = NULL;
+    if (buffer != NULL && args->code == CL_SUCCESS) {
+        mem = kilni_cl_mem_of(args->backend, kilni_cl_buffer_of(buffer), &code);
+        args->code = code;
+    }
+    push(args, sizeof(mem), buffer != NULL ? &mem : NULL);
 }
 
 void kilni_cl_push_bytes(kilni_cl_args *args, const void *value, size_t bytes)

@@ -5,6 +5,7 @@
 /// What a kiln_buffer is here.
 
 #include "cl_opencl.h"
+#include "ir_memory.h"
 
 typedef struct kilni_cl_slab { ///< shared virtual memory that small buffers are pieces of
     void *svm;
@@ -14,7 +15,7 @@ typedef struct kilni_cl_slab { ///< shared virtual memory that small buffers are
 } kilni_cl_slab;
 
 typedef struct kilni_cl_buffer {
-    cl_mem mem;
+    cl_mem mem; ///< NULL: not on the device now, but at its origin
     size_t bytes; ///< asked for
     size_t capacity; ///< of `mem`
     uint32_t size_class;
@@ -24,6 +25,8 @@ typedef struct kilni_cl_buffer {
     kilni_cl_slab *slab; ///< what it is a piece of
     unsigned char *address; ///< on the device; NULL: not known
     void *shared; ///< the allocation that `address` lies in
+    kiln_host_origin origin; ///< where its bytes can be had again; NULL memory: nowhere
+    bool direct; ///< `mem` is the origin's memory
     struct kilni_cl_buffer *next; ///< in its free list
 } kilni_cl_buffer;
 

@@ -69,7 +69,12 @@ static void release_buffer(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
         *end = buffer;
         return;
     }
-    clReleaseMemObject(buffer->mem);
+    if (buffer->mem != NULL) {
+        clReleaseMemObject(buffer->mem);
+    }
+    if (buffer->origin.memory != NULL && !buffer->direct) {
+        buffer->origin.release(buffer->origin.user);
+    }
     if (buffer->svm != NULL) {
         kilni_cl_svm_free(backend, buffer->svm);
     }
@@ -147,8 +152,7 @@ static cl_int create_once(kilni_cl_backend *backend, bool arena, kilni_cl_buffer
     if (buffer->size_class < KILNI_CL_CLASSES && kilni_cl_slab_cut(backend, buffer)) {
         return CL_SUCCESS;
     }
-    buffer->mem =
-        clCreateBuffer(backend->context, CL_MEM_READ_WRITE, buffer->capacity, NULL, &code);
+    buffer->mem = kilni_cl_mem_create(backend, buffer->capacity, &code);
     return code;
 }
 
@@ -173,15 +177,56 @@ static kiln_status create_mem(kilni_cl_backend *backend, size_t bytes, bool aren
     return KILN_STATUS_OK;
 }
 
+static bool has_room(kilni_cl_backend *backend, size_t bytes)
+{
+    const kilni_cl_pool *pool = &backend->pool;
+    if (pool->held_bytes + bytes > pool->budget) {
+        make_room(backend, bytes);
+    }
+    return pool->held_bytes + bytes <= pool->budget;
+}
+
+static void count_held(kilni_cl_backend *backend, size_t bytes)
+{
+    kilni_cl_pool *pool = &backend->pool;
+    pool->held_bytes += bytes;
+    backend->stats.bytes_pooled = pool->held_bytes;
+    if (pool->held_bytes > backend->stats.bytes_pooled_peak) {
+        backend->stats.bytes_pooled_peak = pool->held_bytes;
+    }
+}
+
+static void count_used(kilni_cl_backend *backend, size_t bytes)
+{
+    backend->stats.bytes_used += bytes;
+    if (backend->stats.bytes_used > backend->stats.bytes_peak) {
+        backend->stats.bytes_peak = backend->stats.bytes_used;
+    }
+}
+
+bool kilni_cl_pool_hold(kilni_cl_backend *backend, size_t bytes)
+{
+    if (!has_room(backend, bytes)) {
+        return false;
+    }
+    count_held(backend, bytes);
+    count_used(backend, bytes);
+    return true;
+}
+
+void kilni_cl_pool_leave(kilni_cl_backend *backend, size_t bytes)
+{
+    backend->pool.held_bytes -= bytes;
+    backend->stats.bytes_pooled = backend->pool.held_bytes;
+    backend->stats.bytes_used -= bytes;
+}
+
 static kiln_status create(kilni_cl_backend *backend, size_t bytes, size_t capacity,
                           uint32_t size_class, bool arena, kilni_cl_buffer **out_buffer,
                           kiln_error *err)
 {
     kilni_cl_pool *pool = &backend->pool;
-    if (pool->held_bytes + capacity > pool->budget) {
-        make_room(backend, capacity);
-    }
-    if (pool->held_bytes + capacity > pool->budget) {
+    if (!has_room(backend, capacity)) {
         return out_of_memory(backend, bytes, err);
     }
     kilni_cl_buffer *buffer = kiln_alloc(backend->env, sizeof(*buffer));
@@ -196,11 +241,7 @@ static kiln_status create(kilni_cl_backend *backend, size_t bytes, size_t capaci
         return status;
     }
     pool->creates++;
-    pool->held_bytes += capacity;
-    backend->stats.bytes_pooled = pool->held_bytes;
-    if (pool->held_bytes > backend->stats.bytes_pooled_peak) {
-        backend->stats.bytes_pooled_peak = pool->held_bytes;
-    }
+    count_held(backend, capacity);
     *out_buffer = buffer;
     return KILN_STATUS_OK;
 }
@@ -217,7 +258,7 @@ static kilni_cl_buffer *take_idle(kilni_cl_pool *pool, uint32_t size_class)
     return buffer;
 }
 
-static kiln_status check_size(const kilni_cl_backend *backend, size_t bytes, kiln_error *err)
+kiln_status kilni_cl_check_size(const kilni_cl_backend *backend, size_t bytes, kiln_error *err)
 {
     kiln_status status = kilni_cl_usable(backend, err);
     if (status == KILN_STATUS_OK && bytes > backend->info.max_alloc_bytes) {
@@ -236,10 +277,7 @@ static void give_out(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t 
         buffer->slab->in_use++;
     }
     backend->stats.buffers_live++;
-    backend->stats.bytes_used += bytes;
-    if (backend->stats.bytes_used > backend->stats.bytes_peak) {
-        backend->stats.bytes_peak = backend->stats.bytes_used;
-    }
+    count_used(backend, bytes);
     *out_buffer = (kiln_buffer *)(void *)buffer;
 }
 
@@ -281,7 +319,7 @@ kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes, kiln_buffer 
                            kiln_error *err)
 {
     *out_buffer = NULL;
-    kiln_status status = check_size(backend, bytes, err);
+    kiln_status status = kilni_cl_check_size(backend, bytes, err);
     if (status != KILN_STATUS_OK || take_lent(&backend->loan, bytes, out_buffer)) {
         return status;
     }
@@ -309,7 +347,7 @@ static kiln_status alloc_exact(kilni_cl_backend *backend, size_t bytes, bool are
 {
     kilni_cl_buffer *buffer = NULL;
     *out_buffer = NULL;
-    kiln_status status = check_size(backend, bytes, err);
+    kiln_status status = kilni_cl_check_size(backend, bytes, err);
     if (status == KILN_STATUS_OK) {
         status = create(backend, bytes, bytes > 0 ? bytes : 1, EXACT_CLASS, arena, &buffer, err);
     }
@@ -342,7 +380,8 @@ kiln_status kilni_cl_buffer_adopt(kilni_cl_backend *backend, cl_mem mem, size_t 
     }
     buffer->mem = mem;
     buffer->size_class = EXACT_CLASS; // with a capacity of 0: none of the pool's bytes
-    give_out(backend, buffer, bytes, out_buffer);
+    give_out(backend, buffer, mem != NULL ? bytes : 0, out_buffer);
+    buffer->bytes = bytes;
     return KILN_STATUS_OK;
 }
 
@@ -362,7 +401,8 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
     }
     kilni_cl_pool *pool = &backend->pool;
     backend->stats.buffers_live--;
-    backend->stats.bytes_used -= buffer->bytes;
+    bool counts = buffer->origin.memory == NULL || buffer->mem != NULL;
+    backend->stats.bytes_used -= counts ? buffer->bytes : 0;
     if (buffer->size_class >= KILNI_CL_CLASSES) {
         destroy(backend, buffer);
         return;

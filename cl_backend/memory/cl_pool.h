@@ -16,6 +16,7 @@ typedef struct kilni_cl_pool {
     bool exact; ///< buffers as long as asked for, none kept: for tests with a memory checker
     uint64_t idle_bytes;
     uint64_t held_bytes; ///< used and idle
+    uint64_t leaving_bytes; ///< given back since the queue was last waited for, about
     uint64_t hits;
     uint64_t creates;
 } kilni_cl_pool;
@@ -48,6 +49,12 @@ KILN_NODISCARD kiln_status kilni_cl_alloc_persistent(kilni_cl_backend *backend, 
 KILN_NODISCARD kiln_status kilni_cl_buffer_adopt(kilni_cl_backend *backend, cl_mem mem,
                                                  size_t bytes, kiln_buffer **out_buffer,
                                                  kiln_error *err);
+/// Counts memory beside the pool's own that is used from now on; false: the budget has no room.
+bool kilni_cl_pool_hold(kilni_cl_backend *backend, size_t bytes);
+/// The same memory is not used any more.
+void kilni_cl_pool_leave(kilni_cl_backend *backend, size_t bytes);
+/// RESOURCE_EXHAUSTED for more bytes than a buffer may have.
+kiln_status kilni_cl_check_size(const kilni_cl_backend *backend, size_t bytes, kiln_error *err);
 /// OUT_OF_RANGE for bytes that a buffer does not have.
 kiln_status kilni_cl_check_range(const kilni_cl_buffer *buffer, size_t offset, size_t bytes,
                                  kiln_error *err);

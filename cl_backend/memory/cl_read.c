@@ -68,6 +68,10 @@ kiln_status kilni_cl_read_begin(kiln_backend *base, kiln_buffer *given, size_t o
     if (pending == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a read");
     }
+    if (bytes > 0 && buffer->origin.memory != NULL) { // nothing that is queued writes them
+        memcpy(out_data, (const unsigned char *)buffer->origin.memory + offset, bytes);
+        bytes = 0;
+    }
     *pending = (kiln_pending){.backend = backend,
                               .mem = bytes > 0 ? buffer->mem : NULL,
                               .offset = offset,
@@ -222,6 +226,10 @@ kiln_status kilni_cl_map_shared(kiln_backend *base, kiln_buffer *given, size_t o
     if (status != KILN_STATUS_OK) {
         return status;
     }
+    if (buffer->origin.memory != NULL) {
+        *out_data = (const unsigned char *)buffer->origin.memory + offset;
+        return KILN_STATUS_OK;
+    }
     cl_int code = CL_SUCCESS;
     pthread_mutex_lock(&backend->reader.lock);
     if (backend->reader.queue == NULL) {
@@ -239,6 +247,9 @@ kiln_status kilni_cl_map_shared(kiln_backend *base, kiln_buffer *given, size_t o
 void kilni_cl_unmap_shared(kiln_backend *base, kiln_buffer *given, const void *data)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    if (kilni_cl_buffer_of(given)->origin.memory != NULL) {
+        return;
+    }
     pthread_mutex_lock(&backend->reader.lock);
     clEnqueueUnmapMemObject(backend->reader.queue, kilni_cl_buffer_of(given)->mem,
                             (void *)(uintptr_t)data, 0, NULL, NULL);

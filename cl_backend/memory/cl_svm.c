@@ -9,6 +9,7 @@
 
 #include "cl_svm.h"
 #include "cl_buffer.h"
+#include "cl_pages.h"
 #include "cl_pool.h"
 #include "cl_state.h"
 
@@ -32,6 +33,17 @@ cl_mem kilni_cl_mem_over(kilni_cl_backend *backend, void *memory, size_t bytes, 
 {
     return clCreateBuffer(backend->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, memory,
                           code);
+}
+
+cl_mem kilni_cl_mem_create(kilni_cl_backend *backend, size_t bytes, cl_int *code)
+{
+    cl_mem mem = NULL;
+    if (backend->info.type == KILN_DEVICE_CPU && !backend->pool.exact &&
+        bytes >= KILNI_CL_PAGES_LEAST) {
+        mem = kilni_cl_pages_create(backend->env, backend->context, bytes);
+    }
+    return mem != NULL ? mem
+                       : clCreateBuffer(backend->context, CL_MEM_READ_WRITE, bytes, NULL, code);
 }
 
 /// Whether what one sub-buffer writes is read through another that begins in its middle, and back.
@@ -98,8 +110,7 @@ cl_int kilni_cl_arena_create(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
 {
     cl_int code = CL_SUCCESS;
     if (!kilni_cl_shares(backend)) {
-        buffer->mem =
-            clCreateBuffer(backend->context, CL_MEM_READ_WRITE, buffer->capacity, NULL, &code);
+        buffer->mem = kilni_cl_mem_create(backend, buffer->capacity, &code);
         return code;
     }
     buffer->svm = clSVMAlloc(backend->context, CL_MEM_READ_WRITE, buffer->capacity, 0);

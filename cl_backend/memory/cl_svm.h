@@ -18,6 +18,8 @@ typedef enum kilni_cl_sub_buffers {
 void kilni_cl_sub_buffers_init(kilni_cl_backend *backend);
 /// Whether memory may be shared virtual memory with sub-buffers; asks the device the first time.
 bool kilni_cl_shares(kilni_cl_backend *backend);
+/// A buffer of OpenCL's, in large pages where the device is a processor and the buffer long enough.
+cl_mem kilni_cl_mem_create(kilni_cl_backend *backend, size_t bytes, cl_int *code);
 /// A buffer of OpenCL's over `memory`, shared virtual memory.
 cl_mem kilni_cl_mem_over(kilni_cl_backend *backend, void *memory, size_t bytes, cl_int *code);
 /// `mem`, and `svm` where sub-buffers need it, of an arena of `capacity` bytes; a code of OpenCL's.

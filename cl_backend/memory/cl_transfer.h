@@ -2,7 +2,7 @@
 #ifndef KILNI_CL_TRANSFER_H
 #define KILNI_CL_TRANSFER_H
 
-/// Bytes from the host to the device, and copies on it.
+/// Bytes from the host to the device.
 
 #include "cl_opencl.h"
 
@@ -29,8 +29,6 @@ typedef struct kilni_cl_transfer {
 /// As the backend's table says.
 kiln_status kilni_cl_upload(kiln_backend *base, kiln_buffer *buffer, size_t offset,
                             const void *source, size_t bytes, kiln_error *err);
-kiln_status kilni_cl_copy(kiln_backend *base, kiln_buffer *source, size_t source_offset,
-                          kiln_buffer *target, size_t target_offset, size_t bytes, kiln_error *err);
 void kilni_cl_transfer_close(kilni_cl_backend *backend);
 void kilni_cl_copy_wide(void *target, const void *source, size_t bytes); ///< by several threads
 

@@ -5,6 +5,7 @@
 // them.
 #include <string.h>
 
+#include "cl_copy.h"
 #include "exec_quant_dot.h"
 
 enum { QUANT_GROUP = 256 };

@@ -66,6 +66,32 @@ kiln_status kiln_backend_no_wrap(kiln_backend *backend, void *memory, size_t byt
                      backend->scheme);
 }
 
+kiln_status kiln_backend_no_origin(kiln_backend *backend, const kiln_host_origin *origin,
+                                   size_t bytes, kiln_buffer **out_buffer, kiln_error *err)
+{
+    (void)origin;
+    (void)bytes;
+    *out_buffer = NULL;
+    return kiln_fail(err, UNIMPLEMENTED, "%s copies what it is given at once", backend->scheme);
+}
+
+kiln_status kiln_backend_stays(kiln_backend *backend, kiln_buffer *buffer, bool there,
+                               kiln_error *err)
+{
+    (void)backend;
+    (void)buffer;
+    (void)there;
+    (void)err;
+    return KILN_STATUS_OK;
+}
+
+bool kiln_backend_has_all(kiln_backend *backend, const kiln_buffer *buffer)
+{
+    (void)backend;
+    (void)buffer;
+    return true;
+}
+
 kiln_status kiln_backend_no_map(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                                 size_t bytes, const void **out_data, kiln_error *err)
 {

@@ -114,6 +114,9 @@ static const kiln_backend_memory_ops reference_memory_ops = {
     .host_alloc = kiln_backend_host_alloc,
     .host_free = kiln_backend_host_free,
     .wrap_host = kilni_host_wrap,
+    .alloc_from = kiln_backend_no_origin,
+    .reside = kiln_backend_stays,
+    .resides = kiln_backend_has_all,
     .map = kilni_host_map,
     .unmap = kiln_backend_no_unmap,
 };

@@ -18,6 +18,16 @@ extern "C" {
 
 typedef struct kiln_backend kiln_backend;
 
+/// Memory of the host that stays as it is until `release`, so that a buffer's bytes can be had from
+/// it again and again. The calls come on any thread and must not call the backend.
+typedef struct kiln_host_origin {
+    const void *memory; ///< at any address
+    /// These bytes have been copied and are not read again soon; may be NULL.
+    void (*copied)(void *user, size_t offset, size_t bytes);
+    void (*release)(void *user); ///< nothing uses the memory any more; called once
+    void *user;
+} kiln_host_origin;
+
 typedef struct kiln_backend_memory_ops {
     uint32_t struct_size;
     kiln_status (*alloc)(kiln_backend *backend, size_t bytes, kiln_buffer **out_buffer,
@@ -41,6 +51,14 @@ typedef struct kiln_backend_memory_ops {
     kiln_status (*wrap_host)(kiln_backend *backend, void *memory, size_t bytes,
                              void (*release)(void *user), void *user, kiln_buffer **out_buffer,
                              kiln_error *err);
+    /// A buffer of the bytes at `origin`, which nobody writes to: copied when work first uses it.
+    /// UNIMPLEMENTED: they have to be copied now.
+    kiln_status (*alloc_from)(kiln_backend *backend, const kiln_host_origin *origin, size_t bytes,
+                              kiln_buffer **out_buffer, kiln_error *err);
+    /// A buffer of `alloc_from` is on the device from now on, or is not until work uses it again;
+    /// any other is where it is. May wait for queued work.
+    kiln_status (*reside)(kiln_backend *backend, kiln_buffer *buffer, bool there, kiln_error *err);
+    bool (*resides)(kiln_backend *backend, const kiln_buffer *buffer); ///< is it on the device now?
     /// The bytes of a buffer where they lie, for reading, without waiting for work queued after
     /// the last wait. They belong to the backend, until `unmap`. UNIMPLEMENTED: they have to be
     /// copied.
@@ -69,6 +87,18 @@ KILN_API void kiln_backend_host_free(kiln_backend *backend, void *memory);
 KILN_API kiln_status kiln_backend_no_wrap(kiln_backend *backend, void *memory, size_t bytes,
                                           void (*release)(void *user), void *user,
                                           kiln_buffer **out_buffer, kiln_error *err);
+
+/// Default of `alloc_from`: UNIMPLEMENTED.
+KILN_API kiln_status kiln_backend_no_origin(kiln_backend *backend, const kiln_host_origin *origin,
+                                            size_t bytes, kiln_buffer **out_buffer,
+                                            kiln_error *err);
+
+/// Default of `reside`: each buffer is where it is.
+KILN_API kiln_status kiln_backend_stays(kiln_backend *backend, kiln_buffer *buffer, bool there,
+                                        kiln_error *err);
+
+/// Default of `resides`: all buffers do.
+KILN_API bool kiln_backend_has_all(kiln_backend *backend, const kiln_buffer *buffer);
 
 /// Default of `map`: UNIMPLEMENTED.
 KILN_API kiln_status kiln_backend_no_map(kiln_backend *backend, kiln_buffer *buffer, size_t offset,

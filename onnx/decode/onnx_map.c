@@ -2,17 +2,26 @@
 // Files in memory: the model itself and the files of its external data. Decides which external
 // paths are followed: relative ones that stay below the model's folder, symbolic links resolved.
 // What the bytes mean is the decoder's business.
+#define _DEFAULT_SOURCE // madvise
 #include "onnx_model.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+struct kilni_onnx_file {
+    kiln_env env;
+    atomic_uint refs;
+    uint8_t *data;
+    size_t bytes;
+};
 
 static kiln_status fail_errno(kiln_error *err, const char *path)
 {
@@ -25,8 +34,8 @@ static kiln_status fail_errno(kiln_error *err, const char *path)
     return kiln_fail(err, UNAVAILABLE, "cannot read %s: %s", path, strerror(errno));
 }
 
-static kiln_status map_descriptor(int fd, const char *path, kilni_onnx_mapping *out_mapping,
-                                  kiln_error *err)
+static kiln_status map_descriptor(const kiln_env *env, int fd, const char *path,
+                                  kilni_onnx_mapping *out_mapping, kiln_error *err)
 {
     struct stat info;
     if (fstat(fd, &info) != 0) {
@@ -39,16 +48,27 @@ static kiln_status map_descriptor(int fd, const char *path, kilni_onnx_mapping *
     if (info.st_size == 0) {
         return KILN_STATUS_OK;
     }
+    kilni_onnx_file *file = kiln_alloc(env, sizeof(*file));
+    if (file == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %s", path);
+    }
     void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) {
-        return fail_errno(err, path);
+        kiln_status status = fail_errno(err, path);
+        kiln_free(env, file);
+        return status;
     }
+    file->env = *env;
+    file->data = data;
+    file->bytes = out_mapping->bytes;
+    atomic_init(&file->refs, 1);
     out_mapping->data = data;
-    out_mapping->mapped = true;
+    out_mapping->file = file;
     return KILN_STATUS_OK;
 }
 
-kiln_status kilni_onnx_map(const char *path, kilni_onnx_mapping *out_mapping, kiln_error *err)
+kiln_status kilni_onnx_map(const kiln_env *env, const char *path, kilni_onnx_mapping *out_mapping,
+                           kiln_error *err)
 {
     *out_mapping = (kilni_onnx_mapping){0};
     /* O_NONBLOCK: opening a fifo must not wait for a writer. */
@@ -56,17 +76,59 @@ kiln_status kilni_onnx_map(const char *path, kilni_onnx_mapping *out_mapping, ki
     if (fd < 0) {
         return fail_errno(err, path);
     }
-    kiln_status status = map_descriptor(fd, path, out_mapping, err);
+    kiln_status status = map_descriptor(env, fd, path, out_mapping, err);
     close(fd);
     return status;
 }
 
 void kilni_onnx_unmap(kilni_onnx_mapping *mapping)
 {
-    if (mapping->mapped) {
-        munmap((void *)(uintptr_t)mapping->data, mapping->bytes);
-    }
+    kilni_onnx_file_unref(mapping->file);
     *mapping = (kilni_onnx_mapping){0};
+}
+
+// ---- constants that lie in files ----
+
+static bool has_bytes(const kilni_onnx_mapping *mapping, const void *bytes)
+{
+    const uint8_t *at = bytes;
+    return mapping->file != NULL && at >= mapping->data && at < mapping->data + mapping->bytes;
+}
+
+kilni_onnx_file *kilni_onnx_file_of(const kiln_onnx_model *model, const void *bytes)
+{
+    if (has_bytes(&model->file, bytes)) {
+        return model->file.file;
+    }
+    for (uint32_t i = 0; i < model->n_externals; i++) {
+        if (has_bytes(&model->externals[i].mapping, bytes)) {
+            return model->externals[i].mapping.file;
+        }
+    }
+    return NULL;
+}
+
+void kilni_onnx_file_ref(kilni_onnx_file *file)
+{
+    atomic_fetch_add(&file->refs, 1);
+}
+
+void kilni_onnx_file_unref(kilni_onnx_file *file)
+{
+    if (file != NULL && atomic_fetch_sub(&file->refs, 1) == 1) {
+        kiln_env env = file->env;
+        munmap(file->data, file->bytes);
+        kiln_free(&env, file);
+    }
+}
+
+// Nobody writes to the mapping, so pages that are dropped come back as they were.
+void kilni_onnx_file_rest(const kilni_onnx_file *file, const void *from, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t begin = (size_t)((const uint8_t *)from - file->data) / page * page;
+    size_t end = (size_t)((const uint8_t *)from - file->data) + bytes;
+    (void)madvise(file->data + begin, end - begin, MADV_DONTNEED);
 }
 
 /* A location is relative and names no parent folder. */
@@ -133,7 +195,7 @@ static kiln_status find_external(kiln_onnx_model *model, const char *location,
     kilni_onnx_external *external = &model->externals[model->n_externals];
     kiln_status status = resolve_location(model, location, path, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_onnx_map(path, &external->mapping, err);
+        status = kilni_onnx_map(&model->env, path, &external->mapping, err);
     }
     if (status == KILN_STATUS_OK) {
         size_t room = SIZE_MAX - model->budget_bytes; /* of four bits, elements are unpacked */

@@ -121,11 +121,14 @@ typedef struct kilni_onnx_function {
     uint32_t n_opsets;
 } kilni_onnx_function;
 
+/// A mapped file, held by its model and by constants that lie in it.
+typedef struct kilni_onnx_file kilni_onnx_file;
+
 /// A file in memory, read-only. Empty files have data == NULL.
 typedef struct kilni_onnx_mapping {
     const uint8_t *data;
     size_t bytes;
-    bool mapped; ///< false: borrowed from the caller
+    kilni_onnx_file *file; ///< NULL: empty, or borrowed from the caller
 } kilni_onnx_mapping;
 
 typedef struct kilni_onnx_external {
@@ -160,9 +163,20 @@ KILN_NODISCARD kiln_status kilni_onnx_alloc(struct kiln_onnx_model *model, size_
 
 /// Maps a file, and gives it back. The result is the caller's. It lives until it is unmapped.
 /// Errors: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT for what is no plain file, UNAVAILABLE.
-KILN_NODISCARD kiln_status kilni_onnx_map(const char *path, kilni_onnx_mapping *out_mapping,
-                                          kiln_error *err);
+KILN_NODISCARD kiln_status kilni_onnx_map(const kiln_env *env, const char *path,
+                                          kilni_onnx_mapping *out_mapping, kiln_error *err);
 void kilni_onnx_unmap(kilni_onnx_mapping *mapping);
+
+/// The model's file that has these bytes; NULL: none, they are in other memory.
+kilni_onnx_file *kilni_onnx_file_of(const struct kiln_onnx_model *model, const void *bytes);
+
+/// Holds on a file. The last unref unmaps it; any thread.
+void kilni_onnx_file_ref(kilni_onnx_file *file);
+void kilni_onnx_file_unref(kilni_onnx_file *file);
+
+/// These bytes are not read soon: the system may have their pages, and reads them again when they
+/// are looked at after all.
+void kilni_onnx_file_rest(const kilni_onnx_file *file, const void *from, size_t bytes);
 
 /// Finds bytes of an external data file below the model's folder, mapping it at first use. `length`
 /// below 0: up to the file's end. One thread at a time. Errors: INVALID_ARGUMENT for a path that

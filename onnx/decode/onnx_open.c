@@ -124,7 +124,7 @@ kiln_status kiln_onnx_model_open(const kiln_env *env, const char *path, kiln_onn
 {
     *out_model = NULL;
     kilni_onnx_mapping file;
-    kiln_status status = kilni_onnx_map(path, &file, err);
+    kiln_status status = kilni_onnx_map(env, path, &file, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -186,7 +186,7 @@ static kiln_status open_tensor_file(const kiln_env *env, const char *path,
                                     kiln_onnx_tensor_file **out_file, kiln_error *err)
 {
     kilni_onnx_mapping mapping;
-    kiln_status status = kilni_onnx_map(path, &mapping, err);
+    kiln_status status = kilni_onnx_map(env, path, &mapping, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }

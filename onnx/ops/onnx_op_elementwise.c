@@ -65,6 +65,21 @@ void kilni_onnx_op_mean(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_scalar(call, KILN_OP_DIV_SCALAR, sum, call->n_inputs));
 }
 
+/* The second and third power of floats, as exporters write them for GELU and norms, are products: a
+   power by logarithm and exponential takes twenty times as long. NULL: another exponent. */
+static kilni_onnx_ref small_power(kilni_onnx_call *call, kilni_onnx_ref base,
+                                  kilni_onnx_ref exponent)
+{
+    kiln_number number;
+    if ((base->desc.dtype != KILN_DTYPE_F32 && base->desc.dtype != KILN_DTYPE_F64) ||
+        kilni_onnx_is_small(base) || !kilni_onnx_is_number(call, base, exponent, &number) ||
+        number.is_integer || (number.v.f != 2 && number.v.f != 3)) {
+        return NULL;
+    }
+    kilni_onnx_ref square = kilni_onnx_binary(call, KILN_OP_MUL, base, base);
+    return number.v.f == 2 ? square : kilni_onnx_binary(call, KILN_OP_MUL, square, base);
+}
+
 /* The result has the base's type. An integer base with a float exponent goes through the widest
    float, so that whole powers stay whole. */
 void kilni_onnx_op_pow(kilni_onnx_call *call)
@@ -80,8 +95,14 @@ void kilni_onnx_op_pow(kilni_onnx_call *call)
     if (!kilni_onnx_is_float(base) && kilni_onnx_is_float(exponent)) {
         via = kilni_onnx_computes(call, KILN_DTYPE_F64) ? KILN_DTYPE_F64 : KILN_DTYPE_F32;
     }
-    kilni_onnx_ref power = kilni_onnx_binary(call, KILN_OP_POW, kilni_onnx_cast(call, base, via),
-                                             kilni_onnx_cast(call, exponent, via));
+    kilni_onnx_ref power = small_power(
+        call, base, kilni_onnx_is_float(base) ? kilni_onnx_cast(call, exponent, dtype) : exponent);
+    if (power != NULL) {
+        kilni_onnx_out(call, 0, power);
+        return;
+    }
+    power = kilni_onnx_binary(call, KILN_OP_POW, kilni_onnx_cast(call, base, via),
+                              kilni_onnx_cast(call, exponent, via));
     if (via == KILN_DTYPE_F32 && via != dtype) {
         power = kilni_onnx_unary(call, KILN_OP_ROUND, power);
     }

@@ -75,6 +75,25 @@ static kilni_onnx_ref spread(kilni_onnx_call *call, kilni_onnx_ref value, kilni_
     return in_blocks(call, value, &x->desc, axis, block);
 }
 
+/* The zero point so that it broadcasts over x; NULL where it is a constant of zeros, of which
+ * nothing is to be taken off. */
+static kilni_onnx_ref taken_zero(kilni_onnx_call *call, uint32_t index, kilni_onnx_ref x)
+{
+    const kilni_onnx_value *given = kilni_onnx_opt(call, index);
+    kilni_onnx_ref zero = spread(call, kilni_onnx_opt(call, index), x);
+    if (!kilni_onnx_ok(call) || zero == NULL || !given->constant || given->host == NULL) {
+        return zero;
+    }
+    const uint8_t *bytes = given->host;
+    size_t count = (size_t)kiln_desc_count(&given->desc) * kiln_dtype_size(given->desc.dtype);
+    for (size_t i = 0; i < count; i++) {
+        if (bytes[i] != 0) {
+            return zero;
+        }
+    }
+    return NULL;
+}
+
 /* Quantised numbers are computed with in f32: 16 bits do not fit f16. */
 static kiln_dtype wide_of(const kilni_onnx_value *scale)
 {
@@ -85,7 +104,7 @@ void kilni_onnx_op_dequantize_linear(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ref scale = spread(call, kilni_onnx_in(call, 1), x);
-    kilni_onnx_ref zero = spread(call, kilni_onnx_opt(call, 2), x);
+    kilni_onnx_ref zero = taken_zero(call, 2, x);
     if (!kilni_onnx_ok(call)) {
         return;
     }
@@ -124,7 +143,7 @@ void kilni_onnx_op_quantize_linear(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ref scale = spread(call, kilni_onnx_in(call, 1), x);
-    kilni_onnx_ref zero = spread(call, kilni_onnx_opt(call, 2), x);
+    kilni_onnx_ref zero = taken_zero(call, 2, x);
     int32_t narrow = 0;
     kiln_dtype dtype = quantised_type(call, kilni_onnx_opt(call, 2), &narrow);
     if (!kilni_onnx_ok(call)) {

@@ -92,6 +92,10 @@ static kiln_status new_constant(kiln_onnx_session *session, const kilni_onnx_ten
     }
     value->constant = true;
     value->host = tensor->data;
+    value->file = kilni_onnx_file_of(session->model, tensor->data);
+    if (value->file != NULL) {
+        kilni_onnx_file_ref(value->file);
+    }
     value->narrow = kilni_onnx_narrow_of(tensor->onnx_type);
     value->desc.dtype = tensor->dtype;
     value->desc.rank = (uint8_t)tensor->rank;

@@ -38,26 +38,85 @@ void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value)
         }
         kiln_release(value->tensor);
         kiln_free(env, value->owned);
+        kilni_onnx_file_unref(value->file);
         kiln_free(env, value);
     }
+}
+
+// ---- constants of a file ----
+
+/// What the device is given of a file: its bytes stay there, whoever closes the model.
+typedef struct file_part {
+    const kiln_env *env;
+    kilni_onnx_file *file; ///< held
+    const uint8_t *bytes;
+} file_part;
+
+static void part_copied(void *user, size_t offset, size_t bytes)
+{
+    const file_part *part = user;
+    kilni_onnx_file_rest(part->file, part->bytes + offset, bytes);
+}
+
+static void part_released(void *user)
+{
+    file_part *part = user;
+    kilni_onnx_file_unref(part->file);
+    kiln_free(part->env, part);
+}
+
+static kiln_status wrap_part(kiln_device *device, kilni_onnx_ref value, kiln_error *err)
+{
+    const kiln_env *env = kiln_context_env(kiln_device_context(device));
+    const kiln_tensor_desc *desc = &value->desc;
+    kiln_constant_memory memory = KILN_CONSTANT_MEMORY_INIT;
+    file_part *part = kiln_alloc(env, sizeof(*part));
+    if (part == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a constant");
+    }
+    *part = (file_part){.env = env, .file = value->file, .bytes = value->host};
+    kilni_onnx_file_ref(part->file);
+    memory.bytes = value->host;
+    memory.copied = part_copied;
+    memory.release = part_released;
+    memory.user = part;
+    kiln_status status = kiln_tensor_wrap_constant(device, desc->dtype, desc->rank, desc->dims,
+                                                   &memory, &value->tensor, err);
+    if (status != KILN_STATUS_OK) {
+        part_released(part);
+    }
+    return status;
+}
+
+static kiln_status create_tensor(kiln_device *device, kilni_onnx_ref value, kiln_error *err)
+{
+    enum { SMALL = 256 << 10 }; // a copy of these for good costs less than the care
+    const kiln_tensor_desc *desc = &value->desc;
+    if (value->file != NULL && value->constant && kiln_desc_bytes(desc) >= SMALL) {
+        return wrap_part(device, value, err);
+    }
+    kiln_status status = kiln_tensor_create(device, desc->dtype, desc->rank, desc->dims,
+                                            value->host, &value->tensor, err);
+    if (status == KILN_STATUS_OK && value->constant) {
+        kiln_tensor_mark_constant(value->tensor);
+    }
+    if (status == KILN_STATUS_OK && value->file != NULL) {
+        kilni_onnx_file_rest(value->file, value->host, (size_t)kiln_desc_bytes(desc));
+    }
+    return status;
 }
 
 kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
                                  kiln_tensor **out_tensor, kiln_error *err)
 {
-    if (value->tensor == NULL) {
-        kiln_status status = kiln_tensor_create(device, value->desc.dtype, value->desc.rank,
-                                                value->desc.dims, value->host, &value->tensor, err);
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
-        if (value->constant) {
-            kiln_tensor_mark_constant(value->tensor);
-        }
+    kiln_status status = value->tensor == NULL ? create_tensor(device, value, err) : KILN_STATUS_OK;
+    if (status == KILN_STATUS_OK) {
+        *out_tensor = value->tensor;
     }
-    *out_tensor = value->tensor;
-    return KILN_STATUS_OK;
+    return status;
 }
+
+// ---- what a node takes and gives ----
 
 kiln_status kilni_onnx_at_node(kiln_error *err, const kilni_onnx_node *node)
 {

@@ -3,9 +3,9 @@
 #define KILN_PLUGINS_CONVOLUTION_INTERNAL_H
 
 /// What the files of the convolution fuser share: which operations join a region
-/// (convolution_region.c), which of them one kernel computes and where results lie
-/// (convolution_plan.c), the kernels' text (convolution_emit.c, around kernels/*.cl), and the
-/// program (convolution_program.c).
+/// (convolution_region.c, _read.c), which of them one kernel computes and where results lie
+/// (convolution_plan.c, _tile.c), the kernels' text (convolution_emit.c, _finish.c, _pack.c, around
+/// kernels/*.cl), and the program (convolution_program.c).
 
 #include "kf_util.h"
 
@@ -13,9 +13,9 @@
 
 enum {
     CV_LANES = 16, ///< channels of a block
-    CV_MAX_OPS = 480,
-    CV_MAX_VALUES = 1024,
-    CV_MAX_BEHIND = 24, ///< operations behind the first of a step
+    CV_MAX_OPS = 1000,
+    CV_MAX_VALUES = 1600,
+    CV_MAX_BEHIND = 40, ///< operations behind the first of a step
     CV_MAX_IMAGES = 6, ///< images that those read
     CV_MAX_VECTORS = 14, ///< of a pack: of 32 constants at most, as many as a host keeps track of
     CV_MAX_STEPS = 1000, ///< launches that fill packs among them
@@ -32,6 +32,7 @@ typedef struct cv_value {
     int32_t height;
     int32_t width;
     uint16_t op; ///< that computes it; CV_NONE: it comes from outside
+    uint8_t dtype; ///< KF_DTYPE_*
     uint8_t is_image;
     uint8_t dropped;
 } cv_value;
@@ -58,12 +59,13 @@ typedef enum cv_kind {
     CV_MAP = 5, ///< elementwise
     CV_NORM = 6, ///< a batch norm
     CV_IMPORT = 7, ///< as a step only: a tensor becomes blocks of channels
-    CV_EXPORT = 8
+    CV_EXPORT = 8,
+    CV_DERIVE = 9 ///< of constants: a part of what makes numbers of weights of 8 bits
 } cv_kind;
 
 typedef struct cv_op {
     cv_kind kind;
-    const kf_ew_row *row; ///< MAP
+    const kf_ew_row *row; ///< MAP, DERIVE
     uint16_t inputs[5]; ///< values
     uint16_t result;
     uint8_t n_inputs;
@@ -78,6 +80,8 @@ typedef struct cv_region {
     uint32_t len; ///< drops counted
     uint32_t closed;
     uint32_t n_products; ///< convolutions among them
+    uint32_t n_images; ///< values that are images
+    uint32_t n_aside; ///< operations that are no launches, of constants or before another
     uint32_t n_passes; ///< operations that no other takes along
     uint32_t n_packs; ///< operations with constants
     uint32_t n_outside; ///< images from outside
@@ -95,7 +99,32 @@ typedef struct cv_device {
     kf_cost cost;
     uint32_t registers; ///< for vectors of 16 sums
     uint32_t units;
+    uint64_t features;
 } cv_device;
+
+/// Reads one operation.
+typedef struct cv_reader {
+    cv_region *region;
+    const cv_device *device;
+    const kf_host *host;
+    const kf_block *block;
+    const kf_op *op;
+    cv_op made;
+    cv_value result;
+} cv_reader;
+
+/// What the operation is to the region, as `made`; 0: nothing that it takes, which is reported.
+uint32_t cv_read_op(cv_reader *r);
+/// Is the operation one on constants of 8 bits alone? Then it is read by cv_read_derived.
+uint32_t cv_derives(const cv_reader *r);
+uint32_t cv_read_derived(cv_reader *r);
+/// An image, of the same batch as the region's or the first; 0: it is none.
+uint32_t cv_read_image(const cv_reader *r, const kf_tensor *t, cv_value *out);
+/// The value with the id, or CV_NONE.
+uint32_t cv_find(const cv_region *region, uint32_t id);
+uint32_t cv_add_value(cv_region *region, const cv_value *value);
+/// Reports; gives 0.
+uint32_t cv_decline(const cv_reader *r, uint32_t code, const char *why);
 
 void cv_region_init(cv_region *region);
 void cv_region_copy(cv_region *to, const cv_region *from);
@@ -113,6 +142,24 @@ uint32_t cv_region_gives(const cv_region *region, uint32_t value);
 /// Does the operation read the value?
 uint32_t cv_op_reads(const cv_op *op, uint32_t value);
 
+// ---- 8 bits ----
+
+/// (x - zero) * scale: what numbers of 8 bits stand for.
+typedef struct cv_scaled {
+    uint16_t value; ///< of 8 bits
+    uint16_t zeros; ///< constant, one number or one for each channel; CV_NONE: `zero`
+    uint16_t scales; ///< likewise
+    uint8_t has_zero;
+    cv_number zero;
+    cv_number scale;
+} cv_scaled;
+
+uint32_t cv_is_byte(uint32_t dtype);
+/// Is the value of this kind?
+uint32_t cv_scaled_of(const cv_region *region, uint32_t value, cv_scaled *out);
+/// Is the operation a part of what makes such numbers of an image?
+uint32_t cv_op_scales(const cv_region *region, uint32_t op);
+
 // ---- how it is done ----
 
 /// Where an image lies: in a buffer, among zeros.
@@ -123,6 +170,8 @@ typedef struct cv_place {
     uint8_t left;
     uint8_t bottom;
     uint8_t right;
+    uint8_t has_pad; ///< of 8 bits: `pad` stands around it, not 0
+    cv_number pad;
 } cv_place;
 
 /// One launch: an operation and the elementwise ones behind it.
@@ -147,17 +196,41 @@ typedef struct cv_step {
 
 typedef struct cv_plan {
     const cv_region *region;
+    const cv_device *device;
     uint32_t failed;
     uint32_t n_steps;
     uint32_t n_packs;
     uint32_t n_slots;
-    int64_t slot_floats[CV_MAX_STEPS]; ///< for n = 1
+    int64_t slot_bytes[CV_MAX_STEPS]; ///< for n = 1
     cv_step steps[CV_MAX_STEPS];
     cv_place places[CV_MAX_VALUES];
     uint16_t step_of[CV_MAX_OPS];
+    uint8_t before[CV_MAX_OPS]; ///< each step that reads its result computes it again
+    uint8_t of_bytes[CV_MAX_OPS]; ///< products that read 8 bits
+    uint16_t sources[CV_MAX_VALUES]; ///< the image in memory that the value is made of, or itself
 } cv_plan;
 
+/// What the operation's input is read from: an image in memory or of the same step, or a constant.
+uint32_t cv_plan_input(const cv_plan *plan, uint32_t op, uint32_t input);
+/// 8 bits: the bytes in memory of a number are so much more than it.
+int32_t cv_value_flip(const cv_value *value);
+/// Bytes of an element in memory.
+int32_t cv_value_bytes(const cv_value *value);
+
+/// Fills in before, of_bytes, sources and what stands around images of 8 bits.
+void cv_plan_bytes(cv_plan *plan);
+
+int32_t cv_share(int64_t count, int64_t parts);
+int32_t cv_most(int32_t a, int32_t b);
+int32_t cv_least(int32_t a, int32_t b);
+
 void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *device);
+/// Vectors of one number for each channel that a product wants in its pack.
+uint32_t cv_plan_vectors(const cv_plan *plan, uint32_t op);
+/// Weights of 8 bits: has what is packed of them a zero point?
+uint32_t cv_weights_shift(const cv_region *region, const cv_scaled *weights);
+/// Tiles and rows of all steps.
+void cv_plan_cut(cv_plan *plan, const cv_device *device);
 /// Blocks of channels of a value.
 int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value);
 /// Numbers from a row, a block and an image of a value to the next.
@@ -173,8 +246,11 @@ uint32_t cv_step_makes(const cv_region *region, const cv_step *step, uint32_t va
 extern const char cv_common_text[];
 extern const char cv_conv_text[];
 extern const char cv_depthwise_text[];
+extern const char cv_dot_text[];
+extern const char cv_enter_text[];
 extern const char cv_export_text[];
 extern const char cv_import_text[];
+extern const char cv_leave_text[];
 extern const char cv_map_text[];
 extern const char cv_mean_text[];
 extern const char cv_pack_text[];
@@ -185,7 +261,7 @@ typedef enum cv_param_kind {
     CV_PARAM_TENSOR, ///< `index`: value; `access`
     CV_PARAM_OFFSET, ///< of the tensor of value `index`
     CV_PARAM_INT, ///< `number`
-    CV_PARAM_SCALAR ///< `index` of the block
+    CV_PARAM_SCALAR ///< `index` of the block; `number`: dtype
 } cv_param_kind;
 
 typedef struct cv_param {
@@ -200,6 +276,7 @@ enum { CV_MAX_PARAMS = 160 }; // CV_MAX_VECTORS of batch norms, and the kernel's
 /// A kernel's arguments and its text, which declares them in the same order.
 typedef struct cv_kernel {
     kf_text text;
+    kf_text defines; ///< of a pack, while it is written
     char name[32]; ///< by its text: equal kernels are one
     uint32_t n_params;
     uint32_t failed;

@@ -5,32 +5,24 @@
 // again once nobody reads it), and the tiles of each convolution.
 #include "convolution_internal.h"
 
-enum {
-    ITEMS_PER_UNIT = 4, ///< work-items, as PoCL gives half of them to the first thread
-    MOST_TILE_ROWS = 8,
-    MOST_TILE_BLOCKS = 4,
-    LATENCY = 8, ///< sums that must be under way
-    DEPTHWISE_COLUMNS = 7
-};
-
-static int32_t share(int64_t count, int64_t parts)
+int32_t cv_share(int64_t count, int64_t parts)
 {
     return (int32_t)((count + parts - 1) / parts);
 }
 
-static int32_t most(int32_t a, int32_t b)
+int32_t cv_most(int32_t a, int32_t b)
 {
     return a > b ? a : b;
 }
 
-static int32_t least(int32_t a, int32_t b)
+int32_t cv_least(int32_t a, int32_t b)
 {
     return a < b ? a : b;
 }
 
 int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value)
 {
-    return share(plan->region->values[value].channels, plan->places[value].lanes);
+    return cv_share(plan->region->values[value].channels, plan->places[value].lanes);
 }
 
 int64_t cv_plan_row(const cv_plan *plan, uint32_t value)
@@ -44,6 +36,25 @@ int64_t cv_plan_plane(const cv_plan *plan, uint32_t value)
     const cv_place *place = &plan->places[value];
     return cv_plan_row(plan, value) *
            (place->top + plan->region->values[value].height + place->bottom);
+}
+
+uint32_t cv_plan_vectors(const cv_plan *plan, uint32_t op)
+{
+    const cv_op *product = &plan->region->ops[op];
+    cv_scaled weights;
+    if (product->kind != CV_CONV && product->kind != CV_DEPTHWISE) {
+        return 0;
+    }
+    if (!plan->of_bytes[op]) {
+        return 1; // the bias
+    }
+    if (product->kind == CV_DEPTHWISE) {
+        return 2; // and the weights' unit
+    }
+    return cv_scaled_of(plan->region, product->inputs[1], &weights) &&
+                   cv_weights_shift(plan->region, &weights)
+               ? 4 // and their sum, and their zero point
+               : 3;
 }
 
 int64_t cv_plan_batch(const cv_plan *plan, uint32_t value)
@@ -87,11 +98,11 @@ static cv_step *add_step(cv_plan *plan, cv_kind kind, uint32_t op, uint32_t inpu
 }
 
 /// The step that computes the last of the operation's images; CV_NONE: none does.
-static uint32_t latest(const cv_plan *plan, const cv_op *op)
+static uint32_t latest(const cv_plan *plan, uint32_t index)
 {
     uint32_t last = CV_NONE;
-    for (uint32_t i = 0; i < op->n_inputs; i++) {
-        uint32_t from = plan->region->values[op->inputs[i]].op;
+    for (uint32_t i = 0; i < plan->region->ops[index].n_inputs; i++) {
+        uint32_t from = plan->region->values[cv_plan_input(plan, index, i)].op;
         if (from != CV_NONE && (last == CV_NONE || plan->step_of[from] > last)) {
             last = plan->step_of[from];
         }
@@ -105,12 +116,13 @@ static uint32_t same_size(const cv_value *a, const cv_value *b)
 }
 
 /// Images that an operation reads and the step does not compute, beside those it reads already.
-static uint32_t new_images(const cv_region *region, cv_step *step, const cv_op *op)
+static uint32_t new_images(const cv_plan *plan, cv_step *step, uint32_t index)
 {
-    for (uint32_t i = 0; i < op->n_inputs; i++) {
-        uint32_t value = op->inputs[i], known = 0;
+    const cv_region *region = plan->region;
+    for (uint32_t i = 0; i < region->ops[index].n_inputs; i++) {
+        uint32_t value = cv_plan_input(plan, index, i), known = 0;
         if (!region->values[value].is_image || cv_step_makes(region, step, value) ||
-            (step->kind == CV_MAP && step->input == value)) {
+            ((step->kind == CV_MAP || step->kind == CV_IMPORT) && step->input == value)) {
             continue;
         }
         for (uint32_t k = 0; k < step->n_images; k++) {
@@ -123,6 +135,29 @@ static uint32_t new_images(const cv_region *region, cv_step *step, const cv_op *
             step->images[step->n_images++] = (uint16_t)value;
         }
     }
+    return 1;
+}
+
+/// Puts the operations before `index` behind the step, as far as they are not there, and it.
+static uint32_t put_behind(cv_plan *plan, cv_step *step, uint32_t index)
+{
+    const cv_region *region = plan->region;
+    uint16_t chain[8];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < region->ops[index].n_inputs; i++) {
+        uint32_t op = region->values[region->ops[index].inputs[i]].op;
+        for (n = 0; op != CV_NONE && plan->before[op] && !holds(step, op) && n < 8; n++) {
+            chain[n] = (uint16_t)op;
+            op = region->values[region->ops[op].inputs[0]].op;
+        }
+        for (; n > 0 && step->n_behind < CV_MAX_BEHIND; n--) {
+            step->behind[step->n_behind++] = chain[n - 1];
+        }
+    }
+    if (step->n_behind == CV_MAX_BEHIND) {
+        return 0;
+    }
+    step->behind[step->n_behind++] = (uint16_t)index;
     return 1;
 }
 
@@ -140,7 +175,7 @@ static uint32_t folds(const cv_plan *plan, const cv_step *step, uint32_t index)
 {
     const cv_region *region = plan->region;
     if (region->ops[index].kind != CV_NORM || step->n_behind > 0 || step->norm != CV_NONE ||
-        (step->kind != CV_CONV && step->kind != CV_DEPTHWISE) ||
+        (step->kind != CV_CONV && step->kind != CV_DEPTHWISE) || plan->of_bytes[step->op] ||
         cv_region_gives(region, step->output)) {
         return 0;
     }
@@ -157,28 +192,40 @@ static uint32_t join(cv_plan *plan, uint32_t index)
 {
     const cv_region *region = plan->region;
     const cv_op *op = &region->ops[index];
-    uint32_t last = latest(plan, op);
+    uint32_t last = latest(plan, index);
     if (last == CV_NONE) {
         return 0;
     }
-    cv_step *step = &plan->steps[last];
+    cv_step *step = &plan->steps[last], old = *step;
     uint32_t vectors = vectors_of(region, op);
     if (!same_size(&region->values[step->output], &region->values[op->result]) ||
-        step->n_behind == CV_MAX_BEHIND || step->n_vectors + vectors + 1 > CV_MAX_VECTORS) {
+        step->n_vectors + vectors + 1 > CV_MAX_VECTORS) {
         return 0;
     }
     if (folds(plan, step, index)) {
         step->norm = (uint16_t)index;
     } else {
-        if (!new_images(region, step, op)) {
+        if (!new_images(plan, step, index) || !put_behind(plan, step, index) ||
+            (step->kind == CV_IMPORT && (vectors > 0 || step->n_images > 0))) {
+            *step = old;
             return 0;
         }
-        step->behind[step->n_behind++] = (uint16_t)index;
         step->n_vectors = (uint16_t)(step->n_vectors + vectors);
     }
     step->output = op->result;
     plan->step_of[index] = (uint16_t)last;
     return 1;
+}
+
+/// Is the value read, not counting those who compute it again?
+static uint32_t reads(const cv_plan *plan, uint32_t index, uint32_t value)
+{
+    for (uint32_t i = 0; i < plan->region->ops[index].n_inputs && !plan->before[index]; i++) {
+        if (cv_plan_input(plan, index, i) == value) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 /// Has the value a reader outside of the step, or outside of the region?
@@ -189,7 +236,7 @@ static uint32_t is_wanted(const cv_plan *plan, const cv_step *step, uint32_t val
         return 1;
     }
     for (uint32_t i = region->values[value].op + 1u; i < region->n_ops; i++) {
-        if (cv_op_reads(&region->ops[i], value) && !holds(step, i)) {
+        if (reads(plan, i, value) && !holds(step, i)) {
             return 1;
         }
     }
@@ -201,36 +248,60 @@ static uint32_t is_wanted(const cv_plan *plan, const cv_step *step, uint32_t val
 static uint32_t too_much(const cv_plan *plan, const cv_step *step)
 {
     const cv_region *region = plan->region;
-    for (uint32_t i = 0; i <= step->n_behind; i++) {
-        uint32_t op = i > 0 ? step->behind[i - 1u] : step->norm != CV_NONE ? step->norm : step->op;
-        uint32_t next = i < step->n_behind ? step->behind[i] : CV_NONE;
-        if (op != CV_NONE && next != CV_NONE && is_wanted(plan, step, region->ops[op].result)) {
+    uint32_t op = step->norm != CV_NONE ? step->norm : step->op;
+    for (uint32_t i = 0; i < step->n_behind; i++) {
+        uint32_t next = step->behind[i];
+        if (plan->before[next]) {
+            continue;
+        }
+        if (op != CV_NONE && is_wanted(plan, step, region->ops[op].result)) {
             return next;
         }
+        op = next;
     }
     return CV_NONE;
 }
 
-static void begin_step(cv_plan *plan, uint32_t index)
+/// Is the image from outside read by this operation only?
+static uint32_t is_for_one(const cv_plan *plan, uint32_t value, uint32_t index)
+{
+    for (uint32_t i = 0; i < plan->region->n_ops; i++) {
+        if (i != index && reads(plan, i, value)) {
+            return 0;
+        }
+    }
+    return plan->region->values[value].op == CV_NONE;
+}
+
+static void begin_map(cv_plan *plan, uint32_t index)
 {
     const cv_region *region = plan->region;
     const cv_op *op = &region->ops[index];
-    uint32_t input = op->inputs[0];
-    if (op->kind == CV_MAP || op->kind == CV_NORM) { // walks along an image of the result's size
-        for (uint32_t i = 0; i < op->n_inputs; i++) {
-            const cv_value *v = &region->values[op->inputs[i]];
-            if (v->is_image && same_size(v, &region->values[op->result])) {
-                input = op->inputs[i];
-                break;
-            }
+    uint32_t input = cv_plan_input(plan, index, 0), vectors = vectors_of(region, op);
+    for (uint32_t i = 0; i < op->n_inputs; i++) { // walks along an image of the result's size
+        uint32_t value = cv_plan_input(plan, index, i);
+        const cv_value *v = &region->values[value];
+        if (v->is_image && same_size(v, &region->values[op->result])) {
+            input = value;
+            break;
         }
-        cv_step *step = add_step(plan, CV_MAP, CV_NONE, input, op->result);
-        step->behind[step->n_behind++] = (uint16_t)index;
-        step->n_vectors = (uint16_t)vectors_of(region, op);
-        plan->failed |= !new_images(region, step, op);
+    }
+    cv_step *step = add_step(plan, CV_MAP, CV_NONE, input, op->result);
+    plan->failed |= !new_images(plan, step, index) || !put_behind(plan, step, index);
+    step->n_vectors = (uint16_t)vectors;
+    if (vectors == 0 && step->n_images == 0 && is_for_one(plan, input, index)) {
+        step->kind = CV_IMPORT;
+    }
+}
+
+static void begin_step(cv_plan *plan, uint32_t index)
+{
+    const cv_op *op = &plan->region->ops[index];
+    if (op->kind == CV_MAP || op->kind == CV_NORM) {
+        begin_map(plan, index);
     } else {
-        cv_step *step = add_step(plan, op->kind, index, input, op->result);
-        step->n_vectors = op->kind == CV_CONV || op->kind == CV_DEPTHWISE;
+        cv_step *step = add_step(plan, op->kind, index, cv_plan_input(plan, index, 0), op->result);
+        step->n_vectors = (uint16_t)cv_plan_vectors(plan, index);
     }
     plan->step_of[index] = (uint16_t)(plan->n_steps - 1);
 }
@@ -241,6 +312,9 @@ static void make_steps(cv_plan *plan, const uint8_t *apart)
     plan->n_steps = 0;
     for (uint32_t i = 0; i < plan->region->n_ops && !plan->failed; i++) {
         cv_kind kind = plan->region->ops[i].kind;
+        if (kind == CV_DERIVE || plan->before[i]) {
+            continue;
+        }
         uint32_t may = (kind == CV_MAP || kind == CV_NORM) && !apart[i];
         if (!may || !join(plan, i)) {
             begin_step(plan, i);
@@ -268,6 +342,22 @@ static void group(cv_plan *plan)
 
 // ---- images from outside, and for outside ----
 
+/// Does a step read the image in blocks?
+static uint32_t is_read_in_blocks(const cv_plan *plan, uint32_t value, uint32_t first)
+{
+    for (uint32_t i = first; i < CV_MAX_STEPS; i++) {
+        const cv_step *step = &plan->steps[i];
+        uint32_t reads = step->input == value && step->kind != CV_IMPORT;
+        for (uint32_t k = 0; k < step->n_images; k++) {
+            reads |= step->images[k] == value;
+        }
+        if (reads) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /// Puts a launch before or behind each step whose image comes from outside or is wanted there.
 static void add_ends(cv_plan *plan)
 {
@@ -276,7 +366,8 @@ static void add_ends(cv_plan *plan)
     memmove(plan->steps + first, plan->steps, n_steps * sizeof(*plan->steps));
     plan->n_steps = 0;
     for (uint32_t v = 0; v < region->n_values; v++) {
-        if (region->values[v].is_image && region->values[v].op == CV_NONE) {
+        if (region->values[v].is_image && region->values[v].op == CV_NONE &&
+            is_read_in_blocks(plan, v, first)) {
             add_step(plan, CV_IMPORT, CV_NONE, v, v);
         }
     }
@@ -308,7 +399,7 @@ static uint32_t is_product(const cv_step *step)
 static int32_t behind(const cv_window *w, uint32_t axis, int32_t out, int32_t in)
 {
     int32_t last = (out - 1) * w->strides[axis] + (w->lengths[axis] - 1) * w->dilations[axis] + 1;
-    return most(last - w->begin[axis] - in, 0);
+    return cv_most(last - w->begin[axis] - in, 0);
 }
 
 static void widen(cv_plan *plan, const cv_step *step)
@@ -320,10 +411,10 @@ static void widen(cv_plan *plan, const cv_step *step)
     int32_t bottom = behind(&op->window, 0, out->height, in->height);
     int32_t right = behind(&op->window, 1, out->width, in->width);
     plan->failed |= bottom > UINT8_MAX || right > UINT8_MAX;
-    place->top = (uint8_t)most(place->top, op->window.begin[0]);
-    place->left = (uint8_t)most(place->left, op->window.begin[1]);
-    place->bottom = (uint8_t)most(place->bottom, bottom);
-    place->right = (uint8_t)most(place->right, right);
+    place->top = (uint8_t)cv_most(place->top, op->window.begin[0]);
+    place->left = (uint8_t)cv_most(place->left, op->window.begin[1]);
+    place->bottom = (uint8_t)cv_most(place->bottom, bottom);
+    place->right = (uint8_t)cv_most(place->right, right);
 }
 
 /// Is the value read by convolutions of all channels only?
@@ -345,12 +436,16 @@ static uint32_t is_for_products(const cv_plan *plan, uint32_t value)
 
 static void shape_places(cv_plan *plan)
 {
-    memset(plan->places, 0, plan->region->n_values * sizeof(*plan->places));
     for (uint32_t v = 0; v < plan->region->n_values; v++) {
-        const cv_value *value = &plan->region->values[v];
-        uint32_t narrow = value->is_image && value->op == CV_NONE && value->channels < CV_LANES &&
-                          is_for_products(plan, v);
-        plan->places[v].lanes = (uint8_t)(narrow ? value->channels : CV_LANES);
+        plan->places[v].lanes = CV_LANES;
+    }
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        uint32_t v = plan->steps[i].output;
+        int32_t channels = plan->region->values[v].channels;
+        if (plan->steps[i].kind == CV_IMPORT && channels < CV_LANES && is_for_products(plan, v)) {
+            uint32_t fours = cv_is_byte(plan->region->values[v].dtype);
+            plan->places[v].lanes = (uint8_t)(fours ? (channels + 3) / 4 * 4 : channels);
+        }
     }
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         if (is_product(&plan->steps[i])) {
@@ -374,24 +469,24 @@ static uint32_t last_reader(const cv_plan *plan, uint32_t value)
 }
 
 /// The free slot that fits best: of those large enough the smallest, or else the largest, grown.
-static uint32_t take_slot(cv_plan *plan, const uint32_t *free_from, uint32_t step, int64_t floats)
+static uint32_t take_slot(cv_plan *plan, const uint32_t *free_from, uint32_t step, int64_t bytes)
 {
     uint32_t best = CV_NONE;
     for (uint32_t s = 0; s < plan->n_slots; s++) {
         if (free_from[s] > step) {
             continue;
         }
-        int64_t size = plan->slot_floats[s], chosen = best == CV_NONE ? 0 : plan->slot_floats[best];
+        int64_t size = plan->slot_bytes[s], chosen = best == CV_NONE ? 0 : plan->slot_bytes[best];
         uint32_t better =
-            best == CV_NONE || (chosen < floats ? size > chosen : size >= floats && size < chosen);
+            best == CV_NONE || (chosen < bytes ? size > chosen : size >= bytes && size < chosen);
         best = better ? s : best;
     }
     if (best == CV_NONE) {
         best = plan->n_slots++;
-        plan->slot_floats[best] = 0;
+        plan->slot_bytes[best] = 0;
     }
-    if (plan->slot_floats[best] < floats) {
-        plan->slot_floats[best] = floats;
+    if (plan->slot_bytes[best] < bytes) {
+        plan->slot_bytes[best] = bytes;
     }
     return best;
 }
@@ -403,76 +498,11 @@ static void give_slots(cv_plan *plan)
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         uint32_t value = plan->steps[i].output;
         if (plan->steps[i].kind != CV_EXPORT) {
-            uint32_t slot = take_slot(plan, free_from, i, cv_plan_batch(plan, value));
+            int64_t bytes =
+                cv_plan_batch(plan, value) * cv_value_bytes(&plan->region->values[value]);
+            uint32_t slot = take_slot(plan, free_from, i, bytes);
             plan->places[value].slot = (uint16_t)slot;
             free_from[slot] = last_reader(plan, value) + 1;
-        }
-    }
-}
-
-// ---- tiles ----
-
-/// Cycles of one input channel and one element of the window over the whole image, about: a
-/// multiplication each, two loads of inputs at once, two cycles for weights, which come from the
-/// second cache.
-static int64_t tile_cost(const cv_value *out, int32_t blocks, int32_t rows, int32_t columns,
-                         int32_t together)
-{
-    int64_t tiles =
-        (int64_t)(out->height / rows) * share(out->width, columns) * (blocks / together);
-    int32_t sums = rows * columns * together;
-    int32_t loads = 2 * together + rows * columns / 2;
-    return tiles * (most(most(sums, loads), LATENCY) + 1);
-}
-
-static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *device)
-{
-    const cv_value *out = &plan->region->values[step->output];
-    int32_t blocks = cv_plan_blocks(plan, step->output);
-    int64_t best = INT64_MAX;
-    for (int32_t together = 1; together <= MOST_TILE_BLOCKS; together *= 2) {
-        for (int32_t rows = 1; rows <= least(out->height, MOST_TILE_ROWS); rows++) {
-            int32_t columns = least((int32_t)device->registers / (rows * together), out->width);
-            if (blocks % together != 0 || out->height % rows != 0 || columns < 1) {
-                continue;
-            }
-            columns = share(out->width, share(out->width, columns)); // as equal as can be
-            int64_t cost = tile_cost(out, blocks, rows, columns, together);
-            if (cost < best) {
-                best = cost;
-                step->tile_rows = rows;
-                step->tile_columns = columns;
-                step->tile_blocks = together;
-            }
-        }
-    }
-}
-
-static void cut_work(const cv_plan *plan, cv_step *step, const cv_device *device)
-{
-    const cv_value *out = &plan->region->values[step->output];
-    int32_t groups = cv_plan_blocks(plan, step->output) / step->tile_blocks;
-    int32_t tiles = share(out->height, step->tile_rows);
-    int32_t chunks = share((int64_t)ITEMS_PER_UNIT * device->units, groups);
-    chunks = most(least(chunks, tiles), 1);
-    step->rows = share(tiles, chunks) * step->tile_rows;
-    step->chunks = share(out->height, step->rows);
-}
-
-static void cut_steps(cv_plan *plan, const cv_device *device)
-{
-    for (uint32_t i = 0; i < plan->n_steps; i++) {
-        cv_step *step = &plan->steps[i];
-        const cv_value *out = &plan->region->values[step->output];
-        step->tile_rows = step->tile_columns = step->tile_blocks = 1;
-        if (step->kind == CV_CONV) {
-            choose_tile(plan, step, device);
-        } else if (step->kind == CV_DEPTHWISE) {
-            step->tile_columns = share(out->width, share(out->width, DEPTHWISE_COLUMNS));
-        }
-        cut_work(plan, step, device);
-        if (step->n_vectors > 0) {
-            step->pack = (uint16_t)plan->n_packs++;
         }
     }
 }
@@ -480,7 +510,9 @@ static void cut_steps(cv_plan *plan, const cv_device *device)
 void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *device)
 {
     plan->region = region;
+    plan->device = device;
     plan->failed = 0;
+    cv_plan_bytes(plan);
     plan->n_packs = 0;
     group(plan);
     if (plan->failed) {
@@ -492,5 +524,5 @@ void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *devic
     }
     shape_places(plan);
     give_slots(plan);
-    cut_steps(plan, device);
+    cv_plan_cut(plan, device);
 }

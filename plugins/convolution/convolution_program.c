@@ -3,7 +3,7 @@
 // constants, temporaries for images and packs, sources in which equal kernels are one.
 #include "convolution_internal.h"
 
-enum { FLOAT_BYTES = 4 };
+enum { FLOAT_BYTES = 4 }; // of packs
 
 typedef struct one_launch {
     cv_kernel kernel;
@@ -86,7 +86,7 @@ static void bind(const cv_program *p, const cv_param *param, kf_ins *number, kf_
     case CV_PARAM_TENSOR:
         arg->kind = KF_ARG_TENSOR;
         arg->ref = p->region->values[param->index].id;
-        arg->dtype = KF_DTYPE_F32;
+        arg->dtype = p->region->values[param->index].dtype;
         break;
     case CV_PARAM_OFFSET:
         arg->kind = KF_ARG_OFFSET;
@@ -96,7 +96,7 @@ static void bind(const cv_program *p, const cv_param *param, kf_ins *number, kf_
     case CV_PARAM_SCALAR:
         arg->kind = KF_ARG_SCALAR;
         arg->ref = param->index;
-        arg->dtype = KF_DTYPE_F32;
+        arg->dtype = (uint32_t)param->number;
         break;
     default:
         arg->kind = KF_ARG_VALUE;
@@ -164,7 +164,7 @@ static void make_temps(cv_program *p)
     const cv_plan *plan = p->plan;
     p->n_temps = plan->n_slots + plan->n_packs;
     for (uint32_t i = 0; i < plan->n_slots; i++) {
-        times_batch(&p->temp_bytes[i], p, plan->slot_floats[i] * FLOAT_BYTES);
+        times_batch(&p->temp_bytes[i], p, plan->slot_bytes[i]);
         p->temps[i].prepack = KF_NONE;
     }
     for (uint32_t i = 0; i < plan->n_steps; i++) {

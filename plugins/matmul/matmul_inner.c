@@ -5,8 +5,9 @@
 #include "matmul_internal.h"
 
 enum {
-    DOT_ROWS = 4,
-    ROWS_AHEAD = 4, ///< of a matrix that is walked across its rows, whose lines lie pages apart
+    DOT_VECTORS = 4, ///< summed apart, so that additions need not wait
+    DOT_AHEAD = 1024, ///< elements
+    ROWS_AHEAD = 8, ///< of a matrix that is walked along its rows: read at once, then asked for
     GROUP = 256,
     GROUP_SIDE = 16
 };
@@ -180,76 +181,175 @@ void mm_emit_direct_sums(kf_text *text, const mm_plan *plan)
 
 // ---- one row ----
 
-/// Declares `terms[]`: a vector of the only row, from term t on.
-static void emit_terms(kf_text *text, const mm_plan *plan, const char *indent)
+/// Opens the loop over the strip of columns that a work-item has, by vectors: `columns` from
+/// `first` on at a time.
+static void emit_strip(kf_text *text, const mm_plan *plan)
+{
+    uint32_t w = plan->width;
+    kf_text_addf(text,
+                 "    const long vectors = (n + %u) / %u, id = get_global_id(0);\n"
+                 "    const long begin = id * vectors / get_global_size(0) * %u;\n"
+                 "    const long next = (id + 1) * vectors / get_global_size(0) * %u;\n"
+                 "    const long end = min(next, (long)n);\n"
+                 "    %s%u sums[%u];\n"
+                 "    for (long first = begin; first < end; first += %u) {\n"
+                 "        const int columns = (int)min(end - first, (long)%u);\n",
+                 w - 1, w, w, w, plan->type, w, plan->across, plan->across * w, plan->across * w);
+}
+
+/// Declares the vector x`number` of the only row, from term `at` on; `count`: how many elements
+/// there are, NULL: a whole vector.
+static void emit_x(kf_text *text, const mm_plan *plan, uint32_t number, const char *at,
+                   const char *count, const char *indent)
 {
     const mm_operand *left = &plan->block->left;
     const char *storage = kf_dtype_of(plan->block->chain.values[left->source].dtype).storage;
     char step[32], inner[48];
     mm_stride_name(plan, left->source, left->inner, step);
     snprintf(inner, sizeof(inner), "%s    ", indent);
-    kf_text_addf(text, "%s%s terms[%u];\n%s{\n%s__global const %s *p = a + (long)t * %s;\n", indent,
-                 plan->type, plan->width, indent, inner, storage, step);
-    mm_emit_load(text, plan, left, strcmp(step, "1") == 0 ? NULL : step, "count", inner);
-    kf_text_addf(text, "%svstore%u(v%u, 0, terms);\n%s}\n", inner, plan->width, left->value,
-                 indent);
+    kf_text_addf(text, "%s%s%u x%u;\n%s{\n%s__global const %s *p = a + (long)(%s) * %s;\n", indent,
+                 plan->type, plan->width, number, indent, inner, storage, at, step);
+    mm_emit_load(text, plan, left, strcmp(step, "1") == 0 ? NULL : step, count, inner);
+    kf_text_addf(text, "%sx%u = v%u;\n%s}\n", inner, number, left->value, indent);
 }
 
-static void emit_row_end(kf_text *text, const mm_plan *plan)
+/// Writes the `columns` sums from `first` on.
+static void emit_row_end(kf_text *text, const mm_plan *plan, const char *indent)
 {
+    char inner[48];
+    snprintf(inner, sizeof(inner), "%s    ", indent);
     kf_text_addf(text,
-                 "    for (int j = 0; j < %u; j += %u) {\n"
-                 "        const long row = 0, col = first + j;\n"
-                 "        const int count = (int)min(n - col, (long)%u);\n"
-                 "        if (count <= 0) {\n"
-                 "            break;\n"
-                 "        }\n"
-                 "        const %s%u sum = vload%u(0, sums + j);\n",
-                 plan->columns, plan->width, plan->width, plan->type, plan->width, plan->width);
-    mm_emit_finish(text, plan, MM_PRODUCT, "        ");
-    kf_text_add(text, "    }\n}\n");
+                 "%sfor (int j = 0; j * %u < columns; j++) {\n"
+                 "%sconst long row = 0, col = first + j * %u;\n"
+                 "%sconst int count = min(columns - j * %u, %u);\n"
+                 "%sconst %s%u sum = sums[j];\n",
+                 indent, plan->width, inner, plan->width, inner, plan->width, plan->width, inner,
+                 plan->type, plan->width);
+    mm_emit_finish(text, plan, MM_PRODUCT, inner);
+    kf_text_addf(text, "%s}\n", indent);
 }
 
-void mm_emit_row_sums(kf_text *text, const mm_plan *plan)
+/// Adds `rows` terms, from terms[e] on, to the sums of vector j; `there`: how many columns it has,
+/// NULL: all. Sums of even and odd terms are apart, so that additions need not wait.
+static void emit_row_vector(kf_text *text, const mm_plan *plan, uint32_t rows, const char *there)
 {
     const mm_operand *right = &plan->block->right;
     const char *storage = kf_dtype_of(plan->block->chain.values[right->source].dtype).storage;
-    uint32_t w = plan->width, vectors = plan->columns / w;
-    char step[32];
-    mm_stride_name(plan, right->source, right->inner, step);
-    kf_text_addf(text,
-                 "    const long first = get_global_id(0) * (long)%u;\n"
-                 "    %s sums[%u];\n",
-                 plan->columns, plan->type, plan->columns);
-    for (uint32_t j = 0; j < vectors; j++) {
-        kf_text_addf(text, "    %s%u c%u = (%s%u)(0);\n", plan->type, w, j, plan->type, w);
-    }
-    kf_text_addf(text,
-                 "    for (int t = from; t < to_term; t += %u) {\n"
-                 "        const int count = min(%u, to_term - t);\n",
-                 w, w);
-    emit_terms(text, plan, "        ");
-    kf_text_add(text, "        for (int e = 0; e < count; e++) {\n"
-                      "            const long left_over = n - first;\n");
-    for (uint32_t j = 0; j < vectors; j++) {
+    uint32_t w = plan->width;
+    kf_text_addf(text, "                %s%u even = sums[j], odd = (%s%u)(0);\n", plan->type, w,
+                 plan->type, w);
+    for (uint32_t i = 0; i < rows; i++) {
         kf_text_addf(text,
-                     "            if (left_over > %u) {\n"
-                     "                const int there = (int)min(left_over - %u, (long)%u);\n"
-                     "                __global const %s *p = b + (t + e) * (long)%s + first + %u;\n"
-                     "                AHEAD(p + %u * (long)%s);\n",
-                     j * w, j * w, w, storage, step, j * w, ROWS_AHEAD, step);
-        mm_emit_load(text, plan, right, NULL, "there", "                ");
+                     "                {\n"
+                     "                    __global const %s *p = line%u + j * %u;\n"
+                     "                    AHEAD_2(p + ahead);\n",
+                     storage, i, w);
+        mm_emit_load(text, plan, right, NULL, there, "                    ");
         kf_text_addf(text,
-                     "                c%u = MULADD((%s%u)(terms[e]), v%u, c%u);\n            }\n",
-                     j, plan->type, w, right->value, j);
+                     "                    %s = MULADD((%s%u)(x%u), v%u, %s);\n"
+                     "                }\n",
+                     i % 2 == 0 ? "even" : "odd", plan->type, w, i, right->value,
+                     i % 2 == 0 ? "even" : "odd");
     }
-    kf_text_add(text, "        }\n    }\n");
-    for (uint32_t j = 0; j < vectors; j++) {
-        kf_text_addf(text, "    vstore%u(c%u, %u, sums);\n", w, j, j);
-    }
-    emit_row_end(text, plan);
+    kf_text_add(text, rows > 1 ? "                sums[j] = even + odd;\n"
+                               : "                sums[j] = even;\n");
 }
 
+/// Adds terms in groups of `rows` as long as there are as many.
+static void emit_row_group(kf_text *text, const mm_plan *plan, uint32_t rows)
+{
+    const mm_operand *right = &plan->block->right;
+    const char *storage = kf_dtype_of(plan->block->chain.values[right->source].dtype).storage;
+    char step[32];
+    mm_stride_name(plan, right->source, right->inner, step);
+    kf_text_addf(text, "            for (; e + %u <= count; e += %u) {\n", rows, rows);
+    for (uint32_t i = 0; i < rows; i++) {
+        kf_text_addf(text,
+                     "                __global const %s *line%u = b + (t + e + %u) * (long)%s + "
+                     "first;\n"
+                     "                const %s x%u = terms[e + %u];\n",
+                     storage, i, i, step, plan->type, i, i);
+    }
+    kf_text_add(text, "                int j = 0;\n"
+                      "                for (; j < whole; j++) {\n");
+    emit_row_vector(text, plan, rows, NULL);
+    kf_text_add(text, "                }\n"
+                      "                if (rest > 0) {\n");
+    emit_row_vector(text, plan, rows, "rest");
+    kf_text_add(text, "                }\n            }\n");
+}
+
+/// A work-item reads some rows of its strip side by side, each along its columns, and asks for the
+/// next ones, so that memory sees a few long streams. The sums stay in the first cache.
+void mm_emit_row_sums(kf_text *text, const mm_plan *plan)
+{
+    uint32_t w = plan->width;
+    char step[32];
+    mm_stride_name(plan, plan->block->right.source, plan->block->right.inner, step);
+    emit_strip(text, plan);
+    kf_text_addf(text,
+                 "        const int whole = columns / %u, rest = columns %% %u;\n"
+                 "        const long ahead = %s * (long)%u;\n"
+                 "        for (int j = 0; j * %u < columns; j++) {\n"
+                 "            sums[j] = (%s%u)(0);\n"
+                 "        }\n"
+                 "        for (int t = from; t < to_term; t += %u) {\n"
+                 "            const int count = min(%u, to_term - t);\n"
+                 "            %s terms[%u];\n"
+                 "            int e = 0;\n",
+                 w, w, step, ROWS_AHEAD, w, plan->type, w, w, w, plan->type, w);
+    emit_x(text, plan, 0, "t", "count", "            ");
+    kf_text_addf(text, "            vstore%u(x0, 0, terms);\n", w);
+    emit_row_group(text, plan, ROWS_AHEAD);
+    emit_row_group(text, plan, 1);
+    kf_text_add(text, "        }\n");
+    emit_row_end(text, plan, "        ");
+    kf_text_add(text, "    }\n}\n");
+}
+
+/// Adds the terms from t on that are no whole vector, one by one.
+static void emit_dot_rest(kf_text *text, const mm_plan *plan, const char *storage)
+{
+    uint32_t w = plan->width;
+    kf_text_add(text, "            if (t < to_term) {\n"
+                      "                const int count = to_term - t;\n");
+    emit_x(text, plan, 0, "t", "count", "                ");
+    kf_text_addf(text, "                __global const %s *p = line + t;\n", storage);
+    mm_emit_load(text, plan, &plan->block->right, NULL, "count", "                ");
+    kf_text_addf(text,
+                 "                %s f[%u], g[%u];\n"
+                 "                vstore%u(x0, 0, f);\n"
+                 "                vstore%u(v%u, 0, g);\n"
+                 "                for (int i = 0; i < count; i++) {\n"
+                 "                    sum = MULADD(f[i], g[i], sum);\n"
+                 "                }\n"
+                 "            }\n",
+                 plan->type, w, w, w, w, plan->block->right.value);
+}
+
+/// Opens and closes the loop that adds `vectors` whole vectors of terms at a time.
+static void emit_dot_group(kf_text *text, const mm_plan *plan, const char *storage,
+                           uint32_t vectors)
+{
+    uint32_t w = plan->width, step = vectors * w;
+    kf_text_addf(text, "            for (; t + %u <= to_term; t += %u) {\n", step, step);
+    for (uint32_t i = 0; i < vectors; i++) {
+        char at[32];
+        snprintf(at, sizeof(at), "t + %u", i * w);
+        emit_x(text, plan, i, at, NULL, "                ");
+        kf_text_addf(text,
+                     "                {\n"
+                     "                    __global const %s *p = line + t + %u;\n"
+                     "                    AHEAD_2(p + %u);\n",
+                     storage, i * w, DOT_AHEAD);
+        mm_emit_load(text, plan, &plan->block->right, NULL, NULL, "                    ");
+        kf_text_addf(text, "                    c%u = MULADD(x%u, v%u, c%u);\n                }\n",
+                     i, i, plan->block->right.value, i);
+    }
+    kf_text_add(text, "            }\n");
+}
+
+/// A work-item reads its columns one behind the other, each along the sum.
 void mm_emit_dot_sums(kf_text *text, const mm_plan *plan)
 {
     const mm_operand *right = &plan->block->right;
@@ -257,51 +357,33 @@ void mm_emit_dot_sums(kf_text *text, const mm_plan *plan)
     uint32_t w = plan->width;
     char column[32];
     mm_stride_name(plan, right->source, right->outer, column);
+    emit_strip(text, plan);
     kf_text_addf(text,
-                 "    const long first = get_global_id(0) * (long)%u;\n"
-                 "    %s sums[%u];\n"
-                 "    for (int j = 0; j < %u; j += %u) {\n",
-                 w, plan->type, w, w, DOT_ROWS);
-    for (uint32_t r = 0; r < DOT_ROWS; r++) {
-        kf_text_addf(
-            text,
-            "        %s%u c%u = (%s%u)(0);\n        %s rest%u = 0;\n"
-            "        __global const %s *b%u = b + min(first + j + %u, (long)n - 1) * %s;\n",
-            plan->type, w, r, plan->type, w, plan->type, r, storage, r, r, column);
+                 "        %s of[%u];\n"
+                 "        for (int j = 0; j < columns; j++) {\n"
+                 "            __global const %s *line = b + (first + j) * %s;\n"
+                 "            int t = from;\n",
+                 plan->type, w, storage, column);
+    for (uint32_t i = 0; i < DOT_VECTORS; i++) {
+        kf_text_addf(text, "            %s%u c%u = (%s%u)(0);\n", plan->type, w, i, plan->type, w);
     }
+    emit_dot_group(text, plan, storage, DOT_VECTORS);
+    emit_dot_group(text, plan, storage, 1);
     kf_text_addf(text,
-                 "        for (int t = from; t < to_term; t += %u) {\n"
-                 "            const int count = min(%u, to_term - t);\n",
-                 w, w);
-    emit_terms(text, plan, "            ");
-    for (uint32_t r = 0; r < DOT_ROWS; r++) {
-        kf_text_addf(text, "            {\n                __global const %s *p = b%u + t;\n",
-                     storage, r);
-        mm_emit_load(text, plan, right, NULL, "count", "                ");
-        kf_text_addf(text,
-                     "                if (count == %u) {\n"
-                     "                    c%u = MULADD(vload%u(0, terms), v%u, c%u);\n"
-                     "                } else {\n"
-                     "                    %s f[%u];\n"
-                     "                    vstore%u(v%u, 0, f);\n"
-                     "                    for (int e = 0; e < count; e++) {\n"
-                     "                        rest%u = MULADD(terms[e], f[e], rest%u);\n"
-                     "                    }\n"
-                     "                }\n"
-                     "            }\n",
-                     w, r, w, right->value, r, plan->type, w, w, right->value, r, r);
-    }
-    kf_text_add(text, "        }\n");
-    for (uint32_t r = 0; r < DOT_ROWS; r++) {
-        kf_text_addf(text,
-                     "        {\n            %s f[%u];\n            vstore%u(c%u, 0, f);\n"
-                     "            for (int e = 0; e < %u; e++) {\n"
-                     "                rest%u += f[e];\n            }\n"
-                     "            sums[j + %u] = rest%u;\n        }\n",
-                     plan->type, w, w, r, w, r, r, r);
-    }
-    kf_text_add(text, "    }\n");
-    emit_row_end(text, plan);
+                 "            %s parts[%u], sum = 0;\n"
+                 "            vstore%u((c0 + c1) + (c2 + c3), 0, parts);\n"
+                 "            for (int i = 0; i < %u; i++) {\n"
+                 "                sum += parts[i];\n"
+                 "            }\n",
+                 plan->type, w, w, w);
+    emit_dot_rest(text, plan, storage);
+    kf_text_addf(text,
+                 "            of[j] = sum;\n"
+                 "        }\n"
+                 "        sums[0] = vload%u(0, of);\n",
+                 w);
+    emit_row_end(text, plan, "        ");
+    kf_text_add(text, "    }\n}\n");
 }
 
 // ---- tiles in local memory ----

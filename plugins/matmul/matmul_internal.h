@@ -140,7 +140,7 @@ typedef struct mm_plan {
     uint32_t columns; ///< of a tile
     uint32_t depth; ///< TILE: of a step; PACKED, DIRECT: terms between visits of a tile
     uint32_t chunk; ///< most tiles of a work-item, one below the other
-    uint32_t across; ///< and side by side
+    uint32_t across; ///< and side by side; ROW, DOT: vectors of columns at a time
     uint32_t span; ///< columns of a work-item that combines parts
     uint32_t compute_bytes;
     const char *type; ///< of the sums

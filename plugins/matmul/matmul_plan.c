@@ -13,7 +13,7 @@ enum {
     SPLIT_ACROSS = 2, // of a part of the sum: a wider work-item would need more parts
     SMALL_DEPTH = 512,
     SMALL_CHUNK = 4, // where private memory is no cache
-    ROW_VECTORS = 8, // MM_FORM_ROW: vectors of a work-item
+    ROW_STRIP = 2048, // MM_FORM_ROW: most columns at a time, whose sums stay in the first cache
     BIG_TILE = 128,
     SMALL_TILE = 64,
     TILE_DEPTH = 16,
@@ -365,7 +365,8 @@ static void size_block(mm_plan *plan)
         plan->rows = registers > 16 ? 12 : 4;
     } else if (!mm_has_panels(plan)) {
         plan->rows = 1;
-        plan->columns = plan->form == MM_FORM_ROW ? ROW_VECTORS * plan->width : plan->width;
+        plan->columns = plan->width;
+        plan->across = plan->form == MM_FORM_ROW ? ROW_STRIP / plan->width : 1;
     }
 }
 

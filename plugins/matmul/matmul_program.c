@@ -5,6 +5,9 @@
 
 enum {
     ITEMS_PER_UNIT = 4,
+    STRIP_COLUMNS =
+        384, // at least, of a work-item that has one row; so long is a stream from memory
+    STRIPS_PER_UNIT = 8, // at most
     SIDE_RATIO = 10, // tiles of a work-item for each that it has side by side
     TILES_PER_UNIT = 2, // below which the sum is taken in parts
     PART_TERMS = 256, // at least, of a part
@@ -261,9 +264,25 @@ static void size_pack(one_launch *l, const mm_plan *plan, mm_role role)
     kf_formula_imm(&l->global[2], 1);
 }
 
+/// Work-items for one row: as many for each unit.
+static void strips(kf_formula *f, const mm_plan *plan)
+{
+    mm_formula_n(f, plan);
+    units(f, STRIP_COLUMNS);
+    kf_formula_op(f, KF_INS_FLOOR_DIV);
+    kf_formula_imm_op(f, 1, KF_INS_MAX);
+    kf_formula_imm_op(f, STRIPS_PER_UNIT, KF_INS_MIN);
+    units(f, 1);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
 static void size_product(one_launch *l, const mm_plan *plan)
 {
-    mm_formula_panels(&l->global[0], plan);
+    if (plan->form == MM_FORM_ROW || plan->form == MM_FORM_DOT) {
+        strips(&l->global[0], plan);
+    } else {
+        mm_formula_panels(&l->global[0], plan);
+    }
     row_tiles(&l->global[1], plan);
     if (mm_has_panels(plan)) {
         mm_formula_across(&l->global[0], plan);

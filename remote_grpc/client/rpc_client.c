@@ -445,6 +445,9 @@ static const kiln_backend_memory_ops memory_ops = {
     .host_alloc = kiln_backend_host_alloc,
     .host_free = kiln_backend_host_free,
     .wrap_host = kiln_backend_no_wrap,
+    .alloc_from = kiln_backend_no_origin,
+    .reside = kiln_backend_stays,
+    .resides = kiln_backend_has_all,
     .map = kiln_backend_no_map,
     .unmap = kiln_backend_no_unmap,
 };

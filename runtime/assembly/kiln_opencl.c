@@ -109,6 +109,9 @@ static kiln_status lend_locked(kiln_tensor *tensor, struct _cl_mem **out_mem, si
         status = kiln_fail(err, INVALID_ARGUMENT, "a tensor without elements has no memory");
     }
     if (status == KILN_STATUS_OK) {
+        status = kilni_storage_settle(device, tensor->binding.storage, err);
+    }
+    if (status == KILN_STATUS_OK) {
         status =
             kiln_cl_buffer_lend(device->backend, tensor->binding.view.buffer, &mem, &event, err);
     }

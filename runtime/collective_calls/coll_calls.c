@@ -34,7 +34,7 @@ static kiln_status lend_place(kiln_device *device, kilni_rank_call *call,
 {
     if (kiln_view_is_contiguous(&binding->view)) {
         kilni_binding_share(&call->input, binding, &binding->view);
-        return KILN_STATUS_OK;
+        return kilni_storage_settle(device, binding->storage, err);
     }
     return kilni_binding_dense(device, desc, binding, &call->input, err);
 }

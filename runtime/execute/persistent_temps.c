@@ -83,6 +83,20 @@ void kilni_persistent_temp_set(kiln_device *device, kilni_persistent_temp *kept,
     link_kept(device, kept);
 }
 
+void kilni_persistent_temp_spare(kiln_device *device, const kilni_persistent_temp *kept)
+{
+    enum { MOST_LEAVES = 3 }; // a constant that is packed again and again is needed
+    for (uint32_t i = 0; i < kept->n_sources && !device->samples.measuring; i++) {
+        kilni_storage *storage = kept->sources[i].storage;
+        if (storage != NULL && storage->comes_again && storage->leaves < MOST_LEAVES) {
+            storage->leaves++;
+            // A device that fails here says so again at its next work.
+            (void)device->backend->memory->reside(device->backend, storage->buffer,
+                                                  /*there=*/false, NULL);
+        }
+    }
+}
+
 void kilni_persistent_temp_clear(kiln_device *device, kilni_persistent_temp *kept)
 {
     if (kept->temp.bound) {

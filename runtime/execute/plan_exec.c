@@ -332,6 +332,7 @@ static kiln_status prepack(block_run *current, uint32_t temp, kiln_error *err)
     }
     if (status == KILN_STATUS_OK && kept != NULL) {
         kilni_persistent_temp_set(current->view.run->device, kept, binding, &from);
+        kilni_persistent_temp_spare(current->view.run->device, kept);
     }
     return status;
 }

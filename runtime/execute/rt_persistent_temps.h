@@ -46,6 +46,9 @@ const kilni_persistent_temp *kilni_persistent_temp_find(const kiln_device *devic
 /// Keeps the temporary instead of what was kept before; not with too many sources.
 void kilni_persistent_temp_set(kiln_device *device, kilni_persistent_temp *kept,
                                const kilni_binding *temp, const kilni_temp_origin *from);
+/// Lets the device give back the constants that the temporary was just made from: who still reads
+/// them gets them again, and then they stay. In samples, whose memory goes anyway, they stay, too.
+void kilni_persistent_temp_spare(kiln_device *device, const kilni_persistent_temp *kept);
 void kilni_persistent_temp_clear(kiln_device *device, kilni_persistent_temp *kept);
 
 /// Drops what was made from this memory, which nobody else holds any more.

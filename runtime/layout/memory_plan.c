@@ -267,29 +267,6 @@ static void join_steps(maker *m)
 
 // ---- temporaries ----
 
-static uint64_t temp_bytes(const maker *m, const kiln_plan_block *block,
-                           const kiln_formula *formula)
-{
-    enum { SMALL = 64 };
-    int64_t few[SMALL];
-    int64_t bytes = 0;
-    const kiln_env *env = &m->run->device->context->env;
-    int64_t *symbols =
-        block->n_symbols <= SMALL ? few : kiln_alloc_array(env, block->n_symbols, sizeof(*symbols));
-    if (symbols == NULL) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < block->n_symbols; i++) {
-        symbols[i] = m->run->segment->symbols[block->symbols[i]];
-    }
-    kiln_status status = kiln_formula_eval(formula, symbols, block->n_symbols,
-                                           m->run->device->facts, KILN_FACT_COUNT, &bytes, NULL);
-    if (symbols != few) {
-        kiln_free(env, symbols);
-    }
-    return status == KILN_STATUS_OK && bytes > 0 ? (uint64_t)bytes : 0;
-}
-
 /// Whether a launch before the block's first step may write it.
 static bool is_prepacked(const kiln_program *program, uint32_t temp)
 {
@@ -315,7 +292,8 @@ static void add_temps(maker *m, uint32_t index, uint32_t first_step)
     layout->temps_of[index] = layout->n_values;
     for (uint32_t i = 0; i < block->program->n_temps; i++) {
         const kiln_program_temp *temp = &block->program->temps[i];
-        uint64_t bytes = temp_bytes(m, block, &temp->bytes);
+        uint64_t bytes = kiln_fuse_temp_bytes(&m->run->device->context->env, m->run->device->facts,
+                                              m->run->segment, block, i);
         uint32_t number = add_value(m, KILNI_NO_VALUE, first_step, bytes);
         layout->values[number].kept = (temp->flags & KILN_TEMP_PERSISTENT) != 0;
         layout->values[number].pool = (temp->flags & KILN_TEMP_PERSISTENT) != 0 || bytes == 0;

@@ -110,6 +110,15 @@ void kilni_binding_clear(kiln_device *device, kilni_binding *binding)
     binding->described = false;
 }
 
+kiln_status kilni_storage_settle(kiln_device *device, kilni_storage *storage, kiln_error *err)
+{
+    if (storage == NULL || !storage->comes_again) {
+        return KILN_STATUS_OK;
+    }
+    storage->comes_again = false;
+    return device->backend->memory->reside(device->backend, storage->buffer, /*there=*/true, err);
+}
+
 void kilni_binding_describe(kilni_binding *binding)
 {
     binding->described = true;

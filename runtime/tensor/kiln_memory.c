@@ -6,6 +6,7 @@
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
+#include "rt_memory_account.h"
 #include "rt_tensor.h"
 
 // ---- staging ----
@@ -127,6 +128,81 @@ kiln_status kiln_tensor_wrap(kiln_device *device, kiln_dtype dtype, size_t rank,
         if (status == KILN_STATUS_OK) {
             release(user);
         }
+    }
+    return status;
+}
+
+/// As wrap: the tensor comes before its buffer.
+static kiln_status wrap_constant(kiln_device *handle, const kiln_tensor_desc *desc,
+                                 const kiln_host_origin *origin, kiln_tensor **out_tensor,
+                                 kiln_error *err)
+{
+    kiln_device *device = kilni_core(handle);
+    kiln_buffer *buffer = NULL;
+    kiln_tensor *tensor = NULL;
+    size_t bytes = (size_t)kiln_desc_bytes(desc);
+    kiln_status status = kilni_tensor_around(handle, desc, NULL, 0, &tensor, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status = device->backend->memory->alloc_from(device->backend, origin, bytes, &buffer, err);
+    if (status != KILN_STATUS_OK) {
+        kiln_free(&device->context->env, tensor->binding.storage);
+        tensor->binding = (kilni_binding){0};
+        kilni_tensor_release(tensor);
+        return status;
+    }
+    kilni_storage *storage = tensor->binding.storage;
+    storage->buffer = buffer;
+    storage->comes_again = true;
+    storage->bytes = bytes;
+    kilni_count_live(&device->memory, bytes);
+    tensor->binding.view.buffer = buffer;
+    tensor->desc.flags |= KILN_TENSOR_CONST;
+    *out_tensor = tensor;
+    return status;
+}
+
+kiln_status kiln_tensor_wrap_constant(kiln_device *device, kiln_dtype dtype, size_t rank,
+                                      const int64_t *dims, const kiln_constant_memory *memory,
+                                      kiln_tensor **out_tensor, kiln_error *err)
+{
+    kiln_tensor_desc desc;
+    kiln_device *core = kilni_core(device);
+    kiln_error refused = KILN_ERROR_INIT;
+    *out_tensor = NULL;
+    if (core == NULL || memory == NULL || memory->bytes == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device and memory must not be NULL");
+    }
+    kiln_status status = kilni_describe(dtype, rank, dims, &desc, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    const kiln_host_origin origin = {.memory = memory->bytes,
+                                     .copied = memory->copied,
+                                     .release = memory->release != NULL ? memory->release
+                                                                        : released_already,
+                                     .user = memory->user};
+    status = KILN_STATUS_UNIMPLEMENTED;
+    pthread_mutex_lock(&core->lock);
+    if (kiln_desc_bytes(&desc) > 0 &&
+        (core->backend->device->dtype_usage(core->backend, dtype) & KILN_USAGE_STORAGE) != 0) {
+        status = wrap_constant(device, &desc, &origin, out_tensor, &refused);
+    }
+    pthread_mutex_unlock(&core->lock);
+    if (status != KILN_STATUS_UNIMPLEMENTED) {
+        if (status != KILN_STATUS_OK && err != NULL) {
+            *err = refused;
+        }
+        return status;
+    }
+    status = kiln_tensor_create(device, dtype, rank, dims, memory->bytes, out_tensor, err);
+    if (status == KILN_STATUS_OK) {
+        kiln_tensor_mark_constant(*out_tensor);
+        if (origin.copied != NULL) {
+            origin.copied(origin.user, 0, (size_t)kiln_desc_bytes(&desc));
+        }
+        origin.release(origin.user);
     }
     return status;
 }

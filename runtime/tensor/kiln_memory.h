@@ -24,6 +24,34 @@ KILN_NODISCARD KILN_API kiln_status kiln_tensor_wrap(kiln_device *device, kiln_d
                                                      void (*release)(void *user), void *user,
                                                      kiln_tensor **out_tensor, kiln_error *err);
 
+/// Memory of the caller's that holds a constant, dense and row-major, at any address, and stays as
+/// it is until `release`. The functions come on any thread and must not call Kiln.
+typedef struct kiln_constant_memory {
+    uint32_t struct_size;
+    const void *bytes;
+    /// These bytes were copied and are not read again soon, so that pages of a file may go; may be
+    /// NULL.
+    void (*copied)(void *user, size_t offset, size_t bytes);
+    void (*release)(void *user); ///< called once, as that of kiln_tensor_wrap; may be NULL
+    void *user;
+} kiln_constant_memory;
+
+#define KILN_CONSTANT_MEMORY_INIT                                                                  \
+    {                                                                                              \
+        sizeof(kiln_constant_memory), NULL, NULL, NULL, NULL                                       \
+    }
+
+/// Makes a constant tensor (kiln_tensor_mark_constant) of the caller's memory. The device has a
+/// copy only while it needs one: from the first use until what was packed from it is used instead.
+/// It copies again when the tensor is used after all; reads take the bytes from the memory. A
+/// device that cannot do this copies them now. On failure `release` is not called. The caller holds
+/// `*out_tensor`. Errors: as kiln_tensor_create.
+KILN_NODISCARD KILN_API kiln_status kiln_tensor_wrap_constant(kiln_device *device, kiln_dtype dtype,
+                                                              size_t rank, const int64_t *dims,
+                                                              const kiln_constant_memory *memory,
+                                                              kiln_tensor **out_tensor,
+                                                              kiln_error *err);
+
 /// Allocates staging memory: kiln_tensor_create copies from it, and reads copy to it, at the speed
 /// of the link (pinned, where the device has memory of its own). The caller frees it with
 /// kiln_host_free on the same device, before the device is released. Errors: RESOURCE_EXHAUSTED,

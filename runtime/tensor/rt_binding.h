@@ -30,6 +30,8 @@ typedef struct kilni_storage {
     kilni_dependencies
         *dependencies; ///< of results of collective calls and what was computed from them; or NULL
     bool foreign; ///< others may see it too: never written over
+    bool comes_again; ///< its bytes can be had from the host again: it may leave the device
+    uint8_t leaves; ///< how often it did, having been packed
     bool planned; ///< memory of a layout, which has this record too
     uint64_t bytes; ///< counted as live; 0: of a window, or somebody else's
 } kilni_storage;
@@ -70,6 +72,10 @@ kiln_status kilni_binding_read(kiln_device *device, const kiln_tensor_desc *desc
 void kilni_binding_describe(kilni_binding *binding);
 void kilni_binding_fail(kiln_device *device, kilni_binding *binding, kilni_fault *fault);
 void kilni_binding_clear(kiln_device *device, kilni_binding *binding);
+
+/// For who uses the memory beside the device's own queue: it is on the device from now on, and
+/// stays there.
+kiln_status kilni_storage_settle(kiln_device *device, kilni_storage *storage, kiln_error *err);
 
 /// Never NULL.
 kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause);

@@ -109,23 +109,6 @@ static void add_shape(kiln_string *out, const kiln_tensor_desc *desc, bool writt
     kiln_string_append(out, "]", 1);
 }
 
-static uint64_t bytes_of_temp(const kilni_run *run, const kiln_plan_block *block, uint32_t temp)
-{
-    enum { MOST_SYMBOLS = 256 };
-    int64_t symbols[MOST_SYMBOLS] = {0};
-    int64_t bytes = 0;
-    if (block->n_symbols > MOST_SYMBOLS) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < block->n_symbols; i++) {
-        symbols[i] = run->segment->symbols[block->symbols[i]];
-    }
-    kiln_status status =
-        kiln_formula_eval(&block->program->temps[temp].bytes, symbols, block->n_symbols,
-                          run->device->facts, KILN_FACT_COUNT, &bytes, NULL);
-    return status == KILN_STATUS_OK && bytes > 0 ? (uint64_t)bytes : 0;
-}
-
 /// Shapes of what a step reads and writes, temporaries by their bytes; and the bytes of all.
 static uint64_t describe_step(const kilni_run *run, const kiln_plan_step *step, kiln_string *out)
 {
@@ -151,7 +134,8 @@ static uint64_t describe_step(const kilni_run *run, const kiln_plan_step *step, 
             add_shape(out, desc, (arg->access & KILN_ACCESS_WRITE) != 0);
             bytes += bytes_of(desc);
         } else if (arg->kind == KILN_ARG_TEMP) {
-            uint64_t temp = bytes_of_temp(run, block, arg->ref);
+            uint64_t temp = kiln_fuse_temp_bytes(&run->device->context->env, run->device->facts,
+                                                 segment, block, arg->ref);
             kiln_string_printf(out, "%stemp[%llu bytes]", out->length == 0 ? "" : " ",
                                (unsigned long long)temp);
             bytes += temp;

@@ -546,6 +546,9 @@ static kiln_status lend(kiln_tensor *tensor, move *self, kiln_error *err)
         status = kilni_binding_dense(device, &tensor->desc, &tensor->binding, &self->input, err);
     }
     if (status == KILN_STATUS_OK) {
+        status = kilni_storage_settle(device, self->input.storage, err);
+    }
+    if (status == KILN_STATUS_OK) {
         status = device->backend->device->flush(device->backend, err);
     }
     if (status == KILN_STATUS_OK) {

@@ -284,6 +284,30 @@ const kilni_fault *kilni_shadow_fault(const kilni_sample *t)
 
 // ---- begin and end ----
 
+/// The block's own plan does not need the constants that are not on the device now, so after the
+/// samples, which may, they are not there either.
+static void note_absent(kilni_sample *t)
+{
+    const kiln_backend_memory_ops *memory = t->run->device->backend->memory;
+    for (uint32_t i = 0; i < t->block->n_tensors; i++) {
+        const kilni_storage *storage = t->run->bindings[t->block->tensors[i]]->storage;
+        t->absent[i] = storage != NULL && storage->comes_again &&
+                       !memory->resides(t->run->device->backend, storage->buffer);
+    }
+}
+
+static void send_back(const kilni_sample *t)
+{
+    const kiln_backend_memory_ops *memory = t->run->device->backend->memory;
+    for (uint32_t i = 0; i < t->block->n_tensors; i++) {
+        if (t->absent[i]) { // a device that fails here says so again at its next work
+            (void)memory->reside(t->run->device->backend,
+                                 t->run->bindings[t->block->tensors[i]]->storage->buffer,
+                                 /*there=*/false, NULL);
+        }
+    }
+}
+
 kiln_status kilni_shadow_init(kilni_sample *t, const kilni_run *run, uint32_t block,
                               kiln_error *err)
 {
@@ -296,11 +320,14 @@ kiln_status kilni_shadow_init(kilni_sample *t, const kilni_run *run, uint32_t bl
     t->scratch = kiln_alloc_array(t->env, (size_t)n + 1, sizeof(*t->scratch));
     t->made = kiln_alloc_array(t->env, (size_t)n + 1, sizeof(*t->made));
     t->dying = kiln_alloc_array(t->env, (size_t)n + 1, sizeof(*t->dying));
-    if (t->bindings == NULL || t->scratch == NULL || t->made == NULL || t->dying == NULL) {
+    t->absent = kiln_alloc_array(t->env, (size_t)n + 1, sizeof(*t->absent));
+    if (t->bindings == NULL || t->scratch == NULL || t->made == NULL || t->dying == NULL ||
+        t->absent == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a sample");
     }
     memcpy((void *)t->bindings, (const void *)run->bindings, all * sizeof(kilni_binding *));
     see_tensors(t);
+    note_absent(t);
     return KILN_STATUS_OK;
 }
 
@@ -310,6 +337,10 @@ void kilni_shadow_fini(kilni_sample *t)
         kilni_shadow_clear(t);
         drop_spare(t);
     }
+    if (t->absent != NULL) {
+        send_back(t);
+    }
+    kiln_free(t->env, t->absent);
     kiln_free(t->env, (void *)t->bindings);
     kiln_free(t->env, t->scratch);
     kiln_free(t->env, t->made);

@@ -15,6 +15,7 @@ typedef struct kilni_sample {
     kilni_binding *scratch; ///< per tensor of the block
     bool *made; ///< per tensor of the block: a result
     bool *dying; ///< per tensor of the block: an input that the block may overwrite
+    bool *absent; ///< per tensor of the block: a constant that is not on the device now
     kilni_binding *spare; ///< copies of dying inputs for further runs of a sample, set by set
     uint32_t n_spare; ///< sets
 } kilni_sample;

@@ -227,6 +227,65 @@ static void test_host_memory(void)
     free(memory);
 }
 
+static void note_copied(void *user, size_t offset, size_t bytes)
+{
+    (void)user;
+    KILN_CHECK(offset + bytes <= sizeof(numbers));
+}
+
+/// A buffer of constants that lie in the host's memory: there when it is used, and read anyway.
+static void origin_at(size_t misaligned)
+{
+    kiln_buffer *buffer = NULL;
+    atomic_int released = 0;
+    unsigned char *memory = aligned_alloc(4096, 8192);
+    memcpy(memory + misaligned, numbers, sizeof(numbers));
+    const kiln_host_origin origin = {
+        .memory = memory + misaligned, .copied = note_copied, .release = count, .user = &released};
+    kiln_backend_stats before, after;
+    tested->device->stats(tested, &before);
+    if (!worked(tested->memory->alloc_from(tested, &origin, sizeof(numbers), &buffer, &err))) {
+        KILN_CHECK(buffer == NULL);
+        KILN_CHECK_INT(atomic_load(&released), 0);
+        free(memory);
+        return;
+    }
+    kiln_buffer *to = NULL;
+    OK(tested->memory->alloc(tested, sizeof(numbers), &to, &err));
+    for (int i = 0; i < 3; i++) {
+        check_holds(buffer, 1);
+        negate(buffer, to);
+        check_holds(to, -1);
+        KILN_CHECK(tested->memory->resides(tested, buffer));
+        OK(tested->transfer->copy(tested, buffer, 0, to, 0, sizeof(numbers), &err));
+        OK(tested->memory->reside(tested, buffer, /*there=*/false, &err));
+        check_holds(to, 1);
+        check_holds(buffer, 1);
+    }
+    OK(tested->memory->reside(tested, buffer, /*there=*/true, &err));
+    KILN_CHECK(tested->memory->resides(tested, buffer));
+    KILN_CHECK_INT(atomic_load(&released), 0);
+    tested->memory->free(tested, buffer);
+    tested->memory->free(tested, to);
+    OK(tested->device->sync(tested, &err));
+    KILN_CHECK_INT(atomic_load(&released), 1);
+    tested->device->stats(tested, &after);
+    KILN_CHECK_INT(after.bytes_used, before.bytes_used);
+    free(memory);
+}
+
+static void test_origins(void)
+{
+    kiln_buffer *buffer = filled();
+    OK(tested->memory->reside(tested, buffer, /*there=*/false, &err)); // it is nowhere else
+    KILN_CHECK(tested->memory->resides(tested, buffer));
+    check_holds(buffer, 1);
+    tested->memory->free(tested, buffer);
+    origin_at(0);
+    origin_at(4);
+    origin_at(1);
+}
+
 static void test_map(void)
 {
     kiln_buffer *buffer = filled();
@@ -513,6 +572,9 @@ static kiln_status open_least(const kiln_env *given, const char *address,
     memory.host_alloc = kiln_backend_host_alloc;
     memory.host_free = kiln_backend_host_free;
     memory.wrap_host = kiln_backend_no_wrap;
+    memory.alloc_from = kiln_backend_no_origin;
+    memory.reside = kiln_backend_stays;
+    memory.resides = kiln_backend_has_all;
     memory.map = kiln_backend_no_map;
     memory.unmap = kiln_backend_no_unmap;
     transfer = *least->transfer;
@@ -557,15 +619,15 @@ static kiln_status open_tested(const char *address)
 int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
-        KILN_TEST(test_whole),        KILN_TEST(test_holes_are_refused),
-        KILN_TEST(test_device),       KILN_TEST(test_tables_that_are_needed),
-        KILN_TEST(test_memory),       KILN_TEST(test_budget),
-        KILN_TEST(test_host_memory),  KILN_TEST(test_map),
-        KILN_TEST(test_transfer),     KILN_TEST(test_read_in_parts),
-        KILN_TEST(test_default_read), KILN_TEST(test_program),
-        KILN_TEST(test_arena),        KILN_TEST(test_events),
-        KILN_TEST(test_queue_memory), KILN_TEST(test_peer),
-        KILN_TEST(test_trace),
+        KILN_TEST(test_whole),         KILN_TEST(test_holes_are_refused),
+        KILN_TEST(test_device),        KILN_TEST(test_tables_that_are_needed),
+        KILN_TEST(test_memory),        KILN_TEST(test_budget),
+        KILN_TEST(test_host_memory),   KILN_TEST(test_origins),
+        KILN_TEST(test_map),           KILN_TEST(test_transfer),
+        KILN_TEST(test_read_in_parts), KILN_TEST(test_default_read),
+        KILN_TEST(test_program),       KILN_TEST(test_arena),
+        KILN_TEST(test_events),        KILN_TEST(test_queue_memory),
+        KILN_TEST(test_peer),          KILN_TEST(test_trace),
     };
     char suite[96];
     const char *address = "reference:";

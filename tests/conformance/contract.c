@@ -356,6 +356,50 @@ static void test_wrap(void)
     free(memory);
 }
 
+static void note_copied(void *user, size_t offset, size_t bytes)
+{
+    (void)user;
+    KILN_CHECK(offset + bytes <= sizeof(float) * N);
+}
+
+/// A constant in the caller's memory, at an address that no device would take, computes and reads
+/// like any other, and moves.
+static void test_wrap_constant(void)
+{
+    const int64_t dims[1] = {N};
+    static float values[N], back[N];
+    unsigned char *memory = malloc(sizeof(values) + 1);
+    kiln_constant_memory lent = KILN_CONSTANT_MEMORY_INIT;
+    kiln_tensor *x = NULL, *moved = NULL;
+    for (int i = 0; i < N; i++) {
+        values[i] = (float)i;
+    }
+    memcpy(memory + 1, values, sizeof(values));
+    lent.bytes = memory + 1;
+    lent.copied = note_copied;
+    lent.release = count_release;
+    atomic_store(&released, 0);
+    OK(kiln_tensor_wrap_constant(device, KILN_DTYPE_F32, 1, dims, &lent, &x, &err));
+    OK(kiln_read(x, back, sizeof(back), &err));
+    KILN_CHECK_MEM(back, values, sizeof(values));
+    kiln_tensor *y = compute(x);
+    OK(kiln_to_device(x, device, &moved, &err));
+    kiln_release(x);
+    OK(kiln_read(y, back, sizeof(back), &err));
+    check_computed(back);
+    kiln_release(y);
+    OK(kiln_read(moved, back, sizeof(back), &err));
+    KILN_CHECK_MEM(back, values, sizeof(values));
+    kiln_release(moved);
+    OK(kiln_sync(device, &err));
+    KILN_CHECK_INT(atomic_load(&released), 1);
+    lent.bytes = NULL;
+    KILN_CHECK_INT(kiln_tensor_wrap_constant(device, KILN_DTYPE_F32, 1, dims, &lent, &x, NULL),
+                   KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK(x == NULL);
+    free(memory);
+}
+
 static void test_map(void)
 {
     const void *data = NULL;
@@ -529,6 +573,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_staging),
         KILN_TEST(test_persistent),
         KILN_TEST(test_wrap),
+        KILN_TEST(test_wrap_constant),
         KILN_TEST(test_map),
         KILN_TEST(test_handles),
         KILN_TEST(test_integer_handles),

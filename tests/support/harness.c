@@ -192,6 +192,23 @@ bool kiln_test_write_file(const char *path, const void *data, size_t size_bytes)
     return ok;
 }
 
+uint64_t kiln_test_resident(const char *part)
+{
+    char line[4200];
+    bool is_it = false;
+    uint64_t bytes = 0;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        bool is_header = strstr(line, " kB") == NULL && strstr(line, "VmFlags") == NULL;
+        is_it = is_header ? strstr(line, part) != NULL : is_it;
+        bytes += is_it && strncmp(line, "Rss:", 4) == 0 ? strtoull(line + 4, NULL, 10) * 1024 : 0;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return bytes;
+}
+
 char *kiln_test_read_file(const char *path, size_t *out_size_bytes)
 {
     FILE *file = fopen(path, "rb");

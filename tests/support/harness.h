@@ -82,6 +82,8 @@ const char *kiln_test_tmpdir(void);
 const char *kiln_test_path(const char *folder, const char *name);
 /// Writes a file whole; fails the case and returns false when it cannot.
 bool kiln_test_write_file(const char *path, const void *data, size_t size_bytes);
+/// Bytes that this process has in memory of mapped files whose path has `part` in it.
+uint64_t kiln_test_resident(const char *part);
 /// Reads a file whole into memory that the caller frees; NULL when it cannot. Adds a final zero
 /// byte.
 char *kiln_test_read_file(const char *path, size_t *out_size_bytes);

@@ -66,7 +66,7 @@ __kernel void KERNEL(PARAMS)
             }
 #pragma unroll
             for (int o = 0; o < ON; o++) {
-                __global float *to = out + n * out_batch + out_base + (long)(first + o) * out_plane +
+                __global OUT *to = out + n * out_batch + out_base + (long)(first + o) * out_plane +
                                      (long)y * out_row + x * 16;
 #pragma unroll
                 for (int r = 0; r < TH; r++) {
@@ -80,7 +80,8 @@ __kernel void KERNEL(PARAMS)
         }
     }
     for (int o = 0; o < ON; o++) {
-        clear_border(out + n * out_batch + out_base + (long)(first + o) * out_plane, 16, out_row, begin,
+        clear_border(out + n * out_batch + out_base + (long)(first + o) * out_plane,
+                     BORDER, 16, out_row, begin,
                      end, height, width, out_top, out_left, out_bottom, out_right);
     }
 }

@@ -2,7 +2,8 @@
 // Convolution of each channel with a filter of its own. A work-item computes `rows` rows of one
 // block of 16 channels, TW places at a time; what a row of the window needs is loaded once.
 //
-// Defines: TW, KH, KW, SY, SX, DY, DX, VECTORS of the pack; weights are [block][KH][KW][16].
+// Defines: TW, KH, KW, SY, SX, DY, DX, VECTORS of the pack; weights are [block][KH][KW][16]. SCALED:
+// sums are of whole numbers, exact, and IN_SCALE times the second vector is their unit.
 
 __kernel void KERNEL(PARAMS)
 {
@@ -15,15 +16,15 @@ __kernel void KERNEL(PARAMS)
             float16 sums[TW];
 #pragma unroll
             for (int t = 0; t < TW; t++) {
-                sums[t] = bias;
+                sums[t] = SCALED ? (float16)(0) : bias;
             }
 #pragma unroll
             for (int ky = 0; ky < KH; ky++) {
-                __global const float *p = plane + (long)(y * SY + ky * DY) * in_row + x * SX * 16;
+                __global const IN *p = plane + (long)(y * SY + ky * DY) * in_row + x * SX * 16;
                 float16 line[(TW - 1) * SX + (KW - 1) * DX + 1];
 #pragma unroll
                 for (int i = 0; i < (TW - 1) * SX + (KW - 1) * DX + 1; i++) {
-                    line[i] = LOAD(p, i);
+                    line[i] = LOAD_IN(p, i);
                 }
 #pragma unroll
                 for (int kx = 0; kx < KW; kx++) {
@@ -36,11 +37,14 @@ __kernel void KERNEL(PARAMS)
             }
 #pragma unroll
             for (int t = 0; t < TW; t++) {
+#if SCALED
+                sums[t] = fma(sums[t], LOAD(pack, blocks + block) * IN_SCALE, bias);
+#endif
                 STORE(result + (long)y * out_row + x * 16, t,
                       FINISH(sums[t], n, block, y, x + t));
             }
         }
     }
-    clear_border(result, 16, out_row, begin, end, height, width, out_top, out_left, out_bottom,
+    clear_border(result, BORDER, 16, out_row, begin, end, height, width, out_top, out_left, out_bottom,
                  out_right);
 }

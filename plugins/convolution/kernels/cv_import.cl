@@ -54,6 +54,6 @@ __kernel void KERNEL(PARAMS)
             }
         }
     }
-    clear_border(result, IB, out_row, begin, end, height, width, out_top, out_left, out_bottom,
+    clear_border(result, BORDER, IB, out_row, begin, end, height, width, out_top, out_left, out_bottom,
                  out_right);
 }

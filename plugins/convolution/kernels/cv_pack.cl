@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Constants of a step as its kernel reads them, made once: vectors of one number for each channel,
 // then weights. A work-item makes one block of 16 channels. The program defines VECTOR_<i>(o), what
-// channel `o` of vector i is, and SCALE(o), by which a batch norm behind the product multiplies
-// its weights.
+// channel `o` of vector i is, WEIGHT(o, i), number i of the weights, one of channel `o`, and SCALE(o),
+// by which a batch norm behind the product multiplies its weights. For dot products of bytes (3)
+// WHOLE(i) is the signed byte.
 //
 // Defines: VECTORS, WEIGHTS (0: none, 1: [block][input block][KH][KW][IB][16], 2: of one channel each,
-// [block][KH][KW][16]), IB, KH, KW.
+// [block][KH][KW][16], 3: bytes, [block][input block][KH][KW][IB / 4][16][4]), IB, KH, KW.
+
+#if WEIGHTS == 3
+// Of the signed bytes of one channel's weights.
+#define SUM(sum)                                                                                   \
+    int sum = 0;                                                                                   \
+    for (int i = 0; is_channel && i < in_channels * KH * KW; i++) {                                \
+        sum += WHOLE((long)o * in_channels * KH * KW + i);                                         \
+    }
+#else
+#define SUM(sum)
+#endif
 
 __kernel void KERNEL(PARAMS)
 {
@@ -13,8 +25,9 @@ __kernel void KERNEL(PARAMS)
     for (int lane = 0; lane < 16; lane++) {
         const int o = block * 16 + lane;
         const bool is_channel = o < channels;
+        SUM(sum_of_weights)
         PACK_VECTORS
-#if WEIGHTS
+#if WEIGHTS == 1 || WEIGHTS == 2
         const float scale = is_channel ? SCALE(o) : 0.0f;
 #endif
 #if WEIGHTS == 1
@@ -25,14 +38,26 @@ __kernel void KERNEL(PARAMS)
                 const long place = ((long)(c / IB) * KH * KW + tap) * IB + c % IB;
                 to[place * 16] =
                     is_channel && c < in_channels
-                        ? w[w_offset + ((long)o * in_channels + c) * KH * KW + tap] * scale
+                        ? WEIGHT(o, ((long)o * in_channels + c) * KH * KW + tap) * scale
                         : 0.0f;
             }
         }
 #elif WEIGHTS == 2
         for (int tap = 0; tap < KH * KW; tap++) {
             pack[((long)VECTORS * blocks + block * KH * KW + tap) * 16 + lane] =
-                is_channel ? w[w_offset + (long)o * KH * KW + tap] * scale : 0.0f;
+                is_channel ? WEIGHT(o, (long)o * KH * KW + tap) * scale : 0.0f;
+        }
+#elif WEIGHTS == 3
+        __global char *to = (__global char *)(pack + (long)VECTORS * blocks * 16) +
+                            (long)block * in_blocks * KH * KW * IB * 16 + lane * 4;
+        for (int c = 0; c < in_blocks * IB; c++) {
+            for (int tap = 0; tap < KH * KW; tap++) {
+                const long place = ((long)(c / IB) * KH * KW + tap) * (IB / 4) + c % IB / 4;
+                to[place * 64 + c % 4] =
+                    is_channel && c < in_channels
+                        ? (char)WHOLE(((long)o * in_channels + c) * KH * KW + tap)
+                        : (char)0;
+            }
         }
 #endif
     }

@@ -26,7 +26,7 @@ __kernel void KERNEL(PARAMS)
             float16 v = (float16)(MAX ? -INFINITY : 0);
             for (int ky = ky0; ky < ky1; ky++) {
                 for (int kx = kx0; kx < kx1; kx++) {
-                    const float16 e = LOAD(
+                    const float16 e = LOAD_IN(
                         plane + (long)(top + ky * DY) * in_row + (left + kx * DX) * 16, 0);
                     v = MAX ? select(v, e, (e > v) | (e != e)) : v + e;
                 }
@@ -41,6 +41,6 @@ __kernel void KERNEL(PARAMS)
             STORE(result + (long)y * out_row + x * 16, 0, FINISH(v, n, block, y, x));
         }
     }
-    clear_border(result, 16, out_row, begin, end, height, width, out_top, out_left, out_bottom,
+    clear_border(result, BORDER, 16, out_row, begin, end, height, width, out_top, out_left, out_bottom,
                  out_right);
 }

@@ -33,7 +33,8 @@ static int idle_threads(void)
     int count = 0;
     DIR *tasks = opendir("/proc/self/task");
     for (struct dirent *task; tasks != NULL && (task = readdir(tasks)) != NULL;) {
-        count += task->d_name[0] != '.' && sched_getscheduler(atoi(task->d_name)) == SCHED_IDLE;
+        count += task->d_name[0] != '.' &&
+                 sched_getscheduler((pid_t)strtol(task->d_name, NULL, 10)) == SCHED_IDLE;
     }
     if (tasks != NULL) {
         closedir(tasks);

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "cl_fixture.h"
+#include "cl_rest.h"
 #include "cl_touch.h"
 
 enum { MOST = 20, WAIT_STEPS = 3000 };
@@ -402,10 +403,42 @@ static void test_touches_new_libraries(void)
     dlclose(library);
 }
 
+// What loading the driver and compiling brought of the compiler's code goes with the next opening,
+// and comes back for what is compiled then.
+static void test_compiler_rests(void)
+{
+    enum { LEAST = 16 << 20 };
+    cl_fixture f;
+    cl_settings settings = {.cache = kiln_test_tmpdir()};
+    if (!cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    run_program(&f, 101);
+    cl_fixture_close(&f);
+    uint64_t before = kiln_test_resident("/libLLVM");
+    if (before < LEAST) {
+        kiln_test_skip("the driver does not compile by LLVM here");
+        return;
+    }
+    KILN_CHECK(kilni_cl_rest_compiler() >= before);
+    KILN_CHECK(kiln_test_resident("/libLLVM") < before / 4);
+    if (!cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    run_program(&f, 102);
+    cl_fixture_close(&f);
+    KILN_CHECK(kiln_test_resident("/libLLVM") > before / 4);
+    settings.cache = kiln_test_tmpdir();
+    if (cl_fixture_open(&f, &settings)) {
+        KILN_CHECK(kiln_test_resident("/libLLVM") < before / 2);
+        cl_fixture_close(&f);
+    }
+}
+
 KILN_TEST_MAIN("unit/cl_backend/ahead", KILN_TEST(test_second_opening), KILN_TEST(test_race),
                KILN_TEST(test_shorter_beginning), KILN_TEST(test_measured_device),
                KILN_TEST(test_stays_near_and_stops), KILN_TEST(test_wrong_lists),
                KILN_TEST(test_damaged_entry), KILN_TEST(test_entries_are_gone),
                KILN_TEST(test_close_at_once), KILN_TEST(test_without_a_cache),
                KILN_TEST(test_no_store), KILN_TEST(test_wrong_address),
-               KILN_TEST(test_touches_new_libraries))
+               KILN_TEST(test_touches_new_libraries), KILN_TEST(test_compiler_rests))

@@ -106,6 +106,44 @@ static void test_alignment(void)
     cl_fixture_close(&f);
 }
 
+// Large buffers of a processor begin where a large page may, also those outside of the pool, and
+// hold what is written to their last byte.
+static void test_large_pages(void)
+{
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    if (!f.backend->pocl) {
+        kiln_test_skip("device addresses are those of the host on PoCL only");
+        cl_fixture_close(&f);
+        return;
+    }
+    for (size_t i = 0; i < 3; i++) {
+        size_t bytes = ((size_t)2 << 20) + 1000003 * i;
+        unsigned char last = (unsigned char)(7 + i), back = 0;
+        void *pointer = NULL;
+        kiln_buffer *buffer = NULL;
+        if (i < 2) {
+            buffer = cl_fixture_buffer(&f, bytes, NULL);
+        } else {
+            KILN_CHECK_INT(kilni_cl_alloc_arena(f.base, bytes, &buffer, &err), KILN_STATUS_OK);
+        }
+        KILN_CHECK_INT(f.base->transfer->upload(f.base, buffer, bytes - 1, &last, 1, &err),
+                       KILN_STATUS_OK);
+        KILN_CHECK_INT(f.base->transfer->read(f.base, buffer, bytes - 1, &back, 1, &err),
+                       KILN_STATUS_OK);
+        KILN_CHECK_INT(back, last);
+        KILN_CHECK_INT(kiln_cl_map(f.base, buffer, 0, 1, KILN_CL_MAP_READ, &pointer, &err),
+                       KILN_STATUS_OK);
+        KILN_CHECK_INT((uintptr_t)pointer % ((size_t)2 << 20), 0);
+        KILN_CHECK_INT(kiln_cl_unmap(f.base, buffer, pointer, &err), KILN_STATUS_OK);
+        f.base->memory->free(f.base, buffer);
+    }
+    cl_fixture_close(&f);
+}
+
 static void test_budget(void)
 {
     cl_fixture f;
@@ -275,5 +313,6 @@ static void test_windows_of_shared_memory(void)
 KILN_TEST_MAIN("unit/cl_backend/pool", KILN_TEST(test_windows),
                KILN_TEST(test_windows_of_shared_memory), KILN_TEST(test_statistics),
                KILN_TEST(test_reuse), KILN_TEST(test_rounding), KILN_TEST(test_alignment),
-               KILN_TEST(test_budget), KILN_TEST(test_budget_frees_idle),
-               KILN_TEST(test_larger_than_the_device_allows), KILN_TEST(test_zero_bytes))
+               KILN_TEST(test_large_pages), KILN_TEST(test_budget),
+               KILN_TEST(test_budget_frees_idle), KILN_TEST(test_larger_than_the_device_allows),
+               KILN_TEST(test_zero_bytes))

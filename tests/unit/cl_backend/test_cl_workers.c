@@ -25,8 +25,8 @@ static int bound_threads(void)
     CPU_ZERO(&taken);
     for (struct dirent *e = tasks == NULL ? NULL : readdir(tasks); e != NULL; e = readdir(tasks)) {
         pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
-        if (thread == 0 || sched_getaffinity(thread, sizeof(own), &own) != 0 ||
-            CPU_COUNT(&own) != 1) {
+        if (thread == 0 || sched_getscheduler(thread) == SCHED_IDLE || // no worker: base's awake.c
+            sched_getaffinity(thread, sizeof(own), &own) != 0 || CPU_COUNT(&own) != 1) {
             continue;
         }
         CPU_AND(&shared, &own, &taken);

@@ -798,7 +798,7 @@ def plugins_are_scanned_and_reset():
             expect(run, 1, "its scan failed: it ended the process", "kiln plugin reset test.hostile")
             expect(kiln("plugin", "list", "--plugin", good, **keep), 0, "test.hostile-kernel")
         expect_error(kiln("plugin", "reset", "nobody", **keep), 'there is no plugin "nobody"',
-                     "there are org.kiln.convolution, org.kiln.elementwise, ")
+                     "there are org.kiln.attention, org.kiln.convolution, ")
         expect(kiln("plugin", "reset", "org.kiln.matmul", **keep), 0, "0 records forgotten")
         expect(kiln("plugin", "reset", "test.hostile-kernel", **keep), 0, "2 records forgotten")
         expect(kiln("plugin", "reset", **keep), 2, "say which ID", stream="stderr")

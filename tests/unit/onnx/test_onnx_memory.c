@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Memory of the digits model: what a run holds beside what liveness alone needs, for one image and
-// for many, fused and not.
+// Memory of models: what a run of the digits model holds beside what liveness alone needs, for one
+// image and for many, fused and not; and that weights of a file are in memory once.
 #include "harness.h"
 #include "memory_bound.h"
 #include "onnx.h"
+#include "proto_writer.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct model {
@@ -87,4 +90,152 @@ static void test_digits_peak(void)
     }
 }
 
-KILN_TEST_MAIN("unit/onnx/memory", KILN_TEST(test_digits_peak))
+// ---- weights of a file ----
+
+enum { LAYERS = 12, WIDTH = 1 << 20, WEIGHTS = LAYERS * WIDTH * (int)sizeof(float) };
+
+static float weight_at(int layer, int i)
+{
+    return (float)((i + layer) % 5 + 1) / 4;
+}
+
+static float input_at(int i)
+{
+    return (float)(i % 7);
+}
+
+/// LAYERS times x * w + 1, each w of its own; the first one is a result, too.
+static pw layers_model(void)
+{
+    const int64_t dims[] = {WIDTH};
+    const float one = 1;
+    pw graph = {0};
+    pw x = pw_value_info("x", 1, dims, 1), y = pw_value_info("y", 1, dims, 1);
+    pw first = pw_value_info("w0", 1, dims, 1), scalar = pw_tensor("one", 1, NULL, 0, &one, 4);
+    float *values = malloc(WIDTH * sizeof(*values));
+    pw_message(&graph, 5, &scalar);
+    for (int layer = 0; values != NULL && layer < LAYERS; layer++) {
+        char w[8], in[8], product[8], out[8];
+        for (int i = 0; i < WIDTH; i++) {
+            values[i] = weight_at(layer, i);
+        }
+        snprintf(w, sizeof(w), "w%d", layer);
+        snprintf(in, sizeof(in), layer == 0 ? "x" : "h%d", layer - 1);
+        snprintf(product, sizeof(product), "p%d", layer);
+        snprintf(out, sizeof(out), layer == LAYERS - 1 ? "y" : "h%d", layer);
+        pw tensor = pw_tensor(w, 1, dims, 1, values, WIDTH * sizeof(*values));
+        pw mul = pw_node("Mul", (const char *const[]){in, w, NULL},
+                         (const char *const[]){product, NULL});
+        pw add = pw_node("Add", (const char *const[]){product, "one", NULL},
+                         (const char *const[]){out, NULL});
+        pw_message(&graph, 5, &tensor);
+        pw_message(&graph, 1, &mul);
+        pw_message(&graph, 1, &add);
+    }
+    free(values);
+    pw_message(&graph, 11, &x);
+    pw_message(&graph, 12, &y);
+    pw_message(&graph, 12, &first);
+    return pw_model(&graph, 13);
+}
+
+static const char *write_layers(void)
+{
+    const char *path = kiln_test_path(kiln_test_tmpdir(), "layers.onnx");
+    pw bytes = layers_model();
+    bool written = kiln_test_write_file(path, bytes.bytes, bytes.length);
+    pw_free(&bytes);
+    return written ? path : NULL;
+}
+
+static bool open_packing(model *m)
+{
+    const char *plugin = KILN_TEST_BUILD_DIR "/lib/kiln/test_plugins/prepack.so";
+    *m = (model){.err = KILN_ERROR_INIT};
+    setenv("KILN_PLUGINS", "test.prepack", 1);
+    bool made = OK(m, kiln_context_create(NULL, &m->context, &m->err)) &&
+                OK(m, kiln_plugin_load(m->context, plugin, &m->err));
+    unsetenv("KILN_PLUGINS");
+    if (made && kiln_device_open(m->context, "opencl:0", &m->device, &m->err) == KILN_STATUS_OK) {
+        return true;
+    }
+    kiln_test_skip("no OpenCL device");
+    kiln_context_destroy(m->context);
+    return false;
+}
+
+static void check_layers(model *m, kiln_tensor *y)
+{
+    float *values = calloc(WIDTH, sizeof(*values));
+    OK(m, kiln_read(y, values, WIDTH * sizeof(*values), &m->err));
+    for (int i = 0; i < WIDTH; i += 1013) {
+        float expected = input_at(i);
+        for (int layer = 0; layer < LAYERS; layer++) {
+            expected = expected * weight_at(layer, i) + 1;
+        }
+        KILN_CHECK_NEAR(values[i], expected, 1e-4 * fabs((double)expected));
+    }
+    free(values);
+}
+
+/// A run that packs all weights has neither the file nor the unpacked weights in memory at its end,
+/// and only a few of these at a time. A weight that is a result outlives the model.
+static void test_weights_are_there_once(void)
+{
+    const int64_t dims[] = {WIDTH};
+    const char *path = write_layers();
+    kiln_tensor *outputs[2] = {NULL, NULL};
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    model m;
+    if (path == NULL || !open_packing(&m)) {
+        return;
+    }
+    float *x = malloc(WIDTH * sizeof(*x));
+    for (int i = 0; x != NULL && i < WIDTH; i++) {
+        x[i] = input_at(i);
+    }
+    if (OK(&m, kiln_tensor_create(m.device, KILN_DTYPE_F32, 1, dims, x, &m.image, &m.err)) &&
+        OK(&m, kiln_onnx_model_open(kiln_context_env(m.context), path, &m.file, &m.err)) &&
+        OK(&m, kiln_onnx_session_create(m.file, m.device, &m.session, &m.err))) {
+        const kiln_onnx_input input = {.name = "x", .tensor = m.image};
+        OK(&m, kiln_graph_begin(m.device, &m.image, 1, &m.err));
+        OK(&m, kiln_onnx_session_run(m.session, &input, 1, outputs, 2, &m.err));
+        OK(&m, kiln_graph_end(m.device, outputs, 2, &m.graph, &m.err));
+        for (int run = 0; run < 3; run++) {
+            kiln_release(outputs[0]);
+            kiln_release(outputs[1]);
+            OK(&m, kiln_graph_run(m.graph, &m.image, 1, outputs, 2, &m.err));
+            check_layers(&m, outputs[0]);
+        }
+        kiln_device_stats_get(m.device, &stats);
+        printf("weights %d, most on the device %llu, of the file in memory %llu\n", WEIGHTS,
+               (unsigned long long)stats.backend.bytes_peak,
+               (unsigned long long)kiln_test_resident(path));
+        // Each is packed once, and the one that is a result is copied.
+        KILN_CHECK_INT(stats.backend.kernels_launched, LAYERS + 3 * (LAYERS + 1));
+        KILN_CHECK(stats.backend.bytes_used > (uint64_t)WEIGHTS);
+        KILN_CHECK(stats.backend.bytes_peak < (uint64_t)WEIGHTS + WEIGHTS / 2);
+        KILN_CHECK(kiln_test_resident(path) < WEIGHTS / 8);
+        kiln_release(outputs[0]);
+        kiln_release(outputs[1]);
+        OK(&m, kiln_onnx_session_run(m.session, &input, 1, outputs, 2, &m.err));
+    }
+    kiln_release(outputs[0]);
+    kiln_tensor *first = outputs[1];
+    kiln_graph_destroy(m.graph);
+    kiln_onnx_session_destroy(m.session);
+    kiln_onnx_model_close(m.file);
+    if (KILN_CHECK(first != NULL && x != NULL)) {
+        OK(&m, kiln_read(first, x, WIDTH * sizeof(*x), &m.err));
+        KILN_CHECK(x[1] == weight_at(0, 1) && x[WIDTH - 1] == weight_at(0, WIDTH - 1));
+    }
+    kiln_release(first);
+    KILN_CHECK_INT(kiln_test_resident(path), 0);
+    free(x);
+    kiln_release(m.image);
+    kiln_device_release(m.device);
+    kiln_context_destroy(m.context);
+}
+
+KILN_TEST_MAIN("unit/onnx/memory", KILN_TEST(test_digits_peak),
+               KILN_TEST(test_weights_are_there_once))

@@ -269,6 +269,39 @@ static void test_shapes_stay_on_the_host(void)
     pw_free(&bytes);
 }
 
+/* z = DequantizeLinear(QuantizeLinear(x)): nothing is added or taken off where the zero point is a
+ * constant 0. */
+static void test_zero_points_of_zero(void)
+{
+    static const int8_t zeros[] = {0, 3};
+    static const uint64_t operations[] = {6, 8};
+    const float scale = 0.5f;
+    for (int i = 0; i < 2; i++) {
+        fixture f;
+        loaded l;
+        kiln_error err;
+        float z[2] = {0};
+        pw graph = small_graph();
+        pw step = pw_tensor("step", 1, NULL, 0, &scale, sizeof(scale));
+        pw zero = pw_tensor("zero", 3, NULL, 0, &zeros[i], 1);
+        pw_message(&graph, 5, &step);
+        pw_message(&graph, 5, &zero);
+        add_node(&graph, "QuantizeLinear", INPUTS("x", "step", "zero"), "q");
+        add_node(&graph, "DequantizeLinear", INPUTS("q", "step", "zero"), "z");
+        pw bytes = pw_model(&graph, 13);
+        if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes, &l, &err) == KILN_STATUS_OK)) {
+            uint64_t before = recorded(&f);
+            KILN_CHECK(run_small(&f, &l, z, 2, &err) == KILN_STATUS_OK);
+            KILN_CHECK_INT(recorded(&f) - before, operations[i]);
+            KILN_CHECK_NEAR((double)z[0], 1, 0);
+            KILN_CHECK_NEAR((double)z[1], -2, 0);
+            unload(&l);
+        }
+        close_fixture(&f);
+        pw_free(&bytes);
+    }
+}
+
 static void add_scalar_initializer(pw *graph, const char *name, float value)
 {
     pw tensor = pw_tensor(name, 1, NULL, 0, &value, sizeof(value));
@@ -286,6 +319,32 @@ static void test_scalar_operands(void)
     add_node(&graph, "Sub", INPUTS("c", "k"), "d"); /* 20, 20 */
     add_node(&graph, "Div", INPUTS("k", "d"), "z");
     expect_small(&graph, 13, 0.5f, 0.5f);
+}
+
+/* A square and a cube are products, three operations and the sum, and exact for small numbers. */
+static void test_small_powers(void)
+{
+    fixture f;
+    loaded l;
+    kiln_error err;
+    float z[2] = {0};
+    pw graph = small_graph();
+    add_scalar_initializer(&graph, "two", 2);
+    add_scalar_initializer(&graph, "three", 3);
+    add_node(&graph, "Pow", INPUTS("x", "three"), "a"); /* 1, -8 */
+    add_node(&graph, "Pow", INPUTS("y", "two"), "b"); /* 9, 16 */
+    add_node(&graph, "Add", INPUTS("a", "b"), "z");
+    pw bytes = pw_model(&graph, 13);
+    if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes, &l, &err) == KILN_STATUS_OK)) {
+        uint64_t before = recorded(&f);
+        KILN_CHECK(run_small(&f, &l, z, 2, &err) == KILN_STATUS_OK);
+        KILN_CHECK_INT(recorded(&f) - before, 4);
+        KILN_CHECK_NEAR((double)z[0], 10, 0);
+        KILN_CHECK_NEAR((double)z[1], 8, 0);
+        unload(&l);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
 }
 
 static void test_old_broadcast(void)
@@ -845,7 +904,8 @@ static void test_flipped_models_run(void)
 }
 
 KILN_TEST_MAIN("unit/onnx/test_onnx_session", KILN_TEST(test_digits_as_pytorch),
-               KILN_TEST(test_shapes_stay_on_the_host), KILN_TEST(test_scalar_operands),
+               KILN_TEST(test_shapes_stay_on_the_host), KILN_TEST(test_zero_points_of_zero),
+               KILN_TEST(test_scalar_operands), KILN_TEST(test_small_powers),
                KILN_TEST(test_old_broadcast), KILN_TEST(test_softmax_versions),
                KILN_TEST(test_if_branches), KILN_TEST(test_functions),
                KILN_TEST(test_unknown_operator_is_named), KILN_TEST(test_refusals_say_why),

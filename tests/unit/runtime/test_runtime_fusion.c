@@ -2,6 +2,8 @@
 // Fused and unfused runs through the public calls: the same bits, fewer kernels, less memory; and
 // what a release means.
 
+#include "rt_device.h"
+#include "rt_tensor.h"
 #include "runtime_fixture.h"
 
 #include <math.h>
@@ -345,6 +347,106 @@ static void test_packed_constants_go(void)
     kiln_context_destroy(f.context);
 }
 
+static uint64_t bytes_used(fixture *f)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
+    kiln_device_trim(f->device);
+    kiln_device_stats_get(f->device, &stats);
+    return stats.backend.bytes_used;
+}
+
+/// A constant in the caller's memory is on the device until it has been packed, and again when
+/// something else reads it; moved to another queue it stays.
+static void test_packed_constants_leave(void)
+{
+    enum { MANY = 1 << 16, BYTES = MANY * sizeof(float) };
+    static float values[MANY + 1], x[MANY], out[MANY];
+    const int64_t dims[] = {MANY};
+    kiln_constant_memory lent = KILN_CONSTANT_MEMORY_INIT;
+    kiln_tensor *w = NULL, *product = NULL, *sum = NULL, *other = NULL;
+    fixture f;
+    if (!open_with(&f, "prepack")) {
+        return;
+    }
+    for (int i = 0; i < MANY; i++) {
+        values[i + 1] = (float)(i % 7);
+        x[i] = (float)(i % 3);
+    }
+    lent.bytes = values + 1; // aligned for no device
+    kiln_tensor *t = fixture_f32(&f, 1, dims, x);
+    uint64_t before = bytes_used(&f);
+    FIXTURE_OK(&f, kiln_tensor_wrap_constant(f.device, KILN_DTYPE_F32, 1, dims, &lent, &w, &f.err));
+    KILN_CHECK_INT(bytes_used(&f), before);
+    for (int run = 0; run < 3; run++) {
+        FIXTURE_OK(&f, kiln_mul(t, w, &product, &f.err));
+        FIXTURE_OK(&f, kiln_add_scalar(product, kiln_f64(1), &sum, &f.err));
+        kiln_release(product);
+        FIXTURE_OK(&f, kiln_read(sum, out, sizeof(out), &f.err));
+        kiln_release(sum);
+        for (int i = 0; i < MANY; i += 97) {
+            KILN_CHECK_NEAR(out[i], x[i] * values[i + 1] + 1, 1e-6);
+        }
+        kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+        kiln_device_stats_get(f.device, &stats);
+        KILN_CHECK_INT(stats.backend.bytes_used, before + BYTES); // what was packed
+    }
+    FIXTURE_OK(&f, kiln_read(w, out, sizeof(out), &f.err));
+    KILN_CHECK_MEM(out, values + 1, BYTES);
+    FIXTURE_OK(&f, kiln_neg(w, &other, &f.err)); // reads the constant itself
+    FIXTURE_OK(&f, kiln_read(other, out, sizeof(out), &f.err));
+    KILN_CHECK(out[1] == -values[2]);
+    kiln_release(other);
+    KILN_CHECK_INT(bytes_used(&f), before + BYTES); // the packed one has been trimmed
+    FIXTURE_OK(&f, kiln_to_device(w, f.device, &other, &f.err));
+    kiln_release(other);
+    kiln_release(w);
+    KILN_CHECK_INT(bytes_used(&f), before);
+    kiln_release(t);
+    kiln_device_release(f.device);
+    kiln_context_destroy(f.context);
+}
+
+/// The samples of a tournament read the constant itself; afterwards it is gone again.
+static void test_samples_leave_constants(void)
+{
+    enum { MANY = 1 << 16, BYTES = MANY * sizeof(float) };
+    static float values[MANY + 1], out[MANY];
+    const int64_t dims[] = {MANY};
+    kiln_constant_memory lent = KILN_CONSTANT_MEMORY_INIT;
+    kiln_tensor *w = NULL, *product = NULL, *sum = NULL;
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    fixture f;
+    const char *cache = getenv("KILN_CACHE_DIR");
+    setenv("KILN_TUNE", "full", 1);
+    setenv("KILN_CACHE_DIR", "off", 1); // it would know the winner
+    bool opened = open_with(&f, "prepack");
+    unsetenv("KILN_TUNE");
+    if (cache != NULL) {
+        setenv("KILN_CACHE_DIR", cache, 1);
+    } else {
+        unsetenv("KILN_CACHE_DIR");
+    }
+    if (!opened) {
+        return;
+    }
+    lent.bytes = values + 1;
+    kiln_tensor *t = fixture_f32(&f, 1, dims, out);
+    FIXTURE_OK(&f, kiln_tensor_wrap_constant(f.device, KILN_DTYPE_F32, 1, dims, &lent, &w, &f.err));
+    FIXTURE_OK(&f, kiln_mul(t, w, &product, &f.err));
+    FIXTURE_OK(&f, kiln_add_scalar(product, kiln_f64(1), &sum, &f.err));
+    kiln_release(product);
+    FIXTURE_OK(&f, kiln_read(sum, out, sizeof(out), &f.err));
+    kiln_release(sum);
+    kiln_device_stats_get(f.device, &stats);
+    KILN_CHECK(stats.kernels_measuring > 0);
+    KILN_CHECK(!f.device->backend->memory->resides(f.device->backend, w->binding.storage->buffer));
+    kiln_release(w);
+    kiln_release(t);
+    kiln_device_release(f.device);
+    kiln_context_destroy(f.context);
+}
+
 /// A block whose second launch cannot run has the results of its operations.
 static void test_second_launch_fails(void)
 {
@@ -480,6 +582,7 @@ static void test_close_with_queued_work(void)
 KILN_TEST_MAIN("unit/runtime/fusion", KILN_TEST(test_same_bits_one_kernel),
                KILN_TEST(test_plan_found_again), KILN_TEST(test_constants_are_packed_once),
                KILN_TEST(test_numbers_are_packed_anew), KILN_TEST(test_packed_constants_go),
+               KILN_TEST(test_packed_constants_leave), KILN_TEST(test_samples_leave_constants),
                KILN_TEST(test_corners_are_packed_apart), KILN_TEST(test_memory_was_short),
                KILN_TEST(test_second_launch_fails), KILN_TEST(test_in_place_when_unfused),
                KILN_TEST(test_kept_intermediate_is_written), KILN_TEST(test_inputs_survive),

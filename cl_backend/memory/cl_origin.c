@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Buffers whose bytes can be had again from memory of the host: constants of a mapped file. They
+// are copied to the device when work first uses them, given back when the runtime says so, and
+// copied again when they are used after all. Reads never need the copy. Where the host's memory is
+// the device's too, the copy is a mapping of its own, so that the system has its pages back at
+// once; and an origin that is aligned is used where it lies, without a copy.
+
+#define _GNU_SOURCE // MAP_ANONYMOUS
+#include <sys/mman.h>
+
+#include "cl_error.h"
+#include "cl_host.h"
+#include "cl_origin.h"
+#include "cl_pool.h"
+#include "cl_queue.h"
+#include "cl_state.h"
+#include "cl_svm.h"
+#include "cl_transfer.h"
+
+enum {
+    COPY_STEP = 4 << 20, ///< the origin hears of so many bytes at once
+    MOST_LEAVING = 32 << 20 ///< bytes given back that queued work may still be using
+};
+
+static bool shares_memory(const kilni_cl_backend *backend)
+{
+    return (backend->info.features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
+}
+
+static void note_copied(const kilni_cl_buffer *buffer, size_t offset, size_t bytes)
+{
+    if (buffer->origin.copied != NULL) {
+        buffer->origin.copied(buffer->origin.user, offset, bytes);
+    }
+}
+
+// ---- the copy ----
+
+typedef struct mapping {
+    const kiln_env *env;
+    void *memory;
+    size_t bytes;
+} mapping;
+
+static void CL_CALLBACK mapping_gone(cl_mem mem, void *user)
+{
+    mapping *self = user;
+    (void)mem;
+    munmap(self->memory, self->bytes);
+    kiln_free(self->env, self);
+}
+
+static void copy_steps(const kilni_cl_buffer *buffer, unsigned char *target)
+{
+    for (size_t at = 0; at < buffer->bytes; at += COPY_STEP) {
+        size_t step = buffer->bytes - at < COPY_STEP ? buffer->bytes - at : COPY_STEP;
+        kilni_cl_copy_wide(target + at, (const unsigned char *)buffer->origin.memory + at, step);
+        note_copied(buffer, at, step);
+    }
+}
+
+/// A copy in memory that both share; nothing is queued.
+static cl_int copy_to_mapping(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+{
+    cl_int code = CL_OUT_OF_HOST_MEMORY;
+    mapping *self = kiln_alloc(backend->env, sizeof(*self));
+    if (self == NULL) {
+        return code;
+    }
+    *self = (mapping){.env = backend->env, .bytes = buffer->bytes};
+    self->memory = mmap(NULL, self->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                        /*fd=*/-1, 0);
+    if (self->memory == MAP_FAILED) {
+        kiln_free(backend->env, self);
+        return code;
+    }
+    copy_steps(buffer, self->memory);
+    backend->counters.transfer_bytes += buffer->bytes;
+    cl_mem mem = kilni_cl_mem_over(backend, self->memory, self->bytes, &code);
+    if (code == CL_SUCCESS) {
+        code = clSetMemObjectDestructorCallback(mem, mapping_gone, self);
+        if (code == CL_SUCCESS) {
+            buffer->mem = mem;
+            return code;
+        }
+        clReleaseMemObject(mem);
+    }
+    mapping_gone(NULL, self);
+    return code;
+}
+
+/// A copy in the device's own memory, on the main queue; other queues find it there as well.
+static cl_int copy_to_device(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+{
+    cl_int code = CL_SUCCESS;
+    buffer->mem = clCreateBuffer(backend->context, CL_MEM_READ_WRITE, buffer->bytes, NULL, &code);
+    if (code != CL_SUCCESS) {
+        buffer->mem = NULL;
+        return code;
+    }
+    for (size_t at = 0; at < buffer->bytes; at += COPY_STEP) {
+        size_t step = buffer->bytes - at < COPY_STEP ? buffer->bytes - at : COPY_STEP;
+        if (kilni_cl_upload(&backend->base, (kiln_buffer *)(void *)buffer, at,
+                            (const unsigned char *)buffer->origin.memory + at, step,
+                            NULL) != KILN_STATUS_OK) {
+            clReleaseMemObject(buffer->mem);
+            buffer->mem = NULL;
+            return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+        }
+        note_copied(buffer, at, step);
+    }
+    if (atomic_load(&backend->flight.user_events) == 0) {
+        clFinish(backend->queue);
+    }
+    return CL_SUCCESS;
+}
+
+static cl_int fetch_once(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+{
+    return shares_memory(backend) ? copy_to_mapping(backend, buffer)
+                                  : copy_to_device(backend, buffer);
+}
+
+cl_int kilni_cl_origin_fetch(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+{
+    cl_int code = CL_INVALID_MEM_OBJECT;
+    if (buffer->origin.memory == NULL) {
+        return code;
+    }
+    if (!kilni_cl_pool_hold(backend, buffer->bytes)) {
+        return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    }
+    code = fetch_once(backend, buffer);
+    if (kilni_cl_is_memory_code(code) && atomic_load(&backend->flight.user_events) == 0 &&
+        clFinish(backend->queue) == CL_SUCCESS) {
+        kilni_cl_pool_trim(backend);
+        code = fetch_once(backend, buffer);
+    }
+    if (code != CL_SUCCESS) {
+        kilni_cl_pool_leave(backend, buffer->bytes);
+        return code;
+    }
+    buffer->capacity = buffer->bytes;
+    return code;
+}
+
+/// The memory goes when queued work no longer uses it. A host that runs far ahead of the device
+/// waits, for otherwise nothing would be saved.
+static kiln_status give_back(kilni_cl_backend *backend, kilni_cl_buffer *buffer, kiln_error *err)
+{
+    kilni_cl_pool *pool = &backend->pool;
+    if (buffer->mem == NULL || buffer->direct) {
+        note_copied(buffer, 0, buffer->bytes);
+        return KILN_STATUS_OK;
+    }
+    clReleaseMemObject(buffer->mem);
+    buffer->mem = NULL;
+    kilni_cl_pool_leave(backend, buffer->capacity);
+    buffer->capacity = 0;
+    pool->leaving_bytes += buffer->bytes;
+    if (pool->leaving_bytes < MOST_LEAVING || atomic_load(&backend->flight.user_events) > 0) {
+        return KILN_STATUS_OK;
+    }
+    pool->leaving_bytes = 0;
+    backend->counters.host_waits++;
+    cl_int code =
+        clFinish(backend->queue); // a failure that was signalled is for who reads or syncs
+    return code == CL_SUCCESS
+               ? KILN_STATUS_OK
+               : kilni_cl_fail_wait(backend, err, code, "waiting for %zu bytes", buffer->bytes);
+}
+
+kiln_status kilni_cl_reside(kiln_backend *base, kiln_buffer *given, bool there, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kilni_cl_buffer *buffer = kilni_cl_buffer_of(given);
+    cl_int code = CL_SUCCESS;
+    if (buffer == NULL || buffer->origin.memory == NULL || kilni_cl_is_stuck(backend)) {
+        return KILN_STATUS_OK;
+    }
+    if (!there) {
+        return give_back(backend, buffer, err);
+    }
+    (void)kilni_cl_mem_of(backend, buffer, &code);
+    return code == CL_SUCCESS
+               ? KILN_STATUS_OK
+               : kilni_cl_fail(backend, err, code, "%zu bytes of a constant", buffer->bytes);
+}
+
+bool kilni_cl_resides(kiln_backend *base, const kiln_buffer *buffer)
+{
+    (void)base;
+    return ((const kilni_cl_buffer *)(const void *)buffer)->mem != NULL;
+}
+
+kiln_status kilni_cl_alloc_from(kiln_backend *base, const kiln_host_origin *origin, size_t bytes,
+                                kiln_buffer **out_buffer, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kiln_error unaligned = KILN_ERROR_INIT;
+    *out_buffer = NULL;
+    kiln_status status = kilni_cl_wrap_host(base, (void *)(uintptr_t)origin->memory, bytes,
+                                            origin->release, origin->user, out_buffer, &unaligned);
+    bool direct = status == KILN_STATUS_OK;
+    if (!direct) {
+        KILN_TRY(out, status, kilni_cl_check_size(backend, bytes, err));
+        KILN_TRY(out, status, kilni_cl_buffer_adopt(backend, NULL, bytes, out_buffer, err));
+    }
+    kilni_cl_buffer *buffer = kilni_cl_buffer_of(*out_buffer);
+    buffer->origin = *origin;
+    buffer->direct = direct;
+out:
+    return status;
+}

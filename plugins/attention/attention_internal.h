@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_PLUGINS_ATTENTION_INTERNAL_H
+#define KILN_PLUGINS_ATTENTION_INTERNAL_H
+
+/// What the files of the attention fuser share: which operations join (attention_block.c), the
+/// kernels' text (attention_emit.c for many rows of the query, attention_row.c for one), the
+/// program and what it costs (attention_program.c).
+
+#include "kf_chain.h"
+
+enum {
+    AT_MAX_DEPTH = 256, ///< of a head
+    AT_MAX_TENSORS = 10, ///< that a block reads
+    AT_MAX_PARAMS = 160,
+    AT_VECTORS = 2, ///< of rows of the query that a work-item has
+    AT_TILE = 64 ///< keys at a time
+};
+
+typedef enum at_stage {
+    AT_QUERY = 0, ///< before the first product
+    AT_SCORES = 1, ///< behind it
+    AT_WEIGHTS = 2, ///< behind the softmax
+    AT_DONE = 3 ///< behind the second product
+} at_stage;
+
+/// A matrix that a product reads.
+typedef struct at_matrix {
+    uint16_t source; ///< value that is read
+    uint16_t value; ///< what the product takes: of the query, what the operators before make of it
+    uint8_t row; ///< axis of the query's rows, or of the keys
+    uint8_t column; ///< axis along a head
+} at_matrix;
+
+/// softmax(query x key, operators on it) x value.
+typedef struct at_block {
+    kf_chain chain;
+    uint32_t len;
+    uint32_t closed;
+    uint32_t n_shown;
+    const char *shown[8];
+    at_stage stage;
+    uint32_t product; ///< the first one's number in the chain; those before are of the query
+    uint32_t softmax; ///< its number; those between are of the scores
+    uint16_t scores; ///< value that the first product gives
+    uint16_t last; ///< that the softmax takes
+    uint16_t weights; ///< that it gives
+    uint16_t result;
+    at_matrix query;
+    at_matrix key;
+    at_matrix values;
+    int32_t depth; ///< of the query and the keys
+    int32_t width; ///< of the values
+} at_block;
+
+void at_block_init(at_block *block);
+void at_block_copy(at_block *to, const at_block *from);
+/// Shows one operation. It joins, or closes the block and the reason is reported.
+void at_block_push(at_block *block, const kf_chain_device *device, const kf_host *host,
+                   const kf_block *values, const kf_op *op);
+uint32_t at_block_is_ready(const at_block *block);
+/// Axes of the scores before their rows.
+uint32_t at_batch(const at_block *block);
+/// Symbols of the query's rows and of the keys.
+uint32_t at_rows(const at_block *block);
+uint32_t at_keys(const at_block *block);
+/// Axis of `value` that axis `axis` of the scores is, both from the end; -1: none, or of extent 1.
+int at_axis(const at_block *block, uint32_t value, uint32_t axis);
+/// Do the operators on the scores read the value?
+uint32_t at_is_score_input(const at_block *block, uint32_t value);
+
+// ---- text ----
+
+typedef enum at_param_kind {
+    AT_PARAM_INPUT = 1,
+    AT_PARAM_OUTPUT = 2,
+    AT_PARAM_OFFSET = 3,
+    AT_PARAM_STRIDE = 4,
+    AT_PARAM_SCALAR = 5,
+    AT_PARAM_EXTENT = 6, ///< of a batch axis of the scores
+    AT_PARAM_ROWS = 7,
+    AT_PARAM_KEYS = 8
+} at_param_kind;
+
+typedef struct at_param {
+    at_param_kind kind;
+    uint32_t index; ///< value, number or batch axis
+    uint32_t axis; ///< STRIDE
+} at_param;
+
+typedef struct at_plan {
+    const at_block *block;
+    const kf_chain_device *device;
+    uint32_t width; ///< elements of a vector
+    uint32_t keys; ///< whose scores are summed at once
+    uint32_t one_row; ///< the query has one row: vectors go along heads and keys
+    uint32_t n_params;
+    at_param params[AT_MAX_PARAMS];
+} at_plan;
+
+void at_plan_make(at_plan *plan, const at_block *block, const kf_chain_device *device);
+void at_emit(kf_text *text, const at_plan *plan);
+/// The kernel's body for a query of one row, from the declared indices and bases on.
+void at_emit_row(kf_text *text, const at_plan *plan);
+/// Declares what the operators on the scores read at `row` (NULL: there is one) and `col`, `count`
+/// elements of a vector that goes along rows or, for one row, along keys; and the operators.
+void at_emit_scores(kf_text *text, const at_plan *plan, const char *indent);
+
+// ---- program and costs ----
+
+typedef struct at_program at_program;
+at_program *at_program_create(const at_block *block, const kf_chain_device *device);
+void at_program_destroy(at_program *program);
+void at_program_describe(const at_program *program, kf_program *out);
+void at_program_info(const at_program *program, kf_opt_info *out);
+/// The answer's formulas.
+void at_estimate_make(kf_estimate *estimate, const at_plan *plan);
+
+#endif

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The program around the kernel, one launch, and what it costs: the operations of whole tiles at
+// the share of the device's rate that was measured, or the bytes of keys and values.
+#include "attention_internal.h"
+
+enum {
+    MAX_FORMULAS = 16, ///< of arguments
+    ROWS_PERCENT = 58, ///< of the device's f32 rate
+    ROW_PERCENT = 15,
+    SCORE_FLOPS = 30, ///< of an exponential and the maximum
+    INPUT_FLOPS = 16 ///< of reading an element across its rows
+};
+
+struct at_program {
+    at_block *block;
+    at_plan plan;
+    kf_text code;
+    kf_text name;
+    uint8_t key[16];
+    uint32_t failed;
+    uint32_t n_values;
+    kf_source source;
+    kf_launch launch;
+    kf_step step;
+    kf_formula global[2];
+    kf_formula local[2];
+    kf_formula values[MAX_FORMULAS];
+    kf_karg args[AT_MAX_PARAMS];
+    const kf_source *sources[1];
+    const kf_launch *launches[1];
+};
+
+// ---- sizes ----
+
+static void batches(kf_formula *f, const at_block *block)
+{
+    kf_formula_product(f, block->chain.values[block->scores].symbols, at_batch(block));
+}
+
+static void symbol(kf_formula *f, uint32_t symbol)
+{
+    kf_formula_product(f, &symbol, 1);
+}
+
+/// Rows of the query that one work-item has.
+static uint32_t item_rows(const at_plan *plan)
+{
+    return plan->one_row ? 1 : AT_VECTORS * plan->width;
+}
+
+static void items(kf_formula *f, const at_plan *plan)
+{
+    symbol(f, at_rows(plan->block));
+    kf_formula_imm_op(f, item_rows(plan), KF_INS_CEIL_DIV);
+}
+
+// ---- costs ----
+
+static void tensor_bytes(kf_formula *f, const at_block *block, uint32_t value)
+{
+    const kf_chain_value *v = &block->chain.values[value];
+    kf_formula_product(f, v->symbols, v->rank);
+    kf_formula_imm_op(f, kf_dtype_of(v->dtype).bytes, KF_INS_MUL);
+}
+
+static void read_bytes(kf_formula *f, const at_block *block)
+{
+    kf_formula_imm(f, 0);
+    for (uint32_t i = 0; i < block->chain.n_values; i++) {
+        if (!block->chain.values[i].computed) {
+            tensor_bytes(f, block, i);
+            kf_formula_op(f, KF_INS_ADD);
+        }
+    }
+}
+
+/// Operations for each score: both products, the operators on it, its exponential.
+static int64_t score_flops(const at_plan *plan)
+{
+    const at_block *block = plan->block;
+    int64_t flops = 2 * ((int64_t)block->depth + block->width) + SCORE_FLOPS;
+    for (uint32_t i = block->product + 1; i < block->softmax; i++) {
+        flops += block->chain.ops[i].row->cost;
+    }
+    for (uint32_t i = 0; i < block->chain.n_values; i++) {
+        flops += at_is_score_input(block, i) ? INPUT_FLOPS : 0;
+    }
+    return flops;
+}
+
+void at_estimate_make(kf_estimate *estimate, const at_plan *plan)
+{
+    const at_block *block = plan->block;
+    const kf_cost *cost = &plan->device->cost;
+    kf_formula *ns = &estimate->ns;
+    kf_estimate_init(estimate);
+    read_bytes(&estimate->read, block);
+    tensor_bytes(&estimate->written, block, block->result);
+    items(&estimate->flops, plan);
+    kf_formula_imm_op(&estimate->flops, (int64_t)item_rows(plan) * score_flops(plan), KF_INS_MUL);
+    symbol(&estimate->flops, at_keys(block));
+    kf_formula_op(&estimate->flops, KF_INS_MUL);
+    batches(&estimate->flops, block);
+    kf_formula_op(&estimate->flops, KF_INS_MUL);
+    kf_formula_append(ns, kf_formula_expr(&estimate->flops));
+    kf_formula_imm_op(ns, cost->ps_per_kflop * 100 / (plan->one_row ? ROW_PERCENT : ROWS_PERCENT),
+                      KF_INS_MUL);
+    kf_formula_append(ns, kf_formula_expr(&estimate->read));
+    kf_formula_append(ns, kf_formula_expr(&estimate->written));
+    kf_formula_op(ns, KF_INS_ADD);
+    kf_formula_imm_op(ns, cost->ps_per_kib, KF_INS_MUL);
+    kf_formula_op(ns, KF_INS_MAX);
+    kf_formula_imm_op(ns, 1024000, KF_INS_FLOOR_DIV);
+    kf_formula_imm_op(ns, cost->launch_ns, KF_INS_ADD);
+}
+
+// ---- the launch ----
+
+static void bind(at_program *p, const at_param *param, kf_karg *arg)
+{
+    const kf_chain *chain = &p->block->chain;
+    arg->dtype = KF_DTYPE_I64;
+    switch (param->kind) {
+    case AT_PARAM_INPUT:
+    case AT_PARAM_OUTPUT:
+        arg->kind = KF_ARG_TENSOR;
+        arg->access = param->kind == AT_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE;
+        arg->ref = chain->values[param->index].id;
+        arg->dtype = chain->values[param->index].dtype;
+        break;
+    case AT_PARAM_OFFSET:
+    case AT_PARAM_STRIDE:
+        arg->kind = param->kind == AT_PARAM_OFFSET ? KF_ARG_OFFSET : KF_ARG_STRIDE;
+        arg->ref = chain->values[param->index].id;
+        arg->axis = param->axis;
+        break;
+    case AT_PARAM_SCALAR:
+        arg->kind = KF_ARG_SCALAR;
+        arg->ref = chain->numbers[param->index].index;
+        arg->dtype = chain->numbers[param->index].dtype;
+        break;
+    default:
+        if (p->n_values == MAX_FORMULAS) {
+            p->failed = 1;
+            return;
+        }
+        symbol(&p->values[p->n_values],
+               param->kind == AT_PARAM_ROWS ? at_rows(p->block)
+               : param->kind == AT_PARAM_KEYS
+                   ? at_keys(p->block)
+                   : chain->values[p->block->scores].symbols[param->index]);
+        arg->kind = KF_ARG_VALUE;
+        arg->dtype = param->kind == AT_PARAM_EXTENT ? KF_DTYPE_I64 : KF_DTYPE_I32;
+        arg->value = kf_formula_expr(&p->values[p->n_values++]);
+        break;
+    }
+}
+
+static void make_launch(at_program *p)
+{
+    p->failed |= p->plan.n_params == AT_MAX_PARAMS;
+    for (uint32_t i = 0; i < p->plan.n_params; i++) {
+        bind(p, &p->plan.params[i], &p->args[i]);
+    }
+    items(&p->global[0], &p->plan);
+    batches(&p->global[1], p->block);
+    p->launch.struct_size = (uint32_t)sizeof(p->launch);
+    p->launch.dims = 2;
+    p->launch.n_args = p->plan.n_params;
+    p->launch.kernel.ptr = "kiln_attention";
+    p->launch.kernel.len = strlen(p->launch.kernel.ptr);
+    p->launch.args = p->args;
+    for (uint32_t i = 0; i < 2; i++) {
+        kf_formula_imm(&p->local[i], 1);
+        p->failed |= p->global[i].failed;
+        p->launch.global[i] = kf_formula_expr(&p->global[i]);
+        p->launch.local[i] = kf_formula_expr(&p->local[i]);
+    }
+    p->launches[0] = &p->launch;
+    p->step.kind = KF_STEP_LAUNCH;
+}
+
+// ---- life ----
+
+static void fill(at_program *p)
+{
+    at_emit(&p->code, &p->plan);
+    kf_chain_name(&p->name, "attention", p->block->shown, p->block->n_shown);
+    make_launch(p);
+    p->failed |= p->code.failed | p->name.failed;
+    p->source.struct_size = (uint32_t)sizeof(p->source);
+    p->source.format = KF_FORMAT_OPENCL_C;
+    p->source.code.ptr = p->code.ptr;
+    p->source.code.len = p->code.len;
+    p->source.cl_c_version = 120;
+    p->sources[0] = &p->source;
+}
+
+at_program *at_program_create(const at_block *block, const kf_chain_device *device)
+{
+    at_program *p = (at_program *)calloc(1, sizeof(*p));
+    if (p == NULL) {
+        return NULL;
+    }
+    p->block = (at_block *)malloc(sizeof(*p->block));
+    if (p->block == NULL) {
+        at_program_destroy(p);
+        return NULL;
+    }
+    at_block_copy(p->block, block);
+    at_plan_make(&p->plan, p->block, device);
+    fill(p);
+    if (p->failed) {
+        at_program_destroy(p);
+        return NULL;
+    }
+    kf_launch_key(p->key, &p->code, &p->launch, p->block->len);
+    return p;
+}
+
+void at_program_destroy(at_program *program)
+{
+    if (program != NULL) {
+        kf_text_free(&program->code);
+        kf_text_free(&program->name);
+        free(program->block);
+        free(program);
+    }
+}
+
+void at_program_describe(const at_program *program, kf_program *out)
+{
+    kf_program view;
+    memset(&view, 0, sizeof(view));
+    view.struct_size = (uint32_t)sizeof(view);
+    view.flags = KF_PROGRAM_DETERMINISTIC;
+    view.sources = program->sources;
+    view.n_sources = 1;
+    view.launches = program->launches;
+    view.n_launches = 1;
+    view.steps = &program->step;
+    view.n_steps = 1;
+    KF_OUT(out, &view);
+}
+
+void at_program_info(const at_program *program, kf_opt_info *out)
+{
+    kf_opt_info_fill(out, program->block->len, &program->name, program->key, sizeof(program->key));
+}

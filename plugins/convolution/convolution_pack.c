@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The launch that makes a step's pack: constants as its kernel reads them, vectors of one number
+// for each channel first, then weights. A batch norm behind a product is taken into both.
+#include "convolution_emit.h"
+
+static uint32_t is_dot(const cv_plan *plan, const cv_step *step)
+{
+    return step->kind == CV_CONV && plan->of_bytes[step->op];
+}
+
+int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step)
+{
+    int64_t blocks = cv_plan_blocks(plan, step->output), numbers = step->n_vectors;
+    if (step->kind == CV_CONV || step->kind == CV_DEPTHWISE) {
+        const cv_window *w = &plan->region->ops[step->op].window;
+        int64_t inputs = step->kind == CV_CONV ? (int64_t)cv_plan_blocks(plan, step->input) *
+                                                     plan->places[step->input].lanes
+                                               : 1;
+        inputs /= is_dot(plan, step) ? 4 : 1;
+        numbers += inputs * w->lengths[0] * w->lengths[1];
+    }
+    return numbers * blocks * CV_LANES;
+}
+
+/// A constant of which the pack takes numbers: a pointer and where it begins.
+static void constant_param(cv_kernel *k, const cv_plan *plan, uint32_t value, const char *name)
+{
+    char offset[40], type[40];
+    snprintf(type, sizeof(type), "__global const %s *",
+             cv_type_dense(&plan->region->values[value]));
+    snprintf(offset, sizeof(offset), "%s_offset", name);
+    cv_param_add(k, (cv_param){.kind = CV_PARAM_TENSOR, .index = value, .access = KF_ACCESS_READ},
+                 type, name);
+    cv_param_add(k, (cv_param){.kind = CV_PARAM_OFFSET, .index = value}, "const long ", offset);
+}
+
+static void norm_params(cv_kernel *k, const cv_plan *plan, const cv_op *norm, uint32_t number)
+{
+    static const char *const parts[] = {"", "scale", "shift", "mean", "variance"};
+    for (uint32_t i = 1; i < 5; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "n%u_%s", (unsigned)number, parts[i]);
+        constant_param(k, plan, norm->inputs[i], name);
+    }
+    cv_param_scalars(k, plan->region, norm, 100 + number);
+}
+
+/// `n<number>`: factor and what is added, of channel `o`.
+static void norm_text(kf_text *text, const cv_op *norm, uint32_t number, const char *of)
+{
+    char epsilon[32];
+    const cv_number *e = &norm->numbers[0];
+    if (e->is_scalar) {
+        snprintf(epsilon, sizeof(epsilon), "s%u_0", 100 + (unsigned)number);
+    } else {
+        cv_text_float(epsilon, e->value);
+    }
+    kf_text_addf(text,
+                 "const float %s_scale = n%u_scale[n%u_scale_offset + o] / "
+                 "sqrt(n%u_variance[n%u_variance_offset + o] + %s); ",
+                 of, number, number, number, number, epsilon);
+}
+
+typedef struct pack_texts {
+    kf_text stores;
+    uint32_t vector;
+} pack_texts;
+
+static void store_vector(pack_texts *t, const char *value)
+{
+    kf_text_addf(&t->stores, "pack[((long)%u * blocks + block) * 16 + lane] = %s; ",
+                 (unsigned)t->vector++, value);
+}
+
+/// `name`: a constant, of one number or one for each channel, or a number.
+static void number_param(cv_kernel *k, const cv_plan *plan, uint32_t constant,
+                         const cv_number *number, uint32_t dtype, const char *name, char text[64])
+{
+    if (constant == CV_NONE) {
+        cv_param_number(k, number, dtype, name, text);
+        return;
+    }
+    constant_param(k, plan, constant, name);
+    snprintf(text, 64, "%s[%s_offset + %s]", name, name,
+             plan->region->values[constant].channels == 1 ? "0" : "o");
+}
+
+/// WEIGHT(o, i): number `i` of the weights, which is one of channel `o`. Where the image is of 8
+/// bits, it is the whole number, and UNIT(o) what it counts; WHOLE(i) and SHIFT(o) are the signed
+/// byte and its zero point.
+static void weights_params(cv_kernel *k, const cv_plan *plan, const cv_op *op)
+{
+    cv_scaled weights;
+    char zero[64], scale[64];
+    uint32_t of_bytes = plan->of_bytes[plan->region->values[op->result].op];
+    kf_text *defines = &k->defines;
+    if (!cv_scaled_of(plan->region, op->inputs[1], &weights)) {
+        constant_param(k, plan, op->inputs[1], "w");
+        kf_text_add(defines, "#define WEIGHT(o, i) w[w_offset + (i)]\n#define UNIT(o) 1.0f\n");
+        return;
+    }
+    constant_param(k, plan, weights.value, "w");
+    snprintf(zero, sizeof(zero), "0");
+    if (weights.has_zero) {
+        number_param(k, plan, weights.zeros, &weights.zero, KF_DTYPE_I32, "w_zero", zero);
+    }
+    number_param(k, plan, weights.scales, &weights.scale, KF_DTYPE_F32, "w_scale", scale);
+    int flip = plan->region->values[weights.value].dtype == KF_DTYPE_U8 ? 128 : 0;
+    kf_text_addf(defines, "#define UNIT(o) %s\n#define WHOLE(i) (w[w_offset + (i)] - %d)\n", scale,
+                 flip);
+    kf_text_addf(defines, "#define SHIFT(o) (%s - %d)\n", zero, flip);
+    kf_text_addf(defines, "#define WEIGHT(o, i) ((float)(WHOLE(i) - SHIFT(o))%s)\n",
+                 of_bytes ? "" : " * UNIT(o)");
+}
+
+/// The bias and the weights' factor, a batch norm behind the product taken in.
+static void pack_product(cv_kernel *k, pack_texts *t, const cv_plan *plan, const cv_step *step)
+{
+    const cv_op *op = &plan->region->ops[step->op];
+    weights_params(k, plan, op);
+    if (op->n_inputs == 3) {
+        constant_param(k, plan, op->inputs[2], "bias");
+    }
+    const char *bias = op->n_inputs == 3 ? "bias[bias_offset + o]" : "0.0f";
+    if (step->norm == CV_NONE) {
+        kf_text_addf(&t->stores, "const float first = is_channel ? %s : 0.0f; ", bias);
+    } else {
+        const cv_op *norm = &plan->region->ops[step->norm];
+        norm_params(k, plan, norm, 99);
+        kf_text_add(&t->stores, "float first = 0.0f, factor = 0.0f; if (is_channel) { ");
+        norm_text(&t->stores, norm, 99, "own");
+        kf_text_addf(&t->stores,
+                     "factor = own_scale; first = (%s - n99_mean[n99_mean_offset + o]) * own_scale "
+                     "+ n99_shift[n99_shift_offset + o]; } ",
+                     bias);
+    }
+    store_vector(t, "first");
+    uint32_t vectors = cv_plan_vectors(plan, step->op);
+    if (vectors > 1) {
+        store_vector(t, "is_channel ? UNIT(o) : 0.0f");
+    }
+    if (vectors > 2) {
+        store_vector(t, "as_float(sum_of_weights)");
+    }
+    if (vectors > 3) {
+        store_vector(t, "as_float(is_channel ? SHIFT(o) : 0)");
+    }
+}
+
+static void pack_behind(cv_kernel *k, pack_texts *t, const cv_plan *plan, const cv_step *step)
+{
+    for (uint32_t i = 0; i < step->n_behind; i++) {
+        const cv_op *op = &plan->region->ops[step->behind[i]];
+        char name[32], text[160];
+        if (op->kind == CV_NORM) {
+            norm_params(k, plan, op, i);
+            kf_text_add(&t->stores, "{ float a = 0.0f, b = 0.0f; if (is_channel) { ");
+            norm_text(&t->stores, op, i, "own");
+            kf_text_addf(&t->stores,
+                         "a = own_scale; b = n%u_shift[n%u_shift_offset + o] - "
+                         "n%u_mean[n%u_mean_offset + o] * own_scale; } ",
+                         i, i, i, i);
+            store_vector(t, "a");
+            store_vector(t, "b");
+            kf_text_add(&t->stores, "} ");
+        }
+        for (uint32_t n = 0; n < op->n_inputs && op->kind == CV_MAP; n++) {
+            const cv_value *v = &plan->region->values[op->inputs[n]];
+            if (!v->is_image) {
+                snprintf(name, sizeof(name), "c%u_%u", (unsigned)i, (unsigned)n);
+                constant_param(k, plan, op->inputs[n], name);
+                snprintf(text, sizeof(text), "is_channel ? %s[%s_offset + %s] : 0.0f", name, name,
+                         v->channels == 1 ? "0" : "o");
+                store_vector(t, text);
+            }
+        }
+    }
+}
+
+void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+{
+    uint32_t product = step->kind == CV_CONV || step->kind == CV_DEPTHWISE;
+    pack_texts t = {.vector = 0};
+    cv_text_define(&k->text, "VECTORS", step->n_vectors);
+    cv_text_define(&k->text, "WEIGHTS",
+                   is_dot(plan, step)           ? 3
+                   : step->kind == CV_CONV      ? 1
+                   : step->kind == CV_DEPTHWISE ? 2
+                                                : 0);
+    cv_text_define(&k->text, "IB", plan->places[step->input].lanes);
+    if (product) {
+        cv_text_define(&k->text, "KH", plan->region->ops[step->op].window.lengths[0]);
+        cv_text_define(&k->text, "KW", plan->region->ops[step->op].window.lengths[1]);
+        kf_text_addf(&k->text, "#define SCALE(o) %s\n", step->norm == CV_NONE ? "1.0f" : "factor");
+    }
+    cv_params_begin(k);
+    cv_param_pack(k, plan, step, KF_ACCESS_WRITE);
+    cv_param_int(k, "blocks", cv_plan_blocks(plan, step->output));
+    cv_param_int(k, "channels", plan->region->values[step->output].channels);
+    cv_param_int(k, "in_blocks", cv_plan_blocks(plan, step->input));
+    cv_param_int(k, "in_channels", plan->region->values[step->input].channels);
+    if (product) {
+        pack_product(k, &t, plan, step);
+    }
+    pack_behind(k, &t, plan, step);
+    cv_params_end(k);
+    if (k->defines.ptr != NULL) {
+        kf_text_bytes(&k->text, k->defines.ptr, k->defines.len);
+    }
+    k->failed |= k->defines.failed;
+    kf_text_free(&k->defines);
+    kf_text_add(&k->text, "#define PACK_VECTORS ");
+    if (t.stores.ptr != NULL) {
+        kf_text_bytes(&k->text, t.stores.ptr, t.stores.len);
+    }
+    kf_text_add(&k->text, "\n");
+    k->failed |= t.stores.failed;
+    kf_text_free(&t.stores);
+    k->items = cv_plan_blocks(plan, step->output);
+    cv_kernel_close(k, cv_pack_text, "pack");
+}

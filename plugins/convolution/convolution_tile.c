@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// How much a work-item of each step does: the tile of a convolution, whose sums stay in registers,
+// and the rows of an image.
+#include "convolution_internal.h"
+
+enum {
+    ITEMS_PER_UNIT = 4, ///< work-items, as PoCL gives half of them to the first thread
+    MOST_TILE_ROWS = 8,
+    MOST_TILE_BLOCKS = 4,
+    LATENCY = 8, ///< sums that must be under way
+    DEPTHWISE_COLUMNS = 7
+};
+
+/// Cycles of one input channel and one element of the window over the whole image, about: a
+/// multiplication each, two loads of inputs at once, two cycles for weights, which come from the
+/// second cache.
+static int64_t tile_cost(const cv_value *out, int32_t blocks, int32_t rows, int32_t columns,
+                         int32_t together, uint32_t of_bytes)
+{
+    int64_t tiles =
+        (int64_t)(out->height / rows) * cv_share(out->width, columns) * (blocks / together);
+    int32_t sums = rows * columns * together;
+    int32_t loads = 2 * together + rows * columns / (of_bytes ? 1 : 2);
+    return tiles * (cv_most(cv_most(sums, loads), LATENCY) + 1);
+}
+
+/// Sums of a tile of so many places and blocks that fit the registers, by places.
+static int32_t most_places(const cv_plan *plan, const cv_step *step, const cv_device *device,
+                           int32_t together)
+{
+    int32_t registers = (int32_t)device->registers;
+    if (!plan->of_bytes[step->op]) {
+        return registers / together;
+    }
+    int32_t sums = together + (cv_plan_vectors(plan, step->op) > 3); // and one of the window
+    return cv_most(registers > 16 ? 31 - together : registers, sums) / sums;
+}
+
+static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *device)
+{
+    const cv_value *out = &plan->region->values[step->output];
+    int32_t blocks = cv_plan_blocks(plan, step->output);
+    int64_t best = INT64_MAX;
+    for (int32_t together = 1; together <= MOST_TILE_BLOCKS; together *= 2) {
+        for (int32_t rows = 1; rows <= cv_least(out->height, MOST_TILE_ROWS); rows++) {
+            int32_t columns =
+                cv_least(most_places(plan, step, device, together) / rows, out->width);
+            if (blocks % together != 0 || out->height % rows != 0 || columns < 1) {
+                continue;
+            }
+            columns = cv_share(out->width, cv_share(out->width, columns)); // as equal as can be
+            int64_t cost =
+                tile_cost(out, blocks, rows, columns, together, plan->of_bytes[step->op]);
+            if (cost < best) {
+                best = cost;
+                step->tile_rows = rows;
+                step->tile_columns = columns;
+                step->tile_blocks = together;
+            }
+        }
+    }
+}
+
+static void cut_work(const cv_plan *plan, cv_step *step, const cv_device *device)
+{
+    const cv_value *out = &plan->region->values[step->output];
+    int32_t groups = cv_plan_blocks(plan, step->output) / step->tile_blocks;
+    int32_t tiles = cv_share(out->height, step->tile_rows);
+    int32_t chunks = cv_share((int64_t)ITEMS_PER_UNIT * device->units, groups);
+    chunks = cv_most(cv_least(chunks, tiles), 1);
+    step->rows = cv_share(tiles, chunks) * step->tile_rows;
+    step->chunks = cv_share(out->height, step->rows);
+}
+
+void cv_plan_cut(cv_plan *plan, const cv_device *device)
+{
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        cv_step *step = &plan->steps[i];
+        const cv_value *out = &plan->region->values[step->output];
+        step->tile_rows = step->tile_columns = step->tile_blocks = 1;
+        if (step->kind == CV_CONV) {
+            choose_tile(plan, step, device);
+        } else if (step->kind == CV_DEPTHWISE) {
+            step->tile_columns = cv_share(out->width, cv_share(out->width, DEPTHWISE_COLUMNS));
+        }
+        cut_work(plan, step, device);
+        if (step->n_vectors > 0) {
+            step->pack = (uint16_t)plan->n_packs++;
+        }
+    }
+}

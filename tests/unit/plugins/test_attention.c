@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The attention fuser through the C ABI: sizes, masks and biases that broadcast in every way, scale
+// before and behind the product, transposed and strided operands, shared heads, NaN and infinities,
+// against sums in double precision; and what it declines.
+#include <math.h>
+#include <string.h>
+
+#include "harness.h"
+#include "mini_host.h"
+
+typedef struct heads {
+    int64_t batch;
+    int64_t heads;
+    int64_t rows;
+    int64_t keys;
+    int64_t depth;
+    int64_t width;
+} heads;
+
+typedef enum mask_kind { NO_MASK, ADDED, CHOSEN, MASKS } mask_kind;
+
+/// An attention in the making: the tensors by their ids.
+typedef struct scene {
+    mini_host *mini;
+    heads size;
+    uint32_t query;
+    uint32_t key; ///< [batch, heads, keys, depth] or turned
+    uint32_t values;
+    uint32_t mask;
+    uint32_t result;
+    bool key_turned;
+    bool scale_first;
+    double scale;
+    mask_kind mask_is;
+} scene;
+
+// ---- tensors ----
+
+static float *place_of(const mini_host *mini, uint32_t id, const int64_t index[4])
+{
+    const mini_tensor *t = &mini->tensors[id];
+    int64_t at = t->offset;
+    for (uint32_t i = 0; i < t->view.rank; i++) {
+        at += t->extents[i] == 1 ? 0 : index[4 - t->view.rank + i] * t->strides[i];
+    }
+    return (float *)t->data + at;
+}
+
+static bool bit_of(const mini_host *mini, uint32_t id, const int64_t index[4])
+{
+    const mini_tensor *t = &mini->tensors[id];
+    int64_t at = t->offset;
+    for (uint32_t i = 0; i < t->view.rank; i++) {
+        at += t->extents[i] == 1 ? 0 : index[4 - t->view.rank + i] * t->strides[i];
+    }
+    return ((const unsigned char *)t->data)[at] != 0;
+}
+
+static void fill(mini_host *mini, uint32_t id)
+{
+    mini_tensor *t = &mini->tensors[id];
+    uint32_t noise = id * 747796405u + 2891336453u;
+    for (size_t i = 0; i < t->bytes / kf_dtype_of(t->view.dtype).bytes; i++) {
+        noise = noise * 1664525u + 1013904223u;
+        if (t->view.dtype == KF_DTYPE_BOOL) {
+            ((unsigned char *)t->data)[i] = (noise >> 8) % 3 != 0;
+        } else {
+            ((float *)t->data)[i] = (float)((double)(noise >> 8) / 4194304.0 - 2);
+        }
+    }
+}
+
+static uint32_t tensor(mini_host *mini, uint32_t dtype, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    const int64_t extents[] = {a, b, c, d};
+    uint32_t id = mini_tensor_add(mini, dtype, 4, extents);
+    fill(mini, id);
+    return id;
+}
+
+/// As [batch, rows, heads, depth] seen with two axes swapped, behind an offset.
+static void interleave(mini_host *mini, uint32_t id)
+{
+    const int64_t *n = mini->tensors[id].extents;
+    const int64_t strides[] = {n[1] * n[2] * n[3], n[3], n[1] * n[3], 1};
+    mini_tensor_place(mini, id, strides, 5, (size_t)(n[0] * n[1] * n[2] * n[3] + 9));
+    fill(mini, id);
+}
+
+// ---- operations ----
+
+static void flag(mini_op *op, uint32_t key)
+{
+    op->attrs[op->view.n_attrs++] =
+        (kf_attr){.key = key, .type = KF_TYPE_BOOL, .count = 1, .v = {.i = 1}};
+}
+
+static uint32_t scaled(mini_host *mini, uint32_t x, double scale, bool drop)
+{
+    uint32_t out =
+        mini_tensor_add(mini, KF_DTYPE_F32, mini->tensors[x].view.rank, mini->tensors[x].extents);
+    mini_with_scalar(mini, KF_OP_MUL_SCALAR, x, scale, out);
+    if (drop) {
+        mini_drop(mini, x);
+    }
+    return out;
+}
+
+static uint32_t masked(scene *s, uint32_t scores)
+{
+    mini_host *mini = s->mini;
+    uint32_t out = mini_tensor_add(mini, KF_DTYPE_F32, 4, mini->tensors[scores].extents);
+    if (s->mask_is == ADDED) {
+        mini_binary(mini, KF_OP_ADD, scores, s->mask, out);
+    } else {
+        uint32_t low = mini_tensor_add(mini, KF_DTYPE_F32, 0, NULL);
+        *(float *)mini->tensors[low].data = -1e30f;
+        const uint32_t inputs[] = {scores, low, s->mask};
+        mini_op_add(mini, KF_OP_WHERE, inputs, 3, out);
+    }
+    mini_drop(mini, scores);
+    return out;
+}
+
+static mini_op *softmax(mini_host *mini, uint32_t x, int64_t axis, uint32_t *out)
+{
+    *out = mini_tensor_add(mini, KF_DTYPE_F32, 4, mini->tensors[x].extents);
+    mini_op *op = mini_unary(mini, KF_OP_SOFTMAX, x, *out);
+    op->attrs[op->view.n_attrs++] =
+        (kf_attr){.key = KF_ATTR_AXIS, .type = KF_TYPE_I64, .count = 1, .v = {.i = axis}};
+    mini_drop(mini, x);
+    return op;
+}
+
+static uint32_t scores_of(scene *s)
+{
+    mini_host *mini = s->mini;
+    const heads *n = &s->size;
+    uint32_t query = s->scale_first ? scaled(mini, s->query, s->scale, false) : s->query;
+    const int64_t extents[] = {n->batch, n->heads, n->rows, n->keys};
+    uint32_t scores = mini_tensor_add(mini, KF_DTYPE_F32, 4, extents);
+    mini_op *op = mini_binary(mini, KF_OP_MATMUL, query, s->key, scores);
+    if (!s->key_turned) {
+        flag(op, KF_ATTR_TRANSPOSE_B);
+    }
+    if (s->scale_first) {
+        mini_drop(mini, query);
+    }
+    return s->scale_first ? scores : scaled(mini, scores, s->scale, true);
+}
+
+static void record(scene *s)
+{
+    mini_host *mini = s->mini;
+    const heads *n = &s->size;
+    uint32_t scores = scores_of(s), weights = 0;
+    if (s->mask_is != NO_MASK) {
+        scores = masked(s, scores);
+    }
+    softmax(mini, scores, -1, &weights);
+    const int64_t extents[] = {n->batch, n->heads, n->rows, n->width};
+    s->result = mini_tensor_add(mini, KF_DTYPE_F32, 4, extents);
+    mini_binary(mini, KF_OP_MATMUL, weights, s->values, s->result);
+    mini_drop(mini, weights);
+}
+
+static void make_tensors(scene *s, mini_host *mini, const heads *size, uint32_t kind)
+{
+    const heads *n = size;
+    *s = (scene){.mini = mini, .size = *size, .scale = 0.25};
+    s->key_turned = kind % 2 == 1;
+    s->scale_first = kind % 3 == 1;
+    s->mask_is = (mask_kind)(kind % MASKS);
+    mini_clear(mini);
+    s->query = tensor(mini, KF_DTYPE_F32, n->batch, n->heads, n->rows, n->depth);
+    s->key = tensor(mini, KF_DTYPE_F32, n->batch, n->heads, s->key_turned ? n->depth : n->keys,
+                    s->key_turned ? n->keys : n->depth);
+    s->values = tensor(mini, KF_DTYPE_F32, n->batch, n->heads, n->keys, n->width);
+    s->mask = s->mask_is == ADDED ? tensor(mini, KF_DTYPE_F32, kind % 4 < 2 ? n->batch : 1, 1,
+                                           kind % 5 < 2 ? 1 : n->rows, n->keys)
+                                  : tensor(mini, KF_DTYPE_BOOL, 1, kind % 4 < 2 ? n->heads : 1,
+                                           kind % 5 < 2 ? n->rows : 1, n->keys);
+}
+
+// ---- the judge ----
+
+static double score_at(const scene *s, int64_t b, int64_t h, int64_t row, int64_t key)
+{
+    double sum = 0;
+    for (int64_t d = 0; d < s->size.depth; d++) {
+        const int64_t q[] = {b, h, row, d}, k[] = {b, h, key, d}, turned[] = {b, h, d, key};
+        sum += (double)*place_of(s->mini, s->query, q) *
+               (double)*place_of(s->mini, s->key, s->key_turned ? turned : k);
+    }
+    const int64_t at[] = {b, h, row, key};
+    sum *= s->scale;
+    if (s->mask_is == ADDED) {
+        sum += (double)*place_of(s->mini, s->mask, at);
+    } else if (s->mask_is == CHOSEN && !bit_of(s->mini, s->mask, at)) {
+        sum = -1e30;
+    }
+    return sum;
+}
+
+static void check_row(const scene *s, int64_t b, int64_t h, int64_t row)
+{
+    double *weights = malloc((size_t)s->size.keys * sizeof(*weights)), most = -INFINITY, all = 0;
+    for (int64_t key = 0; weights != NULL && key < s->size.keys; key++) {
+        weights[key] = score_at(s, b, h, row, key);
+        most = weights[key] > most ? weights[key] : most;
+    }
+    for (int64_t key = 0; weights != NULL && key < s->size.keys; key++) {
+        weights[key] = exp(weights[key] - most);
+        all += weights[key];
+    }
+    for (int64_t c = 0; KILN_CHECK(weights != NULL) && c < s->size.width; c++) {
+        double sum = 0;
+        for (int64_t key = 0; key < s->size.keys; key++) {
+            const int64_t at[] = {b, h, key, c};
+            sum += weights[key] / all * (double)*place_of(s->mini, s->values, at);
+        }
+        const int64_t at[] = {b, h, row, c};
+        double got = (double)*place_of(s->mini, s->result, at);
+        if (isnan(sum) ? !isnan(got) : !(got == sum || fabs(got - sum) < 1e-5)) {
+            KILN_FAIL("%lld rows by %lld keys, heads of %lld: at %lld, %lld, %lld, %lld is %g, "
+                      "not %g",
+                      (long long)s->size.rows, (long long)s->size.keys, (long long)s->size.depth,
+                      (long long)b, (long long)h, (long long)row, (long long)c, got, sum);
+            break;
+        }
+    }
+    free(weights);
+}
+
+/// False when the block was not taken.
+static bool check(scene *s)
+{
+    kf_opt *opt = mini_finish(s->mini);
+    if (opt == NULL) {
+        return false;
+    }
+    kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
+    KILN_CHECK_INT(s->mini->plugin->opt_info(opt, &info), KF_OK);
+    KILN_CHECK_INT(info.len, s->mini->n_ops);
+    if (KILN_CHECK(mini_run(s->mini, opt))) {
+        for (int64_t i = 0; i < s->size.batch * s->size.heads * s->size.rows; i++) {
+            check_row(s, i / s->size.rows / s->size.heads, i / s->size.rows % s->size.heads,
+                      i % s->size.rows);
+        }
+    }
+    s->mini->plugin->opt_destroy(opt);
+    return true;
+}
+
+static mini_host *begin(void)
+{
+    const uint32_t *vector_bytes = kiln_test_param();
+    if (!mini_has_opencl()) {
+        return NULL;
+    }
+    mini_host *mini = mini_open("attention.so", KF_SHAPE_BLOCK);
+    if (mini == NULL) {
+        return NULL;
+    }
+    mini->device.vector_bytes = *vector_bytes;
+    if (!mini_fuser(mini)) {
+        mini_close(mini);
+        return NULL;
+    }
+    return mini;
+}
+
+static void end(mini_host *mini)
+{
+    mini_close(mini);
+    mini_opencl_close();
+}
+
+// ---- cases ----
+
+static void test_sizes(void)
+{
+    static const heads sizes[] = {{1, 1, 1, 1, 1, 1},      {1, 2, 1, 129, 64, 64},
+                                  {2, 3, 37, 100, 40, 24}, {1, 2, 33, 64, 64, 64},
+                                  {2, 2, 1, 200, 17, 33},  {1, 1, 5, 1, 3, 7},
+                                  {1, 1, 40, 70, 128, 80}, {1, 3, 1, 5, 256, 1}};
+    mini_host *mini = begin();
+    for (uint32_t i = 0; mini != NULL && i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        scene s;
+        make_tensors(&s, mini, &sizes[i], i);
+        record(&s);
+        KILN_CHECK(check(&s));
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+/// Every mask, with heads that lie side by side, for many rows and for one.
+static void test_masks_and_views(void)
+{
+    mini_host *mini = begin();
+    for (uint32_t i = 0; mini != NULL && i < 12; i++) {
+        const heads size = {2, 3, i % 2 == 0 ? 19 : 1, 67, 16, 16};
+        scene s;
+        make_tensors(&s, mini, &size, i / 2);
+        interleave(mini, s.query);
+        interleave(mini, s.values);
+        interleave(mini, s.key);
+        record(&s);
+        KILN_CHECK(check(&s));
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+/// Several heads of the query have one of the keys and values.
+static void test_shared_heads(void)
+{
+    mini_host *mini = begin();
+    for (uint32_t i = 0; mini != NULL && i < 2; i++) {
+        const heads size = {2, 4, i == 0 ? 20 : 1, 30, 32, 32};
+        scene s;
+        make_tensors(&s, mini, &size, 0);
+        s.key = tensor(mini, KF_DTYPE_F32, 2, 1, 30, 32);
+        s.values = tensor(mini, KF_DTYPE_F32, 2, 1, 30, 32);
+        record(&s);
+        KILN_CHECK(check(&s));
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+/// A row that sees nothing, a first tile that is not seen, NaN and infinities on either side.
+static void test_special_values(void)
+{
+    mini_host *mini = begin();
+    for (uint32_t i = 0; mini != NULL && i < 10; i++) {
+        const heads size = {1, 2, i % 2 == 0 ? 18 : 1, 130, 24, 24};
+        scene s;
+        make_tensors(&s, mini, &size, 4); // a mask is added
+        float *mask = mini->tensors[s.mask].data;
+        for (int64_t k = 0; k < size.keys; k++) {
+            mask[k] = i / 2 == 0 ? -INFINITY : i / 2 == 1 && k < 70 ? -INFINITY : mask[k];
+        }
+        float *query = mini->tensors[s.query].data, *values = mini->tensors[s.values].data;
+        float *key = mini->tensors[s.key].data;
+        query[3] = i / 2 == 2 ? NAN : query[3];
+        key[100] = i / 2 == 3 ? INFINITY : key[100];
+        values[24 * 100 + 5] = i / 2 == 4 ? NAN : values[24 * 100 + 5];
+        record(&s);
+        KILN_CHECK(check(&s));
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+static void test_repeats(void)
+{
+    mini_host *mini = begin();
+    if (mini == NULL) {
+        return;
+    }
+    const heads size = {1, 3, 50, 150, 32, 32};
+    scene s;
+    make_tensors(&s, mini, &size, 2);
+    record(&s);
+    size_t bytes = mini->tensors[s.result].bytes;
+    void *first = malloc(bytes);
+    kf_opt *opt = mini_finish(mini);
+    for (int i = 0; KILN_CHECK(opt != NULL && first != NULL) && i < 4; i++) {
+        KILN_CHECK(mini_run(mini, opt));
+        if (i == 0) {
+            memcpy(first, mini->tensors[s.result].data, bytes);
+        }
+        KILN_CHECK_MEM(mini->tensors[s.result].data, first, bytes);
+    }
+    free(first);
+    mini->plugin->opt_destroy(opt);
+    end(mini);
+}
+
+static void test_declines(void)
+{
+    static const heads size = {1, 2, 20, 30, 16, 16}, deep = {1, 1, 20, 30, 300, 16};
+    mini_host *mini = begin();
+    scene s;
+    uint32_t weights = 0;
+    if (mini == NULL) {
+        return;
+    }
+    // the weights are wanted
+    make_tensors(&s, mini, &size, 0);
+    record(&s);
+    mini->n_ops--;
+    KILN_CHECK(!check(&s));
+    // a softmax along the rows
+    make_tensors(&s, mini, &size, 0);
+    softmax(mini, scores_of(&s), -2, &weights);
+    mini_binary(mini, KF_OP_MATMUL, weights, s.values, tensor(mini, KF_DTYPE_F32, 1, 2, 20, 16));
+    mini_drop(mini, weights);
+    KILN_CHECK(!check(&s) && mini->last_code == KF_CODE_SHAPE);
+    // a head longer than the kernel's memory
+    make_tensors(&s, mini, &deep, 0);
+    record(&s);
+    KILN_CHECK(!check(&s) && mini->last_code == KF_CODE_SHAPE);
+    // something between the softmax and the product
+    make_tensors(&s, mini, &size, 0);
+    softmax(mini, scores_of(&s), -1, &weights);
+    weights = scaled(mini, weights, 2, true);
+    mini_binary(mini, KF_OP_MATMUL, weights, s.values, tensor(mini, KF_DTYPE_F32, 1, 2, 20, 16));
+    mini_drop(mini, weights);
+    KILN_CHECK(!check(&s) && mini->last_code == KF_CODE_SHAPE);
+    // values that are what the block computes
+    make_tensors(&s, mini, &(heads){1, 1, 20, 20, 20, 20}, 0);
+    softmax(mini, scores_of(&s), -1, &weights);
+    mini_binary(mini, KF_OP_MATMUL, weights, weights, tensor(mini, KF_DTYPE_F32, 1, 1, 20, 20));
+    mini_drop(mini, weights);
+    KILN_CHECK(!check(&s) && mini->last_code == KF_CODE_SHAPE);
+    // an operator of another version
+    make_tensors(&s, mini, &size, 0);
+    record(&s);
+    mini->ops[0].view.version = 2;
+    KILN_CHECK(!check(&s) && mini->last_code == KF_CODE_NOT_UNDERSTOOD);
+    end(mini);
+}
+
+static const uint32_t narrow = 16, wide = 64;
+
+#define BOTH(test, name)                                                                           \
+    KILN_TEST_PARAM(test, name "_narrow", &narrow), KILN_TEST_PARAM(test, name "_wide", &wide)
+
+KILN_TEST_MAIN("unit/plugins/attention", BOTH(test_sizes, "sizes"),
+               BOTH(test_masks_and_views, "masks"), BOTH(test_shared_heads, "shared"),
+               BOTH(test_special_values, "special"), BOTH(test_repeats, "repeats"),
+               BOTH(test_declines, "declines"))
