@@ -92,7 +92,9 @@ static kiln_status new_constant(kiln_onnx_session *session, const kilni_onnx_ten
     }
     value->constant = true;
     value->host = tensor->data;
-    value->file = kilni_onnx_file_of(session->model, tensor->data);
+    if (tensor->indices == NULL) { // what is laid out densely is no part of the file
+        value->file = kilni_onnx_file_of(session->model, tensor->data);
+    }
     if (value->file != NULL) {
         kilni_onnx_file_ref(value->file);
     }

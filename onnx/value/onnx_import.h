@@ -28,8 +28,7 @@ typedef enum kilni_onnx_form {
 /// What DequantizeLinear made a value of, all constants of the file.
 typedef struct kilni_onnx_source {
     struct kilni_onnx_value *x;
-    struct kilni_onnx_value
-        *scale; ///< f32: one, one for each column, or one for each block of rows
+    struct kilni_onnx_value *scale; ///< f32: one, one a column, or one a column and block of rows
     struct kilni_onnx_value *zero; ///< NULL: none; as many as scales
     int64_t block; ///< rows that share a scale; 0: all
 } kilni_onnx_source;

@@ -46,25 +46,9 @@ static uint32_t is_constant(const mm_block *block, uint32_t value)
 
 // ---- before the product ----
 
-uint32_t mm_prologue_of(const mm_block *block, uint32_t id)
-{
-    for (uint32_t i = 0; i < block->n_prologues; i++) {
-        if (block->chain.values[block->prologue_end[i]].id == id) {
-            return i;
-        }
-    }
-    return MM_PROLOGUES;
-}
-
 static uint32_t is_float(uint32_t dtype)
 {
     return kf_dtype_of(dtype).kind == KF_KIND_FLOAT;
-}
-
-uint32_t mm_prologue_begins(const mm_block *block, const kf_op *op)
-{
-    return block->n_prologues < MM_PROLOGUES &&
-           kf_chain_known(&block->chain, op->inputs[0]->id) == NULL;
 }
 
 static uint32_t push_prologue(mm_block *block, const kf_chain_device *device, const kf_host *host,

@@ -35,10 +35,9 @@ int mm_bytes_zero_axis(const mm_block *block, const mm_operand *operand);
 
 // ---- text ----
 
+void mm_bytes_emit_functions(kf_text *text, const mm_plan *plan);
 /// The right operand, packed: for each panel the sums of its columns, then four terms of each
 /// column as one word, and so on. Terms that are missing are 0.
-void mm_bytes_formula_packed(kf_formula *f, const mm_plan *plan);
-void mm_bytes_emit_functions(kf_text *text, const mm_plan *plan);
 void mm_bytes_emit_pack(kf_text *text, const mm_plan *plan);
 /// The product behind its batch's indices.
 void mm_bytes_emit_product(kf_text *text, const mm_plan *plan);

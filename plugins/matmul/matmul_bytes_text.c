@@ -29,18 +29,6 @@ static uint32_t needs_row_sums(const mm_plan *plan)
     return has_zero(&plan->block->right) || flips(plan);
 }
 
-void mm_bytes_formula_packed(kf_formula *f, const mm_plan *plan)
-{
-    mm_formula_k(f, plan);
-    kf_formula_imm_op(f, 4, KF_INS_CEIL_DIV);
-    kf_formula_imm_op(f, 1, KF_INS_ADD);
-    mm_formula_panels(f, plan);
-    kf_formula_op(f, KF_INS_MUL);
-    kf_formula_imm_op(f, 4 * (int64_t)plan->columns, KF_INS_MUL);
-    mm_formula_own_batch(f, plan, &plan->block->right);
-    kf_formula_op(f, KF_INS_MUL);
-}
-
 // ---- functions ----
 
 /// WORD: four bytes from anywhere. WORDS: a vector of ints from anywhere.

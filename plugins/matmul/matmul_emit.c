@@ -70,52 +70,6 @@ static void open_kernel(kf_text *text, const mm_plan *plan, const mm_kernel *ker
     kf_chain_numbers(text, &plan->block->chain, plan->width);
 }
 
-// ---- addresses ----
-
-void mm_emit_indices(kf_text *text, const mm_plan *plan, const mm_operand *own)
-{
-    const kf_chain_value *result = &plan->block->chain.values[plan->block->result];
-    kf_text_add(text, "    long rest = batch;\n");
-    for (uint32_t i = plan->batch; i > 0; i--) {
-        if (result->symbols[i - 1] == 0 ||
-            (own != NULL && mm_batch_axis(plan->block, own, i - 1) < 0)) {
-            continue;
-        }
-        kf_text_addf(text, "    const long i%u = rest %% d%u;\n    rest /= d%u;\n", i - 1, i - 1,
-                     i - 1);
-    }
-}
-
-void mm_emit_base(kf_text *text, const mm_plan *plan, const mm_operand *operand, const char *name)
-{
-    const kf_chain_value *v = &plan->block->chain.values[operand->source];
-    kf_text_addf(text, "    __global const %s *%s = in%u", kf_dtype_of(v->dtype).storage, name,
-                 operand->source);
-    if (!v->zero_offset) {
-        kf_text_addf(text, " + o%u", operand->source);
-    }
-    for (uint32_t i = 0; i < plan->batch; i++) {
-        int axis = mm_batch_axis(plan->block, operand, i);
-        if (axis >= 0) {
-            char stride[32];
-            mm_stride_name(plan, operand->source, axis, stride);
-            kf_text_addf(text, " + i%u * %s", i, stride);
-        }
-    }
-    kf_text_add(text, ";\n");
-}
-
-void mm_emit_own_batch(kf_text *text, const mm_plan *plan, const mm_operand *operand,
-                       const char *name)
-{
-    kf_text_addf(text, "    long %s = 0;\n", name);
-    for (uint32_t i = 0; i < plan->batch; i++) {
-        if (mm_batch_axis(plan->block, operand, i) >= 0) {
-            kf_text_addf(text, "    %s = %s * d%u + i%u;\n", name, name, i, i);
-        }
-    }
-}
-
 // ---- packing ----
 
 /// PUT(v, p), PUT_OWN(v, p): a vector into a panel or into private memory, as VSTORE_x does.

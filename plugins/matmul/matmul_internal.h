@@ -59,9 +59,21 @@ void mm_block_push(mm_block *block, const kf_chain_device *device, const kf_host
                    const kf_op *op);
 uint32_t mm_block_is_ready(const mm_block *block);
 /// Number of the run of operations before the product that ends in this tensor; MM_PROLOGUES: none.
-uint32_t mm_prologue_of(const mm_block *block, uint32_t id);
+static inline uint32_t mm_prologue_of(const mm_block *block, uint32_t id)
+{
+    for (uint32_t i = 0; i < block->n_prologues; i++) {
+        if (block->chain.values[block->prologue_end[i]].id == id) {
+            return i;
+        }
+    }
+    return MM_PROLOGUES;
+}
 /// Can an operation begin a run of its own?
-uint32_t mm_prologue_begins(const mm_block *block, const kf_op *op);
+static inline uint32_t mm_prologue_begins(const mm_block *block, const kf_op *op)
+{
+    return block->n_prologues < MM_PROLOGUES &&
+           kf_chain_known(&block->chain, op->inputs[0]->id) == NULL;
+}
 /// Symbol of the rows or columns of an operand; 0: one.
 uint32_t mm_outer_symbol(const mm_block *block, const mm_operand *operand);
 uint32_t mm_inner_symbol(const mm_block *block);
@@ -154,7 +166,22 @@ int mm_column_axis(const mm_block *block);
 /// Axis of an operand that batch axis `axis` of the result is; -1 when it is repeated along it.
 int mm_batch_axis(const mm_block *block, const mm_operand *operand, uint32_t axis);
 /// Is the stride of this axis of a value known to be 1?
-uint32_t mm_is_unit(const mm_block *block, uint32_t value, int axis);
+static inline uint32_t mm_is_unit(const mm_block *block, uint32_t value, int axis)
+{
+    const kf_chain_value *v = &block->chain.values[value];
+    if (axis < 0 || (!v->contiguous && !v->turned)) {
+        return 0;
+    }
+    if (v->turned) {
+        return axis + 2 == v->rank || (axis + 1 == v->rank && v->symbols[axis - 1] == 0);
+    }
+    for (uint32_t i = (uint32_t)axis + 1; i < v->rank; i++) {
+        if (v->symbols[i] != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
 /// Is the value read by the epilogue?
 uint32_t mm_is_epilogue_input(const mm_block *block, uint32_t value);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The text that reads an operand: its strides, one vector with what the prologue makes of it, and
-// panels of it for the innermost loop.
+// The text that reads an operand: where it begins, its strides, one vector with what the prologue
+// makes of it, and panels of it for the innermost loop.
 //
 // Packed operands, in the type of the sums: the right one as panels of `columns` columns, the left
 // one as panels of `rows` rows, both term by term. What lies past the end of rows and columns is
@@ -41,6 +41,52 @@ void mm_emit_load(kf_text *text, const mm_plan *plan, const mm_operand *operand,
     for (uint32_t i = 0; i < plan->block->product; i++) {
         if (mm_makes(plan->block, operand, i)) {
             kf_chain_op_text(text, chain, &chain->ops[i], plan->width, indent);
+        }
+    }
+}
+
+// ---- where it begins ----
+
+void mm_emit_indices(kf_text *text, const mm_plan *plan, const mm_operand *own)
+{
+    const kf_chain_value *result = &plan->block->chain.values[plan->block->result];
+    kf_text_add(text, "    long rest = batch;\n");
+    for (uint32_t i = plan->batch; i > 0; i--) {
+        if (result->symbols[i - 1] == 0 ||
+            (own != NULL && mm_batch_axis(plan->block, own, i - 1) < 0)) {
+            continue;
+        }
+        kf_text_addf(text, "    const long i%u = rest %% d%u;\n    rest /= d%u;\n", i - 1, i - 1,
+                     i - 1);
+    }
+}
+
+void mm_emit_base(kf_text *text, const mm_plan *plan, const mm_operand *operand, const char *name)
+{
+    const kf_chain_value *v = &plan->block->chain.values[operand->source];
+    kf_text_addf(text, "    __global const %s *%s = in%u", kf_dtype_of(v->dtype).storage, name,
+                 operand->source);
+    if (!v->zero_offset) {
+        kf_text_addf(text, " + o%u", operand->source);
+    }
+    for (uint32_t i = 0; i < plan->batch; i++) {
+        int axis = mm_batch_axis(plan->block, operand, i);
+        if (axis >= 0) {
+            char stride[32];
+            mm_stride_name(plan, operand->source, axis, stride);
+            kf_text_addf(text, " + i%u * %s", i, stride);
+        }
+    }
+    kf_text_add(text, ";\n");
+}
+
+void mm_emit_own_batch(kf_text *text, const mm_plan *plan, const mm_operand *operand,
+                       const char *name)
+{
+    kf_text_addf(text, "    long %s = 0;\n", name);
+    for (uint32_t i = 0; i < plan->batch; i++) {
+        if (mm_batch_axis(plan->block, operand, i) >= 0) {
+            kf_text_addf(text, "    %s = %s * d%u + i%u;\n", name, name, i, i);
         }
     }
 }

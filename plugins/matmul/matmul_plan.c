@@ -47,23 +47,6 @@ int mm_batch_axis(const mm_block *block, const mm_operand *operand, uint32_t axi
     return own >= 0 && v->symbols[own] != 0 ? own : -1;
 }
 
-uint32_t mm_is_unit(const mm_block *block, uint32_t value, int axis)
-{
-    const kf_chain_value *v = &block->chain.values[value];
-    if (axis < 0 || (!v->contiguous && !v->turned)) {
-        return 0;
-    }
-    if (v->turned) {
-        return axis + 2 == v->rank || (axis + 1 == v->rank && v->symbols[axis - 1] == 0);
-    }
-    for (uint32_t i = (uint32_t)axis + 1; i < v->rank; i++) {
-        if (v->symbols[i] != 0) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 uint32_t mm_is_linear(const mm_block *block, uint32_t value)
 {
     const kf_chain_value *v = &block->chain.values[value];

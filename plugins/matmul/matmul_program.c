@@ -181,10 +181,23 @@ void mm_formula_chunk(kf_formula *f, const mm_plan *plan)
     kf_formula_imm_op(f, plan->chunk, KF_INS_MIN);
 }
 
+/// Sums of the columns, then four terms of each as a word.
+static void formula_packed_bytes(kf_formula *f, const mm_plan *plan)
+{
+    mm_formula_k(f, plan);
+    kf_formula_imm_op(f, 4, KF_INS_CEIL_DIV);
+    kf_formula_imm_op(f, 1, KF_INS_ADD);
+    mm_formula_panels(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+    kf_formula_imm_op(f, 4 * (int64_t)plan->columns, KF_INS_MUL);
+    mm_formula_own_batch(f, plan, &plan->block->right);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
 void mm_formula_packed(kf_formula *f, const mm_plan *plan, const mm_operand *operand)
 {
     if (plan->form == MM_FORM_BYTES) {
-        mm_bytes_formula_packed(f, plan);
+        formula_packed_bytes(f, plan);
         return;
     }
     mm_formula_k(f, plan);

@@ -20,7 +20,8 @@
 #ifdef POCL_DEVICE_ADDRESS_BITS // whose vload is put together from small ones
 typedef uint16 near_words __attribute__((aligned(4)));
 #define WORDS(p) (*(__global const near_words *)(p))
-#define AHEAD(p) __builtin_prefetch((const __private void *)(size_t)(p))
+// Into the second cache, which waits for more lines at a time than the first.
+#define AHEAD(p) __builtin_prefetch((const __private void *)(size_t)(p), 0, 2)
 #else
 #define WORDS(p) vload16(0, p)
 #define AHEAD(p) prefetch(p, 16)
