@@ -97,7 +97,8 @@ int main(void)
            "that a model brings. What is\nserved is held against ONNX's own schemas by "
            "`tests/onnx_cases/coverage.py`, and tried by `kiln check-onnx`. A node of another "
            "domain is the operator\n`domain::op_type` of a plugin, see "
-           "[writing an operator](writing-an-operator.md).\n\n",
+           "[writing an operator](writing-an-operator.md). Where none brings it, com.microsoft's "
+           "`MatMulNBits` is served: of 4 or 8\nbits, with constant weights.\n\n",
            NEWEST);
     printf("Element types: the floats of 16, 32 and 64 bits with bfloat16, all integers, bool. "
            "int4 and uint4 take a byte each and\nare i8 and u8 outside. Strings, complex numbers "

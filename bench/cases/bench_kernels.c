@@ -166,6 +166,7 @@ static const kernel_case kernel_cases[] = {
     {"dequantize", "q4s:512,512", "dtype=f16", 0},
     {"quantized_scales", "q8s:2048,2048/1,16", "", 0},
     {"matmul_quantized", "f32:8,512 q8s:512,512", "dtype=f32", 0},
+    {"matmul_quantized", "f32:1,1024 q4f:1024,1024/1,32", "dtype=f32 transpose_b=true", 0},
     {"matmul_quantized", "f32:64,256 q4f:256,256/1,32", "dtype=f32", 0},
     {"linear_quantized", "f32:8,512 q8f:512,512/32,0 f32:512", "", 0},
 };

@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Launches quant.cl: quantising, dequantising and products with quantised operands. Decides when a
-// product reads the packed values itself (few rows times a weight of 8 bits) and when operands are
-// made floats first, for the matrix product that is best for them.
+// product reads the packed values itself (few rows times a weight of 8 bits; exec_quant_dot.c has
+// another such) and when operands are made floats first, for the matrix product that is best for
+// them.
 #include <string.h>
 
 #include "cl_copy.h"
-#include "exec_internal.h"
-#include "product_args.h"
+#include "exec_quant_dot.h"
 
-enum { WHOLE = 62, QUANT_GROUP = 256 };
-
-static int64_t shift_of(uint64_t scheme, uint32_t axis)
-{
-    int64_t block = kiln_scheme_block(scheme, axis);
-    int64_t shift = 0;
-    while (block != 0 && (int64_t)1 << shift < block) {
-        shift++;
-    }
-    return block == 0 ? WHOLE : shift;
-}
+enum { QUANT_GROUP = 256 };
 
 static kiln_quant_shape shape_of(const kilni_exec *exec, const kiln_tensor_desc *desc,
                                  const kiln_quant_layout *layout)
@@ -28,7 +18,7 @@ static kiln_quant_shape shape_of(const kilni_exec *exec, const kiln_tensor_desc 
     s.has_global = layout->global_at >= 0 ? 1 : 0;
     for (uint32_t i = 0; i < desc->rank; i++) {
         s.dims[i] = desc->dims[i];
-        s.shift[i] = shift_of(desc->scheme, i);
+        s.shift[i] = kilni_exec_quant_shift(desc->scheme, i);
         s.blocks[i] = layout->blocks[i];
     }
     return s;
@@ -204,8 +194,8 @@ static bool takes_8_bits(const kilni_exec *exec, kiln_quant_matmul_shape *s)
                                         (a->dims[a->rank - 1] > 0 ? a->dims[a->rank - 1] : 1),
                                    .n = b->dims[1],
                                    .k = b->dims[0],
-                                   .k_shift = shift_of(b->scheme, 0),
-                                   .n_shift = shift_of(b->scheme, 1),
+                                   .k_shift = kilni_exec_quant_shift(b->scheme, 0),
+                                   .n_shift = kilni_exec_quant_shift(b->scheme, 1),
                                    .n_blocks = layout.blocks[1],
                                    .has_global = layout.global_at >= 0 ? 1 : 0};
     return s->k > 0 && s->m <= MOST_ROWS && (block == 0 || block >= 16);
@@ -273,6 +263,10 @@ kiln_status kilni_exec_matmul_quantized(kilni_exec *exec)
     kiln_tensor_desc descs[2];
     kiln_view views[2];
     kiln_quant_matmul_shape s;
+    kiln_quant_dot_shape dot;
+    if (kilni_exec_takes_quant_dot(exec, &dot)) {
+        return kilni_exec_quant_dot(exec, &dot);
+    }
     if (takes_8_bits(exec, &s)) {
         return matmul_8_bits(exec, &s);
     }

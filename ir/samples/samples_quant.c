@@ -111,6 +111,29 @@ static kilni_sample_tensor matrix(int64_t rows, int64_t columns, kiln_dtype dtyp
                                  .scheme = scheme};
 }
 
+/// Few rows times a weight that lies along the sum, in whole steps of the kernel for those.
+static void emit_long_sums(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
+{
+    static const struct {
+        int64_t m, block;
+        kiln_dtype scale;
+        bool global;
+    } cases[] = {{1, 32, KILN_DTYPE_F32, false},
+                 {1, 16, KILN_DTYPE_F16, true},
+                 {3, 64, KILN_DTYPE_BF16, false},
+                 {6, 0, KILN_DTYPE_F32, true}};
+    const kiln_attr attrs[3] = {kilni_attr_dtype(dtype), kilni_attr_none(), kilni_attr_bool(true)};
+    for (unsigned d = 0; d < N_DTYPES; d++) {
+        for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            const int64_t blocks[] = {i == 3 ? 4 : 1, cases[i].block};
+            uint64_t scheme = kiln_scheme_make(cases[i].scale, cases[i].global, blocks, 2);
+            const kilni_sample_tensor pair[2] = {matrix(cases[i].m, 256, KILN_DTYPE_NONE, 0),
+                                                 matrix(37, 256, quantised_dtypes[d], scheme)};
+            kilni_sample_emit(sink, op, dtype, pair, 2, attrs);
+        }
+    }
+}
+
 void kiln_samples_matmul_quantized(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     static const int64_t blocks[] = {8, 16};
@@ -138,6 +161,7 @@ void kiln_samples_matmul_quantized(kiln_op op, kiln_dtype dtype, kiln_sample_sin
     const kiln_attr attrs[3] = {kilni_attr_dtype(dtype), kilni_attr_none(), kilni_attr_none()};
     kilni_sample_emit(sink, op, dtype, tall, 2, attrs);
     kilni_sample_emit(sink, op, dtype, none, 2, attrs);
+    emit_long_sums(op, dtype, sink);
 }
 
 void kiln_samples_linear_quantized(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)

@@ -115,7 +115,9 @@ void kilni_onnx_op_dequantize_linear(kilni_onnx_call *call)
     }
     y = kilni_onnx_cast(call, y, wide);
     y = kilni_onnx_binary(call, KILN_OP_MUL, y, kilni_onnx_cast(call, scale, wide));
-    kilni_onnx_out(call, 0, kilni_onnx_cast(call, y, scale->desc.dtype));
+    y = kilni_onnx_cast(call, y, scale->desc.dtype);
+    kilni_onnx_out(call, 0, y);
+    kilni_onnx_note_source(call, y);
 }
 
 /* The type of a quantised tensor: the zero point's, else the attribute's, else u8. */

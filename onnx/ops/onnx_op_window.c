@@ -11,7 +11,9 @@ enum { SPATIAL = 3 };
 void kilni_onnx_op_matmul(kilni_onnx_call *call)
 {
     kilni_onnx_ref a = kilni_onnx_in(call, 0);
-    kilni_onnx_out(call, 0, kilni_onnx_matmul(call, a, kilni_onnx_in(call, 1), false, false));
+    kilni_onnx_ref b = kilni_onnx_in(call, 1);
+    kilni_onnx_ref y = kilni_onnx_matmul_few_rows(call, a, b);
+    kilni_onnx_out(call, 0, y != NULL ? y : kilni_onnx_matmul(call, a, b, false, false));
 }
 
 static kilni_onnx_ref scaled(kilni_onnx_call *call, kilni_onnx_ref x, double factor)

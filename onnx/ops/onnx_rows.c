@@ -16,6 +16,18 @@ static const kilni_onnx_row rows[] = {
 static const kilni_onnx_row custom_row = {
     "custom", 1, INT32_MAX, 0, UINT32_MAX, kilni_onnx_op_custom, KILN_OP_COUNT};
 
+/// Served although of another domain, where no plugin brings it: what tools that quantise weights
+/// write.
+static const kilni_onnx_row nbits_row = {
+    "MatMulNBits", 1, INT32_MAX, 3, 6, kilni_onnx_op_matmul_nbits, KILN_OP_COUNT};
+
+static const kilni_onnx_row *find_foreign(const kilni_onnx_node *node)
+{
+    bool same =
+        strcmp(node->domain, "com.microsoft") == 0 && strcmp(node->op_type, nbits_row.op_type) == 0;
+    return same ? &nbits_row : NULL;
+}
+
 /// Standard operators that are not served, and why.
 static const struct {
     const char *op_type;
@@ -49,7 +61,7 @@ static const kilni_onnx_row *find(kiln_device *device, const kilni_onnx_node *no
         return find_standard(node->op_type, version, out_known);
     }
     kiln_status status = kilni_onnx_find_custom(device, node, version, &op, NULL);
-    return status == KILN_STATUS_OK ? &custom_row : NULL;
+    return status == KILN_STATUS_OK ? &custom_row : find_foreign(node);
 }
 
 static const char *refusal(const char *op_type)

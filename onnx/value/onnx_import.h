@@ -25,6 +25,14 @@ typedef enum kilni_onnx_form {
     KILNI_ONNX_NOTHING = 2 ///< an optional without a value; one with a value is that value
 } kilni_onnx_form;
 
+/// What DequantizeLinear made a value of, all constants of the file.
+typedef struct kilni_onnx_source {
+    struct kilni_onnx_value *x;
+    struct kilni_onnx_value *scale; ///< f32: one, one for each column, or one for each block of rows
+    struct kilni_onnx_value *zero; ///< NULL: none; as many as scales
+    int64_t block; ///< rows that share a scale; 0: all
+} kilni_onnx_source;
+
 /// A value of the graph: a tensor on the device, on the host, or both; or a list of tensors.
 typedef struct kilni_onnx_value {
     uint32_t refs;
@@ -38,6 +46,8 @@ typedef struct kilni_onnx_value {
     const void *host; ///< dense, at any address
     void *owned; ///< `host` when it is ours to free
     kilni_onnx_file *file; ///< of a constant: where `host` lies, held; or NULL
+    struct kilni_onnx_value *made; ///< of a constant: what an operator made of it, and keeps
+    kilni_onnx_source *source; ///< of a dequantised matrix; NULL: it is none
     struct kilni_onnx_value **items; ///< of a SEQUENCE, with a hold on each
     uint32_t n_items;
     struct kilni_onnx_value *next; ///< in the list of a call
@@ -282,5 +292,16 @@ static inline kiln_attr kilni_onnx_a_number(kiln_number number)
     void kilni_onnx_op_##handler(kilni_onnx_call *call);
 #include "onnx_ops.def"
 #undef KILN_ONNX_OP
+
+/// Notes of a matrix, the result of this call of DequantizeLinear, what it was made from, where that
+/// is constant and quantised along the rows.
+void kilni_onnx_note_source(kilni_onnx_call *call, kilni_onnx_ref value);
+/// Few rows times a dequantised matrix: with its quantised values, made once. NULL: not such a
+/// product, or after failing.
+kilni_onnx_ref kilni_onnx_matmul_few_rows(kilni_onnx_call *call, kilni_onnx_ref a,
+                                          kilni_onnx_ref b);
+
+/// Of the domain com.microsoft.
+void kilni_onnx_op_matmul_nbits(kilni_onnx_call *call);
 
 #endif

@@ -29,6 +29,13 @@ void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value)
             kilni_onnx_release(env, value->items[i]);
         }
         kiln_free(env, value->items);
+        kilni_onnx_release(env, value->made);
+        if (value->source != NULL) {
+            kilni_onnx_release(env, value->source->x);
+            kilni_onnx_release(env, value->source->scale);
+            kilni_onnx_release(env, value->source->zero);
+            kiln_free(env, value->source);
+        }
         kiln_release(value->tensor);
         kiln_free(env, value->owned);
         kilni_onnx_file_unref(value->file);

@@ -23,6 +23,7 @@ extern "C" {
 #define KF_CHAIN_IDS 512u // tensor ids beyond this are not taken
 
 typedef struct kf_chain_device { ///< what kernels depend on
+    uint64_t features; // KF_FEATURE_*
     uint64_t dtype_storage;
     uint64_t cache_bytes;
     uint64_t local_bytes;
@@ -86,6 +87,7 @@ typedef struct kf_chain {
 static inline void kf_chain_device_init(kf_chain_device *to, const kf_device *device)
 {
     memset(to, 0, sizeof(*to));
+    to->features = device->features;
     to->dtype_storage = device->dtype_storage;
     to->cache_bytes = device->cache_bytes == 0 ? 32ull << 20 : device->cache_bytes;
     to->local_bytes = device->local_bytes;

@@ -38,6 +38,7 @@ static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
 static void builder_init(kf_builder *builder)
 {
     mm_block_init(&builder->block);
+    builder->block.floats_only = builder->fuser->index != 0;
 }
 
 static void builder_copy(kf_builder *to, const kf_builder *from)

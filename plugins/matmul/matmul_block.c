@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Which operations join: up to two runs of elementwise operators with one operand, the product of
 // what they end in, and elementwise operators on its result with anything that broadcasts to it.
-#include "matmul_internal.h"
+#include "matmul_bytes.h"
 
 enum { KNOWN_CONSTANTS = 256, PROLOGUE_COST_ITEMS = 4 };
 
@@ -46,7 +46,7 @@ static uint32_t is_constant(const mm_block *block, uint32_t value)
 
 // ---- before the product ----
 
-static uint32_t prologue_of(const mm_block *block, uint32_t id)
+uint32_t mm_prologue_of(const mm_block *block, uint32_t id)
 {
     for (uint32_t i = 0; i < block->n_prologues; i++) {
         if (block->chain.values[block->prologue_end[i]].id == id) {
@@ -61,10 +61,19 @@ static uint32_t is_float(uint32_t dtype)
     return kf_dtype_of(dtype).kind == KF_KIND_FLOAT;
 }
 
+uint32_t mm_prologue_begins(const mm_block *block, const kf_op *op)
+{
+    return block->n_prologues < MM_PROLOGUES &&
+           kf_chain_known(&block->chain, op->inputs[0]->id) == NULL;
+}
+
 static uint32_t push_prologue(mm_block *block, const kf_chain_device *device, const kf_host *host,
                               const kf_ew_row *row, const kf_op *op)
 {
-    uint32_t which = prologue_of(block, op->inputs[0]->id);
+    uint32_t which = mm_prologue_of(block, op->inputs[0]->id);
+    if (!is_float(op->outputs[0]->dtype)) {
+        return mm_bytes_push(block, device, host, row, op);
+    }
     if (row->inputs != 1 || !kf_same_dims(op->inputs[0], op->outputs[0])) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
                           "%s before a product has more than one operand", row->name);
@@ -76,8 +85,7 @@ static uint32_t push_prologue(mm_block *block, const kf_chain_device *device, co
         return kf_decline(host, KF_CODE_COST, op->position, "%s would be done again for every tile",
                           row->name);
     }
-    if (which == MM_PROLOGUES && (block->n_prologues == MM_PROLOGUES ||
-                                  kf_chain_known(&block->chain, op->inputs[0]->id) != NULL)) {
+    if (which == MM_PROLOGUES && !mm_prologue_begins(block, op)) {
         return kf_decline(host, KF_CODE_SHAPE, op->position, "no operand of a product");
     }
     const kf_chain_op *own = kf_chain_record(&block->chain, row, op);
@@ -111,7 +119,7 @@ static uint32_t product_admitted(const mm_block *block, const kf_chain_device *d
         }
     }
     uint32_t dtype = op->inputs[0]->dtype;
-    if (!is_float(dtype) || !kf_chain_dtype_usable(device, dtype) ||
+    if (!(is_float(dtype) || mm_bytes_meet(block, op)) || !kf_chain_dtype_usable(device, dtype) ||
         op->inputs[1]->dtype != dtype || op->outputs[0]->dtype != dtype) {
         return kf_decline(host, KF_CODE_DTYPE, at, "products of %s are not done",
                           kf_dtype_of(dtype).name);
@@ -128,11 +136,12 @@ static uint32_t product_admitted(const mm_block *block, const kf_chain_device *d
 static void take_operand(mm_block *block, const kf_tensor *t, uint32_t transpose, uint32_t is_left,
                          mm_operand *out)
 {
-    uint32_t which = prologue_of(block, t->id);
+    uint32_t which = mm_prologue_of(block, t->id);
     memset(out, 0, sizeof(*out));
     out->value = (uint16_t)kf_chain_add_value(&block->chain, t, 0);
     out->source = which == MM_PROLOGUES ? out->value : block->prologue_source[which];
     out->constant = (uint8_t)is_constant(block, out->source);
+    out->zero_op = MM_NO_VALUE;
     if (t->rank == 1) {
         out->outer = -1;
         return;
@@ -156,7 +165,7 @@ static uint32_t prologues_lead_here(const mm_block *block, const kf_op *op)
     for (uint32_t i = 0; i < 2; i++) {
         const kf_chain_value *known = kf_chain_known(&block->chain, op->inputs[i]->id);
         if (known != NULL && known->computed &&
-            prologue_of(block, op->inputs[i]->id) == MM_PROLOGUES) {
+            mm_prologue_of(block, op->inputs[i]->id) == MM_PROLOGUES) {
             return 0;
         }
     }
@@ -194,7 +203,7 @@ static uint32_t push_product(mm_block *block, const kf_chain_device *device, con
         block->right = left;
         block->swapped = 1;
     }
-    return 1;
+    return is_float(op->outputs[0]->dtype) || mm_bytes_take(block, host, op);
 }
 
 // ---- behind the product ----

@@ -2,7 +2,7 @@
 // The kernels as a whole: parameters, where an operand's batch begins, the kernels that pack
 // operands, the product, the combining of a sum's parts. What they are put together from is in
 // matmul_operand.c, matmul_finish.c and matmul_inner.c.
-#include "matmul_internal.h"
+#include "matmul_bytes.h"
 
 const char *mm_kernel_name(mm_role role)
 {
@@ -72,9 +72,7 @@ static void open_kernel(kf_text *text, const mm_plan *plan, const mm_kernel *ker
 
 // ---- addresses ----
 
-/// Declares the index i0, i1 ... of `batch` on each axis of the batch; `own`: only on those that
-/// the operand has.
-static void emit_indices(kf_text *text, const mm_plan *plan, const mm_operand *own)
+void mm_emit_indices(kf_text *text, const mm_plan *plan, const mm_operand *own)
 {
     const kf_chain_value *result = &plan->block->chain.values[plan->block->result];
     kf_text_add(text, "    long rest = batch;\n");
@@ -88,9 +86,7 @@ static void emit_indices(kf_text *text, const mm_plan *plan, const mm_operand *o
     }
 }
 
-/// Declares `name`: where the operand's part of this batch begins.
-static void emit_base(kf_text *text, const mm_plan *plan, const mm_operand *operand,
-                      const char *name)
+void mm_emit_base(kf_text *text, const mm_plan *plan, const mm_operand *operand, const char *name)
 {
     const kf_chain_value *v = &plan->block->chain.values[operand->source];
     kf_text_addf(text, "    __global const %s *%s = in%u", kf_dtype_of(v->dtype).storage, name,
@@ -109,9 +105,8 @@ static void emit_base(kf_text *text, const mm_plan *plan, const mm_operand *oper
     kf_text_add(text, ";\n");
 }
 
-/// The number of a packed operand's batch, from i0, i1 ...
-static void emit_own_batch(kf_text *text, const mm_plan *plan, const mm_operand *operand,
-                           const char *name)
+void mm_emit_own_batch(kf_text *text, const mm_plan *plan, const mm_operand *operand,
+                       const char *name)
 {
     kf_text_addf(text, "    long %s = 0;\n", name);
     for (uint32_t i = 0; i < plan->batch; i++) {
@@ -156,8 +151,8 @@ static void emit_pack_left(kf_text *text, const mm_plan *plan)
     char groups[48];
     snprintf(groups, sizeof(groups), "(m + %u) / %u", plan->rows - 1, plan->rows);
     emit_pack_place(text, groups, MM_LEFT_TERMS);
-    emit_indices(text, plan, &plan->block->left);
-    emit_base(text, plan, &plan->block->left, "a");
+    mm_emit_indices(text, plan, &plan->block->left);
+    mm_emit_base(text, plan, &plan->block->left, "a");
     kf_text_addf(text,
                  "    const long tile = group;\n"
                  "    __global %s *to = left + ((batch * groups + tile) * k + first) * %u;\n",
@@ -171,8 +166,8 @@ static void emit_pack_right(kf_text *text, const mm_plan *plan)
     uint32_t columns = plan->columns * plan->across;
     snprintf(groups, sizeof(groups), "(n + %u) / %u", columns - 1, columns);
     emit_pack_place(text, groups, MM_RIGHT_TERMS);
-    emit_indices(text, plan, &plan->block->right);
-    emit_base(text, plan, &plan->block->right, "b");
+    mm_emit_indices(text, plan, &plan->block->right);
+    mm_emit_base(text, plan, &plan->block->right, "b");
     kf_text_addf(text,
                  "    const long panel = group * %u, panels = (n + %u) / %u, far = k * (long)%u;\n"
                  "    const int wide = (int)min(panels - panel, (long)%u);\n"
@@ -184,6 +179,10 @@ static void emit_pack_right(kf_text *text, const mm_plan *plan)
 
 static void emit_pack(kf_text *text, const mm_plan *plan, mm_role role)
 {
+    if (plan->form == MM_FORM_BYTES) {
+        mm_bytes_emit_pack(text, plan);
+        return;
+    }
     kf_text_add(text, "    long item = get_global_id(0);\n");
     if (role == MM_PACK_BOTH) {
         kf_text_addf(text, "    const long left_items = (m + %u) / %u * (long)((k + %u) / %u)",
@@ -215,7 +214,7 @@ static void emit_combine(kf_text *text, const mm_plan *plan)
                  "    const long first = get_global_id(1) * (long)%u;\n"
                  "    const long last = min(first + %u, (long)n);\n",
                  plan->span, plan->span);
-    emit_indices(text, plan, NULL);
+    mm_emit_indices(text, plan, NULL);
     kf_text_addf(text,
                  "    for (long col = first; col < last; col += %u) {\n"
                  "        const int count = (int)min(n - col, (long)%u);\n"
@@ -250,7 +249,7 @@ static void emit_place(kf_text *text, const mm_plan *plan, const char *index, co
         kf_text_addf(text, "    const long batch = %s;\n    const int from = 0, to_term = k;\n",
                      index);
     }
-    emit_indices(text, plan, NULL);
+    mm_emit_indices(text, plan, NULL);
 }
 
 static void emit_product(kf_text *text, const mm_plan *plan)
@@ -261,14 +260,18 @@ static void emit_product(kf_text *text, const mm_plan *plan)
     } else {
         emit_place(text, plan, "(long)get_global_id(2)", "(long)get_global_size(2)");
     }
+    if (plan->form == MM_FORM_BYTES) {
+        mm_bytes_emit_product(text, plan);
+        return;
+    }
     if (plan->form == MM_FORM_PACKED) {
-        emit_own_batch(text, plan, &block->left, "left_batch");
-        emit_own_batch(text, plan, &block->right, "right_batch");
+        mm_emit_own_batch(text, plan, &block->left, "left_batch");
+        mm_emit_own_batch(text, plan, &block->right, "right_batch");
         mm_emit_packed_sums(text, plan);
         return;
     }
-    emit_base(text, plan, &block->left, "a");
-    emit_base(text, plan, &block->right, "b");
+    mm_emit_base(text, plan, &block->left, "a");
+    mm_emit_base(text, plan, &block->right, "b");
     if (plan->form == MM_FORM_DIRECT) {
         mm_emit_direct_sums(text, plan);
     } else if (plan->form == MM_FORM_ROW) {
@@ -305,7 +308,9 @@ static void emit_functions(kf_text *text, const mm_plan *plan)
     if (plan->device->block_shape) {
         kf_ew_ahead_macro(text);
     }
-    if (mm_has_panels(plan)) {
+    if (plan->form == MM_FORM_BYTES) {
+        mm_bytes_emit_functions(text, plan);
+    } else if (mm_has_panels(plan)) {
         emit_put_macros(text, plan);
         mm_emit_tile_function(text, plan);
     }

@@ -2,11 +2,14 @@
 // What a product costs: the operations of whole tiles at the share of the device's rate that the
 // form reaches, idle units when tiles are few, packing where it is not done once for ever, parts of
 // the sum written and read, the epilogue's traffic, launches. Shares were measured (README).
-#include "matmul_internal.h"
+#include "matmul_bytes.h"
 
 /// Of the device's f32 rate, in percent.
 static uint32_t share(const mm_plan *plan)
 {
+    if (plan->form == MM_FORM_BYTES) {
+        return (plan->device->features & KF_FEATURE_VNNI) != 0 ? 340 : 100;
+    }
     uint32_t percent = plan->form != MM_FORM_TILE ? 85 : plan->rows > 64 ? 22 : 18;
     return plan->compute_bytes > 4 ? percent / 2 : percent;
 }
@@ -69,6 +72,11 @@ static void extra_bytes(kf_formula *f, const mm_plan *plan)
     } else {
         kf_formula_imm(f, 0);
     }
+    if (plan->form == MM_FORM_BYTES && !mm_is_kept(plan, operands[1])) {
+        mm_formula_packed(f, plan, operands[1]);
+        kf_formula_imm_op(f, 2, KF_INS_MUL);
+        kf_formula_op(f, KF_INS_ADD);
+    }
     for (uint32_t i = 0; i < 2 && plan->form == MM_FORM_PACKED; i++) {
         if (!mm_is_kept(plan, operands[i])) {
             mm_formula_packed(f, plan, operands[i]);
@@ -86,6 +94,10 @@ static void extra_bytes(kf_formula *f, const mm_plan *plan)
 static void temp_bytes(kf_formula *f, const mm_plan *plan)
 {
     kf_formula_imm(f, 0);
+    if (plan->form == MM_FORM_BYTES) {
+        mm_formula_packed(f, plan, &plan->block->right);
+        kf_formula_op(f, KF_INS_ADD);
+    }
     if (plan->form == MM_FORM_PACKED) {
         mm_formula_packed(f, plan, &plan->block->left);
         mm_formula_packed(f, plan, &plan->block->right);

@@ -5,14 +5,14 @@
 /// What the files of the matrix product's fuser share: which operations join (matmul_block.c), how
 /// the product is done (matmul_plan.c), its text (matmul_emit.c, from pieces: matmul_operand.c,
 /// matmul_inner.c, matmul_finish.c), the program around it (matmul_program.c) and what it costs
-/// (matmul_estimate.c).
+/// (matmul_estimate.c). Products of 8-bit integers: matmul_bytes.h.
 
 #include "kf_chain.h"
 
 enum {
     MM_MAX_PARAMS = 160, ///< of one kernel
     MM_MAX_LAUNCHES = 4,
-    MM_PROLOGUES = 2,
+    MM_PROLOGUES = 4, ///< of integers, each operand's zero point may have its own
     MM_LEFT_TERMS = 256, ///< of a work-item that packs a tile of the left operand
     MM_RIGHT_TERMS = 64, ///< of one that packs panels of the right operand
     MM_NO_VALUE = 0xFFFF
@@ -27,6 +27,7 @@ typedef struct mm_operand {
     int8_t inner; ///< axis of the sum
     uint8_t batch; ///< axes of the batch, the first ones
     uint8_t constant;
+    uint16_t zero_op; ///< of integers: operation that takes the zero point off; or MM_NO_VALUE
 } mm_operand;
 
 /// A product, elementwise operators with one operand before it, any behind it.
@@ -43,6 +44,8 @@ typedef struct mm_block {
     uint32_t product; ///< operation of the chain; those behind it are the epilogue
     uint16_t result; ///< value
     uint8_t batch; ///< axes of the result before its rows
+    uint32_t floats_only; ///< of a fuser that does nothing else
+    uint32_t bytes; ///< the product is of 8-bit integers
     uint32_t swapped; ///< one column, done as one row: left is b
     mm_operand left; ///< whose outer axis are the rows
     mm_operand right;
@@ -55,6 +58,10 @@ void mm_block_copy(mm_block *to, const mm_block *from);
 void mm_block_push(mm_block *block, const kf_chain_device *device, const kf_host *host,
                    const kf_op *op);
 uint32_t mm_block_is_ready(const mm_block *block);
+/// Number of the run of operations before the product that ends in this tensor; MM_PROLOGUES: none.
+uint32_t mm_prologue_of(const mm_block *block, uint32_t id);
+/// Can an operation begin a run of its own?
+uint32_t mm_prologue_begins(const mm_block *block, const kf_op *op);
 /// Symbol of the rows or columns of an operand; 0: one.
 uint32_t mm_outer_symbol(const mm_block *block, const mm_operand *operand);
 uint32_t mm_inner_symbol(const mm_block *block);
@@ -66,7 +73,8 @@ typedef enum mm_form {
     MM_FORM_ROW = 2, ///< block shape: one row, the right matrix walked along its columns
     MM_FORM_DOT = 3, ///< block shape: one row, the right matrix walked along the sum
     MM_FORM_TILE = 4, ///< item shape: tiles in local memory
-    MM_FORM_DIRECT = 5 ///< block shape: as packed, but a work-item packs what it needs itself
+    MM_FORM_DIRECT = 5, ///< block shape: as packed, but a work-item packs what it needs itself
+    MM_FORM_BYTES = 6 ///< block shape: 8-bit integers, the right operand packed
 } mm_form;
 
 typedef enum mm_param_kind {
@@ -152,6 +160,14 @@ uint32_t mm_is_epilogue_input(const mm_block *block, uint32_t value);
 
 // ---- text ----
 
+/// Declares i0, i1 ..., the indices of `batch` on the axes of the batch; `own`: only on those that
+/// the operand has.
+void mm_emit_indices(kf_text *text, const mm_plan *plan, const mm_operand *own);
+/// Declares `name`: where the operand's part of this batch begins.
+void mm_emit_base(kf_text *text, const mm_plan *plan, const mm_operand *operand, const char *name);
+/// Declares `name`: the number of a packed operand's batch, from i0, i1 ...
+void mm_emit_own_batch(kf_text *text, const mm_plan *plan, const mm_operand *operand,
+                       const char *name);
 void mm_emit(kf_text *text, const mm_plan *plan);
 const char *mm_kernel_name(mm_role role);
 /// ceil(count / parts)
@@ -200,6 +216,8 @@ void mm_formula_batch(kf_formula *f, const mm_plan *plan);
 void mm_formula_own_batch(kf_formula *f, const mm_plan *plan, const mm_operand *operand);
 /// Tiles of the result, those of all batches.
 void mm_formula_tiles(kf_formula *f, const mm_plan *plan);
+/// Panels of the right operand.
+void mm_formula_panels(kf_formula *f, const mm_plan *plan);
 void mm_formula_parts(kf_formula *f, const mm_plan *plan);
 /// Most tiles of a work-item side by side, and one below the other: as many as leave each unit its
 /// share of work-items; of parts of the sum there are so many that it is whole in any case.

@@ -4,7 +4,7 @@
 //
 // Measured on PoCL (2 cores, AVX-512, f32, packing counted), tiles of 12x32, 14x32, 8x48 and 6x64
 // differ by less than the noise of the machine; 12x32 wastes least at odd sizes.
-#include "matmul_internal.h"
+#include "matmul_bytes.h"
 
 enum {
     DEPTH = 1024, // bytes of terms for which a panel of the right operand stays in the first level
@@ -90,7 +90,8 @@ uint32_t mm_is_epilogue_input(const mm_block *block, uint32_t value)
 
 uint32_t mm_has_panels(const mm_plan *plan)
 {
-    return plan->form == MM_FORM_PACKED || plan->form == MM_FORM_DIRECT;
+    return plan->form == MM_FORM_PACKED || plan->form == MM_FORM_DIRECT ||
+           plan->form == MM_FORM_BYTES;
 }
 
 uint32_t mm_makes(const mm_block *block, const mm_operand *operand, uint32_t op)
@@ -110,6 +111,9 @@ uint32_t mm_makes(const mm_block *block, const mm_operand *operand, uint32_t op)
 uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand)
 {
     const kf_chain *chain = &plan->block->chain;
+    if (plan->form == MM_FORM_BYTES) { // zero points come to the sums afterwards
+        return operand == &plan->block->right && operand->constant;
+    }
     for (uint32_t i = 0; i < plan->block->product; i++) {
         for (uint32_t k = 0; k < chain->ops[i].n_numbers; k++) {
             if (mm_makes(plan->block, operand, i) &&
@@ -157,7 +161,7 @@ static uint32_t input_folds(const mm_block *block, uint32_t value)
 
 static uint32_t batch_folds(const mm_block *block)
 {
-    uint32_t folds = operands_fold(block);
+    uint32_t folds = operands_fold(block) && !mm_bytes_zero_by_row(block);
     for (uint32_t i = 0; i < block->chain.n_values && folds; i++) {
         folds = !mm_is_epilogue_input(block, i) || input_folds(block, i);
     }
@@ -173,6 +177,16 @@ static void add(mm_kernel *kernel, mm_param_kind kind, uint32_t index, uint32_t 
         kernel->params[kernel->n_params].index = index;
         kernel->params[kernel->n_params++].axis = axis;
     }
+}
+
+static uint32_t has_source(const mm_kernel *kernel, uint32_t value)
+{
+    for (uint32_t i = 0; i < kernel->n_params; i++) {
+        if (kernel->params[i].kind == MM_PARAM_INPUT && kernel->params[i].index == value) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 static void add_source(mm_kernel *kernel, const mm_plan *plan, uint32_t value)
@@ -217,11 +231,9 @@ static void add_ends(mm_kernel *kernel, const mm_plan *plan)
 {
     const mm_block *block = plan->block;
     for (uint32_t i = 0; i < block->chain.n_values; i++) {
-        uint32_t known = (i == block->left.source || i == block->right.source) &&
-                         kernel->role == MM_PRODUCT && plan->form != MM_FORM_PACKED;
         if (kf_chain_is_output(&block->chain.values[i])) {
             add(kernel, MM_PARAM_OUTPUT, i, 0);
-        } else if (mm_is_epilogue_input(block, i) && !known) {
+        } else if (mm_is_epilogue_input(block, i) && !has_source(kernel, i)) {
             add_source(kernel, plan, i);
             if (!mm_is_linear(block, i)) {
                 add_strides(kernel, plan, i);
@@ -275,10 +287,27 @@ static void pack_kernel(mm_plan *plan, mm_role role)
     }
 }
 
+/// The left operand as it lies, the packed right one, and the zero points of both.
+static void add_bytes(mm_kernel *kernel, const mm_plan *plan)
+{
+    const mm_operand *operands[] = {&plan->block->left, &plan->block->right};
+    add_operands(kernel, plan, 1, 0);
+    add(kernel, MM_PARAM_TEMP, MM_TEMP_RIGHT, KF_ACCESS_READ);
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t zero = mm_bytes_zero_value(plan->block, operands[i]);
+        if (zero != MM_NO_VALUE && !has_source(kernel, zero)) {
+            add_source(kernel, plan, zero);
+            add_strides(kernel, plan, zero);
+        }
+    }
+}
+
 static void product_kernel(mm_plan *plan)
 {
     mm_kernel *kernel = add_kernel(plan, MM_PRODUCT);
-    if (plan->form == MM_FORM_PACKED) {
+    if (plan->form == MM_FORM_BYTES) {
+        add_bytes(kernel, plan);
+    } else if (plan->form == MM_FORM_PACKED) {
         add(kernel, MM_PARAM_TEMP, MM_TEMP_LEFT, KF_ACCESS_READ);
         add(kernel, MM_PARAM_TEMP, MM_TEMP_RIGHT, KF_ACCESS_READ);
     } else {
@@ -321,6 +350,9 @@ static mm_form choose_form(const mm_plan *plan, uint32_t small)
 {
     const mm_block *block = plan->block;
     const mm_operand *right = &block->right;
+    if (block->bytes) {
+        return MM_FORM_BYTES;
+    }
     if (!plan->device->block_shape) {
         return MM_FORM_TILE;
     }
@@ -344,7 +376,11 @@ static void size_block(mm_plan *plan)
     plan->depth = (plan->form == MM_FORM_DIRECT ? SMALL_DEPTH : DEPTH) / plan->compute_bytes;
     plan->chunk = plan->device->is_cpu ? CHUNK : SMALL_CHUNK;
     plan->across = !plan->device->is_cpu ? 1 : plan->split ? SPLIT_ACROSS : ACROSS;
-    if (!mm_has_panels(plan)) {
+    if (plan->form == MM_FORM_BYTES) {
+        plan->lanes = MM_BYTES_LANES;
+        plan->columns = MM_BYTES_LANES * (registers > 16 ? 2 : 1);
+        plan->rows = registers > 16 ? 12 : 4;
+    } else if (!mm_has_panels(plan)) {
         plan->rows = 1;
         plan->columns = plan->width;
         plan->across = plan->form == MM_FORM_ROW ? ROW_STRIP / plan->width : 1;
@@ -381,7 +417,9 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
     } else {
         size_block(plan);
     }
-    if (plan->form == MM_FORM_PACKED) {
+    if (plan->form == MM_FORM_BYTES) {
+        pack_kernel(plan, MM_PACK_RIGHT);
+    } else if (plan->form == MM_FORM_PACKED) {
         if (mm_is_kept(plan, &block->left) || mm_is_kept(plan, &block->right)) {
             pack_kernel(plan, MM_PACK_LEFT);
             pack_kernel(plan, MM_PACK_RIGHT);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The program around the kernels: launches with their sizes as formulas, arguments in the order of
 // the parameters, temporaries (an operand that is constant is packed once and kept), steps.
-#include "matmul_internal.h"
+#include "matmul_bytes.h"
 
 enum {
     ITEMS_PER_UNIT = 4,
@@ -96,7 +96,7 @@ static void row_tiles(kf_formula *f, const mm_plan *plan)
     kf_formula_imm_op(f, plan->rows, KF_INS_CEIL_DIV);
 }
 
-static void panels(kf_formula *f, const mm_plan *plan)
+void mm_formula_panels(kf_formula *f, const mm_plan *plan)
 {
     mm_formula_n(f, plan);
     kf_formula_imm_op(f, plan->columns, KF_INS_CEIL_DIV);
@@ -105,7 +105,7 @@ static void panels(kf_formula *f, const mm_plan *plan)
 void mm_formula_tiles(kf_formula *f, const mm_plan *plan)
 {
     row_tiles(f, plan);
-    panels(f, plan);
+    mm_formula_panels(f, plan);
     kf_formula_op(f, KF_INS_MUL);
     mm_formula_batch(f, plan);
     kf_formula_op(f, KF_INS_MUL);
@@ -126,7 +126,7 @@ static void part_terms(kf_formula *f, const mm_plan *plan)
     units(f, plan->form == MM_FORM_TILE ? TILES_PER_UNIT : ITEMS_PER_UNIT);
     row_tiles(f, plan);
     kf_formula_imm_op(f, plan->chunk, KF_INS_CEIL_DIV);
-    panels(f, plan);
+    mm_formula_panels(f, plan);
     kf_formula_imm_op(f, plan->across, KF_INS_CEIL_DIV);
     kf_formula_op(f, KF_INS_MUL);
     mm_formula_batch(f, plan);
@@ -158,7 +158,7 @@ static void item_tiles(kf_formula *f, const mm_plan *plan)
 
 void mm_formula_across(kf_formula *f, const mm_plan *plan)
 {
-    panels(f, plan);
+    mm_formula_panels(f, plan);
     kf_formula_imm_op(f, plan->across, KF_INS_MIN);
     if (!plan->split) {
         item_tiles(f, plan);
@@ -183,12 +183,16 @@ void mm_formula_chunk(kf_formula *f, const mm_plan *plan)
 
 void mm_formula_packed(kf_formula *f, const mm_plan *plan, const mm_operand *operand)
 {
+    if (plan->form == MM_FORM_BYTES) {
+        mm_bytes_formula_packed(f, plan);
+        return;
+    }
     mm_formula_k(f, plan);
     if (operand == &plan->block->left) {
         row_tiles(f, plan);
         kf_formula_imm_op(f, (int64_t)plan->rows * plan->compute_bytes, KF_INS_MUL);
     } else {
-        panels(f, plan);
+        mm_formula_panels(f, plan);
         kf_formula_imm_op(f, (int64_t)plan->columns * plan->compute_bytes, KF_INS_MUL);
     }
     kf_formula_op(f, KF_INS_MUL);
@@ -218,7 +222,7 @@ static void pack_items(kf_formula *f, const mm_plan *plan, const mm_operand *ope
     if (left) {
         row_tiles(f, plan);
     } else {
-        panels(f, plan);
+        mm_formula_panels(f, plan);
         kf_formula_imm_op(f, plan->across, KF_INS_CEIL_DIV);
     }
     mm_formula_k(f, plan);
@@ -230,10 +234,14 @@ static void pack_items(kf_formula *f, const mm_plan *plan, const mm_operand *ope
 
 static void size_pack(one_launch *l, const mm_plan *plan, mm_role role)
 {
-    if (role != MM_PACK_RIGHT) {
+    if (plan->form == MM_FORM_BYTES) { // a panel at a time, for the sums of its columns
+        mm_formula_panels(&l->global[0], plan);
+        mm_formula_own_batch(&l->global[0], plan, &plan->block->right);
+        kf_formula_op(&l->global[0], KF_INS_MUL);
+    } else if (role != MM_PACK_RIGHT) {
         pack_items(&l->global[0], plan, &plan->block->left);
     }
-    if (role != MM_PACK_LEFT) {
+    if (role != MM_PACK_LEFT && plan->form != MM_FORM_BYTES) {
         pack_items(&l->global[0], plan, &plan->block->right);
     }
     if (role == MM_PACK_BOTH) {
@@ -260,7 +268,7 @@ static void size_product(one_launch *l, const mm_plan *plan)
     if (plan->form == MM_FORM_ROW || plan->form == MM_FORM_DOT) {
         strips(&l->global[0], plan);
     } else {
-        panels(&l->global[0], plan);
+        mm_formula_panels(&l->global[0], plan);
     }
     row_tiles(&l->global[1], plan);
     if (mm_has_panels(plan)) {
@@ -415,6 +423,10 @@ static void add_temp(mm_program *p, uint32_t kept, uint32_t prepack)
 static void make_temps(mm_program *p)
 {
     const mm_plan *plan = &p->plan;
+    if (plan->form == MM_FORM_BYTES) {
+        mm_formula_packed(&p->temp_bytes[0], plan, &p->block->right);
+        add_temp(p, mm_is_kept(plan, &p->block->right), 0);
+    }
     if (plan->form == MM_FORM_PACKED) {
         mm_formula_packed(&p->temp_bytes[0], plan, &p->block->left);
         add_temp(p, mm_is_kept(plan, &p->block->left), 0);

@@ -28,6 +28,60 @@ def blocked(values, axis, size, length):
     return np.take(np.repeat(values, size, axis), np.arange(length), axis)
 
 
+def in_bytes(values, bits):
+    """Along the last axis, of 4 bits the first in the lower half; rows of an odd length end in a half."""
+    values = values.astype(np.uint8)
+    if bits == 4:
+        values = np.concatenate((values, np.zeros(values.shape[:-1] + (values.shape[-1] % 2,), np.uint8)), -1)
+        values = values[..., ::2] | values[..., 1::2] << 4
+    return values
+
+
+def weights_of_few_bits():
+    """com.microsoft's MatMulNBits: a @ ((values - zeros) * scales).T, blocks along the sum."""
+    for name, shape, n, size, bits, with_zeros, dtype in (
+            ("one_row", (1, 256), 37, 32, 4, False, F32), ("zeros", (2, 3, 256), 5, 16, 4, True, F32),
+            ("padded", (2, 40), 6, 32, 4, True, F32), ("bytes", (3, 192), 9, 64, 8, True, F32),
+            ("many_rows", (33, 128), 20, 128, 8, False, F32), ("half", (2, 128), 7, 32, 4, True, np.float16)):
+        k = shape[-1]
+        blocks = -(-k // size)
+        a, bias = floats(*shape).astype(dtype), (floats(n) + 64).astype(dtype)  # no sum is near 0
+        values = RANDOM.integers(0, 2**bits, (n, blocks, size))
+        scales = (np.abs(floats(n, blocks)) / 2**bits + 2.0**-bits).astype(dtype)
+        zeros = RANDOM.integers(0, 2**bits, (n, blocks)) if with_zeros else np.full((n, blocks), 2**(bits - 1))
+        weight = ((values - zeros[..., None]) * scales[..., None].astype(np.float64)).reshape(n, -1)[:, :k]
+        inputs = [a, in_bytes(values, bits), scales.ravel()]
+        inputs += [in_bytes(zeros, bits).ravel() if with_zeros else None, None, bias]
+        constants = [1, 2] + [3] * with_zeros + [5]
+        one(f"matmul_nbits_{name}", "MatMulNBits", inputs, [(a.astype(np.float64) @ weight.T + bias).astype(dtype)],
+            21, constants, domain="com.microsoft", K=k, N=n, bits=bits, block_size=size)
+
+
+def dequantised_weights():
+    """Few rows by a constant matrix of integers: scales for all, for each column, for blocks of rows."""
+    for kind, size, low, high, with_zeros in (("uint4", 32, 0, 15, True), ("int4", 16, -8, 7, False),
+                                              ("int8", 0, -128, 127, False), ("uint8", 1, 0, 255, True),
+                                              ("uint8", 0, 0, 255, True)):
+        k, n = 128, 40
+        shape = {0: (n,), 1: ()}.get(size, (k // max(size, 1), n))
+        values = RANDOM.integers(low, high + 1, (k, n))
+        values[0, :2] = low, high
+        scale = np.asarray(np.abs(floats(*shape)) / high + 1.0 / high, F32)
+        zero = RANDOM.integers(low, high + 1, shape) if with_zeros and size != 1 else np.full(shape, 128 * with_zeros)
+        wide = [np.repeat(v, size, 0) if size > 1 else v for v in (scale, zero)]
+        weight = (values - wide[1]) * wide[0].astype(np.float64)
+        inputs = ["q", "s", "z"][:2 + with_zeros]
+        constants = {"q": held(values, kind), "s": scale, "b": floats(n) + 64}
+        if with_zeros:
+            constants["z"] = held(zero, kind)
+        attributes = {"axis": 0, "block_size": size} if size > 1 else {"axis": 1}
+        nodes = [node("DequantizeLinear", inputs, ["w"], **attributes), node("MatMul", ["a", "w"], ["p"]),
+                 node("Add", ["p", "b"], ["y"])]
+        a = floats(3, k)
+        y = (a.astype(np.float64) @ weight + constants["b"]).astype(F32)
+        case(f"few_rows_by_{kind}_{size}_21", nodes, {"a": a}, {"y": y}, 21, constants)
+
+
 def quantisation():
     x = floats(3, 7, 4) * 8
     for opset in (19, 21):
@@ -203,5 +257,6 @@ def control():
 
 
 def make():
-    for part in (quantisation, narrow_types, shapes, windows, grids, resizing, scattering, control):
+    for part in (quantisation, narrow_types, shapes, windows, grids, resizing, scattering, control,
+                 weights_of_few_bits, dequantised_weights):
         part()

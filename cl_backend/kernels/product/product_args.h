@@ -92,4 +92,20 @@ typedef struct kiln_quant_matmul_shape { ///< quant.cl
     kiln_long has_global;
 } kiln_quant_matmul_shape;
 
+typedef struct kiln_quant_dot_shape { ///< quant_dot.cl; starts in elements of their buffers
+    kiln_long m;
+    kiln_long n;
+    kiln_long k;
+    kiln_long each; ///< columns of a work-item
+    kiln_long k_shift; ///< blocks of the weight along k and n
+    kiln_long n_shift;
+    kiln_long k_blocks;
+    kiln_long has_global;
+    kiln_long out_start;
+    kiln_long a_start;
+    kiln_long weight_start;
+    kiln_long scales_start;
+    kiln_long global_start;
+} kiln_quant_dot_shape;
+
 #endif

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Launches quant_dot.cl: few rows times the transposed of a weight of 4 or 8 bits, on processors.
+// Decides which calls it takes. The values and scales are read where they lie; the rows are laid
+// out for the kernel by a launch before.
+#include "exec_quant_dot.h"
+
+enum {
+    WHOLE = 62,
+    DOT_MOST_ROWS = 16, ///< beyond, dequantising once costs less than reading values again
+    DOT_ROWS = 4, ///< of a work-item
+    DOT_LANES = 16, ///< words of a step
+    DOT_MOST_BLOCKS = 8, ///< of a step
+    DOT_COLUMNS = 32 ///< of a work-item
+};
+
+int64_t kilni_exec_quant_shift(uint64_t scheme, uint32_t axis)
+{
+    int64_t block = kiln_scheme_block(scheme, axis);
+    int64_t shift = 0;
+    while (block != 0 && (int64_t)1 << shift < block) {
+        shift++;
+    }
+    return block == 0 ? WHOLE : shift;
+}
+
+static int64_t step_of(uint32_t bits)
+{
+    return DOT_LANES * (32 / (int64_t)bits);
+}
+
+/* Are the parts of the weight at places that pointers to their elements reach? */
+static bool places_of(const kilni_exec *exec, kiln_quant_dot_shape *s)
+{
+    const kiln_tensor_desc *b = &exec->record->inputs[1];
+    kiln_quant_layout layout;
+    int64_t size = (int64_t)kiln_dtype_size(kiln_scheme_scale(b->scheme));
+    int64_t base = exec->inputs[1].offset_bytes;
+    if (!kiln_quant_layout_of(b, &layout) || base % 4 != 0 ||
+        (base + layout.scales_at) % size != 0) {
+        return false;
+    }
+    s->k_blocks = layout.blocks[1];
+    s->weight_start = base / 4;
+    s->scales_start = (base + layout.scales_at) / size;
+    s->has_global = layout.global_at >= 0 ? 1 : 0;
+    s->global_start = s->has_global != 0 ? (base + layout.global_at) / 4 : 0;
+    return s->has_global == 0 || (base + layout.global_at) % 4 == 0;
+}
+
+bool kilni_exec_takes_quant_dot(const kilni_exec *exec, kiln_quant_dot_shape *out_shape)
+{
+    const kiln_tensor_desc *a = &exec->record->inputs[0];
+    const kiln_tensor_desc *b = &exec->record->inputs[1];
+    uint32_t bits = kiln_quant_bits(b->dtype);
+    kiln_quant_dot_shape *s = out_shape;
+    if (!kilni_exec_is_block(exec) || a->dtype != KILN_DTYPE_F32 ||
+        exec->outputs[0].dtype != KILN_DTYPE_F32 || (bits != 4 && bits != 8) || a->rank < 2 ||
+        b->rank != 2 || kiln_op_attr_i64(exec->record, KILN_KEY_TRANSPOSE_A) != 0 ||
+        kiln_op_attr_i64(exec->record, KILN_KEY_TRANSPOSE_B) == 0) {
+        return false;
+    }
+    int64_t block = kiln_scheme_block(b->scheme, 1);
+    *s = (kiln_quant_dot_shape){.n = b->dims[0], .k = b->dims[1], .each = DOT_COLUMNS};
+    s->k_shift = kilni_exec_quant_shift(b->scheme, 1);
+    s->n_shift = kilni_exec_quant_shift(b->scheme, 0);
+    s->m = s->k > 0 ? kiln_desc_count(a) / s->k : 0;
+    return s->m > 0 && s->n > 0 && s->m <= DOT_MOST_ROWS && s->k % step_of(bits) == 0 &&
+           (block == 0 || block * DOT_MOST_BLOCKS >= step_of(bits)) && places_of(exec, s);
+}
+
+static kiln_status kernel_for(kilni_exec *exec, const kiln_quant_dot_shape *shape, const char *name,
+                              kilni_cl_args *args)
+{
+    const kiln_tensor_desc *b = &exec->record->inputs[1];
+    uint32_t bits = kiln_quant_bits(b->dtype);
+    int64_t blocks = step_of(bits) >> shape->k_shift;
+    kilni_exec_options options = {.length = 0};
+    kilni_exec_define_dtype(&options, "A", kiln_scheme_scale(b->scheme));
+    kilni_exec_define(&options, "BITS", bits);
+    kilni_exec_define(&options, "ROWS", shape->m == 1 ? 1 : DOT_ROWS);
+    kilni_exec_define(&options, "BLOCKS", blocks > 1 ? (uint32_t)blocks : 1);
+    return kilni_exec_kernel(exec, "quant_dot.cl", name, &options, args);
+}
+
+/* The rows as the kernel reads them, in scratch memory. */
+static kiln_status lay_out(kilni_exec *exec, kiln_quant_dot_shape *shape, kiln_buffer **out_terms)
+{
+    int64_t step = step_of(kiln_quant_bits(exec->record->inputs[1].dtype));
+    int64_t steps = shape->m * (shape->k / step);
+    kiln_view a = {0};
+    kilni_cl_args args;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kilni_exec_dense(exec, &exec->inputs[0], &a));
+    KILN_TRY(out, status, kilni_exec_alloc(exec, steps * (step + DOT_LANES) * 4, out_terms));
+    KILN_TRY(out, status, kernel_for(exec, shape, "kiln_quant_dot_terms", &args));
+    shape->a_start = kilni_exec_start(&a);
+    kilni_cl_push_bytes(&args, shape, sizeof(*shape));
+    kilni_cl_push_buffer(&args, *out_terms);
+    kilni_cl_push_buffer(&args, a.buffer);
+    KILN_TRY(out, status, kilni_exec_launch(exec, &args, steps, 1));
+out:
+    return status;
+}
+
+kiln_status kilni_exec_quant_dot(kilni_exec *exec, kiln_quant_dot_shape *shape)
+{
+    kiln_buffer *terms = NULL;
+    kilni_cl_args args;
+    int64_t rows = shape->m == 1 ? 1 : DOT_ROWS;
+    kiln_status status = lay_out(exec, shape, &terms);
+    if (status == KILN_STATUS_OK) {
+        status = kernel_for(exec, shape, "kiln_quant_dot", &args);
+    }
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    shape->out_start = kilni_exec_start(&exec->outputs[0]);
+    kilni_cl_push_bytes(&args, shape, sizeof(*shape));
+    kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
+    kilni_cl_push_buffer(&args, terms);
+    for (int i = 0; i < 3; i++) { // values, scales and the global scale
+        kilni_cl_push_buffer(&args, exec->inputs[1].buffer);
+    }
+    int64_t items = kilni_exec_ceil_div(shape->n, shape->each);
+    return kilni_exec_launch(exec, &args, items * kilni_exec_ceil_div(shape->m, rows), 1);
+}
