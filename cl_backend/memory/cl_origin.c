@@ -12,7 +12,6 @@
 #include "cl_pool.h"
 #include "cl_queue.h"
 #include "cl_state.h"
-#include "cl_svm.h"
 #include "cl_transfer.h"
 
 enum {
