@@ -28,7 +28,8 @@ typedef enum kilni_onnx_form {
 /// What DequantizeLinear made a value of, all constants of the file.
 typedef struct kilni_onnx_source {
     struct kilni_onnx_value *x;
-    struct kilni_onnx_value *scale; ///< f32: one, one for each column, or one for each block of rows
+    struct kilni_onnx_value
+        *scale; ///< f32: one, one for each column, or one for each block of rows
     struct kilni_onnx_value *zero; ///< NULL: none; as many as scales
     int64_t block; ///< rows that share a scale; 0: all
 } kilni_onnx_source;
@@ -293,8 +294,8 @@ static inline kiln_attr kilni_onnx_a_number(kiln_number number)
 #include "onnx_ops.def"
 #undef KILN_ONNX_OP
 
-/// Notes of a matrix, the result of this call of DequantizeLinear, what it was made from, where that
-/// is constant and quantised along the rows.
+/// Notes of a matrix, the result of this call of DequantizeLinear, what it was made from, where
+/// that is constant and quantised along the rows.
 void kilni_onnx_note_source(kilni_onnx_call *call, kilni_onnx_ref value);
 /// Few rows times a dequantised matrix: with its quantised values, made once. NULL: not such a
 /// product, or after failing.
