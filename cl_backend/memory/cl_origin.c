@@ -5,16 +5,13 @@
 // the device's too, the copy is a mapping of its own, so that the system has its pages back at
 // once; and an origin that is aligned is used where it lies, without a copy.
 
-#define _GNU_SOURCE // MAP_ANONYMOUS
-#include <sys/mman.h>
-
+#include "cl_origin.h"
 #include "cl_error.h"
 #include "cl_host.h"
-#include "cl_origin.h"
+#include "cl_pages.h"
 #include "cl_pool.h"
 #include "cl_queue.h"
 #include "cl_state.h"
-#include "cl_svm.h"
 #include "cl_transfer.h"
 
 enum {
@@ -36,20 +33,6 @@ static void note_copied(const kilni_cl_buffer *buffer, size_t offset, size_t byt
 
 // ---- the copy ----
 
-typedef struct mapping {
-    const kiln_env *env;
-    void *memory;
-    size_t bytes;
-} mapping;
-
-static void CL_CALLBACK mapping_gone(cl_mem mem, void *user)
-{
-    mapping *self = user;
-    (void)mem;
-    munmap(self->memory, self->bytes);
-    kiln_free(self->env, self);
-}
-
 static void copy_steps(const kilni_cl_buffer *buffer, unsigned char *target)
 {
     for (size_t at = 0; at < buffer->bytes; at += COPY_STEP) {
@@ -63,29 +46,13 @@ static void copy_steps(const kilni_cl_buffer *buffer, unsigned char *target)
 static cl_int copy_to_mapping(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
 {
     cl_int code = CL_OUT_OF_HOST_MEMORY;
-    mapping *self = kiln_alloc(backend->env, sizeof(*self));
-    if (self == NULL) {
+    kilni_cl_pages *pages = kilni_cl_pages_map(backend->env, buffer->bytes);
+    if (pages == NULL) {
         return code;
     }
-    *self = (mapping){.env = backend->env, .bytes = buffer->bytes};
-    self->memory = mmap(NULL, self->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                        /*fd=*/-1, 0);
-    if (self->memory == MAP_FAILED) {
-        kiln_free(backend->env, self);
-        return code;
-    }
-    copy_steps(buffer, self->memory);
+    copy_steps(buffer, pages->memory);
     backend->counters.transfer_bytes += buffer->bytes;
-    cl_mem mem = kilni_cl_mem_over(backend, self->memory, self->bytes, &code);
-    if (code == CL_SUCCESS) {
-        code = clSetMemObjectDestructorCallback(mem, mapping_gone, self);
-        if (code == CL_SUCCESS) {
-            buffer->mem = mem;
-            return code;
-        }
-        clReleaseMemObject(mem);
-    }
-    mapping_gone(NULL, self);
+    buffer->mem = kilni_cl_pages_wrap(backend->context, pages, &code);
     return code;
 }
 

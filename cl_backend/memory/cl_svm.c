@@ -37,11 +37,12 @@ cl_mem kilni_cl_mem_over(kilni_cl_backend *backend, void *memory, size_t bytes, 
 
 cl_mem kilni_cl_mem_create(kilni_cl_backend *backend, size_t bytes, cl_int *code)
 {
-    cl_mem mem = NULL;
+    kilni_cl_pages *pages = NULL;
     if (backend->info.type == KILN_DEVICE_CPU && !backend->pool.exact &&
         bytes >= KILNI_CL_PAGES_LEAST) {
-        mem = kilni_cl_pages_create(backend->env, backend->context, bytes);
+        pages = kilni_cl_pages_map(backend->env, bytes);
     }
+    cl_mem mem = pages != NULL ? kilni_cl_pages_wrap(backend->context, pages, code) : NULL;
     return mem != NULL ? mem
                        : clCreateBuffer(backend->context, CL_MEM_READ_WRITE, bytes, NULL, code);
 }

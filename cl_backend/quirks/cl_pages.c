@@ -11,72 +11,71 @@
 
 #include "cl_pages.h"
 
-enum { LARGE = 2 << 20 };
+enum { LARGE = 2 << 20, PAGE = 4096 };
 
-typedef struct mapped {
-    const kiln_env *env;
-    void *memory;
-    size_t bytes;
-} mapped;
-
-static void unmap(mapped *self)
+/// Maps `bytes` from a multiple of LARGE on. MAP_FAILED when there is no memory.
+static void *map_large(size_t bytes)
 {
-    (void)munmap(self->memory, self->bytes);
-    kiln_free(self->env, self);
-}
-
-/// Maps `bytes` from a multiple of LARGE on.
-static mapped *map(const kiln_env *env, size_t bytes)
-{
-    mapped *self = kiln_alloc(env, sizeof(*self));
-    if (self == NULL) {
-        return NULL;
-    }
-    unsigned char *whole =
-        mmap(NULL, bytes + LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *whole = mmap(NULL, bytes + LARGE, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, 0);
     if (whole == MAP_FAILED) {
-        kiln_free(env, self);
-        return NULL;
+        return MAP_FAILED;
     }
     size_t before = (LARGE - (uintptr_t)whole % LARGE) % LARGE;
-    *self = (mapped){.env = env, .memory = whole + before, .bytes = bytes};
     if (before > 0) {
         (void)munmap(whole, before);
     }
     (void)munmap(whole + before + bytes, LARGE - before);
 #ifdef MADV_HUGEPAGE
-    (void)madvise(self->memory, bytes, MADV_HUGEPAGE);
+    (void)madvise(whole + before, bytes, MADV_HUGEPAGE);
 #endif
-    return self;
+    return whole + before;
+}
+
+kilni_cl_pages *kilni_cl_pages_map(const kiln_env *env, size_t bytes)
+{
+    kilni_cl_pages *pages =
+        bytes <= SIZE_MAX - LARGE - PAGE ? kiln_alloc(env, sizeof(*pages)) : NULL;
+    if (pages == NULL) {
+        return NULL;
+    }
+    *pages = (kilni_cl_pages){.env = env, .bytes = bytes};
+    pages->memory = bytes >= KILNI_CL_PAGES_LEAST
+                        ? map_large((bytes + PAGE - 1) / PAGE * PAGE)
+                        : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                               /*fd=*/-1, 0);
+    if (pages->memory == MAP_FAILED) {
+        kiln_free(env, pages);
+        return NULL;
+    }
+    return pages;
+}
+
+void kilni_cl_pages_unmap(kilni_cl_pages *pages)
+{
+    if (pages != NULL) {
+        (void)munmap(pages->memory, pages->bytes);
+        kiln_free(pages->env, pages);
+    }
 }
 
 static void CL_CALLBACK gone(cl_mem mem, void *user)
 {
     (void)mem;
-    unmap(user);
+    kilni_cl_pages_unmap(user);
 }
 
-cl_mem kilni_cl_pages_create(const kiln_env *env, cl_context context, size_t bytes)
+cl_mem kilni_cl_pages_wrap(cl_context context, kilni_cl_pages *take_pages, cl_int *out_code)
 {
-    enum { PAGE = 4096 };
-    cl_int code = CL_SUCCESS;
-    if (bytes > SIZE_MAX - LARGE - PAGE) {
-        return NULL;
-    }
-    mapped *self = map(env, (bytes + PAGE - 1) / PAGE * PAGE);
-    if (self == NULL) {
-        return NULL;
-    }
-    cl_mem mem = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes,
-                                self->memory, &code);
-    if (code != CL_SUCCESS) {
-        unmap(self);
-        return NULL;
-    }
-    if (clSetMemObjectDestructorCallback(mem, gone, self) != CL_SUCCESS) {
+    cl_mem mem = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, take_pages->bytes,
+                                take_pages->memory, out_code);
+    if (*out_code == CL_SUCCESS) {
+        *out_code = clSetMemObjectDestructorCallback(mem, gone, take_pages);
+        if (*out_code == CL_SUCCESS) {
+            return mem;
+        }
         clReleaseMemObject(mem);
-        unmap(self);
-        return NULL;
     }
-    return mem;
+    kilni_cl_pages_unmap(take_pages);
+    return NULL;
 }

@@ -2,17 +2,27 @@
 #ifndef KILNI_CL_PAGES_H
 #define KILNI_CL_PAGES_H
 
-/// Memory for buffers of devices that are processors, in pages as large as the system gives.
+/// Memory of the host for buffers of devices that share it, in pages as large as the system gives.
+/// Any thread.
 
 #include <stddef.h>
 
 #include "cl_opencl.h"
 #include "kiln_env.h"
 
-enum { KILNI_CL_PAGES_LEAST = 2 << 20 }; ///< bytes that a buffer must have
+enum { KILNI_CL_PAGES_LEAST = 2 << 20 }; ///< bytes from which on large pages are asked for
 
-/// A buffer over memory of its own, which is given back when the driver has let the buffer go.
-/// NULL: there is no such memory, or the driver does not take it. Any thread.
-cl_mem kilni_cl_pages_create(const kiln_env *env, cl_context context, size_t bytes);
+typedef struct kilni_cl_pages {
+    const kiln_env *env;
+    void *memory; ///< zeros, at first
+    size_t bytes;
+} kilni_cl_pages;
+
+/// NULL: there is no such memory.
+kilni_cl_pages *kilni_cl_pages_map(const kiln_env *env, size_t bytes);
+void kilni_cl_pages_unmap(kilni_cl_pages *pages);
+/// A buffer over the memory, which goes when the driver has let the buffer go, or here when the
+/// driver does not take it.
+cl_mem kilni_cl_pages_wrap(cl_context context, kilni_cl_pages *take_pages, cl_int *out_code);
 
 #endif

@@ -93,15 +93,6 @@ static void declare(kf_text *text, const at_plan *plan, const at_param *p)
 
 // ---- addresses ----
 
-static void stride_name(const at_plan *plan, uint32_t value, int axis, char name[32])
-{
-    if (axis < 0 || plan->block->chain.values[value].symbols[axis] == 0) {
-        snprintf(name, 32, "0");
-    } else {
-        snprintf(name, 32, "t%u_%u", (unsigned)value, (unsigned)axis);
-    }
-}
-
 /// Declares b%u, where a tensor's part of this batch begins.
 static void emit_base(kf_text *text, const at_plan *plan, uint32_t value)
 {
@@ -145,44 +136,10 @@ static void emit_strides(kf_text *text, const at_plan *plan)
     static const char *const names[3] = {"q", "k", "v"};
     for (uint32_t i = 0; i < 3; i++) {
         char row[32], column[32];
-        stride_name(plan, matrices[i]->source, matrices[i]->row, row);
-        stride_name(plan, matrices[i]->source, matrices[i]->column, column);
+        at_stride_name(plan, matrices[i]->source, matrices[i]->row, row);
+        at_stride_name(plan, matrices[i]->source, matrices[i]->column, column);
         kf_text_addf(text, "    const long %s_row = %s, %s_col = %s;\n", names[i], row, names[i],
                      column);
-    }
-}
-
-// ---- the scores' operators ----
-
-static void emit_score_input(kf_text *text, const at_plan *plan, uint32_t value, const char *indent)
-{
-    kf_dtype dtype = kf_dtype_of(plan->block->chain.values[value].dtype);
-    uint32_t rows = at_batch(plan->block), w = plan->width;
-    char row[32], column[32];
-    stride_name(plan, value, at_axis(plan->block, value, rows), row);
-    stride_name(plan, value, at_axis(plan->block, value, rows + 1), column);
-    const char *along = plan->one_row ? column : row;
-    kf_text_addf(text, "%s__global const %s *p%u = b%u + row * %s + col * %s;\n", indent,
-                 dtype.storage, value, value, row, column);
-    kf_text_addf(text, "%sconst %s%u v%u = ", indent, dtype.compute, w, value);
-    if (strcmp(along, "0") == 0) {
-        kf_text_addf(text, "(%s%u)(one_%s(p%u));\n", dtype.compute, w, dtype.name, value);
-    } else {
-        kf_text_addf(text, "count == %u && %s == 1 ? load_%s(p%u) : part_%s(p%u, %s, count);\n", w,
-                     along, dtype.name, value, dtype.name, value, along);
-    }
-}
-
-void at_emit_scores(kf_text *text, const at_plan *plan, const char *indent)
-{
-    const at_block *block = plan->block;
-    for (uint32_t i = 0; i < block->chain.n_values; i++) {
-        if (at_is_score_input(block, i)) {
-            emit_score_input(text, plan, i, indent);
-        }
-    }
-    for (uint32_t i = block->product + 1; i < block->softmax; i++) {
-        kf_chain_op_text(text, &block->chain, &block->chain.ops[i], plan->width, indent);
     }
 }
 

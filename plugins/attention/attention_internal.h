@@ -3,8 +3,9 @@
 #define KILN_PLUGINS_ATTENTION_INTERNAL_H
 
 /// What the files of the attention fuser share: which operations join (attention_block.c), the
-/// kernels' text (attention_emit.c for many rows of the query, attention_row.c for one), the
-/// program and what it costs (attention_program.c).
+/// kernels' text (attention_emit.c for many rows of the query, attention_row.c for one,
+/// attention_scores.c for the operators in both), the program and what it costs
+/// (attention_program.c).
 
 #include "kf_chain.h"
 
@@ -98,6 +99,8 @@ typedef struct at_plan {
 } at_plan;
 
 void at_plan_make(at_plan *plan, const at_block *block, const kf_chain_device *device);
+/// Name of the stride of an axis of a value; "0" where it has none.
+void at_stride_name(const at_plan *plan, uint32_t value, int axis, char name[32]);
 void at_emit(kf_text *text, const at_plan *plan);
 /// The kernel's body for a query of one row, from the declared indices and bases on.
 void at_emit_row(kf_text *text, const at_plan *plan);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Attention as a plugin for processors: here are the ABI's objects and nothing else.
+// Attention as a plugin for processors: one fuser, which has no choice to make. Here are the ABI's
+// objects and nothing else.
 #include "attention_internal.h"
 
 struct kf_fuser {
