@@ -123,6 +123,10 @@ static void emit_long_sums(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
                  {3, 64, KILN_DTYPE_BF16, false},
                  {6, 0, KILN_DTYPE_F32, true}};
     const kiln_attr attrs[3] = {kilni_attr_dtype(dtype), kilni_attr_none(), kilni_attr_bool(true)};
+    const kilni_sample_tensor least[2] = {
+        matrix(1, 64, KILN_DTYPE_NONE, 0),
+        matrix(3, 64, KILN_DTYPE_Q8S, kiln_scheme_make(KILN_DTYPE_F32, false, NULL, 0))};
+    kilni_sample_emit(sink, op, dtype, least, 2, attrs);
     for (unsigned d = 0; d < N_DTYPES; d++) {
         for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
             const int64_t blocks[] = {i == 3 ? 4 : 1, cases[i].block};
