@@ -14,9 +14,11 @@ enum {
 
 // ---- packed tiles ----
 
-/// Adds `terms` terms to the sums of a tile, or begins them. In the packed form also asks for what
-/// comes next, a share with every term: `next_a` and `next_b` are where this call's share begins of
-/// what the work-item reads next, so that it is in the second cache by then.
+/// Adds `terms` terms to the sums of a tile, or begins them; they are summed apart before, so that
+/// rounding grows with a part's length and with the number of parts, not with all terms. In the
+/// packed form also asks for what comes next, a share with every term: `next_a` and `next_b` are
+/// where this call's share begins of what the work-item reads next, so that it is in the second
+/// cache by then.
 void mm_emit_tile_function(kf_text *text, const mm_plan *plan)
 {
     uint32_t vectors = plan->columns / plan->lanes, packed = plan->form == MM_FORM_PACKED;
@@ -33,7 +35,7 @@ void mm_emit_tile_function(kf_text *text, const mm_plan *plan)
     }
     kf_text_add(text, ") {\n");
     for (uint32_t i = 0; i < plan->rows * vectors; i++) {
-        kf_text_addf(text, "    vec c%u = begins ? (vec)(0) : sums[%u];\n", i, i);
+        kf_text_addf(text, "    vec c%u = (vec)(0);\n", i);
     }
     kf_text_addf(text, "    for (; terms > 0; terms--, a += %u, b += %u) {\n", plan->rows,
                  plan->columns);
@@ -55,7 +57,7 @@ void mm_emit_tile_function(kf_text *text, const mm_plan *plan)
     }
     kf_text_add(text, "    }\n");
     for (uint32_t i = 0; i < plan->rows * vectors; i++) {
-        kf_text_addf(text, "    sums[%u] = c%u;\n", i, i);
+        kf_text_addf(text, "    sums[%u] = begins ? c%u : sums[%u] + c%u;\n", i, i, i, i);
     }
     kf_text_add(text, "}\n");
 }
@@ -230,13 +232,14 @@ static void emit_row_end(kf_text *text, const mm_plan *plan, const char *indent)
 }
 
 /// Adds `rows` terms, from terms[e] on, to the sums of vector j; `there`: how many columns it has,
-/// NULL: all. Sums of even and odd terms are apart, so that additions need not wait.
+/// NULL: all. Sums of even and odd terms are apart, so that additions need not wait, and both from
+/// the sums so far, so that these are rounded once for all rows.
 static void emit_row_vector(kf_text *text, const mm_plan *plan, uint32_t rows, const char *there)
 {
     const mm_operand *right = &plan->block->right;
     const char *storage = kf_dtype_of(plan->block->chain.values[right->source].dtype).storage;
     uint32_t w = plan->width;
-    kf_text_addf(text, "                %s%u even = sums[j], odd = (%s%u)(0);\n", plan->type, w,
+    kf_text_addf(text, "                %s%u even = (%s%u)(0), odd = even;\n", plan->type, w,
                  plan->type, w);
     for (uint32_t i = 0; i < rows; i++) {
         kf_text_addf(text,
@@ -251,8 +254,7 @@ static void emit_row_vector(kf_text *text, const mm_plan *plan, uint32_t rows, c
                      i % 2 == 0 ? "even" : "odd", plan->type, w, i, right->value,
                      i % 2 == 0 ? "even" : "odd");
     }
-    kf_text_add(text, rows > 1 ? "                sums[j] = even + odd;\n"
-                               : "                sums[j] = even;\n");
+    kf_text_add(text, "                sums[j] += even + odd;\n");
 }
 
 /// Adds terms in groups of `rows` as long as there are as many.
