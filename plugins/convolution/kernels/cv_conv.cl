@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Direct convolution of an image in blocks of IB channels. A work-item computes `rows` rows of ON
 // neighbouring blocks of 16 channels, in tiles of TH x TW places whose sums stay in registers: of
-// each input channel one number per place, times the weights of 16 results. Weights lie as [block]
-// [input block][KH][KW][IB][16] behind the vectors of the pack, of which the first is the bias. (The
-// layout: Georganas et al., "Anatomy of high-performance deep learning convolutions on SIMD
-// architectures", SC 2018.)
+// each input channel one number per place, times the weights of 16 results. Weights lie as
+// [block][input block][KH][KW][IB][16] behind the vectors of the pack, of which the first is the
+// bias. (The layout: Georganas et al., "Anatomy of high-performance deep learning convolutions on
+// SIMD architectures", SC 2018.)
+//
+// Sums of about 256 terms are made apart and then added up, so that rounding grows with their
+// length and their number, not with all terms.
 //
 // Defines: IB, ON, TH, TW, KH, KW, SY, SX (strides), DY, DX (dilations), VECTORS of the pack.
+
+#define PART (256 / (KH * KW * IB) > 1 ? 256 / (KH * KW * IB) : 1) // input blocks
 
 __kernel void KERNEL(PARAMS)
 {
@@ -23,7 +28,7 @@ __kernel void KERNEL(PARAMS)
     for (int y = begin; y < end; y += TH) {
         for (int left = 0; left < width; left += TW) {
             const int x = min(left, width - TW);
-            float16 sums[TH][TW][ON];
+            float16 total[TH][TW][ON];
 #pragma unroll
             for (int o = 0; o < ON; o++) {
                 const float16 bias = LOAD(pack, first + o);
@@ -31,37 +36,50 @@ __kernel void KERNEL(PARAMS)
                 for (int r = 0; r < TH; r++) {
 #pragma unroll
                     for (int t = 0; t < TW; t++) {
-                        sums[r][t][o] = bias;
+                        total[r][t][o] = bias;
                     }
                 }
             }
             __global const float *w = weights;
             __global const float *plane = image + (long)y * SY * in_row + x * SX * IB;
-            for (int c = 0; c < in_blocks; c++, plane += in_plane) {
-                for (int ky = 0; ky < KH; ky++) {
+            for (int part = 0; part < in_blocks; part += PART) {
+                const int part_end = min(part + PART, in_blocks);
+                float16 sums[TH][TW][ON];
+#pragma unroll
+                for (int i = 0; i < TH * TW * ON; i++) {
+                    sums[i / (TW * ON)][i / ON % TW][i % ON] = (float16)(0);
+                }
+                for (int c = part; c < part_end; c++, plane += in_plane) {
+                    for (int ky = 0; ky < KH; ky++) {
 #pragma unroll 1
-                    for (int kx = 0; kx < KW; kx++, w += IB * 16) {
-                        __global const float *p = plane + ky * DY * in_row + kx * DX * IB;
+                        for (int kx = 0; kx < KW; kx++, w += IB * 16) {
+                            __global const float *p = plane + ky * DY * in_row + kx * DX * IB;
 #pragma unroll 2 // more is no faster, and takes as much longer to compile
-                        for (int i = 0; i < IB; i++) {
-                            float16 weight[ON];
+                            for (int i = 0; i < IB; i++) {
+                                float16 weight[ON];
 #pragma unroll
-                            for (int o = 0; o < ON; o++) {
-                                weight[o] = LOAD(w + o * far, i);
-                            }
+                                for (int o = 0; o < ON; o++) {
+                                    weight[o] = LOAD(w + o * far, i);
+                                }
 #pragma unroll
-                            for (int r = 0; r < TH; r++) {
+                                for (int r = 0; r < TH; r++) {
 #pragma unroll
-                                for (int t = 0; t < TW; t++) {
-                                    const float16 v = p[r * SY * in_row + t * SX * IB + i];
+                                    for (int t = 0; t < TW; t++) {
+                                        const float16 v = p[r * SY * in_row + t * SX * IB + i];
 #pragma unroll
-                                    for (int o = 0; o < ON; o++) {
-                                        sums[r][t][o] = fma(v, weight[o], sums[r][t][o]);
+                                        for (int o = 0; o < ON; o++) {
+                                            sums[r][t][o] = fma(v, weight[o], sums[r][t][o]);
+                                        }
                                     }
                                 }
                             }
                         }
                     }
+                }
+#pragma unroll
+                for (int i = 0; i < TH * TW * ON; i++) {
+                    total[i / (TW * ON)][i / ON % TW][i % ON] +=
+                        sums[i / (TW * ON)][i / ON % TW][i % ON];
                 }
             }
 #pragma unroll
@@ -73,7 +91,7 @@ __kernel void KERNEL(PARAMS)
 #pragma unroll
                     for (int t = 0; t < TW; t++) {
                         STORE(to + r * out_row, t,
-                              FINISH(sums[r][t][o], n, first + o, y + r, x + t));
+                              FINISH(total[r][t][o], n, first + o, y + r, x + t));
                     }
                 }
             }
