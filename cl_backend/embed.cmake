@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Writes FILES as C strings into OUTPUT: the table kilni_cl_sources, with their places below ROOT. Run as
 # a script by the build.
+include(${CMAKE_CURRENT_LIST_DIR}/../cmake/KilnBytes.cmake)
 set(texts)
 set(rows)
 foreach(path IN LISTS FILES)
@@ -10,9 +11,7 @@ foreach(path IN LISTS FILES)
         set(place ${name}) # the build made it
     endif()
     string(MAKE_C_IDENTIFIER ${name} id)
-    file(READ ${path} hex HEX)
-    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
-    string(REGEX REPLACE "(................................................................................)" "\\1\n" bytes "${bytes}")
+    kiln_bytes(${path} char bytes)
     string(APPEND texts "static const char text_${id}[] = {\n${bytes}0};\n")
     string(APPEND rows "    {\"${name}\", \"${place}\", text_${id}, sizeof(text_${id}) - 1},\n")
 endforeach()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Writes the template's files as bytes into OUTPUT: the table plugin_template. Run as a script by the build.
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/KilnBytes.cmake)
 set(texts)
 set(rows)
 foreach(path IN LISTS FILES)
     cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${FOLDER} OUTPUT_VARIABLE name)
     string(MAKE_C_IDENTIFIER ${name} id)
-    file(READ ${path} hex HEX)
-    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+    kiln_bytes(${path} "unsigned char" bytes)
     string(APPEND texts "static const unsigned char file_${id}[] = {${bytes}0};\n")
     string(APPEND rows "    {\"${name}\", file_${id}, sizeof(file_${id}) - 1},\n")
 endforeach()
