@@ -82,30 +82,33 @@ static void pack(const nbits *x, const kiln_quant_layout *layout, uint8_t *to)
            (size_t)layout->scales * kiln_dtype_size(x->scales->desc.dtype));
 }
 
-/* What was made of a constant together with these scales; NULL: nothing. */
+/* What was made of a constant together with these scales and zero points; NULL: nothing. */
 static kilni_onnx_ref made_before(const kilni_onnx_value *of, const kilni_onnx_value *scales,
-                                  const kiln_tensor_desc *desc)
+                                  const kilni_onnx_value *zeros, const kiln_tensor_desc *desc)
 {
     const kilni_onnx_value *made = of->made;
-    bool same = made != NULL && made->made == scales && made->desc.scheme == desc->scheme &&
-                made->desc.dtype == desc->dtype && made->desc.dims[0] == desc->dims[0] &&
-                made->desc.dims[1] == desc->dims[1];
+    bool same = made != NULL && made->made_with[0] == scales && made->made_with[1] == zeros &&
+                made->desc.scheme == desc->scheme && made->desc.dtype == desc->dtype &&
+                made->desc.dims[0] == desc->dims[0] && made->desc.dims[1] == desc->dims[1];
     return same ? of->made : NULL;
 }
 
-/* Keeps it with the constant and the scales; nodes that share a constant take turns. */
+/* Keeps it with the constant, and holds what else it was made of; nodes that share a constant take
+ * turns. */
 static kilni_onnx_ref keep_made(kilni_onnx_call *call, kilni_onnx_ref of, kilni_onnx_ref scales,
-                                kilni_onnx_ref made)
+                                kilni_onnx_ref zeros, kilni_onnx_ref made)
 {
     kilni_onnx_release(&call->session->env, of->made);
-    made->made = kilni_onnx_retain(scales);
+    made->made_with[0] = kilni_onnx_retain(scales);
+    made->made_with[1] = kilni_onnx_retain(zeros);
     of->made = made;
     return made;
 }
 
 /* A weight of these bytes, NULL when there was no memory for them, kept with its constant. */
 static kilni_onnx_ref keep_weight(kilni_onnx_call *call, kilni_onnx_ref of, kilni_onnx_ref scales,
-                                  const kiln_tensor_desc *desc, uint8_t *take_bytes)
+                                  kilni_onnx_ref zeros, const kiln_tensor_desc *desc,
+                                  uint8_t *take_bytes)
 {
     const kiln_env *env = &call->session->env;
     kilni_onnx_ref made = kilni_onnx_value_new(env);
@@ -124,7 +127,7 @@ static kilni_onnx_ref keep_weight(kilni_onnx_call *call, kilni_onnx_ref of, kiln
         return NULL;
     }
     kiln_tensor_mark_constant(made->tensor);
-    return keep_made(call, of, scales, made);
+    return keep_made(call, of, scales, zeros, made);
 }
 
 static kilni_onnx_ref quantised(kilni_onnx_call *call, const nbits *x)
@@ -136,7 +139,7 @@ static kilni_onnx_ref quantised(kilni_onnx_call *call, const nbits *x)
     desc.dims[0] = x->n;
     desc.dims[1] = x->k;
     desc.scheme = kiln_scheme_make(x->scales->desc.dtype, false, blocks, 2);
-    if (!kilni_onnx_ok(call) || made_before(x->b, x->scales, &desc) != NULL) {
+    if (!kilni_onnx_ok(call) || made_before(x->b, x->scales, NULL, &desc) != NULL) {
         return x->b->made;
     }
     if (!kiln_quant_layout_of(&desc, &layout)) {
@@ -147,7 +150,7 @@ static kilni_onnx_ref quantised(kilni_onnx_call *call, const nbits *x)
     if (bytes != NULL) {
         pack(x, &layout, bytes);
     }
-    return keep_weight(call, x->b, x->scales, &desc, bytes);
+    return keep_weight(call, x->b, x->scales, NULL, &desc, bytes);
 }
 
 // ---- zero points ----
@@ -182,7 +185,7 @@ static kilni_onnx_ref offsets(kilni_onnx_call *call, const nbits *x)
 {
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_F32, .rank = 2, .dims = {x->n, x->blocks}};
     int64_t count = x->bits == 8 ? x->n * x->blocks : x->n * ((x->blocks + 1) / 2);
-    if (made_before(x->zeros, x->scales, &desc) != NULL) {
+    if (made_before(x->zeros, x->scales, NULL, &desc) != NULL) {
         return x->zeros->made;
     }
     if (x->zeros->desc.dtype != KILN_DTYPE_U8) {
@@ -206,7 +209,7 @@ static kilni_onnx_ref offsets(kilni_onnx_call *call, const nbits *x)
     made->desc = desc;
     made->constant = true;
     made->host = made->owned = off;
-    return keep_made(call, x->zeros, x->scales, made);
+    return keep_made(call, x->zeros, x->scales, NULL, made);
 }
 
 /* Sums of the terms of each block, times what its values are off. */
@@ -364,7 +367,7 @@ static kilni_onnx_ref make_turned(kilni_onnx_call *call, kilni_onnx_source *from
         if (none != NULL) {
             none->desc = *desc;
             none->desc.dtype = KILN_DTYPE_NONE;
-            keep_made(call, from->x, from->scale, none);
+            keep_made(call, from->x, from->scale, from->zero, none);
         }
         return NULL;
     }
@@ -372,7 +375,7 @@ static kilni_onnx_ref make_turned(kilni_onnx_call *call, kilni_onnx_source *from
     if (bytes != NULL) {
         pack_turned(from, desc, &layout, bytes);
     }
-    return keep_weight(call, from->x, from->scale, desc, bytes);
+    return keep_weight(call, from->x, from->scale, from->zero, desc, bytes);
 }
 
 static kilni_onnx_ref turned_weight(kilni_onnx_call *call, kilni_onnx_source *from)
@@ -383,7 +386,7 @@ static kilni_onnx_ref turned_weight(kilni_onnx_call *call, kilni_onnx_source *fr
     kiln_tensor_desc desc = {.rank = 2, .dims = {x->desc.dims[1], x->desc.dims[0]}};
     desc.scheme = kiln_scheme_make(KILN_DTYPE_F32, false, blocks, one ? 0 : 2);
     desc.dtype = x->made == NULL ? KILN_DTYPE_NONE : x->made->desc.dtype;
-    if (made_before(x, from->scale, &desc) != NULL) {
+    if (made_before(x, from->scale, from->zero, &desc) != NULL) {
         return desc.dtype == KILN_DTYPE_NONE ? NULL : x->made;
     }
     return make_turned(call, from, &desc);

@@ -47,6 +47,7 @@ typedef struct kilni_onnx_value {
     void *owned; ///< `host` when it is ours to free
     kilni_onnx_file *file; ///< of a constant: where `host` lies, held; or NULL
     struct kilni_onnx_value *made; ///< of a constant: what an operator made of it, and keeps
+    struct kilni_onnx_value *made_with[2]; ///< of what was made: scales and zero points; or NULL
     kilni_onnx_source *source; ///< of a dequantised matrix; NULL: it is none
     struct kilni_onnx_value **items; ///< of a SEQUENCE, with a hold on each
     uint32_t n_items;

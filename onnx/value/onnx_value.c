@@ -30,6 +30,8 @@ void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value)
         }
         kiln_free(env, value->items);
         kilni_onnx_release(env, value->made);
+        kilni_onnx_release(env, value->made_with[0]);
+        kilni_onnx_release(env, value->made_with[1]);
         if (value->source != NULL) {
             kilni_onnx_release(env, value->source->x);
             kilni_onnx_release(env, value->source->scale);

@@ -80,6 +80,21 @@ def dequantised_weights():
         a = floats(3, k)
         y = (a.astype(np.float64) @ weight + constants["b"]).astype(F32)
         case(f"few_rows_by_{kind}_{size}_21", nodes, {"a": a}, {"y": y}, 21, constants)
+    share_values()
+
+
+def share_values():
+    """Two matrices of the same values and scales that differ in their zero points."""
+    k, n = 128, 40
+    values, scale = RANDOM.integers(0, 100, (k, n)), np.asarray(np.abs(floats(n)) / 64 + 1.0 / 64, F32)
+    constants = {"q": held(values, "uint8"), "s": scale}
+    nodes, outputs, a = [], {}, floats(2, k)
+    for i, zero in enumerate((50, 90)):
+        constants[f"z{i}"] = np.full(n, zero, np.uint8)
+        nodes += [node("DequantizeLinear", ["q", "s", f"z{i}"], [f"w{i}"], axis=1),
+                  node("MatMul", ["a", f"w{i}"], [f"y{i}"])]
+        outputs[f"y{i}"] = (a.astype(np.float64) @ ((values - zero) * scale.astype(np.float64))).astype(F32)
+    case("few_rows_by_shared_values_21", nodes, {"a": a}, outputs, 21, constants)
 
 
 def quantisation():
