@@ -28,6 +28,14 @@ static uint32_t set_pad(cv_plan *plan, const cv_op *op, const cv_scaled *image)
     return 1;
 }
 
+/// Do the sums of a convolution fit 32 bits, whatever the elements are?
+static uint32_t sums_fit(const cv_region *region, const cv_op *op, const cv_scaled *weights)
+{
+    int64_t terms = (int64_t)region->values[op->inputs[0]].channels * op->window.lengths[0] *
+                    op->window.lengths[1];
+    return terms * UINT8_MAX * (cv_weights_shift(region, weights) ? UINT8_MAX : 128) <= INT32_MAX;
+}
+
 static uint32_t reads_bytes(cv_plan *plan, const cv_op *op)
 {
     const cv_region *region = plan->region;
@@ -36,7 +44,8 @@ static uint32_t reads_bytes(cv_plan *plan, const cv_op *op)
         return 0;
     }
     return cv_scaled_of(region, op->inputs[0], &image) && region->values[image.value].is_image &&
-           (cv_scaled_of(region, op->inputs[1], &weights) || op->kind == CV_DEPTHWISE) &&
+           (op->kind == CV_DEPTHWISE ||
+            (cv_scaled_of(region, op->inputs[1], &weights) && sums_fit(region, op, &weights))) &&
            set_pad(plan, op, &image);
 }
 

@@ -429,6 +429,17 @@ static void extremes(net *n)
     give(n, quantised(n, conv(n, via_bytes(n, x, 1.0 / 16, 0, U8), f), 16, 1, U8));
 }
 
+static void long_sums(net *n) ///< beyond 32 bits: in f32
+{
+    filter f = of(8192, 1, 3, 1);
+    f.extreme = true;
+    f.bias = false;
+    f.padding = 0;
+    const int64_t dims[] = {1, 8192, 3, 3};
+    kiln_tensor *x = numbers(n, KILN_DTYPE_F32, 4, dims, 16, 16, 1);
+    give(n, quantised(n, conv(n, via_bytes(n, x, 1.0 / 16, 0, U8), f), 16, 1, U8));
+}
+
 static void residual(net *n)
 {
     kiln_tensor *x = via_bytes(n, image(n, 2, 16, 6, 5), 1.0 / 16, 77, U8);
@@ -563,6 +574,7 @@ static const net_case cases[] = {CASE(stem),
                                  CASE(weights_unsigned_one),
                                  CASE(weights_unsigned_each),
                                  CASE(extremes),
+                                 CASE(long_sums),
                                  CASE(residual),
                                  CASE(pools),
                                  CASE(negative_scale),
