@@ -44,6 +44,7 @@ static void backend_close(kiln_backend *base)
         kiln_log_write(backend->env, KILN_LOG_WARN, "cl_backend",
                        "device %s is closed while a kernel runs: its memory stays",
                        backend->info.name);
+        kilni_cl_queue_leave(backend);
         return;
     }
     if (backend->queue != NULL && !backend->flight.lost && clFinish(backend->queue) == CL_SUCCESS) {

@@ -168,11 +168,17 @@ void kilni_cl_queue_open(kilni_cl_backend *backend)
     }
 }
 
-void kilni_cl_queue_close(kilni_cl_backend *backend)
+void kilni_cl_queue_leave(kilni_cl_backend *backend)
 {
     if (backend->flight.awake) {
+        backend->flight.awake = false;
         kiln_awake_close();
     }
+}
+
+void kilni_cl_queue_close(kilni_cl_backend *backend)
+{
+    kilni_cl_queue_leave(backend);
     await_callbacks(backend);
     kilni_cl_flight_reset(backend);
     if (backend->flight.tail != NULL) {

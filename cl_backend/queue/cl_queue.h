@@ -46,6 +46,8 @@ bool kilni_cl_is_stuck(const kilni_cl_backend *backend);
 /// Forgets the markers of a queue that is replaced.
 void kilni_cl_flight_reset(kilni_cl_backend *backend);
 void kilni_cl_queue_open(kilni_cl_backend *backend);
+/// Of a queue that is not closed because it is stuck: no threads keep processors awake for it.
+void kilni_cl_queue_leave(kilni_cl_backend *backend);
 void kilni_cl_queue_close(kilni_cl_backend *backend);
 
 #endif
