@@ -225,6 +225,9 @@ static kiln_status parse_inputs(const char *text, call *c, kiln_error *err)
 
 static kiln_attr parse_value(const char *text, size_t length, call *c)
 {
+    if (length == 4 && strncmp(text, "true", 4) == 0) {
+        return (kiln_attr){KILN_ATTR_BOOL, 1, {.i = 1}};
+    }
     if (strchr("-0123456789", text[0]) == NULL) {
         char *copy = c->texts[c->n_texts++];
         snprintf(copy, sizeof(c->texts[0]), "%.*s", (int)length, text);

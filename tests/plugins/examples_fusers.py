@@ -63,12 +63,14 @@ def build(folder, env):
         run([rust["CARGO"], *command, "--offline", "--locked"], rust, folder, 600)
 
 
-def wins(plugin, model, fuser, env, folder):
+def wins(plugin, model, fuser, denied, env, folder):
+    words = ["--plugin", plugin]
+    words += ["--set", "plugins=" + ",".join(f"-{name}" for name in denied)] if denied else []
     if model.endswith(".replay"):
-        told = run(["kiln", "plugin", "dump", model, "--plugin", plugin], env, folder)
+        told = run(["kiln", "plugin", "dump", model, *words], env, folder)
         assert f" by {fuser}," in told, f"{model}: {fuser} wins nothing: {told[:2000]}"
         return
-    told = json.loads(run(["kiln", "explain", model, "--plugin", plugin, "--json", "-"], env, folder))
+    told = json.loads(run(["kiln", "explain", model, *words, "--json", "-"], env, folder))
     assert fuser in told["fusers"], f"{fuser} is not among {told['fusers']}"
     winners = [block["fuser"] for block in told["blocks"]]
     assert fuser in winners, f"{model}: {fuser} wins nothing; winners: {winners}; {json.dumps(told['ops'])[:2000]}"
@@ -86,7 +88,7 @@ def follow(work, prefix):
         assert line in checked, f"no {line!r} in {checked}"
     assert wanted["winners"], "example.json names no winner"
     for model, fuser in wanted["winners"].items():
-        wins(plugin, model, fuser, env, folder)
+        wins(plugin, model, fuser, wanted.get("denied", []), env, folder)
     streams = sorted(glob.glob(os.path.join(folder, "*.replay")))
     assert streams, "no stream to run"
     for stream in streams:
