@@ -103,6 +103,21 @@ static void test_work(void)
     KILN_CHECK(kiln_processor_ns() - own < 20 * ms);
 }
 
+static void test_never_back(void)
+{
+    uint64_t last = kiln_processor_ns();
+    kiln_awake_open();
+    kiln_awake_begin();
+    for (int i = 0; i < 2000; i++) {
+        uint64_t now = kiln_processor_ns();
+        KILN_CHECK(now >= last);
+        last = now;
+    }
+    kiln_awake_end();
+    kiln_awake_close();
+    KILN_CHECK(kiln_processor_ns() >= last);
+}
+
 static void *use(void *user)
 {
     for (int i = 0; i < ROUNDS; i++) {
@@ -128,4 +143,4 @@ static void test_threads(void)
 }
 
 KILN_TEST_MAIN("unit/base/awake", KILN_TEST(test_life), KILN_TEST(test_work),
-               KILN_TEST(test_threads))
+               KILN_TEST(test_never_back), KILN_TEST(test_threads))
