@@ -226,6 +226,34 @@ static inline uint32_t kf_chain_add_number(kf_chain *chain, const kf_attr *attr,
     return chain->n_numbers++;
 }
 
+// ---- arguments of kernels ----
+
+/// The buffer of a value that lies in memory. `access`: KF_ACCESS_*.
+static inline void kf_chain_bind_tensor(kf_karg *arg, const kf_chain_value *value, uint32_t access)
+{
+    arg->kind = KF_ARG_TENSOR;
+    arg->access = access;
+    arg->ref = value->id;
+    arg->dtype = value->dtype;
+}
+
+/// Where it lies. `kind`: KF_ARG_OFFSET or KF_ARG_STRIDE, along `axis`. The dtype is the caller's.
+static inline void kf_chain_bind_place(kf_karg *arg, const kf_chain_value *value, uint32_t kind,
+                                       uint32_t axis)
+{
+    arg->kind = kind;
+    arg->ref = value->id;
+    arg->axis = axis;
+}
+
+/// A scalar of the block.
+static inline void kf_chain_bind_number(kf_karg *arg, const kf_chain_number *number)
+{
+    arg->kind = KF_ARG_SCALAR;
+    arg->ref = number->index;
+    arg->dtype = number->dtype;
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -123,21 +123,17 @@ static void bind(at_program *p, const at_param *param, kf_karg *arg)
     switch (param->kind) {
     case AT_PARAM_INPUT:
     case AT_PARAM_OUTPUT:
-        arg->kind = KF_ARG_TENSOR;
-        arg->access = param->kind == AT_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE;
-        arg->ref = chain->values[param->index].id;
-        arg->dtype = chain->values[param->index].dtype;
+        kf_chain_bind_tensor(arg, &chain->values[param->index],
+                             param->kind == AT_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE);
         break;
     case AT_PARAM_OFFSET:
     case AT_PARAM_STRIDE:
-        arg->kind = param->kind == AT_PARAM_OFFSET ? KF_ARG_OFFSET : KF_ARG_STRIDE;
-        arg->ref = chain->values[param->index].id;
-        arg->axis = param->axis;
+        kf_chain_bind_place(arg, &chain->values[param->index],
+                            param->kind == AT_PARAM_OFFSET ? KF_ARG_OFFSET : KF_ARG_STRIDE,
+                            param->axis);
         break;
     case AT_PARAM_SCALAR:
-        arg->kind = KF_ARG_SCALAR;
-        arg->ref = chain->numbers[param->index].index;
-        arg->dtype = chain->numbers[param->index].dtype;
+        kf_chain_bind_number(arg, &chain->numbers[param->index]);
         break;
     default:
         if (p->n_values == MAX_FORMULAS) {

@@ -86,10 +86,8 @@ static void bind(ew_program *p, const ew_block *block, const ew_layout *layout,
     case EW_PARAM_OUTPUT:
         value = &block->chain.values[param->kind == EW_PARAM_INPUT ? layout->inputs[param->index]
                                                                    : layout->outputs[param->index]];
-        arg->kind = KF_ARG_TENSOR;
-        arg->access = param->kind == EW_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE;
-        arg->ref = value->id;
-        arg->dtype = value->dtype;
+        kf_chain_bind_tensor(arg, value,
+                             param->kind == EW_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE);
         break;
     case EW_PARAM_OFFSET:
         arg->kind = KF_ARG_OFFSET;
@@ -97,14 +95,12 @@ static void bind(ew_program *p, const ew_block *block, const ew_layout *layout,
         break;
     case EW_PARAM_STRIDE:
         value = &block->chain.values[layout->inputs[param->index]];
-        arg->kind = KF_ARG_STRIDE;
-        arg->ref = value->id;
-        arg->axis = (uint32_t)ew_value_axis(block, value, layout->groups[param->axis].first_axis);
+        kf_chain_bind_place(
+            arg, value, KF_ARG_STRIDE,
+            (uint32_t)ew_value_axis(block, value, layout->groups[param->axis].first_axis));
         break;
     case EW_PARAM_SCALAR:
-        arg->kind = KF_ARG_SCALAR;
-        arg->ref = block->chain.numbers[param->index].index;
-        arg->dtype = block->chain.numbers[param->index].dtype;
+        kf_chain_bind_number(arg, &block->chain.numbers[param->index]);
         break;
     case EW_PARAM_EXTENT:
         extent_formula(&p->extents[param->index], block, &layout->groups[param->index]);

@@ -356,21 +356,17 @@ static void bind(mm_program *p, one_launch *l, const mm_param *param, kf_karg *a
     switch (param->kind) {
     case MM_PARAM_INPUT:
     case MM_PARAM_OUTPUT:
-        arg->kind = KF_ARG_TENSOR;
-        arg->access = param->kind == MM_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE;
-        arg->ref = chain->values[param->index].id;
-        arg->dtype = chain->values[param->index].dtype;
+        kf_chain_bind_tensor(arg, &chain->values[param->index],
+                             param->kind == MM_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE);
         break;
     case MM_PARAM_OFFSET:
     case MM_PARAM_STRIDE:
-        arg->kind = param->kind == MM_PARAM_OFFSET ? KF_ARG_OFFSET : KF_ARG_STRIDE;
-        arg->ref = chain->values[param->index].id;
-        arg->axis = param->axis;
+        kf_chain_bind_place(arg, &chain->values[param->index],
+                            param->kind == MM_PARAM_OFFSET ? KF_ARG_OFFSET : KF_ARG_STRIDE,
+                            param->axis);
         break;
     case MM_PARAM_SCALAR:
-        arg->kind = KF_ARG_SCALAR;
-        arg->ref = chain->numbers[param->index].index;
-        arg->dtype = chain->numbers[param->index].dtype;
+        kf_chain_bind_number(arg, &chain->numbers[param->index]);
         break;
     case MM_PARAM_TEMP:
         arg->kind = KF_ARG_TEMP;

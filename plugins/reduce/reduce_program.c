@@ -181,21 +181,17 @@ static void bind(const rd_program *p, const rd_param *param, uint32_t second, kf
     switch (param->kind) {
     case RD_PARAM_INPUT:
     case RD_PARAM_OUTPUT:
-        arg->kind = KF_ARG_TENSOR;
-        arg->access = param->kind == RD_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE;
-        arg->ref = chain->values[param->index].id;
-        arg->dtype = chain->values[param->index].dtype;
+        kf_chain_bind_tensor(arg, &chain->values[param->index],
+                             param->kind == RD_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE);
         break;
     case RD_PARAM_OFFSET:
     case RD_PARAM_STRIDE:
-        arg->kind = param->kind == RD_PARAM_OFFSET ? KF_ARG_OFFSET : KF_ARG_STRIDE;
-        arg->ref = chain->values[param->index].id;
-        arg->axis = param->axis;
+        kf_chain_bind_place(arg, &chain->values[param->index],
+                            param->kind == RD_PARAM_OFFSET ? KF_ARG_OFFSET : KF_ARG_STRIDE,
+                            param->axis);
         break;
     case RD_PARAM_SCALAR:
-        arg->kind = KF_ARG_SCALAR;
-        arg->ref = chain->numbers[param->index].index;
-        arg->dtype = chain->numbers[param->index].dtype;
+        kf_chain_bind_number(arg, &chain->numbers[param->index]);
         break;
     case RD_PARAM_PARTIAL:
         arg->kind = KF_ARG_TEMP;

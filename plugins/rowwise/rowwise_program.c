@@ -122,21 +122,17 @@ static void bind(rw_program *p, const rw_param *param, kf_karg *arg)
     switch (param->kind) {
     case RW_PARAM_INPUT:
     case RW_PARAM_OUTPUT:
-        arg->kind = KF_ARG_TENSOR;
-        arg->access = param->kind == RW_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE;
-        arg->ref = chain->values[param->index].id;
-        arg->dtype = chain->values[param->index].dtype;
+        kf_chain_bind_tensor(arg, &chain->values[param->index],
+                             param->kind == RW_PARAM_INPUT ? KF_ACCESS_READ : KF_ACCESS_WRITE);
         break;
     case RW_PARAM_OFFSET:
     case RW_PARAM_STRIDE:
-        arg->kind = param->kind == RW_PARAM_OFFSET ? KF_ARG_OFFSET : KF_ARG_STRIDE;
-        arg->ref = chain->values[param->index].id;
-        arg->axis = param->axis;
+        kf_chain_bind_place(arg, &chain->values[param->index],
+                            param->kind == RW_PARAM_OFFSET ? KF_ARG_OFFSET : KF_ARG_STRIDE,
+                            param->axis);
         break;
     case RW_PARAM_SCALAR:
-        arg->kind = KF_ARG_SCALAR;
-        arg->ref = chain->numbers[param->index].index;
-        arg->dtype = chain->numbers[param->index].dtype;
+        kf_chain_bind_number(arg, &chain->numbers[param->index]);
         break;
     case RW_PARAM_EXTENT:
         kf_rows_extent(&p->extents[param->index], p->rows, p->plan.groups[param->index].mask);
@@ -212,17 +208,6 @@ static void fill(rw_program *p)
     p->launches[0] = &p->launch;
 }
 
-static void make_key(rw_program *p)
-{
-    static const uint64_t seeds[2] = {0xcbf29ce484222325ull, 0x9e3779b97f4a7c15ull};
-    for (uint32_t i = 0; i < 2; i++) {
-        uint64_t hash = kf_hash(seeds[i], p->code.ptr, p->code.len);
-        hash = kf_hash_launch(hash, &p->launch);
-        hash = kf_hash(hash, &p->rows->len, sizeof(p->rows->len));
-        memcpy(p->key + 8 * i, &hash, sizeof(hash));
-    }
-}
-
 static uint32_t has_failed(const rw_program *p)
 {
     uint32_t failed = p->code.failed || p->name.failed || p->global[0].failed ||
@@ -263,7 +248,7 @@ rw_program *rw_program_create(const kf_rows *rows, const kf_chain_device *device
         return NULL;
     }
     fill(p);
-    make_key(p);
+    kf_launch_key(p->key, &p->code, &p->launch, p->rows->len);
     return p;
 }
 
