@@ -305,8 +305,11 @@ static inline void kf_rows_team_function(kf_text *text, uint32_t kind, uint32_t 
 
 // ---- estimates ----
 
+enum { KF_ROWS_TURNED_COST = 8 }; // of reading a transposed matrix line by line: measured
+
 /// Pushes the bytes of all inputs, or of all results. Beyond `longest` instructions the rest counts
-/// as if it had the whole space's shape.
+/// as if it had the whole space's shape. A transposed matrix counts as many times as its lines of
+/// memory are fetched.
 static inline void kf_rows_traffic(kf_formula *f, const kf_rows *rows, uint32_t outputs,
                                    uint32_t longest)
 {
@@ -315,7 +318,8 @@ static inline void kf_rows_traffic(kf_formula *f, const kf_rows *rows, uint32_t 
     kf_formula_imm(f, 0);
     for (i = 0; i < rows->chain.n_values; i++) {
         const kf_chain_value *value = &rows->chain.values[i];
-        uint32_t bytes = kf_dtype_of(value->dtype).bytes;
+        uint32_t turned = value->turned && !value->contiguous && kf_rows_is_full(rows, i);
+        uint32_t bytes = kf_dtype_of(value->dtype).bytes * (turned ? KF_ROWS_TURNED_COST : 1);
         if ((outputs ? !kf_chain_is_output(value) : value->computed) ||
             rows->places[i].form == KF_ROWS_TURNED) { // a few elements, read again and again
             continue;

@@ -289,10 +289,11 @@ static void set_external(kilni_fuse_recorded *recorded, const kiln_tensor_desc *
     }
     info->align_log2 = align_class(recorded, desc);
     info->facts = (desc->flags & KILN_TENSOR_CONST) != 0 ? KILNI_FUSE_FACT_CONST : 0;
-    if ((desc->flags & KILN_TENSOR_CONTIGUOUS) == 0) {
+    if ((desc->flags & (KILN_TENSOR_CONTIGUOUS | KILN_TENSOR_TURNED)) == 0) {
         return;
     }
-    info->facts |= KILNI_FUSE_FACT_CONTIGUOUS;
+    info->facts |= (desc->flags & KILN_TENSOR_CONTIGUOUS) != 0 ? KILNI_FUSE_FACT_CONTIGUOUS
+                                                               : KILNI_FUSE_FACT_TURNED;
     if ((desc->flags & KILN_TENSOR_ZERO_OFFSET) != 0) {
         info->facts |= KILNI_FUSE_FACT_ZERO_OFFSET;
         info->facts |= fits_i32(desc) ? KILNI_FUSE_FACT_FITS_I32 : 0;

@@ -17,7 +17,8 @@ enum { ///< facts about a tensor's memory, known when `KILN_TENSOR_PLACED`
     KILN_TENSOR_PLACED = 1u, ///< it has memory now; without it the other facts are not known
     KILN_TENSOR_CONTIGUOUS = 2u, ///< dense, row-major
     KILN_TENSOR_CONST = 4u, ///< never changes and outlives plans (weights)
-    KILN_TENSOR_ZERO_OFFSET = 8u ///< its first element is its buffer's first
+    KILN_TENSOR_ZERO_OFFSET = 8u, ///< its first element is its buffer's first
+    KILN_TENSOR_TURNED = 16u ///< a transposed matrix: dense once the last two axes are swapped
 };
 
 typedef struct kiln_tensor_desc {

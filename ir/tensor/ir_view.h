@@ -29,6 +29,9 @@ KILN_API kiln_view kiln_view_dense(const kiln_tensor_desc *desc, kiln_buffer *bu
 /// Whether the view is dense and row-major. A view without elements is.
 KILN_API bool kiln_view_is_contiguous(const kiln_view *view);
 
+/// Whether it is a transposed matrix, or many: not dense, but dense with the last two axes swapped.
+KILN_API bool kiln_view_is_turned(const kiln_view *view);
+
 /// Lowest byte and one past the highest byte that a view touches, relative to its buffer.
 KILN_API void kiln_view_extent(const kiln_view *view, int64_t *out_begin, int64_t *out_end);
 

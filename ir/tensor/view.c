@@ -40,6 +40,20 @@ bool kiln_view_is_contiguous(const kiln_view *view)
     return true;
 }
 
+bool kiln_view_is_turned(const kiln_view *view)
+{
+    if (view->rank < 2 || kiln_view_is_contiguous(view)) {
+        return false;
+    }
+    kiln_view back = *view;
+    uint32_t last = view->rank - 1u;
+    back.dims[last] = view->dims[last - 1];
+    back.dims[last - 1] = view->dims[last];
+    back.strides[last] = view->strides[last - 1];
+    back.strides[last - 1] = view->strides[last];
+    return kiln_view_is_contiguous(&back);
+}
+
 void kiln_view_extent(const kiln_view *view, int64_t *out_begin, int64_t *out_end)
 {
     int64_t size = (int64_t)kiln_dtype_size(view->dtype);

@@ -210,22 +210,13 @@ static kiln_status place_inputs(beside *b, kiln_error *err)
 }
 
 /* What fusers may rely on, as recording says it. */
-static void set_facts(kiln_tensor_desc *desc, const kiln_tensor *token)
+static void set_facts(kiln_tensor_desc *desc, kiln_tensor *token)
 {
-    const kilni_binding *binding = &token->binding;
     desc->flags &= KILN_TENSOR_CONST;
-    if (!binding->bound) {
-        return;
-    }
-    bool dense = kiln_view_is_contiguous(&binding->view);
-    bool first = binding->view.offset_bytes == 0;
-    desc->flags |= KILN_TENSOR_PLACED;
-    desc->flags |= dense ? KILN_TENSOR_CONTIGUOUS : 0;
-    desc->flags |= dense && first ? KILN_TENSOR_ZERO_OFFSET : 0;
-    desc->align_log2 = first ? 7 : 0;
-    while (!first && desc->align_log2 < 7 &&
-           (binding->view.offset_bytes >> desc->align_log2 & 1) == 0) {
-        desc->align_log2++;
+    if (token->binding.bound) {
+        kilni_binding_describe(&token->binding);
+        desc->flags |= token->binding.flags;
+        desc->align_log2 = token->binding.align_log2;
     }
 }
 

@@ -127,9 +127,12 @@ void kilni_binding_describe(kilni_binding *binding)
     if (binding->fault != NULL) {
         return;
     }
-    if (kiln_view_is_contiguous(&binding->view)) {
-        binding->flags |= KILN_TENSOR_CONTIGUOUS;
-        binding->flags |= binding->view.offset_bytes == 0 ? KILN_TENSOR_ZERO_OFFSET : 0;
+    binding->flags |= kiln_view_is_contiguous(&binding->view) ? KILN_TENSOR_CONTIGUOUS
+                      : kiln_view_is_turned(&binding->view)   ? KILN_TENSOR_TURNED
+                                                              : 0;
+    if ((binding->flags & (KILN_TENSOR_CONTIGUOUS | KILN_TENSOR_TURNED)) != 0 &&
+        binding->view.offset_bytes == 0) {
+        binding->flags |= KILN_TENSOR_ZERO_OFFSET;
     }
     uint64_t offset = (uint64_t)binding->view.offset_bytes;
     binding->align_log2 = 7; // what every backend gives the start of a buffer: 128 bytes

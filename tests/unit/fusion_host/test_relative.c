@@ -221,6 +221,31 @@ static void test_facts_of_results(void)
     fixture_close(&f);
 }
 
+static void test_facts_of_inputs(void)
+{
+    static const struct {
+        uint8_t flags;
+        uint8_t facts;
+    } cases[] = {
+        {0, 0},
+        {KILN_TENSOR_PLACED, 0},
+        {KILN_TENSOR_PLACED | KILN_TENSOR_TURNED, KILNI_FUSE_FACT_TURNED},
+        {KILN_TENSOR_PLACED | KILN_TENSOR_TURNED | KILN_TENSOR_ZERO_OFFSET, TURNED},
+        {KILN_TENSOR_PLACED | KILN_TENSOR_CONTIGUOUS, KILNI_FUSE_FACT_CONTIGUOUS},
+        {KILN_TENSOR_PLACED | KILN_TENSOR_CONTIGUOUS | KILN_TENSOR_ZERO_OFFSET, DENSE},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fuse_fixture f;
+        if (fixture_open(&f, NULL)) {
+            kiln_tensor_desc a = fixture_vector(&f, 12);
+            a.flags = cases[i].flags;
+            fixture_op(&f, KILN_OP_NEG, &a, NULL);
+            KILN_CHECK_INT(info_of(&f, &a)->facts, cases[i].facts);
+        }
+        fixture_close(&f);
+    }
+}
+
 /* What a segment leaves over was recorded before its inputs existed; by the time it runs they do.
  */
 static void test_facts_are_carried_over(void)
@@ -346,6 +371,6 @@ static void test_attributes_shown(void)
 
 KILN_TEST_MAIN("unit/fusion_host/relative", KILN_TEST(test_what_makes_a_program),
                KILN_TEST(test_operands_and_attributes), KILN_TEST(test_facts_of_results),
-               KILN_TEST(test_facts_are_carried_over),
+               KILN_TEST(test_facts_of_inputs), KILN_TEST(test_facts_are_carried_over),
                KILN_TEST(test_large_tensors_do_not_fit_32_bits), KILN_TEST(test_op_view),
                KILN_TEST(test_attributes_shown))

@@ -67,6 +67,24 @@ static void test_dense(void)
     KILN_CHECK_INT(end - begin, 0);
 }
 
+static void test_turned(void)
+{
+    kiln_tensor_desc desc = test_desc(KILN_DTYPE_F32, 3, 2, 3, 4);
+    kiln_view view = kiln_view_dense(&desc, NULL);
+    KILN_CHECK(!kiln_view_is_turned(&view)); // it is dense
+    view.strides[1] = 1;
+    view.strides[2] = 3;
+    KILN_CHECK(kiln_view_is_turned(&view));
+    view.strides[0] = 13; // a gap between matrices
+    KILN_CHECK(!kiln_view_is_turned(&view));
+    view.dims[0] = 1;
+    KILN_CHECK(kiln_view_is_turned(&view));
+    view.dims[1] = 1; // one row: its other stride is the step
+    KILN_CHECK(!kiln_view_is_turned(&view));
+    view.rank = 1;
+    KILN_CHECK(!kiln_view_is_turned(&view));
+}
+
 /* Whatever the stride of an axis of length 1, 0 and negative included. */
 static void test_density_looks_at_no_singleton(void)
 {
@@ -163,5 +181,6 @@ static void test_reshape(void)
     KILN_CHECK(reshapes(&empty, TEST_INTS(0, 9)));
 }
 
-KILN_TEST_MAIN("unit/ir/view", KILN_TEST(test_dense), KILN_TEST(test_density_looks_at_no_singleton),
-               KILN_TEST(test_moves), KILN_TEST(test_reshape))
+KILN_TEST_MAIN("unit/ir/view", KILN_TEST(test_dense), KILN_TEST(test_turned),
+               KILN_TEST(test_density_looks_at_no_singleton), KILN_TEST(test_moves),
+               KILN_TEST(test_reshape))
