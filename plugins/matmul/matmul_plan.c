@@ -14,6 +14,7 @@ enum {
     SMALL_DEPTH = 512,
     SMALL_CHUNK = 4, // where private memory is no cache
     ROW_STRIP = 2048, // MM_FORM_ROW: most columns at a time, whose sums stay in the first cache
+    PART_STRIP = 16384, // the same in bytes, of a part: the longer, the better
     BIG_TILE = 128,
     SMALL_TILE = 64,
     TILE_DEPTH = 16,
@@ -339,11 +340,13 @@ static mm_form choose_form(const mm_plan *plan, uint32_t small)
     if (!plan->device->block_shape) {
         return MM_FORM_TILE;
     }
-    // The combining of parts and the folding of rows are for tiles only.
-    if (plan->split || plan->fold || mm_outer_symbol(block, &block->left) != 0) {
+    uint32_t along = mm_is_unit(block, right->source, right->outer);
+    // The folding of rows is for tiles only, parts also for a row whose matrix's rows are long.
+    if (plan->fold || mm_outer_symbol(block, &block->left) != 0 ||
+        (plan->split && !(along && plan->device->is_cpu))) {
         return panel_form(plan, small);
     }
-    if (mm_is_unit(block, right->source, right->outer)) {
+    if (along) {
         return MM_FORM_ROW;
     }
     return mm_is_unit(block, right->source, right->inner) ? MM_FORM_DOT : MM_FORM_PACKED;
@@ -366,7 +369,9 @@ static void size_block(mm_plan *plan)
     } else if (!mm_has_panels(plan)) {
         plan->rows = 1;
         plan->columns = plan->width;
-        plan->across = plan->form == MM_FORM_ROW ? ROW_STRIP / plan->width : 1;
+        plan->across = plan->form != MM_FORM_ROW ? 1
+                       : plan->split             ? PART_STRIP / plan->compute_bytes / plan->width
+                                                 : ROW_STRIP / plan->width;
     }
 }
 

@@ -11,6 +11,8 @@ enum {
     SIDE_RATIO = 10, // tiles of a work-item for each that it has side by side
     TILES_PER_UNIT = 2, // below which the sum is taken in parts
     PART_TERMS = 256, // at least, of a part
+    ROW_PARTS_PER_UNIT = 2,
+    ROW_PART_TERMS = 128, // at least, of a part of one row
     PART_STEP = 16, // parts are multiples of it: of every vector and of every tile's depth
     MAX_SCALARS = 16 // formulas of arguments of one kernel
 };
@@ -117,11 +119,25 @@ static void units(kf_formula *f, int64_t factor)
     kf_formula_imm_op(f, factor, KF_INS_MUL);
 }
 
+/// Terms of a part of one row: whole rows of the matrix, which lie one behind the other.
+static void row_part_terms(kf_formula *f, const mm_plan *plan)
+{
+    mm_formula_k(f, plan);
+    units(f, ROW_PARTS_PER_UNIT);
+    kf_formula_op(f, KF_INS_CEIL_DIV);
+    kf_formula_imm_op(f, ROW_PART_TERMS, KF_INS_MAX);
+    kf_formula_imm_op(f, PART_STEP, KF_INS_ROUND_UP);
+}
+
 /// Terms of a part: so many parts that the work-items of all parts keep every unit busy. A
 /// work-item of the block shape takes all the tiles that it can, so that what a part reads stays
 /// in a unit's caches.
 static void part_terms(kf_formula *f, const mm_plan *plan)
 {
+    if (plan->form == MM_FORM_ROW) {
+        row_part_terms(f, plan);
+        return;
+    }
     mm_formula_k(f, plan);
     units(f, plan->form == MM_FORM_TILE ? TILES_PER_UNIT : ITEMS_PER_UNIT);
     row_tiles(f, plan);
@@ -276,9 +292,23 @@ static void strips(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_MUL);
 }
 
+/// Strips of each part of one row: where the parts are fewer than the work-items wanted.
+static void part_strips(kf_formula *f, const mm_plan *plan)
+{
+    units(f, ROW_PARTS_PER_UNIT);
+    mm_formula_parts(f, plan);
+    kf_formula_op(f, KF_INS_FLOOR_DIV);
+    mm_formula_n(f, plan);
+    kf_formula_imm_op(f, STRIP_COLUMNS, KF_INS_FLOOR_DIV);
+    kf_formula_op(f, KF_INS_MIN);
+    kf_formula_imm_op(f, 1, KF_INS_MAX);
+}
+
 static void size_product(one_launch *l, const mm_plan *plan)
 {
-    if (plan->form == MM_FORM_ROW || plan->form == MM_FORM_DOT) {
+    if (plan->form == MM_FORM_ROW && plan->split) {
+        part_strips(&l->global[0], plan);
+    } else if (plan->form == MM_FORM_ROW || plan->form == MM_FORM_DOT) {
         strips(&l->global[0], plan);
     } else {
         mm_formula_panels(&l->global[0], plan);
