@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Launches recurrent.cl: the calls of lstm and gru that exec_pays.c leaves to it. Decides how rows
-// are spread over work-items.
+// and units are spread over work-items.
 #include "exec.h"
 #include "exec_internal.h"
 #include "product_args.h"
@@ -8,7 +8,15 @@
 
 #include <string.h>
 
-enum { UNITS = 16, ROW_GROUP = 4, LINES = 4, FEWEST_ROWS = 64 };
+enum {
+    UNITS = 16,
+    ROW_GROUP = 4,
+    LINES = 4,
+    FEWEST_ROWS = 64,
+    SIGN = 16, ///< numbers of a sign
+    MOST_MEMBERS = 8,
+    FEWEST_BYTES = 64 * 1024 ///< of the recurrence, for each member: less is read while it waits
+};
 
 enum {
     OF_X,
@@ -32,6 +40,7 @@ typedef struct recurrent_layer {
     kiln_buffer *recurrence;
     kiln_buffer *projected;
     kiln_buffer *state;
+    kiln_buffer *signs; ///< of the teams to their members
 } recurrent_layer;
 
 // ---- operands ----
@@ -101,6 +110,22 @@ static int64_t recurrent_rows_each(const kilni_exec *exec, int64_t rows, int64_t
     return kilni_exec_ceil_div(each, ROW_GROUP) * ROW_GROUP;
 }
 
+/* Of a team. Only PoCL's processors are known to show members each other's writes while a kernel
+ * runs. */
+static int64_t recurrent_members(const kilni_exec *exec, const recurrent_layer *l)
+{
+    const kiln_recurrent_shape *s = &l->s;
+    const int64_t bytes = l->r.gates * s->hidden * s->hidden * (int64_t)sizeof(float);
+    int64_t members = (int64_t)exec->backend->info.compute_units / (s->teams > 0 ? s->teams : 1);
+    if (!exec->backend->pocl || exec->backend->info.type != KILN_DEVICE_CPU) {
+        return 1;
+    }
+    members = members < MOST_MEMBERS ? members : MOST_MEMBERS;
+    members = members < bytes / FEWEST_BYTES ? members : bytes / FEWEST_BYTES;
+    members = members < s->blocks ? members : s->blocks;
+    return members > 1 ? members : 1;
+}
+
 static void recurrent_shape_init(const kilni_exec *exec, recurrent_layer *l)
 {
     kiln_recurrent_shape *s = &l->s;
@@ -114,6 +139,8 @@ static void recurrent_shape_init(const kilni_exec *exec, recurrent_layer *l)
     s->rows_each = recurrent_rows_each(exec, s->steps * s->batch, s->directions * s->blocks);
     s->rows_each = s->rows_each < FEWEST_ROWS ? FEWEST_ROWS : s->rows_each; // each packs anew
     s->batch_each = recurrent_rows_each(exec, s->batch, s->directions);
+    s->teams = kilni_exec_ceil_div(s->batch, s->batch_each) * s->directions;
+    s->members = recurrent_members(exec, l);
     l->pieces = kilni_exec_ceil_div(s->steps * s->batch, s->rows_each);
     l->pieces = l->pieces > 0 ? l->pieces : 1; // one packs what the steps need
     for (unsigned i = 0; i < VIEWS; i++) {
@@ -136,6 +163,10 @@ static kiln_status recurrent_scratch(kilni_exec *exec, recurrent_layer *l)
     if (status == KILN_STATUS_OK) {
         status = kilni_exec_alloc(exec, line * s->batch * LINES, &l->state);
     }
+    if (status == KILN_STATUS_OK) {
+        const int64_t signs = s->teams * (s->members + 1) * SIGN;
+        status = kilni_exec_alloc(exec, signs * (int64_t)sizeof(int32_t), &l->signs);
+    }
     return status;
 }
 
@@ -148,6 +179,7 @@ static kiln_status recurrent_begin(kilni_exec *exec, const recurrent_layer *l, c
     kilni_exec_define(&options, "V", UNITS);
     kilni_exec_define(&options, "GATES", l->r.gates);
     kilni_exec_define(&options, "RESET_AFTER", l->r.reset_after ? 1 : 0);
+    kilni_exec_define(&options, "TEAM", l->s.members > 1 ? 1 : 0);
     kiln_status status = kilni_exec_kernel(exec, "recurrent.cl", name, &options, out_args);
     if (status == KILN_STATUS_OK) {
         kilni_cl_push_bytes(out_args, &l->s, sizeof(l->s));
@@ -165,6 +197,7 @@ static kiln_status recurrent_project(kilni_exec *exec, const recurrent_layer *l)
     kilni_cl_push_buffer(&args, l->projected);
     kilni_cl_push_buffer(&args, l->weight);
     kilni_cl_push_buffer(&args, l->recurrence);
+    kilni_cl_push_buffer(&args, l->signs);
     kilni_cl_push_buffer(&args, l->views[OF_X].buffer);
     kilni_cl_push_buffer(&args, l->views[OF_WEIGHT].buffer);
     kilni_cl_push_buffer(&args, l->views[OF_RECURRENCE].buffer);
@@ -175,7 +208,6 @@ static kiln_status recurrent_project(kilni_exec *exec, const recurrent_layer *l)
 static kiln_status recurrent_walk(kilni_exec *exec, const recurrent_layer *l)
 {
     kilni_cl_args args;
-    int64_t pieces = kilni_exec_ceil_div(l->s.batch, l->s.batch_each);
     kiln_status status = recurrent_begin(exec, l, "kiln_recurrent_steps", &args);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -184,12 +216,13 @@ static kiln_status recurrent_walk(kilni_exec *exec, const recurrent_layer *l)
     kilni_cl_push_buffer(&args, l->views[OF_LAST_H].buffer);
     kilni_cl_push_buffer(&args, l->views[OF_LAST_C].buffer);
     kilni_cl_push_buffer(&args, l->state);
+    kilni_cl_push_buffer(&args, l->signs);
     kilni_cl_push_buffer(&args, l->projected);
     kilni_cl_push_buffer(&args, l->recurrence);
     kilni_cl_push_buffer(&args, l->views[OF_BIAS].buffer);
     kilni_cl_push_buffer(&args, l->views[OF_H].buffer);
     kilni_cl_push_buffer(&args, l->views[OF_C].buffer);
-    return kilni_exec_launch(exec, &args, pieces * l->s.directions, 1);
+    return kilni_exec_launch(exec, &args, l->s.teams * l->s.members, 1);
 }
 
 kiln_status kilni_exec_recurrent(kilni_exec *exec)

@@ -218,6 +218,39 @@ static void test_many_items(void)
     cl_trial_close(&t);
 }
 
+/* Teams of two, and of more members than the device has threads, so that some never meet. */
+static void test_teams(void)
+{
+    static const struct {
+        uint32_t units;
+        int64_t batch, hidden;
+        const char *direction;
+    } cases[] = {{2, 1, 112, "forward"},
+                 {2, 3, 130, "reverse"},
+                 {8, 1, 250, "forward"},
+                 {8, 9, 150, "forward"},
+                 {8, 2, 176, "bidirectional"}};
+    cl_trial t;
+    if (!cl_trial_open(&t, KILN_DEVICE_CPU)) {
+        return;
+    }
+    for (unsigned i = 0; i < 3 * sizeof(cases) / sizeof(cases[0]); i++) {
+        unsigned k = i % 3;
+        const sequence q = {kinds[k].op,
+                            6,
+                            cases[i / 3].batch,
+                            9,
+                            cases[i / 3].hidden,
+                            cases[i / 3].direction,
+                            6,
+                            kinds[k].reset_after,
+                            false};
+        t.f.backend->info.compute_units = cases[i / 3].units;
+        try_sequence(&t, &q, false);
+    }
+    cl_trial_close(&t);
+}
+
 static void test_no_step(void)
 {
     cl_trial t;
@@ -305,5 +338,5 @@ static void test_which_calls_are_taken(void)
 }
 
 KILN_TEST_MAIN("unit/cl_backend/recurrent", KILN_TEST(test_sizes), KILN_TEST(test_expanded_form),
-               KILN_TEST(test_many_items), KILN_TEST(test_no_step),
+               KILN_TEST(test_many_items), KILN_TEST(test_teams), KILN_TEST(test_no_step),
                KILN_TEST(test_not_a_number_stays_in_its_row), KILN_TEST(test_which_calls_are_taken))
