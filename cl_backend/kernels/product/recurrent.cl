@@ -214,7 +214,7 @@ __kernel void kiln_recurrent_inputs(kiln_recurrent_shape s, __global float *proj
     const long first = item / s.blocks / s.directions * s.rows_each;
     const long rows = s.steps * s.batch;
     const long last = min(first + s.rows_each, rows);
-    for (long i = 0; item == 0 && i < s.teams * (s.members + 1) * SIGN; i++) {
+    for (long i = 0; item == 0 && i < 2 * s.teams * s.members * SIGN; i++) {
         signs[i] = 0;
     }
     __global float *columns = packed_weight + item * s.inputs * GATES * UNITS;
@@ -496,8 +496,8 @@ static void take_phase(walk *w, long phase, long from, long to)
 // The driver starts work-items when it has threads for them, and nothing says that members ever run
 // at the same time. So a share belongs to a member, but in each phase to whoever claims it first: a
 // member that has waited for a while takes what nobody has begun. Whoever waits then waits for a
-// member that is at work. Signs: how many shares are done, in all phases; of each share, how many
-// phases were claimed.
+// member that is at work. Signs of each share: of how many phases it was claimed, and of how many it
+// is done.
 typedef struct team {
     volatile __global int *signs;
     long members;
@@ -508,20 +508,23 @@ enum { PATIENCE = 100 };
 
 INLINE bool take_share(walk *w, const team *t, long phase, long share)
 {
-    volatile __global int *claimed = t->signs + (1 + share) * SIGN;
+    volatile __global int *claimed = t->signs + 2 * share * SIGN;
     const long blocks = w->s->blocks;
     if (*claimed != (int)phase || atomic_cmpxchg(claimed, (int)phase, (int)phase + 1) != phase) {
         return false;
     }
     take_phase(w, phase, share * blocks / t->members, (share + 1) * blocks / t->members);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    atomic_inc(t->signs);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    claimed[SIGN] = (int)phase + 1;
     return true;
 }
 
 INLINE bool is_done(const team *t, long phase)
 {
-    const bool done = *t->signs >= (int)((phase + 1) * t->members);
+    bool done = true;
+    for (long i = 0; i < t->members && done; i++) {
+        done = t->signs[(2 * i + 1) * SIGN] > (int)phase;
+    }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return done;
 }
@@ -544,7 +547,7 @@ INLINE void finish_phase(walk *w, team *t, long phase)
 INLINE void take_phases(walk *w, volatile __global int *signs, long number, long own)
 {
     team t = {.members = w->s->members, .patience = PATIENCE};
-    t.signs = signs + number * (t.members + 1) * SIGN;
+    t.signs = signs + number * 2 * t.members * SIGN;
     for (long phase = 0; phase < phases_of(w->s); phase++) {
         take_share(w, &t, phase, own);
         finish_phase(w, &t, phase);

@@ -164,7 +164,7 @@ static kiln_status recurrent_scratch(kilni_exec *exec, recurrent_layer *l)
         status = kilni_exec_alloc(exec, line * s->batch * LINES, &l->state);
     }
     if (status == KILN_STATUS_OK) {
-        const int64_t signs = s->teams * (s->members + 1) * SIGN;
+        const int64_t signs = 2 * s->teams * s->members * SIGN; // claimed, done
         status = kilni_exec_alloc(exec, signs * (int64_t)sizeof(int32_t), &l->signs);
     }
     return status;
