@@ -69,6 +69,7 @@ typedef struct kiln_recurrent_shape { ///< recurrent.cl
     kiln_long batch_each; ///< rows of the batch for a team
     kiln_long teams; ///< in all directions
     kiln_long members; ///< of a team, each with a share of the blocks
+    kiln_long packed; ///< whether the weights are already
     kiln_long has[3]; ///< whether there are bias, initial_h, initial_c
     kiln_long start[9]; ///< x, weight, recurrence, these three, values, last_h, last_c
 } kiln_recurrent_shape;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// lstm and gru of f32 in block form, in two launches:
+// lstm and gru of f32 in block form, in two launches, for constant weights behind a first one:
 //
+//   kiln_recurrent_pack    packs the weights once
 //   kiln_recurrent_inputs  the product of all steps' inputs, with the biases
 //   kiln_recurrent_steps   a team of work-items for some rows of the batch, in one direction, walks
 //                          all steps; each member has a share of the units
 //
-// Units come in blocks of 16; those beyond the last compute nothing that is stored. The first
-// kernel packs weight and recurrence by columns, so that one number of a row meets all gates of a
-// block in contiguous vectors. Defines: KILN_GATES (4: lstm, 3: gru), KILN_RESET_AFTER (of a gru:
+// Units come in blocks of 16; those beyond the last compute nothing that is stored. Weight and
+// recurrence are packed by columns, so that one number of a row meets all gates of a block in
+// contiguous vectors; of weights that may change kiln_recurrent_inputs does it, in every call. Defines: KILN_GATES (4: lstm, 3: gru), KILN_RESET_AFTER (of a gru:
 // the reset gate acts on the product), KILN_TEAM (a team has several members).
 
 #include "product_args.h"
@@ -130,6 +131,32 @@ static void pack_block(const kiln_recurrent_shape *s, __global float *packed, nu
     }
 }
 
+static void pack_weight(const kiln_recurrent_shape *s, __global float *columns, numbers weight,
+                        long direction, long block)
+{
+    pack_block(s, columns, weight + s->start[1] + direction * GATES * s->hidden * s->inputs, block,
+               s->inputs);
+}
+
+static void pack_recurrence(const kiln_recurrent_shape *s, __global float *packed,
+                            numbers recurrence, long direction, long block)
+{
+    pack_block(s, packed + (direction * s->blocks + block) * s->hidden * GATES * UNITS,
+               recurrence + s->start[2] + direction * GATES * s->hidden * s->hidden, block,
+               s->hidden);
+}
+
+__kernel void kiln_recurrent_pack(kiln_recurrent_shape s, __global float *packed_weight,
+                                  __global float *packed_recurrence,
+                                  __global const float *weight, __global const float *recurrence)
+{
+    const long item = (long)get_global_id(0);
+    const long block = item % s.blocks;
+    const long direction = item / s.blocks;
+    pack_weight(&s, packed_weight + item * s.inputs * GATES * UNITS, weight, direction, block);
+    pack_recurrence(&s, packed_recurrence, recurrence, direction, block);
+}
+
 // ---- products ----
 
 /* sums[i, g] += the i-th row times packed columns, for `n` gates of which the first is at
@@ -217,15 +244,13 @@ __kernel void kiln_recurrent_inputs(kiln_recurrent_shape s, __global float *proj
     for (long i = 0; item == 0 && i < 2 * s.teams * s.members * SIGN; i++) {
         signs[i] = 0;
     }
-    __global float *columns = packed_weight + item * s.inputs * GATES * UNITS;
-    pack_block(&s, columns, weight + s.start[1] + direction * GATES * s.hidden * s.inputs, block,
-               s.inputs);
-    if (first == 0) {
-        pack_block(&s,
-                   packed_recurrence +
-                       (direction * s.blocks + block) * s.hidden * GATES * UNITS,
-                   recurrence + s.start[2] + direction * GATES * s.hidden * s.hidden, block,
-                   s.hidden);
+    const long own = s.packed ? item % (s.blocks * s.directions) : item;
+    __global float *columns = packed_weight + own * s.inputs * GATES * UNITS;
+    if (!s.packed) {
+        pack_weight(&s, columns, weight, direction, block);
+    }
+    if (!s.packed && first == 0) {
+        pack_recurrence(&s, packed_recurrence, recurrence, direction, block);
     }
     float16 biases[GATES];
     K_UNROLLED

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Launches recurrent.cl: the calls of lstm and gru that exec_pays.c leaves to it. Decides how rows
 // and units are spread over work-items.
+#include "cl_origin.h"
+#include "cl_pool.h"
 #include "exec.h"
 #include "exec_internal.h"
 #include "product_args.h"
@@ -36,7 +38,7 @@ typedef struct recurrent_layer {
     kiln_recurrent_shape s;
     kiln_view views[VIEWS]; ///< dense; x where there is none
     int64_t pieces; ///< of the rows of x
-    kiln_buffer *weight; ///< packed, by each piece for itself
+    kiln_buffer *weight; ///< packed, by each piece for itself if it is not kept
     kiln_buffer *recurrence;
     kiln_buffer *projected;
     kiln_buffer *state;
@@ -153,8 +155,11 @@ static kiln_status recurrent_scratch(kilni_exec *exec, recurrent_layer *l)
     const kiln_recurrent_shape *s = &l->s;
     const int64_t line = s->directions * s->blocks * UNITS * (int64_t)sizeof(float);
     const int64_t gates = line * l->r.gates;
-    kiln_status status = kilni_exec_alloc(exec, gates * s->inputs * l->pieces, &l->weight);
-    if (status == KILN_STATUS_OK) {
+    kiln_status status = KILN_STATUS_OK;
+    if (!s->packed) {
+        status = kilni_exec_alloc(exec, gates * s->inputs * l->pieces, &l->weight);
+    }
+    if (status == KILN_STATUS_OK && !s->packed) {
         status = kilni_exec_alloc(exec, gates * s->hidden, &l->recurrence);
     }
     if (status == KILN_STATUS_OK) {
@@ -187,6 +192,79 @@ static kiln_status recurrent_begin(kilni_exec *exec, const recurrent_layer *l, c
     return status;
 }
 
+// ---- weights that are packed once ----
+
+/* What packing depends on, beside the bytes. */
+static kiln_hash128 recurrent_packing(const recurrent_layer *l, unsigned which)
+{
+    const struct {
+        char what[16];
+        int64_t gates, hidden, depth, directions, start;
+    } as = {"recurrent",     l->r.gates,
+            l->s.hidden,     which == OF_WEIGHT ? l->s.inputs : l->s.hidden,
+            l->s.directions, l->s.start[which]};
+    return kiln_hash_bytes(&as, sizeof(as));
+}
+
+static kiln_status recurrent_pack(kilni_exec *exec, const recurrent_layer *l)
+{
+    kilni_cl_args args;
+    kiln_status status = recurrent_begin(exec, l, "kiln_recurrent_pack", &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kilni_cl_push_buffer(&args, l->weight);
+    kilni_cl_push_buffer(&args, l->recurrence);
+    kilni_cl_push_buffer(&args, l->views[OF_WEIGHT].buffer);
+    kilni_cl_push_buffer(&args, l->views[OF_RECURRENCE].buffer);
+    return kilni_exec_launch(exec, &args, l->s.directions * l->s.blocks, 1);
+}
+
+/* Packs two constants and keeps what comes of them. */
+static kiln_status recurrent_keep(kilni_exec *exec, recurrent_layer *l)
+{
+    const size_t line =
+        (size_t)(l->s.directions * l->s.blocks * UNITS * l->r.gates) * sizeof(float);
+    kiln_buffer *made[2] = {NULL, NULL};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(
+        out, status,
+        kilni_cl_alloc_persistent(exec->backend, line * (size_t)l->s.inputs, &made[0], exec->err));
+    KILN_TRY(
+        out, status,
+        kilni_cl_alloc_persistent(exec->backend, line * (size_t)l->s.hidden, &made[1], exec->err));
+    l->weight = made[0];
+    l->recurrence = made[1];
+    KILN_TRY(out, status, recurrent_pack(exec, l));
+    for (unsigned i = 0; i < 2 && status == KILN_STATUS_OK; i++) {
+        kiln_buffer *buffer = l->views[OF_WEIGHT + i].buffer;
+        status = kilni_cl_packed_keep(exec->backend, buffer, recurrent_packing(l, OF_WEIGHT + i),
+                                      made[i], exec->err);
+        made[i] = NULL;
+    }
+out:
+    kilni_cl_free(exec->backend, made[0]);
+    kilni_cl_free(exec->backend, made[1]);
+    return status;
+}
+
+/* Where both weights are constants, they are packed from here on. */
+static kiln_status recurrent_find_packed(kilni_exec *exec, recurrent_layer *l)
+{
+    kiln_buffer *weight = l->views[OF_WEIGHT].buffer, *recurrence = l->views[OF_RECURRENCE].buffer;
+    kiln_status status = KILN_STATUS_OK;
+    l->weight = kilni_cl_packed_of(weight, recurrent_packing(l, OF_WEIGHT));
+    l->recurrence = kilni_cl_packed_of(recurrence, recurrent_packing(l, OF_RECURRENCE));
+    bool found = l->weight != NULL && l->recurrence != NULL;
+    bool keeps = !found && weight != recurrence && l->s.inputs > 0 && l->s.hidden > 0 &&
+                 kilni_cl_packed_may_keep(weight) && kilni_cl_packed_may_keep(recurrence);
+    if (keeps) {
+        status = recurrent_keep(exec, l);
+    }
+    l->s.packed = found || keeps;
+    return status;
+}
+
 static kiln_status recurrent_project(kilni_exec *exec, const recurrent_layer *l)
 {
     kilni_cl_args args;
@@ -198,9 +276,9 @@ static kiln_status recurrent_project(kilni_exec *exec, const recurrent_layer *l)
     kilni_cl_push_buffer(&args, l->weight);
     kilni_cl_push_buffer(&args, l->recurrence);
     kilni_cl_push_buffer(&args, l->signs);
-    kilni_cl_push_buffer(&args, l->views[OF_X].buffer);
-    kilni_cl_push_buffer(&args, l->views[OF_WEIGHT].buffer);
-    kilni_cl_push_buffer(&args, l->views[OF_RECURRENCE].buffer);
+    kilni_cl_push_buffer(&args, l->views[OF_X].buffer); // what is packed need not be there
+    kilni_cl_push_buffer(&args, l->s.packed ? l->weight : l->views[OF_WEIGHT].buffer);
+    kilni_cl_push_buffer(&args, l->s.packed ? l->recurrence : l->views[OF_RECURRENCE].buffer);
     kilni_cl_push_buffer(&args, l->views[OF_BIAS].buffer);
     return kilni_exec_launch(exec, &args, l->pieces * l->s.directions * l->s.blocks, 1);
 }
@@ -238,6 +316,7 @@ kiln_status kilni_exec_recurrent(kilni_exec *exec)
     KILN_TRY(out, status, recurrent_inputs(exec, &l));
     KILN_TRY(out, status, recurrent_outputs(exec, &l));
     recurrent_shape_init(exec, &l);
+    KILN_TRY(out, status, recurrent_find_packed(exec, &l));
     KILN_TRY(out, status, recurrent_scratch(exec, &l));
     KILN_TRY(out, status, recurrent_project(exec, &l));
     KILN_TRY(out, status, recurrent_walk(exec, &l));
