@@ -28,8 +28,8 @@ typedef struct kilni_cl_buffer {
     void *shared; ///< the allocation that `address` lies in
     kiln_host_origin origin; ///< where its bytes can be had again; NULL memory: nowhere
     bool direct; ///< `mem` is the origin's memory
-    kiln_buffer *packed; ///< of one with an origin: what an operator made of it (cl_origin.h)
-    kiln_hash128 packed_as;
+    kiln_buffer *made; ///< of one with an origin: what an operator made of it (cl_origin.h)
+    kiln_hash128 made_as;
     struct kilni_cl_buffer *next; ///< in its free list
 } kilni_cl_buffer;
 

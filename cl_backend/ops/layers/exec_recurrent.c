@@ -238,7 +238,7 @@ static kiln_status recurrent_keep(kilni_exec *exec, recurrent_layer *l)
     KILN_TRY(out, status, recurrent_pack(exec, l));
     for (unsigned i = 0; i < 2 && status == KILN_STATUS_OK; i++) {
         kiln_buffer *buffer = l->views[OF_WEIGHT + i].buffer;
-        status = kilni_cl_packed_keep(exec->backend, buffer, recurrent_packing(l, OF_WEIGHT + i),
+        status = kilni_cl_origin_keep(exec->backend, buffer, recurrent_packing(l, OF_WEIGHT + i),
                                       made[i], exec->err);
         made[i] = NULL;
     }
@@ -253,11 +253,11 @@ static kiln_status recurrent_find_packed(kilni_exec *exec, recurrent_layer *l)
 {
     kiln_buffer *weight = l->views[OF_WEIGHT].buffer, *recurrence = l->views[OF_RECURRENCE].buffer;
     kiln_status status = KILN_STATUS_OK;
-    l->weight = kilni_cl_packed_of(weight, recurrent_packing(l, OF_WEIGHT));
-    l->recurrence = kilni_cl_packed_of(recurrence, recurrent_packing(l, OF_RECURRENCE));
+    l->weight = kilni_cl_origin_made(weight, recurrent_packing(l, OF_WEIGHT));
+    l->recurrence = kilni_cl_origin_made(recurrence, recurrent_packing(l, OF_RECURRENCE));
     bool found = l->weight != NULL && l->recurrence != NULL;
     bool keeps = !found && weight != recurrence && l->s.inputs > 0 && l->s.hidden > 0 &&
-                 kilni_cl_packed_may_keep(weight) && kilni_cl_packed_may_keep(recurrence);
+                 kilni_cl_origin_may_keep(weight) && kilni_cl_origin_may_keep(recurrence);
     if (keeps) {
         status = recurrent_keep(exec, l);
     }
