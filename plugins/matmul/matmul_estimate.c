@@ -137,6 +137,7 @@ static uint32_t count_launches(const mm_plan *plan)
     uint32_t launches = plan->n_kernels;
     launches -= mm_is_kept(plan, &plan->block->left);
     launches -= mm_is_kept(plan, &plan->block->right);
+    launches -= plan->joined;
     return launches;
 }
 

@@ -338,7 +338,7 @@ void mm_emit_row_sums(kf_text *text, const mm_plan *plan)
     emit_row_group(text, plan, 1);
     kf_text_add(text, "        }\n");
     emit_row_end(text, plan, "        ");
-    kf_text_add(text, "    }\n}\n");
+    kf_text_add(text, "    }\n");
 }
 
 /// Adds the terms from t on that are no whole vector, one by one.

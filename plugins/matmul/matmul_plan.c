@@ -301,7 +301,11 @@ static void product_kernel(mm_plan *plan)
         add(kernel, MM_PARAM_TEMP, MM_TEMP_PARTS, KF_ACCESS_WRITE);
         add(kernel, MM_PARAM_DEPTH, 0, 0);
         add(kernel, MM_PARAM_PARTS, 0, 0);
-    } else {
+    }
+    if (plan->joined) {
+        add(kernel, MM_PARAM_TEMP, MM_TEMP_COUNTS, KF_ACCESS_READ | KF_ACCESS_WRITE);
+    }
+    if (!plan->split || plan->joined) {
         add_ends(kernel, plan);
     }
     add_scalars(kernel, plan);
@@ -415,8 +419,11 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
             pack_kernel(plan, MM_PACK_BOTH);
         }
     }
+    plan->joined = plan->split && plan->form == MM_FORM_ROW;
     product_kernel(plan);
-    if (plan->split) {
+    if (plan->joined) {
+        add(add_kernel(plan, MM_CLEAR), MM_PARAM_TEMP, MM_TEMP_COUNTS, KF_ACCESS_WRITE);
+    } else if (plan->split) {
         combine_kernel(plan);
     }
 }

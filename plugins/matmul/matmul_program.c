@@ -304,6 +304,13 @@ static void part_strips(kf_formula *f, const mm_plan *plan)
     kf_formula_imm_op(f, 1, KF_INS_MAX);
 }
 
+void mm_formula_joins(kf_formula *f, const mm_plan *plan)
+{
+    part_strips(f, plan);
+    mm_formula_batch(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
 static void size_product(one_launch *l, const mm_plan *plan)
 {
     if (plan->form == MM_FORM_ROW && plan->split) {
@@ -340,6 +347,10 @@ static void size_launch(one_launch *l, const mm_plan *plan, mm_role role)
         size_product(l, plan);
     } else if (role == MM_COMBINE) {
         size_combine(l, plan);
+    } else if (role == MM_CLEAR) {
+        mm_formula_joins(&l->global[0], plan);
+        kf_formula_imm(&l->global[1], 1);
+        kf_formula_imm(&l->global[2], 1);
     } else {
         size_pack(l, plan, role);
     }
@@ -352,6 +363,9 @@ static void size_launch(one_launch *l, const mm_plan *plan, mm_role role)
 
 static uint32_t temp_index(const mm_plan *plan, uint32_t temp)
 {
+    if (temp == MM_TEMP_COUNTS) {
+        return 1; // behind the parts
+    }
     return plan->form == MM_FORM_PACKED ? temp : 0;
 }
 
@@ -439,7 +453,8 @@ static void make_launch(mm_program *p, uint32_t index)
         l->launch.local[i] = kf_formula_expr(&l->local[i]);
     }
     p->launches[index] = &l->launch;
-    if ((kernel->role == MM_PACK_LEFT && mm_is_kept(&p->plan, &p->block->left)) ||
+    if (kernel->role == MM_CLEAR ||
+        (kernel->role == MM_PACK_LEFT && mm_is_kept(&p->plan, &p->block->left)) ||
         (kernel->role == MM_PACK_RIGHT && mm_is_kept(&p->plan, &p->block->right))) {
         return;
     }
@@ -475,6 +490,11 @@ static void make_temps(mm_program *p)
     if (plan->split) {
         mm_formula_partial(&p->temp_bytes[p->n_temps], plan);
         add_temp(p, 0, 0);
+    }
+    if (plan->joined) {
+        mm_formula_joins(&p->temp_bytes[p->n_temps], plan);
+        kf_formula_imm_op(&p->temp_bytes[p->n_temps], 4, KF_INS_MUL);
+        add_temp(p, 1, plan->n_kernels - 1);
     }
 }
 

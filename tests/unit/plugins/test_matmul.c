@@ -516,9 +516,9 @@ static void test_constant_for_a_row(void)
     kf_opt *opt = mini_finish(mini);
     if (KILN_CHECK(opt != NULL) &&
         KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK)) {
-        KILN_CHECK_INT(program.n_launches, v->fuser == 1 ? 2 : 1);
-        KILN_CHECK_INT(program.n_steps, program.n_launches);
-        KILN_CHECK_INT(program.n_temps, v->fuser == 1 ? 1 : 0); // the parts
+        KILN_CHECK_INT(program.n_launches, v->fuser == 1 ? 2 : 1); // clears the counts
+        KILN_CHECK_INT(program.n_steps, 1);
+        KILN_CHECK_INT(program.n_temps, v->fuser == 1 ? 2 : 0); // the parts and counts
     }
     mini->plugin->opt_destroy(opt);
     KILN_CHECK(check_block(mini));
