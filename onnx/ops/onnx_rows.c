@@ -39,8 +39,48 @@ static const struct {
 #undef KILN_ONNX_OP
 };
 
+/// The attributes of the newest set's operators, between blanks.
+static const struct {
+    const char *op_type;
+    const char *names;
+} attributes[] = {
+#define KILN_ONNX_ATTRS(type, names) {#type, " " names " "},
+#include "onnx_attrs.def"
+#undef KILN_ONNX_ATTRS
+};
+
+static bool has_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = strstr(words, word); at != NULL && length > 0;
+         at = strstr(at + 1, word)) {
+        if (at[-1] == ' ' && at[length] == ' ') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *unknown_attr(const kilni_onnx_node *node)
+{
+    const char *names = " ";
+    for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
+        if (strcmp(attributes[i].op_type, node->op_type) == 0) {
+            names = attributes[i].names;
+        }
+    }
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        if (!has_word(names, node->attrs[i].name)) {
+            return node->attrs[i].name;
+        }
+    }
+    return NULL;
+}
+
+/* A set that is newer than all rows is served by the newest row. */
 static const kilni_onnx_row *find_standard(const char *op_type, int64_t version, bool *out_known)
 {
+    version = version > KILNI_ONNX_NEWEST_OPSET ? KILNI_ONNX_NEWEST_OPSET : version;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (strcmp(rows[i].op_type, op_type) == 0) {
             *out_known = true;
@@ -74,4 +114,5 @@ static const char *refusal(const char *op_type)
     return NULL;
 }
 
-const kilni_onnx_operators kilni_onnx_all_operators = {.find = find, .refusal = refusal};
+const kilni_onnx_operators kilni_onnx_all_operators = {
+    .find = find, .refusal = refusal, .unknown_attr = unknown_attr};

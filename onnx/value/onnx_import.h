@@ -16,7 +16,7 @@ enum {
     KILNI_ONNX_MAX_STEPS = 1 << 22, ///< nodes of one run
     KILNI_ONNX_MAX_CALLS = 32, ///< functions and branches inside each other
     KILNI_ONNX_MAX_ITEMS = 1 << 20, ///< of a sequence
-    KILNI_ONNX_NEWEST_OPSET = 21
+    KILNI_ONNX_NEWEST_OPSET = 28
 };
 
 typedef enum kilni_onnx_form {
@@ -92,11 +92,15 @@ struct kilni_onnx_row {
 /// Which operators there are: those of onnx_ops.def and those of plugins.
 typedef struct kilni_onnx_operators {
     /// The row that serves a node at a version, in static storage; NULL: none. `out_known` says
-    /// whether the operator is served at another version.
+    /// whether the operator is served at another version. A version newer than
+    /// KILNI_ONNX_NEWEST_OPSET counts as that one.
     const kilni_onnx_row *(*find)(kiln_device *device, const kilni_onnx_node *node, int64_t version,
                                   bool *out_known);
     /// Why a standard operator is not served at any version; NULL: it is not among those.
     const char *(*refusal)(const char *op_type);
+    /// An attribute of a standard node that its operator has not in the newest set that is known;
+    /// NULL: there is none, so that a newer set means the same for all that can be seen.
+    const char *(*unknown_attr)(const kilni_onnx_node *node);
 } kilni_onnx_operators;
 
 extern const kilni_onnx_operators kilni_onnx_all_operators;
