@@ -230,7 +230,7 @@ static void find_seen(kilni_onnx_call *call, attention *a)
 
 // ---- products ----
 
-/* Where heads share keys: [batch, key heads, heads for each, ..]. `shared` ones have one there. */
+/* Where heads share keys: [batch, key heads, heads for each, ..]. What they share has one there. */
 static kilni_onnx_ref grouped(kilni_onnx_call *call, const attention *a, kilni_onnx_ref x,
                               bool shared)
 {
@@ -255,16 +255,20 @@ static kilni_onnx_ref ungrouped(kilni_onnx_call *call, const attention *a, kilni
 
 static double score_scale(kilni_onnx_call *call, const attention *a)
 {
-    int64_t size = a->query->desc.dims[3];
+    int64_t size = a->query->desc.dims[a->query->desc.rank - 1u];
     return kilni_onnx_attr_float(call, "scale", size > 0 ? 1 / sqrt((double)size) : 1);
 }
 
-static kilni_onnx_ref softmax(kilni_onnx_call *call, kilni_onnx_ref scores)
+/* Views come before all products, so that nothing stands between those and what fusers join. */
+static void group(kilni_onnx_call *call, attention *a)
 {
-    kiln_dtype own = scores->desc.dtype;
-    kiln_dtype wanted = kilni_onnx_attr_dtype(call, "softmax_precision", own);
-    scores = kilni_onnx_cast(call, scores, wanted);
-    return kilni_onnx_cast(call, kilni_onnx_with_axis(call, KILN_OP_SOFTMAX, scores, -1), own);
+    kilni_onnx_ref value = kilni_onnx_cast(call, a->value, a->query->desc.dtype);
+    a->value = grouped(call, a, value, true);
+    a->key = grouped(call, a, a->key, true);
+    a->query = grouped(call, a, a->query, false);
+    a->bias = grouped(call, a, a->bias, false);
+    a->hidden = grouped(call, a, a->hidden, false);
+    a->blind = grouped(call, a, a->blind, false);
 }
 
 /* The output of the scores is of the step that the node asks for. */
@@ -281,8 +285,7 @@ static kilni_onnx_ref scores_of(kilni_onnx_call *call, const attention *a)
     double cap = kilni_onnx_attr_float(call, "softcap", 0);
     kilni_onnx_ref query =
         kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, a->query, score_scale(call, a));
-    kilni_onnx_ref scores = kilni_onnx_matmul(call, grouped(call, a, query, false),
-                                              grouped(call, a, a->key, true), false, true);
+    kilni_onnx_ref scores = kilni_onnx_matmul(call, query, a->key, false, true);
     give(call, a, SCORES_RAW, scores);
     if (cap > 0) {
         scores = kilni_onnx_scalar(call, KILN_OP_DIV_SCALAR, scores, cap);
@@ -291,14 +294,30 @@ static kilni_onnx_ref scores_of(kilni_onnx_call *call, const attention *a)
     }
     give(call, a, SCORES_CAPPED, scores);
     if (a->bias != NULL) {
-        scores = kilni_onnx_binary(call, KILN_OP_ADD, scores, grouped(call, a, a->bias, false));
+        scores = kilni_onnx_binary(call, KILN_OP_ADD, scores, a->bias);
     }
     if (a->hidden != NULL) {
-        scores = kilni_onnx_mask_fill(call, scores, grouped(call, a, a->hidden, false),
-                                      -(double)INFINITY);
+        scores = kilni_onnx_mask_fill(call, scores, a->hidden, -(double)INFINITY);
     }
     give(call, a, SCORES_BIASED, scores);
     return scores;
+}
+
+static kilni_onnx_ref shares_of(kilni_onnx_call *call, const attention *a, kilni_onnx_ref scores)
+{
+    if (!kilni_onnx_ok(call)) {
+        return NULL;
+    }
+    kiln_dtype own = scores->desc.dtype;
+    kiln_dtype wanted = kilni_onnx_attr_dtype(call, "softmax_precision", own);
+    scores = kilni_onnx_cast(call, scores, wanted);
+    kilni_onnx_ref shares = kilni_onnx_with_axis(call, KILN_OP_SOFTMAX, scores, -1);
+    shares = kilni_onnx_cast(call, shares, own);
+    if (kilni_onnx_wants(call, 3)) {
+        give(call, a, SHARES,
+             a->blind == NULL ? shares : kilni_onnx_mask_fill(call, shares, a->blind, 0));
+    }
+    return shares;
 }
 
 void kilni_onnx_op_attention(kilni_onnx_call *call)
@@ -309,24 +328,20 @@ void kilni_onnx_op_attention(kilni_onnx_call *call)
     if (!kilni_onnx_ok(call)) {
         return;
     }
+    kilni_onnx_out(call, 1, a.key);
+    kilni_onnx_out(call, 2, a.value);
     find_seen(call, &a);
-    kilni_onnx_ref blind = grouped(call, &a, a.blind, false);
-    kilni_onnx_ref shares = scores_of(call, &a);
-    shares = kilni_onnx_ok(call) ? softmax(call, shares) : NULL;
-    if (kilni_onnx_wants(call, 3)) {
-        give(call, &a, SHARES,
-             blind == NULL ? shares : kilni_onnx_mask_fill(call, shares, blind, 0));
+    group(call, &a);
+    if (!kilni_onnx_ok(call)) {
+        return;
     }
-    kilni_onnx_ref value = kilni_onnx_cast(call, a.value, a.query->desc.dtype);
-    kilni_onnx_ref y =
-        kilni_onnx_matmul(call, shares, grouped(call, &a, value, true), false, false);
-    y = blind == NULL ? y : kilni_onnx_mask_fill(call, y, blind, 0);
+    kilni_onnx_ref shares = shares_of(call, &a, scores_of(call, &a));
+    kilni_onnx_ref y = kilni_onnx_matmul(call, shares, a.value, false, false);
+    y = a.blind == NULL ? y : kilni_onnx_mask_fill(call, y, a.blind, 0);
     y = ungrouped(call, &a, y);
     if (kilni_onnx_ok(call) && a.flat) {
         const int64_t dims[] = {a.batch, a.rows, a.heads * y->desc.dims[3]};
         y = kilni_onnx_reshape(call, kilni_onnx_permute(call, y, turned, 4), dims, 3);
     }
     kilni_onnx_out(call, 0, y);
-    kilni_onnx_out(call, 1, a.key);
-    kilni_onnx_out(call, 2, a.value);
 }
