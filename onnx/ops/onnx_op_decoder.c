@@ -283,11 +283,17 @@ static void read_recurrence(kilni_onnx_call *call, recurrence *r)
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%lld heads of the query cannot share %lld",
                         (long long)r->heads, (long long)r->key_heads);
     }
-    if (kilni_onnx_ok(call)) {
-        r->batch = r->query->desc.dims[0];
-        r->rows = r->query->desc.dims[1];
-        r->size = r->query->desc.dims[3];
-        r->value_size = r->value->desc.dims[3];
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
+    r->batch = r->query->desc.dims[0];
+    r->rows = r->query->desc.dims[1];
+    r->size = r->query->desc.dims[3];
+    r->value_size = r->value->desc.dims[3];
+    int64_t factors = r->decay == NULL ? 1 : r->decay->desc.dims[3];
+    if (r->size < 1 || (factors != 1 && factors != r->size)) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%lld factors of decay for keys of %lld numbers",
+                        (long long)factors, (long long)r->size);
     }
 }
 
@@ -354,9 +360,8 @@ void kilni_onnx_op_linear_attention(kilni_onnx_call *call)
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    if (r.rows < 1 || r.rows > KILNI_ONNX_MAX_ITEMS || r.size < 1) {
-        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "%lld rows of %lld numbers", (long long)r.rows,
-                        (long long)r.size);
+    if (r.rows < 1 || r.rows > KILNI_ONNX_MAX_ITEMS) {
+        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "a text of %lld rows", (long long)r.rows);
         return;
     }
     kiln_dtype own = kilni_onnx_in(call, 0)->desc.dtype;

@@ -238,8 +238,8 @@ void kilni_onnx_op_cast_like(kilni_onnx_call *call)
     }
 }
 
-/* The same bits under another type of the same width. Between integers a cast does that; floats go
-   through the host. */
+/* The same bits under another type of the same width. Between integers and truths a cast does that;
+   floats go through the host. */
 void kilni_onnx_op_bit_cast(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -256,8 +256,7 @@ void kilni_onnx_op_bit_cast(kilni_onnx_call *call)
         return;
     }
     bool floats = kilni_onnx_is_float(x) || kiln_dtype_kind_of(dtype) == KILN_KIND_FLOAT;
-    bool flags = x->desc.dtype == KILN_DTYPE_BOOL || dtype == KILN_DTYPE_BOOL;
-    if (x->desc.dtype == dtype || (!floats && !flags)) {
+    if (x->desc.dtype == dtype || !floats) {
         kilni_onnx_out(call, 0, kilni_onnx_cast_to(call, x, dtype, narrow));
         return;
     }

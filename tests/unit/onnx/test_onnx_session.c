@@ -545,6 +545,48 @@ static void test_newer_ir(void)
     pw_free(&bytes);
 }
 
+/* What the operators of decoders say of inputs that do not fit. */
+static void test_decoders_refuse(void)
+{
+    static const struct {
+        const char *op, *attr, *value, *text;
+        bool deep; ///< of rank 3
+    } cases[] = {
+        {"Attention", "", "", "query, key and value of rank 1, 1 and 1", false},
+        {"Attention", "", "", "0 heads do not divide 2 columns: attribute q_num_heads", true},
+        {"RotaryEmbedding", "", "", "0 heads for an input of rank 3", true},
+        {"CausalConvWithState", "", "", "input of rank 1 and weight of rank 1", false},
+        {"CausalConvWithState", "activation", "tanh", "activation 'tanh' is not none", true},
+        {"TensorScatter", "mode", "spiral", "mode 'spiral' is neither linear nor circular", true},
+        {"TensorScatter", "", "", "axis -2 does not fit rank 1", false},
+        {"LinearAttention", "update_rule", "cubic", "update_rule 'cubic' is not known", true},
+        {"LinearAttention", "update_rule", "delta", "update_rule 'delta' needs input 5", true},
+        {"LinearAttention", "update_rule", "linear", "0 heads do not divide", true},
+        {"BitCast", "", "", "attribute 'to' names no type as wide as f32", false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const int64_t dims[] = {1, 1, 2};
+        static const float numbers[] = {1, 2};
+        const char *const outputs[] = {"z", NULL};
+        const char *in = cases[i].deep ? "r" : "x";
+        bool one = strcmp(cases[i].op, "BitCast") == 0;
+        bool two = strcmp(cases[i].op, "TensorScatter") == 0 || cases[i].op[0] == 'C';
+        pw graph = small_graph();
+        pw r = pw_tensor("r", 1, dims, 3, numbers, sizeof(numbers));
+        pw_message(&graph, 5, &r);
+        pw node = pw_node(cases[i].op,
+                          one   ? INPUTS(in)
+                          : two ? INPUTS(in, in)
+                                : INPUTS(in, in, in),
+                          outputs);
+        if (cases[i].attr[0] != '\0') {
+            pw_attr_text(&node, cases[i].attr, cases[i].value);
+        }
+        pw_message(&graph, 1, &node);
+        expect_error_at(&graph, 28, KILN_STATUS_INVALID_ARGUMENT, cases[i].text);
+    }
+}
+
 /* x + w with a constant w of type int4, as raw bytes or as packed numbers. */
 static pw add_int4(const void *raw, size_t raw_bytes, int64_t packed)
 {
@@ -945,7 +987,8 @@ KILN_TEST_MAIN("unit/onnx/test_onnx_session", KILN_TEST(test_digits_as_pytorch),
                KILN_TEST(test_old_broadcast), KILN_TEST(test_softmax_versions),
                KILN_TEST(test_if_branches), KILN_TEST(test_functions),
                KILN_TEST(test_unknown_operator_is_named), KILN_TEST(test_refusals_say_why),
-               KILN_TEST(test_newer_sets), KILN_TEST(test_newer_ir), KILN_TEST(test_four_bits),
+               KILN_TEST(test_newer_sets), KILN_TEST(test_newer_ir),
+               KILN_TEST(test_decoders_refuse), KILN_TEST(test_four_bits),
                KILN_TEST(test_blocks_that_do_not_fit), KILN_TEST(test_bad_graphs),
                KILN_TEST(test_wrong_number_of_inputs), KILN_TEST(test_bad_inputs),
                KILN_TEST(test_values_go_after_their_last_use), KILN_TEST(test_capture),
