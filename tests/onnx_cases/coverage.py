@@ -59,7 +59,14 @@ def functions(folder):
 
 
 def texts_of(known, handler):
-    """Every literal in a handler and in what it calls."""
+    """Every literal in a handler and in what it calls. `known` keeps the answer."""
+    answer = ("answer", handler)
+    if answer not in known:
+        known[answer] = texts_in(known, handler)
+    return known[answer]
+
+
+def texts_in(known, handler):
     todo, done, literals = [("", "kilni_onnx_op_" + handler)], set(), set()
     while todo:
         key = todo.pop()
