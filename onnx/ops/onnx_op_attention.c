@@ -77,7 +77,7 @@ static void take_inputs(kilni_onnx_call *call, attention *a)
     if (kilni_onnx_ok(call)) {
         const int64_t *q = a->query->desc.dims;
         int64_t heads = a->key->desc.dims[1];
-        if (heads < 1 || q[1] % heads != 0) {
+        if (heads < 1 || q[1] < 1 || q[1] % heads != 0) {
             KILNI_ONNX_FAIL(call, INVALID_ARGUMENT,
                             "%lld heads of the query cannot share %lld of the keys",
                             (long long)q[1], (long long)heads);

@@ -587,6 +587,33 @@ static void test_decoders_refuse(void)
     }
 }
 
+/* A query without heads beside keys that have one, and a decay without factors. */
+static void test_decoders_without_heads(void)
+{
+    const int64_t none[] = {1, 0, 1, 2};
+    const int64_t one[] = {1, 1, 1, 2};
+    static const float numbers[] = {1, 2};
+    const char *const outputs[] = {"z", NULL};
+    pw graph = small_graph();
+    pw q = pw_tensor("q", 1, none, 4, numbers, 0);
+    pw k = pw_tensor("k", 1, one, 4, numbers, sizeof(numbers));
+    pw_message(&graph, 5, &q);
+    pw_message(&graph, 5, &k);
+    add_node(&graph, "Attention", INPUTS("q", "k", "k"), "z");
+    expect_error_at(&graph, 24, KILN_STATUS_INVALID_ARGUMENT, "0 heads of the query");
+    graph = small_graph();
+    pw flat = pw_tensor("k", 1, &one[1], 3, numbers, sizeof(numbers));
+    pw decay = pw_tensor("g", 1, (const int64_t[]){1, 1, 0}, 3, numbers, 0);
+    pw_message(&graph, 5, &flat);
+    pw_message(&graph, 5, &decay);
+    pw node = pw_node("LinearAttention", INPUTS("k", "k", "k", "", "g"), outputs);
+    pw_attr_text(&node, "update_rule", "gated");
+    pw_attr_int(&node, "q_num_heads", 1);
+    pw_attr_int(&node, "kv_num_heads", 1);
+    pw_message(&graph, 1, &node);
+    expect_error_at(&graph, 27, KILN_STATUS_INVALID_ARGUMENT, "0 factors of decay for keys of 2");
+}
+
 /* x + w with a constant w of type int4, as raw bytes or as packed numbers. */
 static pw add_int4(const void *raw, size_t raw_bytes, int64_t packed)
 {
@@ -988,9 +1015,9 @@ KILN_TEST_MAIN("unit/onnx/test_onnx_session", KILN_TEST(test_digits_as_pytorch),
                KILN_TEST(test_if_branches), KILN_TEST(test_functions),
                KILN_TEST(test_unknown_operator_is_named), KILN_TEST(test_refusals_say_why),
                KILN_TEST(test_newer_sets), KILN_TEST(test_newer_ir),
-               KILN_TEST(test_decoders_refuse), KILN_TEST(test_four_bits),
-               KILN_TEST(test_blocks_that_do_not_fit), KILN_TEST(test_bad_graphs),
-               KILN_TEST(test_wrong_number_of_inputs), KILN_TEST(test_bad_inputs),
-               KILN_TEST(test_values_go_after_their_last_use), KILN_TEST(test_capture),
-               KILN_TEST(test_output_that_is_an_input), KILN_TEST(test_shape_from_an_input),
-               KILN_TEST(test_flipped_models_run))
+               KILN_TEST(test_decoders_refuse), KILN_TEST(test_decoders_without_heads),
+               KILN_TEST(test_four_bits), KILN_TEST(test_blocks_that_do_not_fit),
+               KILN_TEST(test_bad_graphs), KILN_TEST(test_wrong_number_of_inputs),
+               KILN_TEST(test_bad_inputs), KILN_TEST(test_values_go_after_their_last_use),
+               KILN_TEST(test_capture), KILN_TEST(test_output_that_is_an_input),
+               KILN_TEST(test_shape_from_an_input), KILN_TEST(test_flipped_models_run))
