@@ -100,7 +100,8 @@ int main(void)
            "`tests/onnx_cases/coverage.py`, and tried by `kiln check-onnx`. A node of another "
            "domain is the operator\n`domain::op_type` of a plugin, see "
            "[writing an operator](writing-an-operator.md). Where none brings it, com.microsoft's\n"
-           "`MatMulNBits` is served: of 4 or 8 bits, with constant weights.\n\n",
+           "`MatMulNBits` is served, of 4 or 8 bits with constant weights, and `FlexAttention` of "
+           "ai.onnx.preview.\n\n",
            NEWEST, NEWEST);
     printf("Element types: the floats of 16, 32 and 64 bits with bfloat16, all integers, bool. "
            "int4 and uint4 take a byte each and\nare i8 and u8 outside. Strings, complex numbers, "

@@ -2,8 +2,8 @@
 // ONNX's Attention as products, a mask and a softmax, in the order that the attention fuser takes.
 // Decides which keys a row sees and when a row that sees none has to be looked for. Heads of a
 // query that share one of the keys and values get an axis of their own, over which the products
-// broadcast.
-#include "onnx_import.h"
+// broadcast. FlexAttention (ai.onnx.preview) has graphs instead of masks.
+#include "onnx_run.h"
 
 #include <math.h>
 
@@ -50,6 +50,26 @@ static kilni_onnx_ref after(kilni_onnx_call *call, kilni_onnx_ref past, kilni_on
     return past == NULL ? x : kilni_onnx_concat(call, parts, 2, 2);
 }
 
+static void measure(kilni_onnx_call *call, attention *a)
+{
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
+    const int64_t *q = a->query->desc.dims;
+    int64_t heads = a->key->desc.dims[1];
+    if (heads < 1 || q[1] < 1 || q[1] % heads != 0) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT,
+                        "%lld heads of the query cannot share %lld of the keys", (long long)q[1],
+                        (long long)heads);
+        return;
+    }
+    a->batch = q[0];
+    a->heads = q[1];
+    a->rows = q[2];
+    a->groups = q[1] / heads;
+    a->keys = a->key->desc.dims[2];
+}
+
 static void take_inputs(kilni_onnx_call *call, attention *a)
 {
     a->query = kilni_onnx_in(call, 0);
@@ -74,22 +94,8 @@ static void take_inputs(kilni_onnx_call *call, attention *a)
     a->query = apart(call, a->query, kilni_onnx_attr_int(call, "q_num_heads", 0), "q_num_heads");
     a->key = after(call, past_key, apart(call, a->key, key_heads, "kv_num_heads"));
     a->value = after(call, past_value, apart(call, a->value, key_heads, "kv_num_heads"));
-    if (kilni_onnx_ok(call)) {
-        const int64_t *q = a->query->desc.dims;
-        int64_t heads = a->key->desc.dims[1];
-        if (heads < 1 || q[1] < 1 || q[1] % heads != 0) {
-            KILNI_ONNX_FAIL(call, INVALID_ARGUMENT,
-                            "%lld heads of the query cannot share %lld of the keys",
-                            (long long)q[1], (long long)heads);
-            return;
-        }
-        a->batch = q[0];
-        a->heads = q[1];
-        a->rows = q[2];
-        a->groups = q[1] / heads;
-        a->keys = a->key->desc.dims[2];
-        a->offset = past_key == NULL ? 0 : past_key->desc.dims[2];
-    }
+    a->offset = past_key == NULL ? 0 : past_key->desc.dims[2];
+    measure(call, a);
 }
 
 // ---- what is seen ----
@@ -344,4 +350,63 @@ void kilni_onnx_op_attention(kilni_onnx_call *call)
         y = kilni_onnx_reshape(call, kilni_onnx_permute(call, y, turned, 4), dims, 3);
     }
     kilni_onnx_out(call, 0, y);
+}
+
+// ---- with graphs ----
+
+/* What a graph of the node makes of x, which it may not reshape; x where there is none. The result
+   is an output of the call until a later one takes its place. */
+static kilni_onnx_ref modified(kilni_onnx_call *call, const char *name, kilni_onnx_ref x)
+{
+    if (!kilni_onnx_ok(call) || kilni_onnx_attr_find(call, name) == NULL) {
+        return x;
+    }
+    const kilni_onnx_plan *body = kilni_onnx_body(call, name, 1);
+    if (body != NULL && body->n_outputs != 1) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%s gives %u values, not 1", name, body->n_outputs);
+    }
+    if (!kilni_onnx_ok(call)) {
+        return NULL;
+    }
+    kilni_onnx_ref given = x;
+    kilni_onnx_ref result = NULL;
+    kilni_onnx_run_body(call, body, &given, &result);
+    kilni_onnx_out(call, 0, result);
+    bool same = kilni_onnx_ok(call) && result->form == KILNI_ONNX_TENSOR &&
+                result->desc.dtype == x->desc.dtype &&
+                kiln_desc_same_shape(&result->desc, &x->desc);
+    kilni_onnx_release(&call->session->env, result);
+    if (!same) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%s changes the type or shape of its input", name);
+    }
+    return kilni_onnx_ok(call) ? result : NULL;
+}
+
+void kilni_onnx_op_flex_attention(kilni_onnx_call *call)
+{
+    attention a = {.query = kilni_onnx_in(call, 0),
+                   .key = kilni_onnx_in(call, 1),
+                   .value = kilni_onnx_in(call, 2)};
+    if (!kilni_onnx_ok(call) || call->n_outputs == 0) {
+        return;
+    }
+    kiln_dtype own = a.query->desc.dtype;
+    kiln_dtype wide = kilni_onnx_attr_dtype(
+        call, "softmax_precision", own == KILN_DTYPE_F64 ? KILN_DTYPE_F64 : KILN_DTYPE_F32);
+    if (a.query->desc.rank != 4 || a.key->desc.rank != 4 || a.value->desc.rank != 4) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "query, key and value of rank %u, %u and %u, not 4",
+                        a.query->desc.rank, a.key->desc.rank, a.value->desc.rank);
+    }
+    measure(call, &a);
+    group(call, &a);
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
+    kilni_onnx_ref scores = kilni_onnx_cast(call, scores_of(call, &a), wide);
+    scores = modified(call, "score_mod", ungrouped(call, &a, scores));
+    kilni_onnx_ref shares = kilni_onnx_with_axis(call, KILN_OP_SOFTMAX, scores, -1);
+    shares = grouped(call, &a, modified(call, "prob_mod", shares), false);
+    kilni_onnx_ref y =
+        kilni_onnx_matmul(call, kilni_onnx_cast(call, shares, own), a.value, false, false);
+    kilni_onnx_out(call, 0, ungrouped(call, &a, y));
 }

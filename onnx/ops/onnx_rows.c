@@ -17,15 +17,28 @@ static const kilni_onnx_row custom_row = {
     "custom", 1, INT32_MAX, 0, UINT32_MAX, kilni_onnx_op_custom, KILN_OP_COUNT};
 
 /// Served although of another domain, where no plugin brings it: what tools that quantise weights
-/// write.
-static const kilni_onnx_row nbits_row = {
-    "MatMulNBits", 1, INT32_MAX, 3, 6, kilni_onnx_op_matmul_nbits, KILN_OP_COUNT};
+/// write, and what ONNX has not taken into its standard yet.
+static const struct {
+    const char *domain;
+    kilni_onnx_row row;
+} foreign[] = {
+    {"com.microsoft",
+     {"MatMulNBits", 1, INT32_MAX, 3, 6, kilni_onnx_op_matmul_nbits, KILN_OP_COUNT}},
+    {"ai.onnx.preview", {"FlexAttention", 1, 1, 3, 3, kilni_onnx_op_flex_attention, KILN_OP_COUNT}},
+};
 
-static const kilni_onnx_row *find_foreign(const kilni_onnx_node *node)
+static const kilni_onnx_row *find_foreign(const kilni_onnx_node *node, int64_t version,
+                                          bool *out_known)
 {
-    bool same =
-        strcmp(node->domain, "com.microsoft") == 0 && strcmp(node->op_type, nbits_row.op_type) == 0;
-    return same ? &nbits_row : NULL;
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+        const kilni_onnx_row *row = &foreign[i].row;
+        if (strcmp(node->domain, foreign[i].domain) == 0 &&
+            strcmp(node->op_type, row->op_type) == 0) {
+            *out_known = true;
+            return version <= row->last ? row : NULL;
+        }
+    }
+    return NULL;
 }
 
 /// Standard operators that are not served, and why.
@@ -101,7 +114,7 @@ static const kilni_onnx_row *find(kiln_device *device, const kilni_onnx_node *no
         return find_standard(node->op_type, version, out_known);
     }
     kiln_status status = kilni_onnx_find_custom(device, node, version, &op, NULL);
-    return status == KILN_STATUS_OK ? &custom_row : find_foreign(node);
+    return status == KILN_STATUS_OK ? &custom_row : find_foreign(node, version, out_known);
 }
 
 static const char *refusal(const char *op_type)

@@ -179,7 +179,8 @@ int64_t kilni_onnx_attr_int(kilni_onnx_call *call, const char *name, int64_t fal
 double kilni_onnx_attr_float(kilni_onnx_call *call, const char *name, double fallback);
 const char *kilni_onnx_attr_text(kilni_onnx_call *call, const char *name, const char *fallback);
 bool kilni_onnx_attr_ints(kilni_onnx_call *call, const char *name, kilni_onnx_ints *out_ints);
-/// An element type given as ONNX's number; NONE after failing when Kiln has it not.
+/// An element type given as ONNX's number, where 0 is as if left out; NONE after failing when Kiln
+/// has it not.
 kiln_dtype kilni_onnx_attr_dtype(kilni_onnx_call *call, const char *name, kiln_dtype fallback);
 /// ONNX's number of a type of four bits; 0 for every other.
 static inline int32_t kilni_onnx_narrow_of(int64_t onnx_type)
@@ -306,7 +307,8 @@ void kilni_onnx_note_source(kilni_onnx_call *call, kilni_onnx_ref value);
 kilni_onnx_ref kilni_onnx_matmul_few_rows(kilni_onnx_call *call, kilni_onnx_ref a,
                                           kilni_onnx_ref b);
 
-/// Of the domain com.microsoft.
+/// Of the domains com.microsoft and ai.onnx.preview.
 void kilni_onnx_op_matmul_nbits(kilni_onnx_call *call);
+void kilni_onnx_op_flex_attention(kilni_onnx_call *call);
 
 #endif

@@ -5,7 +5,7 @@ from case_writer import F32, I64, RANDOM, again, case, floats, ints, np, one
 from numpy_data import depth_to_space, space_to_depth
 from numpy_nn import sigmoid
 from numpy_window import roi_align
-from onnx_writer import Brain, Narrow, node
+from onnx_writer import Brain, Graph, Narrow, node
 
 INFINITY = np.float32(np.inf)
 
@@ -125,6 +125,8 @@ def changed():
     one("dequantize_output_dtype_23", "DequantizeLinear", [q, scale], [(q * F32(0.75)).astype(F32)], 23, output_dtype=1)
     one("dequantize_output_half_23", "DequantizeLinear", [q, scale.astype(F32)], [(q * F32(0.75)).astype(np.float16)],
         23, output_dtype=10)
+    one("dequantize_no_output_dtype_23", "DequantizeLinear", [q, scale], [(q * F32(0.75)).astype(np.float16)], 23,
+        output_dtype=0)
     y = np.array([1.0004883, 100.3, -7.26, 0.5], F32)
     one("quantize_precision_23", "QuantizeLinear", [y, np.array(0.01, F32)],
         [np.clip(np.rint(y.astype(np.float16) / np.float16(0.01)).astype(int), 0, 255).astype(np.uint8)], 23,
@@ -204,7 +206,8 @@ def attention():
     flags = RANDOM.integers(0, 2, (2, 1, 5, 6)) > 0
     flags[1, 0, 2] = False  # a row that sees nothing
     bias = floats(4, 5, 6)
-    masks = (("flags", flags, flags, None), ("flags_by_head", np.broadcast_to(flags[0], (4, 5, 6)).copy(), flags[0], None),
+    by_head = np.repeat(flags[0], 4, 0)
+    masks = (("flags", flags, flags, None), ("flags_by_head", by_head, by_head, None),
              ("bias", bias, None, bias), ("short", bias[0, :, :4], j < 4, np.pad(bias[0, :, :4], ((0, 0), (0, 2)))),
              ("row", flags[0, 0, 0], flags[0, 0, 0], None))
     for name, mask, seen, added in masks:
@@ -219,13 +222,29 @@ def attention():
         [attend(q, shared_k, shared_v, flags & (j <= i), cap=2)[1]], 23, is_causal=1, softcap=2.0)
     for mode in range(4):
         steps, y = attend(q, shared_k, shared_v, j <= i, bias, 0.5, 1.5)
-        one(f"attention_scores_{mode}_23", "Attention", [q, shared_k, shared_v, bias], [y, shared_k, shared_v, steps[mode]],
-            23, is_causal=1, softcap=1.5, scale=0.5, qk_matmul_output_mode=mode)
+        one(f"attention_scores_{mode}_23", "Attention", [q, shared_k, shared_v, bias],
+            [y, shared_k, shared_v, steps[mode]], 23, is_causal=1, softcap=1.5, scale=0.5, qk_matmul_output_mode=mode)
     one("attention_scores_blind_24", "Attention", [q, k, v, flags],
         [attend(q, k, v, flags)[1], k, v, attend(q, k, v, flags)[0][3]], 24, qk_matmul_output_mode=3)
     one("attention_softmax_double_23", "Attention", [q, k, v], [attend(q, k, v)[1]], 23, softmax_precision=11)
     caches()
     windows()
+
+
+def flexible():
+    """FlexAttention of ai.onnx.preview: graphs that change scores and shares."""
+    q, k, v = floats(2, 4, 3, 8), floats(2, 2, 5, 8), floats(2, 2, 5, 6)
+    blank = np.zeros((2, 4, 3, 5), F32)
+    more = floats(3, 5)
+    lower = Graph([node("Add", ["s", "more"], ["t"])], {"s": blank}, {"t": blank})
+    halve = Graph([node("Mul", ["p", "half"], ["h"])], {"p": blank}, {"h": blank})
+    for name, graphs, bias, factor in (("plain", {}, None, 1), ("scores", {"score_mod": lower}, more, 1),
+                                       ("shares", {"prob_mod": halve}, None, 0.5),
+                                       ("both", {"score_mod": lower, "prob_mod": halve}, more, 0.5)):
+        case(f"flex_attention_{name}_26", [node("FlexAttention", ["q", "k", "v"], ["y"], domain="ai.onnx.preview",
+                                                scale=0.3, **graphs)],
+             {"q": q, "k": k, "v": v, "more": more, "half": np.array(0.5, F32)},
+             {"y": attend(q, k, v, bias=bias, scale=0.3)[1] * F32(factor)}, 26)
 
 
 def caches():
@@ -338,7 +357,8 @@ def go_along(q, k, v, state, decay, rate, scale):
 
 def linear_attention():
     batch, rows, heads, shared, size, width = 2, 5, 4, 2, 3, 6
-    q, k, v = floats(batch, rows, heads, size), floats(batch, rows, shared, size) / 2, floats(batch, rows, shared, width)
+    q, k = floats(batch, rows, heads, size), floats(batch, rows, shared, size) / 2
+    v = floats(batch, rows, shared, width)
     decay, rate = -np.abs(floats(batch, rows, shared, size)), np.abs(floats(batch, rows, shared, 1)) / 2
     state = floats(batch, shared, size, width)
     forms = (("linear", None, None, state), ("gated", decay, None, None), ("delta", None, rate, state),
@@ -357,6 +377,6 @@ def linear_attention():
 
 
 def make():
-    for part in (more_types, drawn, changed, new_elementwise, attention, positions, scattered_caches,
+    for part in (more_types, drawn, changed, new_elementwise, attention, flexible, positions, scattered_caches,
                  causal_convolutions, linear_attention):
         part()

@@ -3,7 +3,7 @@
 """Writes onnx_schemas.txt from the schemas of an installed onnx.
 
 usage: write_schemas.py: to standard output
-       write_schemas.py --attributes: onnx/ops/onnx_attrs.def from onnx_schemas.txt and onnx_ops.def, which needs no onnx
+       write_schemas.py --attributes: onnx/ops/onnx_attrs.def, from onnx_schemas.txt and onnx_ops.def
        write_schemas.py --check: compares the file with what would be written, for the operator sets that it has. Exit
 status 77: there is no onnx, or none with as many operator sets.
 """
@@ -14,7 +14,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILE = os.path.join(HERE, "onnx_schemas.txt")
 HEAD = """# SPDX-License-Identifier: MIT OR Apache-2.0
-# ONNX's standard domain up to operator set {newest}, as the schemas of ONNX {version} have it, written by write_schemas.py:
+# ONNX's standard domain up to operator set {newest}, as the schemas of ONNX {version} have it; write_schemas.py wrote it:
 # an operator, a version at which it came or changed, how many inputs it has (least-most, * where there is no limit),
 # `function` where ONNX itself writes it with simpler operators, `deprecated` where it ended, and its attributes.
 # tests/onnx_cases/coverage.py holds onnx/ops/onnx_ops.def and the cases against it.

@@ -490,7 +490,7 @@ static void test_unknown_operator_is_named(void)
                  "node 'the_node' (Frobnicate): operator Frobnicate of domain ai.onnx, version 13");
 }
 
-/* A standard operator without a row says why; float8 is named. */
+/* A standard operator without a row says why; types that Kiln has not are named. */
 static void test_refusals_say_why(void)
 {
     pw graph = small_graph();
@@ -503,6 +503,17 @@ static void test_refusals_say_why(void)
     pw_attr_int(&node, "to", 17);
     pw_message(&graph, 1, &node);
     expect_error(&graph, KILN_STATUS_UNIMPLEMENTED, "element type float8e4m3fn is not supported");
+    static const char *const narrow[] = {"float4e2m1", "float8e8m0", "uint2",
+                                         "int2",       "float6e2m3", "float6e3m2"};
+    for (int i = 0; i < 6; i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "element type %s is not supported", narrow[i]);
+        graph = small_graph();
+        node = pw_node("Cast", INPUTS("x"), outputs);
+        pw_attr_int(&node, "to", 23 + i);
+        pw_message(&graph, 1, &node);
+        expect_error_at(&graph, 28, KILN_STATUS_UNIMPLEMENTED, text);
+    }
 }
 
 /* A set that is newer than Kiln's newest runs where the node says nothing new, and is refused by
