@@ -86,10 +86,28 @@ static void print_default(FILE *file, const kiln_attr_spec *spec)
     }
 }
 
+/// Words of Python that an input or an attribute of the table is called too get an underscore.
+static const char *after_name(const char *name)
+{
+    static const char *const words[] = {"and",    "as",    "class",  "def",    "del", "else",
+                                        "except", "for",   "from",   "global", "if",  "in",
+                                        "import", "is",    "lambda", "not",    "or",  "pass",
+                                        "return", "while", "with"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(name, words[i]) == 0) {
+            return "_";
+        }
+    }
+    return "";
+}
+
 /// How one parameter is written: `x`, `x=None`, and with `types` `x: ArrayLike | None = None`.
 static void print_parameter(FILE *file, const char *name, const char *type, bool open, bool types)
 {
-    fprintf(file, types ? "%s: %s%s" : "%s", name, type, open ? " | None" : "");
+    fprintf(file, "%s%s", name, after_name(name));
+    if (types) {
+        fprintf(file, ": %s%s", type, open ? " | None" : "");
+    }
     fprintf(file, open ? (types ? " = " : "=") : "");
 }
 

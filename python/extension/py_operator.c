@@ -449,22 +449,31 @@ static int attr_of(call *self, size_t i, PyObject *object)
     return 0;
 }
 
+/// Whether an argument is named so, or with an underscore behind it, as words of Python are.
+static bool is_named(PyObject *name, const char *wanted)
+{
+    char with_underscore[64];
+    snprintf(with_underscore, sizeof(with_underscore), "%s_", wanted);
+    return PyUnicode_CompareWithASCIIString(name, wanted) == 0 ||
+           PyUnicode_CompareWithASCIIString(name, with_underscore) == 0;
+}
+
 /// Places are inputs, then attributes, then the device; gives the place of a name, -1 for none.
 static int place_of(const kiln_op_signature *signature, PyObject *name)
 {
     size_t named = is_variadic(signature) ? 1 : signature->max_inputs;
     for (size_t i = 0; i < named; i++) {
-        if (PyUnicode_CompareWithASCIIString(name, signature->inputs[i]) == 0) {
+        if (is_named(name, signature->inputs[i])) {
             return (int)i;
         }
     }
     for (size_t i = 0; i < signature->n_attrs; i++) {
         if (!is_filled_in(signature->attrs[i].key) &&
-            PyUnicode_CompareWithASCIIString(name, kiln_attr_name(signature->attrs[i].key)) == 0) {
+            is_named(name, kiln_attr_name(signature->attrs[i].key))) {
             return KILN_MAX_NAMED_INPUTS + (int)i;
         }
     }
-    return named == 0 && PyUnicode_CompareWithASCIIString(name, "device") == 0 ? DEVICE_PLACE : -1;
+    return named == 0 && is_named(name, "device") ? DEVICE_PLACE : -1;
 }
 
 /// Sorts arguments into `places`. -1: failed.

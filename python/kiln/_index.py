@@ -23,9 +23,9 @@ def _prepare(x, key):
     for part in key if isinstance(key, tuple) else (key,):
         if _is_sequence(part):
             part = asarray(part, device=x.device)
+        if isinstance(part, bool) or (isinstance(part, Array) and part.ndim == 0 and part.dtype == "bool"):
+            raise IndexError("a bool is an index only by itself")
         if isinstance(part, Array) and part.dtype == "bool":
-            if part.ndim == 0:
-                raise IndexError("a bool of rank 0 is no index")
             parts.append((part, part.ndim))
         elif part is None:
             parts.append((part, 0))
@@ -149,7 +149,18 @@ def _move(x, start, count, to, n_rest):
     return ops.permute(x, rest[:to] + moved + rest[to:])
 
 
+def _truth(key):
+    """Of a bool as the whole index, which NumPy takes as a mask of rank 0; else None."""
+    if isinstance(key, bool) or (isinstance(key, Array) and key.ndim == 0 and key.dtype == "bool"):
+        return bool(key)
+    return None
+
+
 def getitem(x, key):
+    truth = _truth(key)
+    if truth is not None:
+        return ops.reshape(x, [1, *x.shape]) if truth else ops.slice(
+            ops.reshape(x, [1, *x.shape]), [0] * (x.ndim + 1), [0, *x.shape])
     plan = _Plan(x, key)
     made = plan.basic(x)
     return _advanced(plan, made) if plan.arrays else made
@@ -159,6 +170,11 @@ def setitem(x, key, value):
     """Puts a new value behind x: other arrays, x[0] of before among them, keep theirs."""
     from ._creation import asarray
     value = ops.cast(asarray(value, device=x.device), x.dtype)
+    truth = _truth(key)
+    if truth is not None:
+        if not truth:
+            return
+        key = ...
     if isinstance(key, Array) and key.dtype == "bool" and key.ndim > 0 and value.size == 1:
         if key.shape != x.shape[:key.ndim]:
             raise IndexError(f"a mask of shape {key.shape} for axes of lengths {x.shape[:key.ndim]}")

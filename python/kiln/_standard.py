@@ -7,6 +7,21 @@ from . import _kiln, ops
 from ._creation import arange, asarray, full, zeros
 from ._kiln import Array, dtype as _dtype
 
+__all__ = [
+    "UniqueAll", "UniqueCounts", "UniqueInverse", "abs", "acos", "acosh", "add", "all", "any", "argmax",
+    "argmin", "argsort", "asin", "asinh", "astype", "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert",
+    "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "broadcast_arrays",
+    "broadcast_shapes", "broadcast_to", "ceil", "clip", "concat", "conj", "copysign", "cos", "cosh", "count_nonzero",
+    "cumulative_prod", "cumulative_sum", "diff", "divide", "einsum", "equal", "exp", "expand_dims", "expm1",
+    "flip", "floor", "floor_divide", "greater", "greater_equal", "hypot", "imag", "isfinite", "isinf", "isnan", "less",
+    "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "matmul", "matrix_transpose", "max", "maximum", "mean", "min", "minimum", "moveaxis",
+    "multiply", "negative", "nonzero", "not_equal", "permute_dims", "positive", "pow", "prod", "real", "reciprocal",
+    "remainder", "repeat", "reshape", "result_type", "roll", "round", "searchsorted", "sign", "signbit", "sin",
+    "sinh", "sort", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "take", "take_along_axis",
+    "tan", "tanh", "tensordot", "tile", "trunc", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values", "unstack", "var", "vecdot", "where"]
+
 _bool, _abs, _sum, _max, _min, _any, _all, _round = bool, abs, sum, max, min, any, all, round
 
 # Operators that the standard has by another name.
@@ -17,7 +32,7 @@ abs, hypot, isinf, isnan, less, less_equal = ops.abs, ops.hypot, ops.is_inf, ops
 log, log1p, logical_and, logical_not = ops.log, ops.log1p, ops.logical_and, ops.logical_not
 logical_or, logical_xor, maximum, minimum = ops.logical_or, ops.logical_xor, ops.maximum, ops.minimum
 multiply, negative, not_equal, pow = ops.mul, ops.neg, ops.not_equal, ops.pow
-reciprocal, remainder, sign, sin, sinh, sqrt = ops.recip, ops.rem, ops.sign, ops.sin, ops.sinh, ops.sqrt
+reciprocal, remainder, sin, sinh, sqrt = ops.recip, ops.rem, ops.sin, ops.sinh, ops.sqrt
 subtract, tan, tanh = ops.sub, ops.tan, ops.tanh
 bitwise_left_shift, bitwise_right_shift = ops.shift_left, ops.shift_right
 
@@ -66,28 +81,32 @@ def floor_divide(x1, x2, /):
     """The largest integer not above x1 / x2; of integers x // 0 is 0."""
     if not isinstance(x1, Array):
         x1 = full((), x1, device=x2.device, dtype=result_type(x2, x1)) if isinstance(x1, (int, float)) else asarray(x1)
-    rest = ops.rem(x1, x2)
-    exact = ops.div(ops.sub(x1, rest), x2)
+    exact = ops.div(ops.sub(x1, ops.rem(x1, x2)), x2)
     if not _is_float(exact):
         return exact
     quotient = ops.div(x1, x2)
-    # Where the remainder is exact its quotient is; infinities have none.
-    return ops.where(ops.round(exact), ops.floor(quotient), ops.equal(exact - exact, 0.0))
+    whole = ops.where(quotient * 0.0, ops.round(exact), ops.equal(exact, 0.0))  # a 0 has the quotient's sign
+    return ops.where(whole, ops.floor(quotient), isfinite(exact))
+
+
+def _two(x1, x2):
+    """Operands of Python's operators: one is an array."""
+    return (x1, x2) if isinstance(x1, Array) or isinstance(x2, Array) else _arrays(x1, x2)
 
 
 def bitwise_and(x1, x2, /):
     """Bits set in both; of bools: whether both are true."""
-    return operator.and_(*_arrays(x1, x2))
+    return operator.and_(*_two(x1, x2))
 
 
 def bitwise_or(x1, x2, /):
     """Bits set in any; of bools: whether any is true."""
-    return operator.or_(*_arrays(x1, x2))
+    return operator.or_(*_two(x1, x2))
 
 
 def bitwise_xor(x1, x2, /):
     """Bits set in one; of bools: whether one is true."""
-    return operator.xor(*_arrays(x1, x2))
+    return operator.xor(*_two(x1, x2))
 
 
 def bitwise_invert(x, /):
@@ -98,6 +117,27 @@ def bitwise_invert(x, /):
 def positive(x, /):
     """x."""
     return +x
+
+
+def conj(x, /):
+    """x: there are no complex dtypes."""
+    return +x
+
+
+def real(x, /):
+    """x: there are no complex dtypes."""
+    return +x
+
+
+def imag(x, /):
+    """Zeros: there are no complex dtypes."""
+    return full(x.shape, 0, dtype=x.dtype, device=x.device)
+
+
+def sign(x, /):
+    """-1, 0 or 1; NaN stays NaN."""
+    made = ops.sign(x)
+    return made + 0.0 if _is_float(made) else made  # of -0: 0
 
 
 def square(x, /):
@@ -614,6 +654,3 @@ def _results(name, fields):
 UniqueAll = _results("UniqueAll", "values indices inverse_indices counts")
 UniqueCounts = _results("UniqueCounts", "values counts")
 UniqueInverse = _results("UniqueInverse", "values inverse_indices")
-
-__all__ = [name for name in dir() if not name.startswith("_") and name not in (
-    "Array", "arange", "asarray", "full", "math", "operator", "ops", "transpose", "zeros")]

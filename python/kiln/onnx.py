@@ -6,7 +6,7 @@
 """
 import threading
 
-from . import _kiln
+from . import _kiln, ops
 from ._creation import asarray
 
 _MOST = 16  # graphs that a session keeps, the last used ones
@@ -118,7 +118,9 @@ class InferenceSession:
         _kiln._graph_begin(self.device, arrays)
         graph = None
         try:
-            made = self._model.record(names, arrays, None)
+            # Views that have no values yet: a model that looks at one is refused, and not captured with it.
+            views = [ops.reshape(array, array.shape) for array in arrays]
+            made = self._model.record(names, views, None)
             graph = _kiln._graph_end(self.device, made)
         except (_kiln.FailedPreconditionError, _kiln.InvalidArgumentError):
             pass  # it reads values while recording, or gives an input back: every run records
