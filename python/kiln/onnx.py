@@ -115,18 +115,20 @@ class InferenceSession:
         return self._model.record(names, arrays, [memoryview(array) for array in arrays])
 
     def _capture(self, names, arrays):
-        _kiln._graph_begin(self.device, arrays)
-        graph = None
-        try:
-            # Views that have no values yet: a model that looks at one is refused, and not captured with it.
-            views = [ops.reshape(array, array.shape) for array in arrays]
-            made = self._model.record(names, views, None)
-            graph = _kiln._graph_end(self.device, made)
-        except (_kiln.FailedPreconditionError, _kiln.InvalidArgumentError):
-            pass  # it reads values while recording, or gives an input back: every run records
-        finally:
-            if graph is None:
-                _kiln._graph_cancel(self.device)
+        """A graph, or None where every run has to record: it looks at values, or gives an input back."""
+        # The first time with views, which have no values yet: looking at one is refused. A graph of the arrays
+        # themselves would keep what it saw.
+        for views in (True, False):
+            _kiln._graph_begin(self.device, arrays)
+            graph = None
+            try:
+                made = self._model.record(names, [ops.reshape(a, a.shape) if views else a for a in arrays], None)
+                graph = None if views else _kiln._graph_end(self.device, made)
+            except (_kiln.FailedPreconditionError, _kiln.InvalidArgumentError):
+                return None
+            finally:
+                if graph is None:
+                    _kiln._graph_cancel(self.device)
         return graph
 
     def explain(self, *, source=False):
