@@ -342,7 +342,7 @@ static PyObject *of_dl(kiln_device *device, const dl_tensor *tensor, owner *take
                      tensor->ndim, KILN_MAX_RANK);
     } else {
         char *memory = (char *)tensor->data + tensor->byte_offset;
-        bool can = dense(tensor) && aligned(device, memory);
+        bool can = dense(tensor) && aligned(device, memory) && memory != NULL;
         if (how > 0 && can) {
             return wrap(device, dtype, (size_t)tensor->ndim, tensor->shape, memory, take_owner);
         }

@@ -22,10 +22,8 @@ def __dlpack__(self, /, *, stream=None, max_version=None, dl_device=None, copy=N
     if dl_device is not None and tuple(dl_device) != (1, 0):
         raise BufferError(f"arrays are exported to the CPU, device (1, 0), not {tuple(dl_device)}")
     versioned = max_version is not None and max_version[0] >= 1
-    if not versioned and copy is False:
-        raise BufferError("only DLPack 1.0 can say that memory must not be written; ask with max_version=(1, 0)")
-    # Before 1.0 a consumer cannot be told that it must not write: it gets memory of its own.
-    return self._dlpack(versioned, bool(copy) or not versioned)
+    # Before 1.0 a consumer cannot be told that it must not write: it gets memory of its own, unless it insists.
+    return self._dlpack(versioned, not versioned if copy is None else copy)
 
 
 @_method

@@ -153,6 +153,8 @@ array = asarray
 def from_dlpack(x, /, *, device=None, copy=None):
     """An array of another library's, by DLPack. Its memory is shared where it is dense and aligned and the device
     shares the host's memory; it must not change as long as anything recorded from it may still run."""
+    if isinstance(x, Array):
+        return asarray(x, device=device, copy=copy)
     try:
         capsule = x.__dlpack__(max_version=(1, 0))
     except TypeError:
@@ -212,7 +214,10 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     if stop is None:
         start, stop = 0, start
     count = max(0, -int((start - stop) // step))
-    if dtype is not None and _dtype(dtype).kind == "bool":
+    if dtype is None:
+        device = _device(device)
+        dtype = _dtype_of_numbers([start + 0, stop + 0, step + 0], device)
+    elif _dtype(dtype).kind == "bool":
         raise TypeError("there is no range of bools")
     return ops.arange(count, dtype, start, step, device=device)
 

@@ -345,6 +345,7 @@ class Functions(kiln_case.Case):
         self.same(kiln.full_like(kiln.ones(2), 7), np.full(2, 7, np.float32))
         for args in ((5,), (2, 5), (5, 2, -1), (0, 10, 3), (3, 3), (5, 2)):
             self.same(kiln.arange(*args), np.arange(*args))
+        self.assertEqual(kiln.arange(0, 3.0, 1).dtype, kiln.float32)
         self.same(kiln.arange(0, 1, 0.25), np.arange(0, 1, 0.25, dtype=np.float32))
         self.same(kiln.linspace(0, 1, 5), np.linspace(0, 1, 5, dtype=np.float32))
         self.same(kiln.linspace(0, 1, 5, endpoint=False), np.linspace(0, 1, 5, endpoint=False, dtype=np.float32))

@@ -158,8 +158,8 @@ class Memory(kiln_case.Case):
         self.assertEqual(x.__dlpack_device__(), (1, 0))
         self.assertIn("dltensor_versioned", repr(x.__dlpack__(max_version=(1, 0))))
         self.assertIn('"dltensor"', repr(x.__dlpack__()))
-        with self.assertRaises(BufferError):
-            x.__dlpack__(copy=False)
+        self.same(np.from_dlpack(kiln.zeros((0, 2))), np.zeros((0, 2), np.float32))
+        self.assertEqual(kiln.from_dlpack(x, copy=False).tolist(), x.tolist())
         with self.assertRaises(BufferError):
             x.__dlpack__(dl_device=(2, 0))
 
@@ -179,6 +179,12 @@ class Memory(kiln_case.Case):
     def test_dlpack_round(self):
         for name in (*self.DTYPES, "bfloat16"):
             x = kiln.ones((2, 3), dtype=name)
+            capsules = [x.__dlpack__(max_version=version, copy=copy) for version in (None, (1, 0))
+                        for copy in (None, False, True)]
+            for capsule in capsules:
+                self.assertEqual(kiln._kiln._from_capsule(capsule, None, 1).tolist(), x.tolist())
+                with self.assertRaises(ValueError):  # a capsule is used once
+                    kiln._kiln._from_capsule(capsule, None, 1)
             y = kiln.from_dlpack(x)
             self.assertEqual(y.dtype, x.dtype)
             self.assertEqual(y.tolist(), x.tolist())
