@@ -175,13 +175,55 @@ static kilni_onnx_ref shifted(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onn
     return kilni_onnx_binary(call, KILN_OP_SUB, wide, zero);
 }
 
+/* A zero point as the operator matmul_integer wants it: one number, or one for each of `lines`.
+ * NULL: it has one for each batch. */
+static kilni_onnx_ref line_zero(kilni_onnx_call *call, kilni_onnx_ref zero, kilni_onnx_ref of,
+                                int64_t lines)
+{
+    static const int8_t none;
+    if (zero == NULL) {
+        return kilni_onnx_const_data(call, of->desc.dtype, 0, NULL, &none);
+    }
+    int64_t count = kiln_desc_count(&zero->desc);
+    if (count == 1) {
+        return kilni_onnx_reshape(call, zero, NULL, 0);
+    }
+    return count == lines ? kilni_onnx_reshape(call, zero, &lines, 1) : NULL;
+}
+
+static bool are_bytes(kilni_onnx_ref x)
+{
+    return x->desc.dtype == KILN_DTYPE_U8 || x->desc.dtype == KILN_DTYPE_I8;
+}
+
+/* (a - zeros[0]) times (b - zeros[1]) in i32; a zero point may be NULL. */
+static kilni_onnx_ref integer_product(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b,
+                                      const kilni_onnx_ref zeros[2])
+{
+    if (!kilni_onnx_ok(call)) {
+        return NULL;
+    }
+    uint32_t rank = a->desc.rank;
+    int64_t rows = rank < 2 ? 1 : a->desc.dims[rank - 2];
+    int64_t columns = b->desc.rank < 2 ? 1 : b->desc.dims[b->desc.rank - 1];
+    kilni_onnx_ref a_zero = are_bytes(a) ? line_zero(call, zeros[0], a, rows) : NULL;
+    kilni_onnx_ref b_zero = are_bytes(b) ? line_zero(call, zeros[1], b, columns) : NULL;
+    if (kilni_onnx_ok(call) && a_zero != NULL && b_zero != NULL) {
+        const kilni_onnx_ref inputs[] = {a, b, a_zero, b_zero};
+        const kiln_attr attrs[2] = {kilni_attr_bool(false), kilni_attr_bool(false)};
+        uint32_t count = zeros[1] != NULL ? 4 : zeros[0] != NULL ? 3 : 2;
+        return kilni_onnx_emit(call, KILN_OP_MATMUL_INTEGER, inputs, count, attrs, 2);
+    }
+    a = shifted(call, a, zeros[0], true);
+    b = shifted(call, b, zeros[1], false);
+    return kilni_onnx_matmul(call, a, b, false, false);
+}
+
 void kilni_onnx_op_matmul_integer(kilni_onnx_call *call)
 {
-    kilni_onnx_ref a = kilni_onnx_in(call, 0);
-    kilni_onnx_ref b = kilni_onnx_in(call, 1);
-    a = shifted(call, a, kilni_onnx_opt(call, 2), true);
-    b = shifted(call, b, kilni_onnx_opt(call, 3), false);
-    kilni_onnx_out(call, 0, kilni_onnx_matmul(call, a, b, false, false));
+    const kilni_onnx_ref zeros[] = {kilni_onnx_opt(call, 2), kilni_onnx_opt(call, 3)};
+    kilni_onnx_out(call, 0,
+                   integer_product(call, kilni_onnx_in(call, 0), kilni_onnx_in(call, 1), zeros));
 }
 
 /* u8 from the range of x with 0 in it; scale and zero point follow, each of rank 0. */
@@ -240,12 +282,12 @@ static kilni_onnx_ref scale_before(kilni_onnx_call *call, kilni_onnx_ref scale, 
 
 void kilni_onnx_op_qlinear_matmul(kilni_onnx_call *call)
 {
-    kilni_onnx_ref a = shifted(call, kilni_onnx_in(call, 0), kilni_onnx_in(call, 2), true);
-    kilni_onnx_ref b = shifted(call, kilni_onnx_in(call, 3), kilni_onnx_in(call, 5), false);
+    const kilni_onnx_ref zeros[] = {kilni_onnx_in(call, 2), kilni_onnx_in(call, 5)};
     const kilni_onnx_ref scales[] = {scale_before(call, kilni_onnx_in(call, 1), 1),
                                      scale_before(call, kilni_onnx_in(call, 4), 0),
                                      scale_before(call, kilni_onnx_in(call, 6), 0)};
-    kilni_onnx_ref sums = kilni_onnx_matmul(call, a, b, false, false);
+    kilni_onnx_ref sums =
+        integer_product(call, kilni_onnx_in(call, 0), kilni_onnx_in(call, 3), zeros);
     kilni_onnx_out(call, 0, requantised(call, sums, scales, kilni_onnx_in(call, 7)));
 }
 

@@ -12,7 +12,7 @@
 enum {
     MM_MAX_PARAMS = 160, ///< of one kernel
     MM_MAX_LAUNCHES = 4,
-    MM_PROLOGUES = 4, ///< of integers, each operand's zero point may have its own
+    MM_PROLOGUES = 2,
     MM_LEFT_TERMS = 256, ///< of a work-item that packs a tile of the left operand
     MM_RIGHT_TERMS = 64, ///< of one that packs panels of the right operand
     MM_NO_VALUE = 0xFFFF
@@ -27,7 +27,7 @@ typedef struct mm_operand {
     int8_t inner; ///< axis of the sum
     uint8_t batch; ///< axes of the batch, the first ones
     uint8_t constant;
-    uint16_t zero_op; ///< of integers: operation that takes the zero point off; or MM_NO_VALUE
+    uint16_t zero; ///< of integers: value with the zero points; or MM_NO_VALUE
 } mm_operand;
 
 /// A product, elementwise operators with one operand before it, any behind it.

@@ -277,7 +277,7 @@ static void add_bytes(mm_kernel *kernel, const mm_plan *plan)
     add_operands(kernel, plan, 1, 0);
     add(kernel, MM_PARAM_TEMP, MM_TEMP_RIGHT, KF_ACCESS_READ);
     for (uint32_t i = 0; i < 2; i++) {
-        uint32_t zero = mm_bytes_zero_value(plan->block, operands[i]);
+        uint32_t zero = operands[i]->zero;
         if (zero != MM_NO_VALUE && !has_source(kernel, zero)) {
             add_source(kernel, plan, zero);
             add_strides(kernel, plan, zero);
