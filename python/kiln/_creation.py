@@ -25,7 +25,7 @@ class _DeviceLine(str):
         return f"<{str(self)}: {self.description}>"
 
 
-def devices():
+def devices() -> list[str]:
     """The addresses of this machine's devices, each a text with an attribute `description`.
 
     `kiln.device(address)` opens one.
@@ -101,7 +101,7 @@ def _of_lists(data, dtype, device):
 
 # ---- any object ----
 
-def asarray(obj, /, *, dtype=None, device=None, copy=None):
+def asarray(obj, /, *, dtype=None, device=None, copy=None) -> Array:
     """An array of nested lists, numbers, buffers (NumPy's arrays are some), or what has `__dlpack__`.
 
     What is no array yet is copied, for arrays are computed late and must not see later changes. With copy=False
@@ -150,7 +150,7 @@ def _of_memory(obj, device, copy):
 array = asarray
 
 
-def from_dlpack(x, /, *, device=None, copy=None):
+def from_dlpack(x, /, *, device=None, copy=None) -> Array:
     """An array of another library's, by DLPack. Its memory is shared where it is dense and aligned and the device
     shares the host's memory; it must not change as long as anything recorded from it may still run."""
     if isinstance(x, Array):
@@ -168,7 +168,7 @@ def _lengths(shape):
     return [shape] if isinstance(shape, int) else list(shape)
 
 
-def full(shape, fill_value, *, dtype=None, device=None):
+def full(shape, fill_value, *, dtype=None, device=None) -> Array:
     """An array whose elements are all `fill_value`."""
     if isinstance(fill_value, Array):
         fill_value = fill_value.item()
@@ -178,12 +178,12 @@ def full(shape, fill_value, *, dtype=None, device=None):
     return ops.full(_lengths(shape), dtype, value=fill_value, device=device)
 
 
-def zeros(shape, *, dtype=None, device=None):
+def zeros(shape, *, dtype=None, device=None) -> Array:
     """An array of zeros."""
     return full(shape, 0 if dtype is not None else 0.0, dtype=dtype, device=device)
 
 
-def ones(shape, *, dtype=None, device=None):
+def ones(shape, *, dtype=None, device=None) -> Array:
     """An array of ones."""
     return full(shape, 1 if dtype is not None else 1.0, dtype=dtype, device=device)
 
@@ -191,17 +191,17 @@ def ones(shape, *, dtype=None, device=None):
 empty = zeros
 
 
-def full_like(x, /, fill_value, *, dtype=None, device=None):
+def full_like(x, /, fill_value, *, dtype=None, device=None) -> Array:
     """An array of `fill_value`, shaped like x."""
     return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
 
 
-def zeros_like(x, /, *, dtype=None, device=None):
+def zeros_like(x, /, *, dtype=None, device=None) -> Array:
     """An array of zeros, shaped like x."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x, /, *, dtype=None, device=None):
+def ones_like(x, /, *, dtype=None, device=None) -> Array:
     """An array of ones, shaped like x."""
     return full_like(x, 1, dtype=dtype, device=device)
 
@@ -209,7 +209,7 @@ def ones_like(x, /, *, dtype=None, device=None):
 empty_like = zeros_like
 
 
-def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+def arange(start, /, stop=None, step=1, *, dtype=None, device=None) -> Array:
     """start, start + step, .. before stop; arange(n): 0 to n - 1."""
     if stop is None:
         start, stop = 0, start
@@ -222,7 +222,7 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     return ops.arange(count, dtype, start, step, device=device)
 
 
-def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True) -> Array:
     """`num` numbers at equal distances from start to stop, which is the last one unless endpoint=False."""
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps > 0 else 0.0
@@ -236,7 +236,7 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     return made if kept == wide else ops.cast(made, kept)
 
 
-def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None) -> Array:
     """A matrix with ones on diagonal k."""
     n_cols = n_rows if n_cols is None else n_cols
     dtype = dtype or _device(device)._default_dtype(True)
@@ -245,17 +245,17 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     return ops.eye([n_rows, n_cols], dtype, k, device=device)
 
 
-def tril(x, /, *, k=0):
+def tril(x, /, *, k=0) -> Array:
     """x with zeros above diagonal k of its last two axes."""
     return ops.tril(x, k)
 
 
-def triu(x, /, *, k=0):
+def triu(x, /, *, k=0) -> Array:
     """x with zeros below diagonal k of its last two axes."""
     return ops.triu(x, k)
 
 
-def meshgrid(*arrays, indexing="xy"):
+def meshgrid(*arrays, indexing="xy") -> list[Array]:
     """Coordinates of a grid: for each array one of the whole grid's shape."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f"indexing is 'xy' or 'ij', not {indexing!r}")

@@ -5,7 +5,7 @@ import operator
 
 from . import _kiln, ops
 from ._creation import arange, asarray, full, zeros
-from ._kiln import Array, dtype as _dtype
+from ._kiln import Array, DType, dtype as _dtype
 
 __all__ = [
     "UniqueAll", "UniqueCounts", "UniqueInverse", "abs", "acos", "acosh", "add", "all", "any", "argmax",
@@ -71,13 +71,13 @@ def _axis(ndim, axis):
 
 # ---- elementwise ----
 
-def divide(x1, x2, /):
+def divide(x1, x2, /) -> Array:
     """x1 / x2; integers become floats."""
     x1, x2 = (v if isinstance(v, (int, float)) else _arrays(v)[0] for v in (x1, x2))
     return x1 / x2 if isinstance(x1, Array) or isinstance(x2, Array) else asarray(x1 / x2)
 
 
-def floor_divide(x1, x2, /):
+def floor_divide(x1, x2, /) -> Array:
     """The largest integer not above x1 / x2; of integers x // 0 is 0."""
     if not isinstance(x1, Array):
         x1 = full((), x1, device=x2.device, dtype=result_type(x2, x1)) if isinstance(x1, (int, float)) else asarray(x1)
@@ -94,85 +94,85 @@ def _two(x1, x2):
     return (x1, x2) if isinstance(x1, Array) or isinstance(x2, Array) else _arrays(x1, x2)
 
 
-def bitwise_and(x1, x2, /):
+def bitwise_and(x1, x2, /) -> Array:
     """Bits set in both; of bools: whether both are true."""
     return operator.and_(*_two(x1, x2))
 
 
-def bitwise_or(x1, x2, /):
+def bitwise_or(x1, x2, /) -> Array:
     """Bits set in any; of bools: whether any is true."""
     return operator.or_(*_two(x1, x2))
 
 
-def bitwise_xor(x1, x2, /):
+def bitwise_xor(x1, x2, /) -> Array:
     """Bits set in one; of bools: whether one is true."""
     return operator.xor(*_two(x1, x2))
 
 
-def bitwise_invert(x, /):
+def bitwise_invert(x, /) -> Array:
     """All bits inverted; of bools: not x."""
     return ~x
 
 
-def positive(x, /):
+def positive(x, /) -> Array:
     """x."""
     return +x
 
 
-def conj(x, /):
+def conj(x, /) -> Array:
     """x: there are no complex dtypes."""
     return +x
 
 
-def real(x, /):
+def real(x, /) -> Array:
     """x: there are no complex dtypes."""
     return +x
 
 
-def imag(x, /):
+def imag(x, /) -> Array:
     """Zeros: there are no complex dtypes."""
     return full(x.shape, 0, dtype=x.dtype, device=x.device)
 
 
-def sign(x, /):
+def sign(x, /) -> Array:
     """-1, 0 or 1; NaN stays NaN."""
     made = ops.sign(x)
     return made + 0.0 if _is_float(made) else made  # of -0: 0
 
 
-def square(x, /):
+def square(x, /) -> Array:
     """x * x."""
     return x * x
 
 
-def isfinite(x, /):
+def isfinite(x, /) -> Array:
     """Whether x is neither an infinity nor NaN."""
     return ops.equal(x - x, 0) if _is_float(x) else ops.equal(x, x)
 
 
-def signbit(x, /):
+def signbit(x, /) -> Array:
     """Whether x is below 0 or -0; the sign of a NaN is not seen."""
     return (x < 0) | ((x == 0) & (ops.recip(x) < 0))
 
 
-def copysign(x1, x2, /):
+def copysign(x1, x2, /) -> Array:
     """x1 with the sign of x2."""
     x1, x2 = _arrays(x1, x2)
     size = ops.abs(x1)
     return ops.where(-size, size, signbit(x2))
 
 
-def log2(x, /):
+def log2(x, /) -> Array:
     """Logarithm to base 2."""
     return ops.log(x) * (1 / math.log(2))
 
 
-def log10(x, /):
+def log10(x, /) -> Array:
     """Logarithm to base 10."""
     return ops.log(x) * (1 / math.log(10))
 
 
-def logaddexp(x1, x2, /):
+def logaddexp(x1, x2, /) -> Array:
     """log(exp(x1) + exp(x2)) without overflow."""
     x1, x2 = _arrays(x1, x2)
     larger, gap = ops.maximum(x1, x2), ops.sub(x1, x2)
@@ -192,7 +192,7 @@ round = _whole(ops.round, "Nearest integer, halves to even.")
 trunc = _whole(ops.trunc, "Integer part of x.")
 
 
-def clip(x, /, min=None, max=None):
+def clip(x, /, min=None, max=None) -> Array:
     """min(max(x, min), max), in the dtype of x."""
     out = x
     if min is not None:
@@ -202,14 +202,14 @@ def clip(x, /, min=None, max=None):
     return +out if out.dtype == x.dtype else ops.cast(out, x.dtype)
 
 
-def where(condition, x1, x2, /):
+def where(condition, x1, x2, /) -> Array:
     """x1 where the condition is true, else x2."""
     return ops.where(x1, x2, condition)
 
 
 # ---- dtypes ----
 
-def astype(x, dtype, /, *, copy=True, device=None):
+def astype(x, dtype, /, *, copy=True, device=None) -> Array:
     """x in another dtype; floats become integers by truncation."""
     if device is not None:
         x = x.to_device(device)
@@ -217,7 +217,7 @@ def astype(x, dtype, /, *, copy=True, device=None):
     return ops.cast(x, dtype) if dtype != x.dtype else asarray(x, copy=copy or None)
 
 
-def result_type(*arrays_and_dtypes):
+def result_type(*arrays_and_dtypes) -> DType:
     """The dtype that arrays, dtypes and Python numbers become together. Of an integer and a float: the float."""
     dtypes = [v.dtype if isinstance(v, Array) else v for v in arrays_and_dtypes
               if not isinstance(v, (_bool, int, float))]
@@ -253,42 +253,42 @@ def _summand(x, dtype):
     return x if _is_float(x) else ops.cast(x, "int64")
 
 
-def sum(x, /, axis=None, *, dtype=None, keepdims=False):
+def sum(x, /, axis=None, *, dtype=None, keepdims=False) -> Array:
     """Sum over axes; of integers in 64 bits."""
     return _reduced(ops.sum, _summand(x, dtype), axis, keepdims)
 
 
-def prod(x, /, axis=None, *, dtype=None, keepdims=False):
+def prod(x, /, axis=None, *, dtype=None, keepdims=False) -> Array:
     """Product over axes; of integers in 64 bits."""
     return _reduced(ops.prod, _summand(x, dtype), axis, keepdims)
 
 
-def mean(x, /, axis=None, *, keepdims=False):
+def mean(x, /, axis=None, *, keepdims=False) -> Array:
     """Arithmetic mean over axes."""
     return _reduced(ops.mean, _floating(x), axis, keepdims)
 
 
-def max(x, /, axis=None, *, keepdims=False):
+def max(x, /, axis=None, *, keepdims=False) -> Array:
     """Largest over axes; NaN if any is NaN."""
     return _reduced(ops.max, x, axis, keepdims)
 
 
-def min(x, /, axis=None, *, keepdims=False):
+def min(x, /, axis=None, *, keepdims=False) -> Array:
     """Smallest over axes; NaN if any is NaN."""
     return _reduced(ops.min, x, axis, keepdims)
 
 
-def any(x, /, axis=None, *, keepdims=False):
+def any(x, /, axis=None, *, keepdims=False) -> Array:
     """Whether any is not 0."""
     return _reduced(ops.any, ops.cast(x, "bool"), axis, keepdims)
 
 
-def all(x, /, axis=None, *, keepdims=False):
+def all(x, /, axis=None, *, keepdims=False) -> Array:
     """Whether all are not 0."""
     return _reduced(ops.all, ops.cast(x, "bool"), axis, keepdims)
 
 
-def var(x, /, axis=None, *, correction=0.0, keepdims=False):
+def var(x, /, axis=None, *, correction=0.0, keepdims=False) -> Array:
     """Variance over axes; the sum is divided by their length less `correction`."""
     x = _floating(x)
     away = x - mean(x, axis, keepdims=True)
@@ -297,7 +297,7 @@ def var(x, /, axis=None, *, correction=0.0, keepdims=False):
     return total / count if count > 0 else total * math.nan
 
 
-def std(x, /, axis=None, *, correction=0.0, keepdims=False):
+def std(x, /, axis=None, *, correction=0.0, keepdims=False) -> Array:
     """Standard deviation over axes, as var."""
     return ops.sqrt(var(x, axis, correction=correction, keepdims=keepdims))
 
@@ -311,17 +311,17 @@ def _found(op, x, axis, keepdims):
     return op(x, axis, keepdims)
 
 
-def argmax(x, /, axis=None, *, keepdims=False):
+def argmax(x, /, axis=None, *, keepdims=False) -> Array:
     """Index of the first largest element."""
     return _found(ops.argmax, x, axis, keepdims)
 
 
-def argmin(x, /, axis=None, *, keepdims=False):
+def argmin(x, /, axis=None, *, keepdims=False) -> Array:
     """Index of the first smallest element."""
     return _found(ops.argmin, x, axis, keepdims)
 
 
-def count_nonzero(x, /, axis=None, *, keepdims=False):
+def count_nonzero(x, /, axis=None, *, keepdims=False) -> Array:
     """How many are not 0."""
     return sum(ops.cast(ops.cast(x, "bool"), "int64"), axis, keepdims=keepdims)
 
@@ -340,17 +340,17 @@ def _cumulative(op, start, x, axis, dtype, include_initial):
     return made
 
 
-def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False) -> Array:
     """Sum of the elements up to each one."""
     return _cumulative(ops.cum_sum, 0, x, axis, dtype, include_initial)
 
 
-def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False) -> Array:
     """Product of the elements up to each one."""
     return _cumulative(ops.cum_prod, 1, x, axis, dtype, include_initial)
 
 
-def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+def diff(x, /, *, axis=-1, n=1, prepend=None, append=None) -> Array:
     """Differences of neighbours, n times."""
     axis = _axis(x.ndim, axis)
     parts = [part for part in (prepend, x, append) if part is not None]
@@ -366,12 +366,12 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
 
 # ---- products ----
 
-def matmul(x1, x2, /):
+def matmul(x1, x2, /) -> Array:
     """Matrix product over the last two axes, the others broadcast."""
     return ops.matmul(x1, x2)
 
 
-def matrix_transpose(x, /):
+def matrix_transpose(x, /) -> Array:
     """The last two axes exchanged."""
     if x.ndim < 2:
         raise ValueError("a matrix has two axes at least")
@@ -385,7 +385,7 @@ def transpose(x, /):
     return ops.permute(x, [1, 0])
 
 
-def vecdot(x1, x2, /, *, axis=-1):
+def vecdot(x1, x2, /, *, axis=-1) -> Array:
     """Sums of products along an axis."""
     x1, x2 = _arrays(x1, x2)
     if x1.shape[axis] != x2.shape[axis]:
@@ -394,7 +394,7 @@ def vecdot(x1, x2, /, *, axis=-1):
     return ops.sum(product, [axis])
 
 
-def tensordot(x1, x2, /, *, axes=2):
+def tensordot(x1, x2, /, *, axes=2) -> Array:
     """Sums of products over the last `axes` axes of x1 and the first of x2, or over two lists of axes."""
     x1, x2 = _arrays(x1, x2)
     if isinstance(axes, int):
@@ -411,7 +411,7 @@ def tensordot(x1, x2, /, *, axes=2):
     return ops.reshape(ops.matmul(a, b), left + right)
 
 
-def einsum(equation, *arrays):
+def einsum(equation, *arrays) -> Array:
     """Sum of products over all letters that the result has not, as NumPy's."""
     if "->" not in equation:
         letters = equation.replace(",", "").replace(" ", "")
@@ -421,19 +421,19 @@ def einsum(equation, *arrays):
 
 # ---- shapes ----
 
-def reshape(x, /, shape, *, copy=None):
+def reshape(x, /, shape, *, copy=None) -> Array:
     """The same elements in row-major order with other lengths; one may be -1."""
     return ops.reshape(x, shape)
 
 
-def permute_dims(x, /, axes):
+def permute_dims(x, /, axes) -> Array:
     """Axis i of the result is axis axes[i] of x."""
     if sorted(_axes(x, tuple(axes))) != list(range(x.ndim)):
         raise ValueError(f"{tuple(axes)} does not name each of {x.ndim} axes once")
     return ops.permute(x, _axes(x, tuple(axes))) if x.ndim else x
 
 
-def moveaxis(x, source, destination, /):
+def moveaxis(x, source, destination, /) -> Array:
     """Axes moved to other places; the others keep their order."""
     source, destination = _axes(x, source), _axes(x, destination)
     order = [a for a in range(x.ndim) if a not in source]
@@ -442,13 +442,13 @@ def moveaxis(x, source, destination, /):
     return permute_dims(x, order)
 
 
-def expand_dims(x, /, axis=0):
+def expand_dims(x, /, axis=0) -> Array:
     """A new axis of length 1 before `axis`."""
     place = _axis(x.ndim + 1, axis)
     return ops.reshape(x, [*x.shape[:place], 1, *x.shape[place:]])
 
 
-def squeeze(x, /, axis=None):
+def squeeze(x, /, axis=None) -> Array:
     """Without axes of length 1."""
     axes = [a for a in range(x.ndim) if x.shape[a] == 1] if axis is None else _axes(x, axis)
     if _any(x.shape[a] != 1 for a in axes):
@@ -456,13 +456,13 @@ def squeeze(x, /, axis=None):
     return ops.reshape(x, [length for a, length in enumerate(x.shape) if a not in axes])
 
 
-def flip(x, /, *, axis=None):
+def flip(x, /, *, axis=None) -> Array:
     """Reversed along axes, along all by default."""
     axes = _axes(x, axis)
     return ops.flip(x, axes) if axes else x
 
 
-def roll(x, /, shift, *, axis=None):
+def roll(x, /, shift, *, axis=None) -> Array:
     """Moved by `shift` places; what leaves at the end comes in at the beginning."""
     if axis is None:
         return ops.reshape(ops.roll(ops.reshape(x, [-1]), shift, 0), x.shape)
@@ -475,14 +475,14 @@ def roll(x, /, shift, *, axis=None):
     return x
 
 
-def broadcast_to(x, /, shape):
+def broadcast_to(x, /, shape) -> Array:
     """x repeated along axes of length 1, and new ones before, up to shape."""
     if _any(length < 0 for length in shape):
         raise ValueError(f"a shape of {tuple(shape)}")
     return ops.expand(x, shape)
 
 
-def broadcast_shapes(*shapes):
+def broadcast_shapes(*shapes) -> tuple[int, ...]:
     """The shape that arrays of these shapes broadcast to."""
     rank = _max((len(s) for s in shapes), default=0)
     out = []
@@ -494,13 +494,13 @@ def broadcast_shapes(*shapes):
     return tuple(out)
 
 
-def broadcast_arrays(*arrays):
+def broadcast_arrays(*arrays) -> list[Array]:
     """All arrays in their common shape."""
     shape = broadcast_shapes(*(x.shape for x in arrays))
     return [x if x.shape == shape else ops.expand(x, shape) for x in arrays]
 
 
-def concat(arrays, /, *, axis=0):
+def concat(arrays, /, *, axis=0) -> Array:
     """Arrays one after the other along an axis; with axis=None all elements."""
     arrays = list(arrays)
     if axis is None:
@@ -510,7 +510,7 @@ def concat(arrays, /, *, axis=0):
     return ops.concat(arrays, axis)
 
 
-def stack(arrays, /, *, axis=0):
+def stack(arrays, /, *, axis=0) -> Array:
     """Arrays beside each other along a new axis."""
     arrays = list(arrays)
     if _any(x.shape != arrays[0].shape for x in arrays):
@@ -519,14 +519,14 @@ def stack(arrays, /, *, axis=0):
     return concat([expand_dims(x, place) for x in arrays], axis=place)
 
 
-def unstack(x, /, *, axis=0):
+def unstack(x, /, *, axis=0) -> tuple[Array, ...]:
     """A tuple of the parts of x along an axis."""
     place = _axis(x.ndim, axis)
     before = (slice(None),) * place
     return tuple(x[before + (i,)] for i in range(x.shape[place]))
 
 
-def tile(x, repetitions, /):
+def tile(x, repetitions, /) -> Array:
     """x beside itself."""
     times = [repetitions] if isinstance(repetitions, int) else list(repetitions)
     times = [1] * (x.ndim - len(times)) + times
@@ -534,7 +534,7 @@ def tile(x, repetitions, /):
     return ops.repeat(x, times) if times else x
 
 
-def repeat(x, repeats, /, *, axis=None):
+def repeat(x, repeats, /, *, axis=None) -> Array:
     """Each element several times; with an array of counts, which is read, each its own."""
     if axis is None:
         x, axis = ops.reshape(x, [-1]), 0
@@ -555,7 +555,7 @@ def repeat(x, repeats, /, *, axis=None):
 
 # ---- indexed, in order ----
 
-def take(x, indices, /, *, axis=None):
+def take(x, indices, /, *, axis=None) -> Array:
     """x at indices along an axis. An index outside is clamped."""
     if axis is None:
         if x.ndim != 1:
@@ -567,7 +567,7 @@ def take(x, indices, /, *, axis=None):
     return ops.reshape(made, [*x.shape[:axis], *indices.shape, *x.shape[axis + 1:]])
 
 
-def take_along_axis(x, indices, /, *, axis=-1):
+def take_along_axis(x, indices, /, *, axis=-1) -> Array:
     """x at as many indices along an axis as there are, for each place of the other axes."""
     axis = _axis(x.ndim, axis)
     shape = [a if i != axis else 1 for i, a in enumerate(x.shape)]
@@ -579,17 +579,17 @@ def take_along_axis(x, indices, /, *, axis=-1):
     return ops.gather(x, ops.expand(indices, common), axis)
 
 
-def sort(x, /, *, axis=-1, descending=False, stable=True):
+def sort(x, /, *, axis=-1, descending=False, stable=True) -> Array:
     """In order along an axis."""
     return ops.sort(x, axis, descending) if x.ndim else x
 
 
-def argsort(x, /, *, axis=-1, descending=False, stable=True):
+def argsort(x, /, *, axis=-1, descending=False, stable=True) -> Array:
     """Indices that put x in order; equals keep their order."""
     return ops.argsort(x, axis, descending) if x.ndim else zeros((), dtype="int64", device=x.device)
 
 
-def nonzero(x, /):
+def nonzero(x, /) -> tuple[Array, ...]:
     """Indices of the elements that are not 0, an array for each axis. Waits for their number."""
     if x.ndim == 0:
         raise ValueError("an array of rank 0 has no axes to give indices of")
@@ -597,7 +597,7 @@ def nonzero(x, /):
     return tuple(found[:, i] for i in range(x.ndim))
 
 
-def searchsorted(x1, x2, /, *, side="left", sorter=None):
+def searchsorted(x1, x2, /, *, side="left", sorter=None) -> Array:
     """Where x2 would have to stand in the ordered x1; by comparing with all of it."""
     if side not in ("left", "right"):
         raise ValueError(f"side is 'left' or 'right', not {side!r}")
@@ -618,25 +618,25 @@ def _unique(x):
     return ordered, new, order
 
 
-def unique_values(x, /):
+def unique_values(x, /) -> Array:
     """Each value once, in order. Waits for their number."""
     ordered, new, _ = _unique(x)
     return ordered[new]
 
 
-def unique_counts(x, /):
+def unique_counts(x, /) -> "UniqueCounts":
     """Each value once, and how often it is there."""
     everything = unique_all(x)
     return UniqueCounts(everything.values, everything.counts)
 
 
-def unique_inverse(x, /):
+def unique_inverse(x, /) -> "UniqueInverse":
     """Each value once, and for each element of x the place of its value."""
     everything = unique_all(x)
     return UniqueInverse(everything.values, everything.inverse_indices)
 
 
-def unique_all(x, /):
+def unique_all(x, /) -> "UniqueAll":
     """Each value once, where it is first, where each element's value is, and how often it is there."""
     ordered, new, order = _unique(x)
     starts = nonzero(new)[0]
