@@ -22,4 +22,5 @@ from . import _array  # noqa: F401  the methods of Array
 from ._compile import GraphFunction, compile
 from . import onnx, ops
 
+del fft, operators  # noqa: F821  the standard's name of an extension, which kiln.ops.fft is not; kiln.ops has all
 _atexit.register(_kiln._close)

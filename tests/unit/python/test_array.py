@@ -378,7 +378,7 @@ class Table(kiln_case.Case):
             function = getattr(kiln.ops, name)
             self.assertTrue(function.__doc__, name)
             inspect.signature(function)
-            self.assertTrue(hasattr(kiln, name), name)
+            self.assertEqual(hasattr(kiln, name), name != "fft", name)  # fft: an extension of the standard
 
     def test_stubs_name_each(self):
         with open(kiln.ops.__file__.replace("ops.py", "ops.pyi"), encoding="utf-8") as file:
