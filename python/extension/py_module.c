@@ -96,13 +96,24 @@ PyObject *kilni_py_raise(const kiln_error *err)
 
 kiln_context *kilni_py_context(void)
 {
+    kiln_context *made = NULL;
     kiln_error err = KILN_ERROR_INIT;
+    kiln_status status = KILN_STATUS_OK;
     if (kilni_py.context != NULL) {
         return kilni_py.context;
     }
-    if (kiln_context_create(NULL, &kilni_py.context, &err) != KILN_STATUS_OK) {
+    KILNI_PY_RELEASED
+    status = kiln_context_create(NULL, &made, &err);
+    KILNI_PY_HELD
+    if (status != KILN_STATUS_OK) {
         kilni_py_raise(&err);
+        return NULL;
     }
+    if (kilni_py.context == NULL) {
+        kilni_py.context = made;
+        made = NULL;
+    }
+    kiln_context_destroy(made); // another thread was quicker
     return kilni_py.context;
 }
 

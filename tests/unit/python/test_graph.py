@@ -71,6 +71,16 @@ class Compile(kiln_case.Case):
         self.same(function(numbers(5, 5))[2], np.float32([6, 6]))
         self.same(kiln.compile(lambda a: weight)(numbers(1)), np.float32([2, 3]))
 
+    def test_results_twice_and_no_arguments(self):
+        def function(a):
+            b = a + 1
+            return b, b, a[:1], a
+
+        for made in (kiln.compile(function)(numbers(1, 2)), function(numbers(1, 2))):
+            self.assertEqual([part.tolist() for part in made], [[2, 3], [2, 3], [1], [1, 2]])
+        self.same(kiln.compile(lambda: kiln.ones(3) * 2)(), np.float32([2, 2, 2]))
+        self.assertIsNone(kiln.compile(lambda a: None)(numbers(1)))
+
     def test_assignment_stays_inside(self):
         def function(a):
             a[0] = 9
