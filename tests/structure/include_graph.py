@@ -18,6 +18,7 @@ LAW = {
     "remote_grpc": {"base", "ir", "runtime"},
     "onnx": {"base", "ir", "runtime"},
     "cli": set(structure.MODULES) | {"bench"},  # bench/bench.h: `kiln bench` lists and runs them
+    "cpp": {"base", "ir", "runtime"},
     "python": set(structure.MODULES),
     "examples": set(structure.MODULES),
 }
@@ -93,9 +94,10 @@ def problems(tree):
     found = owners(tree)
     result = {}
     for folder in LAW:
-        if tree.sources(".c", ".h", top=(folder,)):
+        if tree.sources(".c", ".h", ".hpp", top=(folder,)):
             result[folder] = []
-    for name in tree.sources(".c", ".h", ".def", ".inc", top=tuple(LAW)):
+    names = tree.sources(".c", ".h", ".def", ".inc", top=tuple(LAW)) + tree.sources(".hpp", top=("cpp",))
+    for name in names:
         unit = unit_of(name)
         text = structure.without_comments(tree.read(name))
         for match in structure.INCLUDE.finditer(text):

@@ -11,7 +11,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../
 import compile_database  # noqa: E402
 
 LICENSED = (".c", ".h", ".def", ".cl", ".inc", ".py", ".sh", ".cmake", ".proto", ".options", ".in",
-            ".map", ".supp", ".yml", ".yaml", ".cpp", ".ld")
+            ".map", ".supp", ".yml", ".yaml", ".cpp", ".hpp", ".ld")
 LICENSED_NAMES = {"CMakeLists.txt", "dev", "run", ".clang-format", ".clang-tidy", ".editorconfig",
                   "packages.txt", "Makefile", "mkfile"}
 SPDX = "SPDX-License-Identifier: MIT OR Apache-2.0"
@@ -193,7 +193,7 @@ def merged(tree):
 def formatted_text(tree):
     """Tabs, spaces at line ends, lines beyond 100 columns, a missing last newline."""
     bad = []
-    for name in tree.sources(".c", ".h", ".def", ".proto"):
+    for name in tree.sources(".c", ".h", ".hpp", ".def", ".proto"):
         text = tree.read(name)
         free = name.endswith((".def", ".proto")) or "Written by tools/" in text[:200]
         if not text.endswith("\n"):
@@ -225,13 +225,18 @@ def page_paths(tree):
     bad = []
     named = re.compile(r"\]\(([^)#\s]+)|`((?:" + "|".join(structure.TOP + ("docs", "cmake")) + r")/[\w./-]*(?:\.\w+|/))`")
     for name in tree.files:
-        text = tree.read(name) if name.endswith(".md") else ""
+        text = without_programs(tree.read(name)) if name.endswith(".md") else ""
         for match in named.finditer(text):
             link = match.group(1)
             path = os.path.join(os.path.dirname(name), link) if link else match.group(2)
             if "://" not in path and not os.path.exists(os.path.join(tree.root, path)):
                 bad.append(f"{name}:{structure.line_of(text, match.start())}: there is no {path}")
     return bad
+
+
+def without_programs(text):
+    """A page without its blocks of code, in which a lambda looks like a link; line numbers kept."""
+    return re.sub(r"(?ms)^```.*?^```", lambda block: "\n" * block.group(0).count("\n"), text)
 
 
 def environment_names(tree):
