@@ -28,8 +28,8 @@ target_compile_definitions(kiln_options INTERFACE
 # Contraction changes results between compilers; the numeric table forbids it.
 target_compile_options(kiln_options INTERFACE -ffp-contract=off)
 
-set(KILN_WARNING_FLAGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes
-    -Wmissing-prototypes -Wvla)
+set(KILN_WARNING_FLAGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+    $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes> -Wvla)
 add_library(kiln_warnings INTERFACE)
 # Texts are cut to their buffers on purpose; gcc warns of it from the optimiser's view only.
 target_compile_options(kiln_warnings INTERFACE ${KILN_WARNING_FLAGS}
