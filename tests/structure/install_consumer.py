@@ -100,6 +100,29 @@ def cpp_program(prefix, work, libdir):
             or run([program], env=environment(prefix, libdir)))
 
 
+def cpp_header(prefix, work, config):
+    """The first program in C++ with the installed kiln.hpp, by pkg-config and by find_package."""
+    libdir = config["libdir"]
+    env = {**environment(prefix, libdir), "KILN_DEVICE": "reference"}
+    source = os.path.join(config["source_dir"], "examples/cpp/first.cpp")
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "kiln"], env=env, text=True,
+                           capture_output=True, check=False)
+    if flags.returncode:
+        return [flags.stderr]
+    program = os.path.join(work, "first_cpp")
+    bad = (run(["g++", "-std=c++17", "-Wall", "-Werror", source, "-o", program, *flags.stdout.split()])
+           or run([program], env=env))
+    folder = os.path.join(work, "cpp_package")
+    os.makedirs(folder)
+    with open(os.path.join(folder, "CMakeLists.txt"), "w", encoding="ascii") as file:
+        file.write("cmake_minimum_required(VERSION 3.16)\nproject(p CXX)\nfind_package(kiln REQUIRED)\n"
+                   "set(CMAKE_CXX_STANDARD 17)\n"
+                   f"add_executable(first {source})\ntarget_link_libraries(first kiln::kiln)\n")
+    build = f"{folder}/build"
+    return (bad + run(["cmake", "-S", folder, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}"])
+            or run(["cmake", "--build", build]) or run([f"{build}/first"], env=env))
+
+
 def files(prefix, config):
     """Public headers and plugins arrive; private headers do not."""
     bad = []
@@ -236,6 +259,7 @@ def main():
             cases["remote"] = remote_programs(prefix, work, config)
             cases["schemas"] = schemas(prefix, work, config)
             cases["c++"] = cpp_program(prefix, work, libdir)
+            cases["kiln.hpp"] = cpp_header(prefix, work, config)
             cases["command"] = installed_command(prefix, config)
             template = os.path.join(prefix, "share/kiln/template")
             cases["fuser pkg-config"] = sdk_pkg_config(prefix, work, template, libdir)

@@ -48,7 +48,8 @@ def build(copy):
     yield "generate", copy.ninja("generated")
     yield "no formula", recipe.refused(copy.ninja("kiln_cl_backend"), UNFINISHED["FORMULA"])
     edit(copy, names[2])
-    yield "build", copy.ninja("kiln_library", "kiln_plugin_elementwise", "sample_dump")
+    yield "build", copy.ninja("kiln_library", "kiln_plugin_elementwise", "sample_dump",
+                               "kiln_cpp_headers")
     yield "three files", copy.counts(3)
 
 
@@ -65,6 +66,12 @@ def program(copy, out):
     source = os.path.join(copy.root, "tests/structure/consumer/recipe_operator.c")
     return copy.problems("cc", "-std=c11", *include_flags(copy), source, "-o", out,
                          f"-L{copy.build}/lib", f"-Wl,-rpath,{copy.build}/lib", "-lkiln", "-lm")
+
+
+def in_cpp(copy):
+    """The operator is a function of kiln.hpp by itself."""
+    with open(copy.built("cpp/include/kiln/kiln_ops_cpp.inc"), encoding="ascii") as file:
+        return [] if "inline Tensor exp2(const Tensor &x)\n" in file.read() else ["kiln.hpp lacks exp2"]
 
 
 def judged(copy, path, device, fused):
@@ -93,6 +100,7 @@ def steps(copy):
     yield from build(copy)
     out = copy.built("recipe_operator")
     yield "program", program(copy, out)
+    yield "c++", in_cpp(copy)
     yield "reference", judged(copy, out, "reference:", False)
     yield "opencl, alone and fused", judged(copy, out, "opencl:0", True)
     yield "numpy", by_numpy(copy)
