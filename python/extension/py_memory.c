@@ -130,9 +130,7 @@ static PyObject *create(kiln_device *device, kiln_dtype dtype, size_t rank, cons
     kiln_tensor *tensor = NULL;
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
-    KILNI_PY_RELEASED
-    status = kiln_tensor_create(device, dtype, rank, dims, data, &tensor, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL(status, &err, kiln_tensor_create(device, dtype, rank, dims, data, &tensor, &err));
     return status == KILN_STATUS_OK ? array_of(tensor) : kilni_py_raise(&err);
 }
 
@@ -142,10 +140,9 @@ static PyObject *wrap(kiln_device *device, kiln_dtype dtype, size_t rank, const 
     kiln_tensor *tensor = NULL;
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
-    KILNI_PY_RELEASED
-    status =
-        kiln_tensor_wrap(device, dtype, rank, dims, memory, not_needed, take_owner, &tensor, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL(
+        status, &err,
+        kiln_tensor_wrap(device, dtype, rank, dims, memory, not_needed, take_owner, &tensor, &err));
     if (status != KILN_STATUS_OK) {
         let_go(take_owner);
         return kilni_py_raise(&err);
@@ -402,9 +399,8 @@ static kiln_status map(kiln_tensor *tensor, const void **out_data, kiln_mapping 
                        kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    KILNI_PY_RELEASED
-    status = kiln_tensor_map(tensor, out_data, out_mapping, err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(status, err, &tensor, 1,
+                       kiln_tensor_map(tensor, out_data, out_mapping, err));
     return status;
 }
 
@@ -466,9 +462,7 @@ void kilni_py_releasebuffer(PyObject *self, Py_buffer *view)
 {
     look *made = view->internal;
     (void)self;
-    KILNI_PY_RELEASED
-    kiln_mapping_release(made->mapping);
-    KILNI_PY_HELD
+    KILNI_PY_DO(kiln_mapping_release(made->mapping));
     free(made);
 }
 
@@ -485,7 +479,9 @@ typedef struct exported {
 
 static void free_exported(exported *one)
 {
-    kiln_mapping_release(one->mapping);
+    if (!kilni_py.forked) {
+        kiln_mapping_release(one->mapping);
+    }
     free(one->copy);
     free(one);
 }
@@ -565,9 +561,7 @@ static kiln_status export_value(exported *one, kiln_tensor *tensor, bool copied,
     if (one->copy == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
     }
-    KILNI_PY_RELEASED
-    status = kiln_read(tensor, one->copy, bytes, err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(status, err, &tensor, 1, kiln_read(tensor, one->copy, bytes, err));
     return status;
 }
 

@@ -70,9 +70,9 @@ static PyObject *record(kiln_device *device, kiln_op op, kiln_tensor *const *inp
     kiln_tensor *made[KILN_MAX_OUTPUTS] = {NULL};
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
-    KILNI_PY_RELEASED
-    status = kiln_record(device, op, inputs, n_inputs, attrs, info->signature->n_attrs, made, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(
+        status, &err, inputs, n_inputs,
+        kiln_record(device, op, inputs, n_inputs, attrs, info->signature->n_attrs, made, &err));
     return status == KILN_STATUS_OK ? results_of(made, info->n_outputs) : kilni_py_raise(&err);
 }
 
