@@ -177,6 +177,10 @@ PyObject *kilni_py_array_item(PyObject *self, PyObject *nothing);
 /// Adds functions that make arrays of memory to the module.
 int kilni_py_memory_init(PyObject *module);
 
+/// An array with a copy of `data`, dense.
+PyObject *kilni_py_create(kiln_device *device, kiln_dtype dtype, size_t rank, const int64_t *dims,
+                          const void *data);
+
 int kilni_py_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void kilni_py_releasebuffer(PyObject *self, Py_buffer *view);
 

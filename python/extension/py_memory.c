@@ -124,8 +124,8 @@ static PyObject *array_of(kiln_tensor *take_tensor)
     return array;
 }
 
-static PyObject *create(kiln_device *device, kiln_dtype dtype, size_t rank, const int64_t *dims,
-                        const void *data)
+PyObject *kilni_py_create(kiln_device *device, kiln_dtype dtype, size_t rank, const int64_t *dims,
+                          const void *data)
 {
     kiln_tensor *tensor = NULL;
     kiln_error err = KILN_ERROR_INIT;
@@ -160,7 +160,7 @@ static PyObject *create_packed(kiln_device *device, kiln_dtype dtype, const int6
         return PyErr_NoMemory();
     }
     if (PyBuffer_ToContiguous(packed, view, view->len, 'C') == 0) {
-        made = create(device, dtype, (size_t)view->ndim, dims, packed);
+        made = kilni_py_create(device, dtype, (size_t)view->ndim, dims, packed);
     }
     free(packed);
     return made;
@@ -192,7 +192,7 @@ static PyObject *of_view(kiln_device *device, Py_buffer *view, bool share)
     }
     bool whole = PyBuffer_IsContiguous(view, 'C');
     if (!share) {
-        return whole ? create(device, dtype, (size_t)view->ndim, dims, view->buf)
+        return whole ? kilni_py_create(device, dtype, (size_t)view->ndim, dims, view->buf)
                      : create_packed(device, dtype, dims, view);
     }
     if (!whole || !aligned(device, view->buf)) {
@@ -251,7 +251,7 @@ static PyObject *from_bytes(PyObject *module, PyObject *args)
             PyErr_Format(PyExc_ValueError, "%zd bytes for an array of %lld", view.len,
                          (long long)bytes);
         } else if (dtype != KILN_DTYPE_NONE) {
-            made = create(device, dtype, rank, dims, view.buf);
+            made = kilni_py_create(device, dtype, rank, dims, view.buf);
         }
     }
     Py_XDECREF(owner_of_device);
@@ -317,7 +317,7 @@ static PyObject *copy_strided(kiln_device *device, kiln_dtype dtype, const dl_te
         return PyErr_NoMemory();
     }
     (void)pack(tensor, 0, (char *)tensor->data + tensor->byte_offset, packed, size);
-    PyObject *made = create(device, dtype, (size_t)tensor->ndim, tensor->shape, packed);
+    PyObject *made = kilni_py_create(device, dtype, (size_t)tensor->ndim, tensor->shape, packed);
     free(packed);
     return made;
 }
@@ -343,9 +343,10 @@ static PyObject *of_dl(kiln_device *device, const dl_tensor *tensor, owner *take
         if (how > 0 && can) {
             return wrap(device, dtype, (size_t)tensor->ndim, tensor->shape, memory, take_owner);
         }
-        made = how == 2        ? cannot_share()
-               : dense(tensor) ? create(device, dtype, (size_t)tensor->ndim, tensor->shape, memory)
-                               : copy_strided(device, dtype, tensor);
+        made = how == 2 ? cannot_share()
+               : dense(tensor)
+                   ? kilni_py_create(device, dtype, (size_t)tensor->ndim, tensor->shape, memory)
+                   : copy_strided(device, dtype, tensor);
     }
     let_go(take_owner);
     return made;

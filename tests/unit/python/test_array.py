@@ -100,6 +100,24 @@ class Operators(kiln_case.Case):
             pow(kiln.ones(2), 2, 3)
 
 
+    def test_large_numbers(self):
+        a = np.uint64([1, 2 ** 64 - 1])
+        x = kiln.asarray(a)
+        self.same(x - 2 ** 63 - 2 ** 63, a)
+        self.same(2 ** 64 - 1 - x, np.uint64([2 ** 64 - 2, 0]))
+        self.same(x == 2 ** 64 - 1, [False, True])
+        self.same(kiln.full(2, 2 ** 64 - 1, dtype="uint64"), np.full(2, 2 ** 64 - 1, np.uint64))
+        self.same(kiln.asarray([1.5]) * 2 ** 70, np.float32([1.5 * 2 ** 70]))
+        for dtype, number in (("uint64", 2 ** 64), ("int64", 2 ** 63), ("uint8", 2 ** 70)):
+            with self.assertRaisesRegex(OverflowError, f"{number} is not a value of {dtype}"):
+                kiln.zeros(2, dtype=dtype) + number
+        for number in (-1, -2):
+            with self.assertRaises(ValueError):
+                x + number
+        halves = [70000.0, 65519.0, 65520.0, -1e9]
+        self.same(kiln.asarray(halves, dtype="float16"), np.float16([np.inf, 65504, np.inf, -np.inf]))
+
+
 class Promotion(kiln_case.Case):
     def test_as_numpy_within_a_kind(self):
         names = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float16", "float32", "float64")
@@ -191,12 +209,38 @@ class Indexing(kiln_case.Case):
                 a[key] = 7
                 self.same(x, a)
 
+    def test_slices_that_go_down_from_before_the_first(self):
+        a = numbers(2, 3)
+        x = kiln.asarray(a)
+        for key in (slice(-3, None, -1), slice(-9, -5, -2), (slice(None), slice(-4, None, -1)), slice(-3, -9, -1)):
+            with self.subTest(key=key):
+                self.same(x[key], a[key])
+                x[key] = 7
+                self.same(x, a)
+
+    def test_assigned_numbers_keep_their_digits(self):
+        """They go to the array's dtype, not by way of the default one."""
+        x = kiln.zeros(3, dtype="float64")
+        x[0] = 0.1
+        x[1:] = [0.2, x[0]]
+        self.same(x, np.float64([0.1, 0.2, 0.1]))
+        y = kiln.zeros(2, dtype="uint64")
+        y[0] = 2 ** 64 - 1
+        self.same(y, np.uint64([2 ** 64 - 1, 0]))
+        with self.assertRaisesRegex(OverflowError, "int8"):
+            kiln.zeros(2, dtype="int8")[0] = 300
+        y[:] = range(2)
+        self.same(y, np.uint64([0, 1]))
+
     def test_a_bool_is_a_mask(self):
         a = numbers(2, 3)
         x = kiln.asarray(a)
         for key in (True, False):
             self.same(x[key], a[key])
             self.same(x[kiln.asarray(key)], a[key])
+            self.same(x[np.bool_(key)], a[key])
+            self.same(x[(key,)], a[key])
+            self.same(x[0, 0][kiln.asarray(key)], a[0, 0][np.bool_(key)])
         x[False] = 5
         self.same(x, a)
         x[True] = 5
