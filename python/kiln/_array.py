@@ -37,6 +37,8 @@ def __array__(self, dtype=None, copy=None):
     x = ops.cast(self, "float32") if self.dtype == "bfloat16" else self
     made = numpy.asarray(memoryview(x))
     if dtype is not None and made.dtype != dtype:
+        if copy is False:
+            raise ValueError(f"{made.dtype} as {numpy.dtype(dtype)} needs a copy")
         return made.astype(dtype)
     return made.copy() if copy else made
 

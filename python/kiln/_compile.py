@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Functions whose operations are recorded once for each set of shapes and replayed afterwards."""
 import functools
+import math
 import threading
 
 from . import _kiln
@@ -39,6 +40,8 @@ def _flatten(value, leaves):
         return (type(value), *[_flatten(part, leaves) for part in value])
     if isinstance(value, dict):
         return (dict, *[(key, _flatten(part, leaves)) for key, part in value.items()])
+    if isinstance(value, float):
+        return (None, type(value), value, math.copysign(1.0, value))  # -0.0 is not 0.0
     return (None, type(value), value)
 
 

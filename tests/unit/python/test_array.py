@@ -381,8 +381,49 @@ class Functions(kiln_case.Case):
         self.same(kiln.floor_divide(kiln.asarray([1.0, kiln.inf]), 0.1), np.float32([9, np.inf]))
         self.same(kiln.bitwise_and(kiln.asarray([3, 4], dtype="uint8"), 6), np.uint8([2, 4]))
         self.same(kiln.bitwise_xor(True, kiln.asarray([True, False])), [False, True])
+        for dtype in (np.int8, np.int32, np.int64):
+            ends = np.array([np.iinfo(dtype).min, np.iinfo(dtype).min + 1, -7, 7, np.iinfo(dtype).max], dtype)
+            for divisor in (3, -3, 100, -100):
+                self.same(kiln.asarray(ends) // divisor, ends // dtype(divisor))
+            self.same(7 // kiln.asarray(ends), dtype(7) // ends)
+        self.same(kiln.copysign(kiln.asarray(a.astype(np.float16)), y), np.copysign(a.astype(np.float16), b))
+        self.assertEqual(kiln.copysign(kiln.ones(1, dtype="float16"), -1.0).dtype, kiln.float16)
         self.same(1 / kiln.sign(kiln.asarray([-0.0])), np.float32([np.inf]))
         self.same(1 / kiln.floor_divide(kiln.asarray([-0.0]), -2), np.float32([np.inf]))
+
+    def test_of_what_is_no_array_yet(self):
+        """Functions take NumPy's arrays and lists, as operators do."""
+        a = np.float32([[1.5, -2.5], [np.inf, 0.5]])
+        for name in ("sum", "prod", "max", "min", "mean", "any", "all", "argmax", "isfinite", "isinf", "signbit", "ceil",
+                     "floor", "sign", "square", "sort", "argsort", "flip", "squeeze", "nonzero", "zeros_like"):
+            with self.subTest(name=name):
+                made, wanted = getattr(kiln, name)(a), getattr(np, name)(a)
+                for one, other in zip(made, wanted) if name == "nonzero" else [(made, wanted)]:
+                    self.assertIs(type(one), kiln.Array)
+                    self.same(one, other)
+        self.same(kiln.sum([1.5, 2]), np.float32(3.5))
+        self.same(kiln.stack([[1, 2], [3, 4]]), np.int64([[1, 2], [3, 4]]))
+        self.same(kiln.floor_divide(np.int32([5, -5]), 2), np.int32([2, -3]))
+        self.same(kiln.asarray(range(1, 4)), np.int64([1, 2, 3]))
+        self.assertTrue(kiln.isdtype(np.dtype("float32"), "real floating"))
+
+    def test_integers_of_numpy(self):
+        """They are axes, lengths and counts."""
+        a, one = numbers(2, 3), np.int64(1)
+        x = kiln.asarray(a)
+        self.same(kiln.zeros(np.int64(3)), np.zeros(3, np.float32))
+        self.same(kiln.sum(x, axis=one), a.sum(1), 1e-6)
+        self.same(kiln.roll(x, one, axis=one), np.roll(a, 1, 1))
+        self.same(kiln.tile(x, np.int64(2)), np.tile(a, 2))
+        self.same(kiln.repeat(x, np.int64(2), axis=one), np.repeat(a, 2, 1))
+        self.same(kiln.tensordot(x, x.T, axes=one), np.tensordot(a, a.T, 1), 1e-5)
+        for wrong in (lambda: kiln.zeros(3.5), lambda: kiln.zeros("ab"), lambda: kiln.sum(x, axis=1.0)):
+            with self.assertRaisesRegex(TypeError, "int or a sequence of ints, not"):
+                wrong()
+        with self.assertRaises(ValueError):
+            kiln.repeat(x, -1, axis=0)
+        with self.assertRaisesRegex(ValueError, "stack"):
+            kiln.stack([])
 
     def test_creation(self):
         self.same(kiln.zeros((2, 3)), np.zeros((2, 3), np.float32))
@@ -507,6 +548,12 @@ class Objects(kiln_case.Case):
             self.same(x, np.float32([1, 2]))
         half = kiln.ones(2, dtype="bfloat16")
         self.assertEqual(pickle.loads(pickle.dumps(half)).dtype, kiln.bfloat16)
+
+    def test_a_cast_is_a_copy(self):
+        x = kiln.ones(3)
+        self.same(x.__array__(np.dtype(np.float32), copy=False), np.ones(3, np.float32))
+        with self.assertRaisesRegex(ValueError, "needs a copy"):
+            x.__array__(np.dtype(np.float64), copy=False)
 
     def test_namespace(self):
         self.assertIs(kiln.ones(1).__array_namespace__(api_version="2024.12"), kiln)

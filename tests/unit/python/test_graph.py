@@ -132,6 +132,10 @@ class Compile(kiln_case.Case):
         x = kiln.zeros(4)
         self.assertNotEqual(function(x).tolist(), function(x).tolist())
 
+    def test_the_sign_of_zero(self):
+        function = kiln.compile(lambda a, scale: 1 / (a * scale))
+        self.assertEqual([float(function(numbers(1), zero)) for zero in (0.0, -0.0)], [np.inf, -np.inf])
+
     def test_few_are_kept(self):
         function = kiln.compile(lambda a, n: a + n)
         for n in range(70):
