@@ -138,6 +138,6 @@ def reshape(self, /, *shape):
 
 
 for _name in ("astype", "sum", "mean", "prod", "max", "min", "any", "all", "argmax", "argmin", "std", "var"):
-    _method(getattr(_standard, _name), _name)
+    _method(getattr(_standard, _name).__wrapped__, _name)  # self is an array
 Array.T = property(lambda self: _standard.transpose(self), doc="the matrix with its axes exchanged")
 Array.mT = property(lambda self: _standard.matrix_transpose(self), doc="the last two axes exchanged")

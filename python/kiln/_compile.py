@@ -93,7 +93,14 @@ class GraphFunction:
         tree = _flatten((args, keywords) if keywords else args, leaves)
         key = (tree, _kiln._signature(leaves))
         with self._lock:  # one thread at a time uses a graph
-            entry = self._entries.pop(key, None)
+            try:
+                entry = self._entries.pop(key, None)
+                if entry is None:
+                    hash(key)  # which an empty dict does not ask for
+            except TypeError as error:
+                error.add_note("Arguments of a compiled function are arrays of Kiln (kiln.asarray makes them), tuples, "
+                               "lists and dicts of them, or hashable.")
+                raise
             if entry is None:
                 entry = self._record(args, keywords, leaves)
             self._entries[key] = entry  # the last is the newest
