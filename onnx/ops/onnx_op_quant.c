@@ -103,21 +103,25 @@ static kiln_dtype wide_of(const kilni_onnx_value *scale)
 void kilni_onnx_op_dequantize_linear(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    kilni_onnx_ref scale = spread(call, kilni_onnx_in(call, 1), x);
+    kilni_onnx_ref given = kilni_onnx_in(call, 1);
+    kilni_onnx_ref scale = spread(call, given, x);
     kilni_onnx_ref zero = taken_zero(call, 2, x);
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    kiln_dtype wide = wide_of(scale);
+    kiln_dtype dtype = kilni_onnx_attr_dtype(call, "output_dtype", scale->desc.dtype);
+    kiln_dtype wide = dtype == KILN_DTYPE_F64 ? dtype : wide_of(scale);
     kilni_onnx_ref y = kilni_onnx_cast(call, x, KILN_DTYPE_I32);
     if (zero != NULL) {
         y = kilni_onnx_binary(call, KILN_OP_SUB, y, kilni_onnx_cast(call, zero, KILN_DTYPE_I32));
     }
     y = kilni_onnx_cast(call, y, wide);
     y = kilni_onnx_binary(call, KILN_OP_MUL, y, kilni_onnx_cast(call, scale, wide));
-    y = kilni_onnx_cast(call, y, scale->desc.dtype);
+    y = kilni_onnx_cast(call, y, dtype);
     kilni_onnx_out(call, 0, y);
-    kilni_onnx_note_source(call, y);
+    if (dtype == given->desc.dtype) {
+        kilni_onnx_note_source(call, y);
+    }
 }
 
 /* The type of a quantised tensor: the zero point's, else the attribute's, else u8. */
@@ -138,6 +142,21 @@ static kiln_dtype quantised_type(kilni_onnx_call *call, const kilni_onnx_value *
     return zero->desc.dtype;
 }
 
+/* x / scale as it is in the type that `precision` names: one of 16 bits rounds once more. */
+static kilni_onnx_ref divided(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref scale)
+{
+    kiln_dtype named = kilni_onnx_attr_dtype(call, "precision", KILN_DTYPE_NONE);
+    kiln_dtype wide = named == KILN_DTYPE_F64 ? named : wide_of(scale);
+    if (named != KILN_DTYPE_NONE) {
+        x = kilni_onnx_cast(call, x, named);
+        scale = kilni_onnx_cast(call, scale, named);
+    }
+    kilni_onnx_ref y = kilni_onnx_binary(call, KILN_OP_DIV, kilni_onnx_cast(call, x, wide),
+                                         kilni_onnx_cast(call, scale, wide));
+    return named == KILN_DTYPE_NONE ? y
+                                    : kilni_onnx_cast(call, kilni_onnx_cast(call, y, named), wide);
+}
+
 /* A cast to an integer saturates, which is what quantisation wants. */
 void kilni_onnx_op_quantize_linear(kilni_onnx_call *call)
 {
@@ -149,9 +168,8 @@ void kilni_onnx_op_quantize_linear(kilni_onnx_call *call)
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    kiln_dtype wide = wide_of(scale);
-    kilni_onnx_ref y = kilni_onnx_cast(call, x, wide);
-    y = kilni_onnx_binary(call, KILN_OP_DIV, y, kilni_onnx_cast(call, scale, wide));
+    kilni_onnx_ref y = divided(call, x, scale);
+    kiln_dtype wide = kilni_onnx_ok(call) ? y->desc.dtype : KILN_DTYPE_F32;
     y = kilni_onnx_unary(call, KILN_OP_ROUND, y);
     if (zero != NULL) {
         y = kilni_onnx_binary(call, KILN_OP_ADD, y, kilni_onnx_cast(call, zero, wide));
