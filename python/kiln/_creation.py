@@ -43,6 +43,8 @@ def _shape_of(data):
         shape.append(len(data))
         if not data:
             break
+        if len(shape) > 64:  # one that is in itself, perhaps
+            raise ValueError("the lists are nested too deeply")
         data = data[0]
     return tuple(shape)
 
@@ -124,7 +126,7 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None) -> Array:
     device = _device(device)
     if isinstance(obj, range):
         obj = list(obj)
-    if isinstance(obj, (bool, int, float, list, tuple)):
+    if isinstance(obj, (bool, int, float, list, tuple)) and not hasattr(obj, "dtype"):  # numpy.float64 is a float
         if copy is False:
             raise ValueError("an array of Python's numbers is always a copy")
         return _of_lists(obj, dtype, device)

@@ -22,7 +22,7 @@ def _prepare(x, key):
     parts = []
     for part in key if isinstance(key, tuple) else (key,):
         if _is_sequence(part):
-            part = asarray(part, device=x.device)
+            part = asarray(part, device=x.device, dtype="int64" if isinstance(part, list) and not part else None)
         if isinstance(part, bool) or _is_truth(part):
             raise IndexError("a bool is an index only by itself")
         if isinstance(part, Array) and part.dtype == "bool":

@@ -281,12 +281,12 @@ def mean(x, /, axis=None, *, keepdims=False) -> Array:
 
 def max(x, /, axis=None, *, keepdims=False) -> Array:
     """Largest over axes; NaN if any is NaN."""
-    return _reduced(ops.max, x, axis, keepdims)
+    return any(x, axis, keepdims=keepdims) if x.dtype == "bool" else _reduced(ops.max, x, axis, keepdims)
 
 
 def min(x, /, axis=None, *, keepdims=False) -> Array:
     """Smallest over axes; NaN if any is NaN."""
-    return _reduced(ops.min, x, axis, keepdims)
+    return all(x, axis, keepdims=keepdims) if x.dtype == "bool" else _reduced(ops.min, x, axis, keepdims)
 
 
 def any(x, /, axis=None, *, keepdims=False) -> Array:
@@ -567,6 +567,8 @@ def repeat(x, repeats, /, *, axis=None) -> Array:
     counts = repeats.tolist() if isinstance(repeats, Array) else list(repeats)
     if len(counts) != x.shape[axis]:
         raise ValueError(f"{len(counts)} counts for an axis of length {x.shape[axis]}")
+    if _any(n < 0 for n in counts):
+        raise ValueError(f"an element is not repeated {_min(counts)} times")
     return take(x, asarray([i for i, n in enumerate(counts) for _ in range(n)], dtype="int64", device=x.device),
                 axis=axis)
 
@@ -600,6 +602,8 @@ def take_along_axis(x, indices, /, *, axis=-1) -> Array:
 
 def sort(x, /, *, axis=-1, descending=False, stable=True) -> Array:
     """In order along an axis."""
+    if x.dtype == "bool":
+        return ops.cast(sort(ops.cast(x, "uint8"), axis=axis, descending=descending), "bool")
     return ops.sort(x, axis, descending) if x.ndim else x
 
 

@@ -218,6 +218,11 @@ class Indexing(kiln_case.Case):
                 x[key] = 7
                 self.same(x, a)
 
+    def test_an_empty_list_takes_nothing(self):
+        a = numbers(2, 3)
+        self.same(kiln.asarray(a)[[]], a[[]])
+        self.same(kiln.asarray(a)[:, []], a[:, []])
+
     def test_assigned_numbers_keep_their_digits(self):
         """They go to the array's dtype, not by way of the default one."""
         x = kiln.zeros(3, dtype="float64")
@@ -391,6 +396,12 @@ class Functions(kiln_case.Case):
         self.same(1 / kiln.sign(kiln.asarray([-0.0])), np.float32([np.inf]))
         self.same(1 / kiln.floor_divide(kiln.asarray([-0.0]), -2), np.float32([np.inf]))
 
+    def test_bools_stay_bools(self):
+        a = np.array([[True, False, True], [False, False, False]])
+        for name in ("max", "min", "sort"):
+            self.same(getattr(kiln, name)(kiln.asarray(a), axis=1), getattr(np, name)(a, axis=1))
+        self.same(kiln.sort(kiln.asarray(a), descending=True), np.sort(a)[:, ::-1])
+
     def test_of_what_is_no_array_yet(self):
         """Functions take NumPy's arrays and lists, as operators do."""
         a = np.float32([[1.5, -2.5], [np.inf, 0.5]])
@@ -405,6 +416,11 @@ class Functions(kiln_case.Case):
         self.same(kiln.stack([[1, 2], [3, 4]]), np.int64([[1, 2], [3, 4]]))
         self.same(kiln.floor_divide(np.int32([5, -5]), 2), np.int32([2, -3]))
         self.same(kiln.asarray(range(1, 4)), np.int64([1, 2, 3]))
+        self.same(kiln.asarray(np.float64(0.1)), np.float64(0.1))
+        endless = []
+        endless.append(endless)
+        with self.assertRaisesRegex(ValueError, "too deeply"):
+            kiln.asarray(endless)
         self.assertTrue(kiln.isdtype(np.dtype("float32"), "real floating"))
 
     def test_integers_of_numpy(self):
@@ -420,8 +436,9 @@ class Functions(kiln_case.Case):
         for wrong in (lambda: kiln.zeros(3.5), lambda: kiln.zeros("ab"), lambda: kiln.sum(x, axis=1.0)):
             with self.assertRaisesRegex(TypeError, "int or a sequence of ints, not"):
                 wrong()
-        with self.assertRaises(ValueError):
-            kiln.repeat(x, -1, axis=0)
+        for wrong in (-1, [1, -2]):
+            with self.assertRaisesRegex(ValueError, "not repeated"):
+                kiln.repeat(x, wrong, axis=0)
         with self.assertRaisesRegex(ValueError, "stack"):
             kiln.stack([])
 
