@@ -190,13 +190,26 @@ static kiln_status follow_inputs(const kilni_run *run, uint32_t op, kiln_error *
     return KILN_STATUS_OK;
 }
 
+/// An error that says nothing yet. All of its text need not be 0, and every operation of a replay
+/// begins with one.
+static inline void error_begin(kiln_error *err)
+{
+    err->struct_size = (uint32_t)sizeof(*err);
+    err->code = KILN_STATUS_OK;
+    err->line = 0;
+    err->reserved = 0;
+    err->file = NULL;
+    err->message[0] = 0;
+}
+
 void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op)
 {
     const kiln_op_record *record = &run->segment->ops[op];
     if (kiln_op_info_of(record->op)->cls == KILN_CLASS_CONTROL) {
         return;
     }
-    kiln_error err = KILN_ERROR_INIT;
+    kiln_error err;
+    error_begin(&err);
     for (size_t i = 0; i < record->n_inputs; i++) {
         kilni_binding *binding = run->bindings[kilni_plan_operand_slot(run, op, i)];
         if (kilni_plan_fault_of(run, binding) != NULL) {
