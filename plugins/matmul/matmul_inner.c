@@ -18,7 +18,7 @@ enum {
 /// rounding grows with a part's length and with the number of parts, not with all terms. In the
 /// packed form also asks for what comes next, a share with every term: `next_a` and `next_b` are
 /// where this call's share begins of what the work-item reads next, so that it is in the second
-/// cache by then.
+/// cache by then. In the direct form the left tile lies row by row, `depth` terms each.
 void mm_emit_tile_function(kf_text *text, const mm_plan *plan)
 {
     uint32_t vectors = plan->columns / plan->lanes, packed = plan->form == MM_FORM_PACKED;
@@ -37,8 +37,8 @@ void mm_emit_tile_function(kf_text *text, const mm_plan *plan)
     for (uint32_t i = 0; i < plan->rows * vectors; i++) {
         kf_text_addf(text, "    vec c%u = (vec)(0);\n", i);
     }
-    kf_text_addf(text, "    for (; terms > 0; terms--, a += %u, b += %u) {\n", plan->rows,
-                 plan->columns);
+    kf_text_addf(text, "    for (; terms > 0; terms--, a += %u, b += %u) {\n",
+                 packed ? plan->rows : 1, plan->columns);
     if (packed) {
         kf_text_addf(text,
                      "        AHEAD_2(next_a);\n        AHEAD_2(next_b);\n"
@@ -49,7 +49,8 @@ void mm_emit_tile_function(kf_text *text, const mm_plan *plan)
         kf_text_addf(text, "        const vec b%u = vload%u(%u, b);\n", j, plan->lanes, j);
     }
     for (uint32_t i = 0; i < plan->rows; i++) {
-        kf_text_addf(text, "        const vec a%u = (vec)(a[%u]);\n", i, i);
+        kf_text_addf(text, "        const vec a%u = (vec)(a[%u]);\n", i,
+                     packed ? i : i * plan->depth);
         for (uint32_t j = 0; j < vectors; j++) {
             uint32_t c = i * vectors + j;
             kf_text_addf(text, "        c%u = MULADD(a%u, b%u, c%u);\n", c, i, j, c);
@@ -168,7 +169,7 @@ void mm_emit_direct_sums(kf_text *text, const mm_plan *plan)
                  "    const long tile = first_tile + number;\n"
                  "    %s *to = left + number * %u;\n",
                  plan->type, tile);
-    mm_emit_left_panel(text, plan);
+    mm_emit_left_rows(text, plan);
     kf_text_addf(text,
                  "        }\n"
                  "        for (int p = 0; p < wide; p++) {\n"

@@ -208,6 +208,8 @@ uint32_t mm_has_panels(const mm_plan *plan);
 /// columns of the `wide` panels from `panel` on from `b`, each `far` elements behind the one
 /// before.
 void mm_emit_left_panel(kf_text *text, const mm_plan *plan);
+/// Copies the same terms of the rows of the tile, row by row, `depth` elements apart.
+void mm_emit_left_rows(kf_text *text, const mm_plan *plan);
 void mm_emit_right_panels(kf_text *text, const mm_plan *plan);
 /// The loops of each form, as far as the sums; with panels: the function tile_sums.
 void mm_emit_tile_function(kf_text *text, const mm_plan *plan);
