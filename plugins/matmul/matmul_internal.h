@@ -142,6 +142,7 @@ typedef struct mm_plan {
     uint32_t chunk; ///< most tiles of a work-item, one below the other
     uint32_t across; ///< and side by side; ROW, DOT: vectors of columns at a time
     uint32_t span; ///< columns of a work-item that combines parts
+    uint32_t stream; ///< elements of a result from which on it is written past the caches; 0: never
     uint32_t compute_bytes;
     const char *type; ///< of the sums
     uint32_t n_kernels;
