@@ -281,7 +281,7 @@ static void emit_functions(kf_text *text, const mm_plan *plan)
         mm_bytes_emit_functions(text, plan);
     } else if (mm_has_panels(plan)) {
         emit_put_macros(text, plan);
-        mm_emit_tile_function(text, plan);
+        mm_emit_tile_functions(text, plan);
     }
 }
 
