@@ -22,10 +22,13 @@ typedef enum check_kind_of_skip {
     CHECK_STRING = 0,
     CHECK_DOMAIN = 1,
     CHECK_RANDOM = 2,
-    CHECK_KINDS = 3
+    CHECK_TYPE = 3,
+    CHECK_PICTURE = 4,
+    CHECK_KINDS = 5
 } check_kind_of_skip;
 
-static const char *const kind_names[CHECK_KINDS] = {"strings", "other domains", "random values"};
+static const char *const kind_names[CHECK_KINDS] = {"strings", "other domains", "random values",
+                                                    "types that Kiln has not", "pictures"};
 
 typedef struct check_listed {
     const char *name;
@@ -41,6 +44,27 @@ static const check_listed listed_cases[] = {
 /* 18 with strings, 9 of another domain, 10 with random numbers: a longer list is a decision. */
 _Static_assert(sizeof(listed_cases) / sizeof(listed_cases[0]) == 18 + 9 + 10,
                "the list of skips has another length");
+
+typedef struct check_refused {
+    const char *text;
+    check_kind_of_skip kind;
+} check_refused;
+
+static const check_refused refused_texts[] = {
+#define KILN_CHECK_REFUSED(text, kind) {text, CHECK_##kind},
+#include "check_onnx.def"
+};
+
+typedef struct check_loose {
+    const char *name;
+    double relative;
+    double absolute;
+} check_loose;
+
+static const check_loose loose_cases[] = {
+#define KILN_CHECK_LOOSE(name, relative, absolute, reason) {name, relative, absolute},
+#include "check_onnx.def"
+};
 
 typedef struct check_host_op {
     const char *name;
@@ -62,6 +86,32 @@ static const check_listed *find_listed(const char *name)
         }
     }
     return NULL;
+}
+
+static const check_refused *find_refused(const char *why)
+{
+    for (size_t i = 0; i < sizeof(refused_texts) / sizeof(refused_texts[0]); i++) {
+        if (strstr(why, refused_texts[i].text) != NULL) {
+            return &refused_texts[i];
+        }
+    }
+    return NULL;
+}
+
+static check_how how_to_check(const char *name, uint32_t again)
+{
+    const check_listed *listed = find_listed(name);
+    check_how how = {.statistics = listed != NULL && listed->kind == CHECK_RANDOM,
+                     .relative = CHECK_RELATIVE,
+                     .absolute = CHECK_ABSOLUTE,
+                     .again = again};
+    for (size_t i = 0; i < sizeof(loose_cases) / sizeof(loose_cases[0]); i++) {
+        if (strcmp(loose_cases[i].name, name) == 0) {
+            how.relative = loose_cases[i].relative;
+            how.absolute = loose_cases[i].absolute;
+        }
+    }
+    return how;
 }
 
 static size_t find_host_only(const char *op)
@@ -265,12 +315,13 @@ static kiln_status check_promises(check_state *state, const char *key, const che
     return hold_counts(state, key, counts, err);
 }
 
-static void skip_case(check_state *state, const check_listed *listed, const char *name,
-                      const char *why)
+static void skip_case(check_state *state, const char *name, const char *why)
 {
+    const check_listed *listed = find_listed(name);
+    const check_refused *refused = find_refused(why);
     state->skipped++;
-    if (listed != NULL) {
-        state->listed[listed->kind]++;
+    if (listed != NULL || refused != NULL) {
+        state->listed[listed != NULL ? listed->kind : refused->kind]++;
     }
     count_reason(state, reason_of(why));
     if (state->options->verbose) {
@@ -286,12 +337,13 @@ static void judge(check_state *state, const char *key, const char *name, kiln_st
     if (status == KILN_STATUS_OK) {
         status = check_promises(state, key, listed, counts, err);
     } else if (status == KILN_STATUS_UNIMPLEMENTED &&
-               ((listed != NULL && !random) || !state->options->strict)) {
-        skip_case(state, listed, name, err->message);
+               ((listed != NULL && !random) || find_refused(err->message) != NULL ||
+                !state->options->strict)) {
+        skip_case(state, name, err->message);
         return;
     }
     if (status == KILN_STATUS_OK && random) {
-        skip_case(state, listed, name, "random values: shape, dtype and statistics hold");
+        skip_case(state, name, "random values: shape, dtype and statistics hold");
     } else if (status == KILN_STATUS_OK) {
         state->passed++;
         if (state->options->verbose) {
@@ -320,9 +372,7 @@ static void check_case(check_state *state, const char *folder)
             name = at + 1;
         }
     }
-    const check_listed *listed = find_listed(name);
-    const check_how how = {.statistics = listed != NULL && listed->kind == CHECK_RANDOM,
-                           .again = state->options->again};
+    const check_how how = how_to_check(name, state->options->again);
     kiln_status status = check_case_run(state->context, state->device, path, how, &counts, &err);
     judge(state, key, name, status, &counts, &err);
     fflush(stdout);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln tune MODEL`: runs a model until the candidates of every fused block were measured, a block
-// in each run, so that later runs start with the winners. Progress goes to standard error.
+// in each run, so that later runs start with the winners, and says how many blocks each fuser won.
+// Progress goes to standard error.
 
 #include "cli.h"
+#include "kiln_explained.h"
 #include "model_run.h"
 
 #include <stdio.h>
@@ -96,6 +98,81 @@ static kiln_status check_measures(const model_session *session, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
+// ---- who won ----
+
+enum { MOST_WINNERS = 64 };
+
+typedef struct winners {
+    const char *fusers[MOST_WINNERS]; ///< of the registry, which outlives the graphs
+    uint64_t blocks[MOST_WINNERS];
+    size_t count;
+    uint64_t unfused; ///< operations
+    kiln_error err;
+    kiln_status status;
+} winners;
+
+static void add_winner(winners *all, const char *fuser)
+{
+    size_t i = 0;
+    while (i < all->count && strcmp(all->fusers[i], fuser) != 0) {
+        i++;
+    }
+    if (i == MOST_WINNERS) {
+        return;
+    }
+    all->fusers[i] = fuser;
+    all->blocks[i]++;
+    all->count += i == all->count;
+}
+
+static void add_winners(const char *name, kiln_graph *graph, void *user)
+{
+    winners *all = user;
+    kiln_explanation explanation;
+    (void)name;
+    if (all->status != KILN_STATUS_OK) {
+        return;
+    }
+    all->status = kiln_graph_explained(graph, &explanation, &all->err);
+    if (all->status != KILN_STATUS_OK) {
+        return;
+    }
+    for (uint32_t i = 0; i < explanation.n_blocks; i++) {
+        add_winner(all, explanation.blocks[i].fuser);
+    }
+    for (uint32_t i = 0; i < explanation.n_ops; i++) {
+        const kiln_explained_op *op = &explanation.ops[i];
+        all->unfused += op->block == UINT32_MAX && op->step != UINT32_MAX;
+    }
+    kiln_graph_explained_fini(&explanation);
+}
+
+/// The graph as the next process has it, and who has its blocks.
+static kiln_status tell_winners(model_session *session, const char *model, kiln_error *err)
+{
+    winners all = {.err = KILN_ERROR_INIT};
+    kiln_status status =
+        session->graph != NULL ? model_session_recapture(session, err) : KILN_STATUS_OK;
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    model_session_graphs(session, add_winners, &all);
+    if (all.status != KILN_STATUS_OK) {
+        *err = all.err;
+        return all.status;
+    }
+    for (size_t i = 0; i < all.count; i++) {
+        printf("  %-36s won %llu %s\n", all.fusers[i], (unsigned long long)all.blocks[i],
+               all.blocks[i] == 1 ? "block" : "blocks");
+    }
+    if (all.unfused > 0) {
+        printf("  %-36s %llu %s\n", "unfused", (unsigned long long)all.unfused,
+               all.unfused == 1 ? "operation" : "operations");
+    }
+    printf("`kiln explain %s` tells of each block\n", model);
+    return KILN_STATUS_OK;
+}
+
 int cmd_tune(int argc, char **argv)
 {
     static const struct argp_child children[] = {{&model_options_argp, 0, NULL, 0}, {0}};
@@ -133,6 +210,9 @@ int cmd_tune(int argc, char **argv)
     } else if (status == KILN_STATUS_OK) {
         printf("%llu of %llu blocks measured\n", (unsigned long long)measured,
                (unsigned long long)(measured + left.open));
+    }
+    if (status == KILN_STATUS_OK) {
+        status = tell_winners(&session, options.model, &err);
     }
     model_session_close(&session);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("tune", &err);

@@ -121,6 +121,7 @@
 #define KF_OP_MAX_WITH_INDICES 288u /* v1: largest along axis and its index, the first of equals; NaN counts as largest; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_MIN_WITH_INDICES 289u /* v1: smallest along axis and its index, the first of equals; NaN counts as smallest; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_MATMUL 160u /* v1: matrix product over the last two axes, the others broadcast; rank 1 as in NumPy */
+#define KF_OP_MATMUL_INTEGER 311u /* v1: matmul of (a - a_zero) with (b - b_zero), each i8 or u8, in i32; a_zero is one number or one for each row of a, b_zero one or one for each column of b */
 #define KF_OP_CONV 161u /* v1: cross-correlation of x [n,c,..] with weight [o,c/groups,..], plus bias [o] */
 #define KF_OP_CONV_INTEGER 308u /* v1: conv of (x - x_zero) with (weight - weight_zero), each i8 or u8, in i32; x_zero is one number, weight_zero one or one for each of its o; padding is x_zero */
 #define KF_OP_CONV_TRANSPOSE 164u /* v1: what conv gives back to its x: x [n,c,..], weight [c,o/groups,..], plus bias [o]; padding is cut off, output_padding appended; composite, recorded as others where a device has no kernel for it */
@@ -349,6 +350,7 @@
 #define KF_NAME_MAX_WITH_INDICES "max_with_indices"
 #define KF_NAME_MIN_WITH_INDICES "min_with_indices"
 #define KF_NAME_MATMUL "matmul"
+#define KF_NAME_MATMUL_INTEGER "matmul_integer"
 #define KF_NAME_CONV "conv"
 #define KF_NAME_CONV_INTEGER "conv_integer"
 #define KF_NAME_CONV_TRANSPOSE "conv_transpose"

@@ -437,6 +437,12 @@ KILN_NODISCARD KILN_API kiln_status kiln_min_with_indices(kiln_tensor *x, int64_
 /// `transpose_b`: swap the last two axes of b.
 KILN_NODISCARD KILN_API kiln_status kiln_matmul(kiln_tensor *a, kiln_tensor *b, bool transpose_a, bool transpose_b, kiln_tensor **out_tensor, kiln_error *err);
 
+/// matmul of (a - a_zero) with (b - b_zero), each i8 or u8, in i32; a_zero is one number or one for each row of a, b_zero one or one for each column of b.
+/// `transpose_a`: swap the last two axes of a.
+/// `transpose_b`: swap the last two axes of b.
+/// Inputs from `a_zero` on may be NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_matmul_integer(kiln_tensor *a, kiln_tensor *b, kiln_tensor *a_zero, kiln_tensor *b_zero, bool transpose_a, bool transpose_b, kiln_tensor **out_tensor, kiln_error *err);
+
 typedef struct kiln_conv_options {
     uint32_t struct_size;
     const int64_t *strides; ///< step of the window along each spatial axis

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEWEST = 21 };
+enum { NEWEST = 28 };
 
 typedef struct row {
     const char *op_type;
@@ -94,15 +94,19 @@ int main(void)
            "<!-- Written by tools/gen_onnx from onnx/ops/onnx_ops.def and "
            "cli/check_onnx/check_onnx.def. -->\n\n"
            "Kiln runs models of ONNX's standard domain, operator sets 1 to %d, and the functions "
-           "that a model brings. What is\nserved is held against ONNX's own schemas by "
+           "that a model brings. A model of\na newer set or IR version runs where it says nothing "
+           "new: an operator, an attribute, an input or an element type\nthat set %d has not is "
+           "refused by name. What is served is held against ONNX's own schemas by\n"
            "`tests/onnx_cases/coverage.py`, and tried by `kiln check-onnx`. A node of another "
            "domain is the operator\n`domain::op_type` of a plugin, see "
-           "[writing an operator](writing-an-operator.md). Where none brings it, com.microsoft's "
-           "`MatMulNBits` is served: of 4 or 8\nbits, with constant weights.\n\n",
-           NEWEST);
+           "[writing an operator](writing-an-operator.md). Where none brings it, com.microsoft's\n"
+           "`MatMulNBits` is served, of 4 or 8 bits with constant weights, and `FlexAttention` of "
+           "ai.onnx.preview.\n\n",
+           NEWEST, NEWEST);
     printf("Element types: the floats of 16, 32 and 64 bits with bfloat16, all integers, bool. "
-           "int4 and uint4 take a byte each and\nare i8 and u8 outside. Strings, complex numbers "
-           "and float8 are refused by name. Tensors have at most 8 axes.\n\n"
+           "int4 and uint4 take a byte each and\nare i8 and u8 outside. Strings, complex numbers, "
+           "floats of 8 bits and fewer, int2 and uint2 are refused by name.\nTensors have at most "
+           "8 axes.\n\n"
            "## Served\n\nFrom 1 means from the set in which ONNX brought it.\n\n");
     write_served();
     write_reasons("On the host",

@@ -46,6 +46,7 @@ static const kernel_case kernel_cases[] = {
     {"matmul", "i32:256,256 i32:256,256", "", 9},
     {"conv", "f32:1,16,64,64 f32:16,16,3,3", "padding=1,1,1,1,", 0},
     {"conv", "f32:1,64,64,64 f32:64,1,3,3", "padding=1,1,1,1, groups=64", 0},
+    {"matmul_integer", "u8:128,512 i8:512,512", "", 9},
     {"conv_integer", "u8:1,16,64,64 i8:16,16,3,3", "", 9},
     {"conv_transpose", "f32:1,16,32,32 f32:16,16,3,3", "", 0},
     {"im2col", "f32:1,16,64,64", "kernel=3,3,", 0},

@@ -4,6 +4,7 @@
 
 /// What a kiln_buffer is here.
 
+#include "base_hash.h"
 #include "cl_opencl.h"
 #include "ir_memory.h"
 
@@ -27,6 +28,8 @@ typedef struct kilni_cl_buffer {
     void *shared; ///< the allocation that `address` lies in
     kiln_host_origin origin; ///< where its bytes can be had again; NULL memory: nowhere
     bool direct; ///< `mem` is the origin's memory
+    kiln_buffer *made; ///< of one with an origin: what an operator made of it (cl_origin.h)
+    kiln_hash128 made_as;
     struct kilni_cl_buffer *next; ///< in its free list
 } kilni_cl_buffer;
 

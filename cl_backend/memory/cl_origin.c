@@ -179,3 +179,26 @@ kiln_status kilni_cl_alloc_from(kiln_backend *base, const kiln_host_origin *orig
 out:
     return status;
 }
+
+// ---- what is made of a constant ----
+
+kiln_buffer *kilni_cl_origin_made(const kiln_buffer *given, kiln_hash128 as)
+{
+    const kilni_cl_buffer *buffer = (const kilni_cl_buffer *)(const void *)given;
+    return kiln_hash_same(buffer->made_as, as) ? buffer->made : NULL;
+}
+
+bool kilni_cl_origin_may_keep(const kiln_buffer *given)
+{
+    const kilni_cl_buffer *buffer = (const kilni_cl_buffer *)(const void *)given;
+    return buffer->origin.memory != NULL && buffer->made == NULL;
+}
+
+kiln_status kilni_cl_origin_keep(kilni_cl_backend *backend, kiln_buffer *given, kiln_hash128 as,
+                                 kiln_buffer *take_made, kiln_error *err)
+{
+    kilni_cl_buffer *buffer = kilni_cl_buffer_of(given);
+    buffer->made = take_made;
+    buffer->made_as = as;
+    return kilni_cl_reside(&backend->base, given, /*there=*/false, err);
+}

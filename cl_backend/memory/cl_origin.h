@@ -15,6 +15,19 @@ KILN_NODISCARD kiln_status kilni_cl_reside(kiln_backend *base, kiln_buffer *buff
                                            kiln_error *err);
 bool kilni_cl_resides(kiln_backend *base, const kiln_buffer *buffer);
 
+// A buffer with an origin never changes, so what an operator makes of it, such as its bytes in
+// another order, is made once and kept as long as the buffer. `as` says what it is. A buffer has
+// one such thing: whoever needs another makes it each time.
+
+/// What was made of the buffer; NULL: nothing, or something else. Borrowed.
+kiln_buffer *kilni_cl_origin_made(const kiln_buffer *buffer, kiln_hash128 as);
+/// Whether origin_keep would take something.
+bool kilni_cl_origin_may_keep(const kiln_buffer *buffer);
+/// Behind the launch that makes it. The buffer's own bytes leave the device.
+KILN_NODISCARD kiln_status kilni_cl_origin_keep(kilni_cl_backend *backend, kiln_buffer *buffer,
+                                                kiln_hash128 as, kiln_buffer *take_made,
+                                                kiln_error *err);
+
 /// Copies the bytes to the device; a code of OpenCL's.
 cl_int kilni_cl_origin_fetch(kilni_cl_backend *backend, kilni_cl_buffer *buffer);
 

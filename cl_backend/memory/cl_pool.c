@@ -395,6 +395,10 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
         buffer->lent = false;
         return;
     }
+    if (buffer->made != NULL) {
+        kilni_cl_free(backend, buffer->made);
+        buffer->made = NULL;
+    }
     if (buffer->sub) {
         release_buffer(backend, buffer);
         return;

@@ -93,6 +93,12 @@ kiln_status kilni_exec_cast(kilni_exec *exec, const kiln_view *source, const kil
 /// Writes `value` (bytes of one element) to every element of `target`.
 kiln_status kilni_exec_fill(kilni_exec *exec, uint64_t value, const kiln_view *target);
 
+// ---- products of integers (exec_integer.c) ----
+
+/// Input `index`, i8 or u8, less its zero point, which is input `index` + 2, dense and as i32. A
+/// zero point of rank 1 has one for each place on the input's `axis`.
+kiln_status kilni_exec_shift(kilni_exec *exec, unsigned index, uint32_t axis, kiln_view *out_view);
+
 // ---- sorting (exec_sort.c) ----
 
 /// Keys in dense lines: unsigned numbers of 4 or 8 bytes, or pairs of 8 bytes each. All ones is not

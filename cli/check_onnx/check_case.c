@@ -16,7 +16,7 @@ typedef struct check_run {
     const kiln_onnx_model *model;
     kiln_onnx_session *session;
     uint32_t again; ///< 0 in the first run
-    bool statistics;
+    const check_how *how;
     check_counts *counts;
 } check_run;
 
@@ -192,7 +192,7 @@ static kiln_status compare_value(check_run *run, const kiln_onnx_value_info *inf
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; status == KILN_STATUS_OK && i < count; i++) {
         kiln_tensor *tensor = is_sequence ? actual->items[i].tensor : actual->tensor;
-        status = check_compare(info, &items[i], tensor, run->statistics, err);
+        status = check_compare(info, &items[i], tensor, run->how, err);
     }
     return status;
 }
@@ -306,8 +306,7 @@ kiln_status check_case_run(kiln_context *context, kiln_device *device, const cha
 {
     char path[PATH_ROOM];
     kiln_onnx_model *model = NULL;
-    check_run run = {
-        .context = context, .device = device, .statistics = how.statistics, .counts = out_counts};
+    check_run run = {.context = context, .device = device, .how = &how, .counts = out_counts};
     *out_counts = (check_counts){.kernels = 0};
     snprintf(path, sizeof(path), "%s/model.onnx", folder);
     kiln_status status = kiln_onnx_model_open(kiln_context_env(context), path, &model, err);

@@ -17,8 +17,14 @@ typedef struct check_counts { ///< of all data sets of a case
     size_t n_host_ops;
 } check_counts;
 
+/// How far a float may be from the expected one, where a case is on no list: ONNX's own bounds.
+#define CHECK_RELATIVE 1e-3
+#define CHECK_ABSOLUTE 1e-7
+
 typedef struct check_how {
     bool statistics; ///< outputs are compared by shape, dtype and moments, not by number
+    double relative; ///< how far a float may be from the expected one: a part of it,
+    double absolute; ///< and this much
     uint32_t again; ///< further runs in the same session, whose inputs are on the device only
 } check_how;
 
@@ -32,6 +38,6 @@ kiln_status check_case_run(kiln_context *context, kiln_device *device, const cha
 /// everything else by bits. `info` is the model's word about the output: bfloat16 is stored as
 /// uint16 in some cases' files. One thread at a time. Errors: INTERNAL with the first difference.
 kiln_status check_compare(const kiln_onnx_value_info *info, const kiln_onnx_tensor_info *expected,
-                          kiln_tensor *actual, bool statistics, kiln_error *err);
+                          kiln_tensor *actual, const check_how *how, kiln_error *err);
 
 #endif

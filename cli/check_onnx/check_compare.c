@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double relative_tolerance = 1e-3;
-static const double absolute_tolerance = 1e-7;
-
 static double number_at(kiln_dtype dtype, const void *data, int64_t index)
 {
     const char *at = (const char *)data + (size_t)index * kiln_dtype_size(dtype);
@@ -33,12 +30,12 @@ static double number_at(kiln_dtype dtype, const void *data, int64_t index)
     }
 }
 
-static bool is_close(double actual, double expected)
+static bool is_close(double actual, double expected, const check_how *how)
 {
     if (isnan(expected) || isinf(expected)) {
         return isnan(expected) ? isnan(actual) != 0 : actual == expected;
     }
-    return fabs(actual - expected) <= absolute_tolerance + relative_tolerance * fabs(expected);
+    return fabs(actual - expected) <= how->absolute + how->relative * fabs(expected);
 }
 
 static int64_t count_of(const kiln_onnx_tensor_info *info)
@@ -53,13 +50,13 @@ static const char *index_of(char out_text[CLI_INDEX_ROOM], const kiln_onnx_tenso
 }
 
 static kiln_status compare_floats(kiln_dtype dtype, const kiln_onnx_tensor_info *expected,
-                                  const void *actual, kiln_error *err)
+                                  const void *actual, const check_how *how, kiln_error *err)
 {
     char at[CLI_INDEX_ROOM];
     for (int64_t i = 0; i < count_of(expected); i++) {
         double got = number_at(dtype, actual, i);
         double want = number_at(dtype, expected->data, i);
-        if (!is_close(got, want)) {
+        if (!is_close(got, want, how)) {
             return kiln_fail(err, INTERNAL, "element %s is %.9g, expected %.9g",
                              index_of(at, expected, i), got, want);
         }
@@ -147,8 +144,8 @@ static kiln_status compare_moments(kiln_dtype dtype, int64_t count, const void *
     double n = (double)count;
     double apart = fabs(want.mean - got.mean);
     double spread = want.highest - want.lowest;
-    bool near_mean = apart <= 5 * sqrt((want.variance + got.variance) / n) + absolute_tolerance;
-    bool same_size = got.variance <= want.variance * (1 + 10 / sqrt(n)) + absolute_tolerance;
+    bool near_mean = apart <= 5 * sqrt((want.variance + got.variance) / n) + CHECK_ABSOLUTE;
+    bool same_size = got.variance <= want.variance * (1 + 10 / sqrt(n)) + CHECK_ABSOLUTE;
     bool in_range = got.lowest >= want.lowest - spread && got.highest <= want.highest + spread;
     if (count > 0 && !(near_mean && same_size && in_range)) {
         return kiln_fail(err, INTERNAL,
@@ -182,7 +179,7 @@ static kiln_status check_shape(const kiln_onnx_tensor_info *expected, kiln_dtype
 }
 
 kiln_status check_compare(const kiln_onnx_value_info *info, const kiln_onnx_tensor_info *expected,
-                          kiln_tensor *actual, bool statistics, kiln_error *err)
+                          kiln_tensor *actual, const check_how *how, kiln_error *err)
 {
     bool cut = info->dtype == KILN_DTYPE_BF16 && expected->dtype == KILN_DTYPE_U16;
     kiln_dtype dtype = cut ? KILN_DTYPE_BF16 : expected->dtype;
@@ -196,11 +193,11 @@ kiln_status check_compare(const kiln_onnx_value_info *info, const kiln_onnx_tens
     }
     status = kiln_read(actual, data, expected->bytes, err);
     bool is_float = kiln_dtype_kind_of(dtype) == KILN_KIND_FLOAT;
-    bool has_moments = statistics && (is_float || dtype == KILN_DTYPE_BOOL);
+    bool has_moments = how->statistics && (is_float || dtype == KILN_DTYPE_BOOL);
     if (status == KILN_STATUS_OK) {
         status = has_moments ? compare_moments(dtype, count_of(expected), expected->data, data, err)
                  : cut       ? compare_cut(expected, data, err)
-                 : is_float  ? compare_floats(dtype, expected, data, err)
+                 : is_float  ? compare_floats(dtype, expected, data, how, err)
                              : compare_bytes(dtype, expected, data, err);
     }
     free(data);

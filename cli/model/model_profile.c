@@ -73,7 +73,8 @@ static double flops_of(const kiln_explanation *e, const kiln_explained_op *op)
     }
     extents a = extents_of(e, op->inputs[0]), b = extents_of(e, op->inputs[1]);
     extents result = extents_of(e, op->outputs[0]);
-    if (strcmp(op->name, "matmul") == 0 || strcmp(op->name, "linear") == 0) {
+    if (strcmp(op->name, "matmul") == 0 || strcmp(op->name, "matmul_integer") == 0 ||
+        strcmp(op->name, "linear") == 0) {
         bool turned = a.rank > 1 && strstr(op->text, "transpose_a=true") != NULL;
         return 2 * count_of(&result) * from_end(&a, turned ? 2 : 1);
     }

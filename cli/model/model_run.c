@@ -9,28 +9,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-static kiln_status read_output(kiln_tensor *tensor, npy_array *out_array, kiln_error *err)
+/// Memory for an output, once for all runs.
+static kiln_status make_output(kiln_tensor *tensor, npy_array *array, kiln_error *err)
 {
-    size_t bytes = kiln_tensor_bytes(tensor);
-    if (out_array->data == NULL) {
-        out_array->dtype = kiln_tensor_dtype(tensor);
-        out_array->rank = kiln_tensor_rank(tensor);
-        memcpy(out_array->dims, kiln_tensor_dims(tensor), out_array->rank * sizeof(int64_t));
-        out_array->bytes = bytes;
-        out_array->data = malloc(bytes > 0 ? bytes : 1);
+    if (array->data == NULL) {
+        array->dtype = kiln_tensor_dtype(tensor);
+        array->rank = kiln_tensor_rank(tensor);
+        memcpy(array->dims, kiln_tensor_dims(tensor), array->rank * sizeof(int64_t));
+        array->bytes = kiln_tensor_bytes(tensor);
+        array->data = malloc(array->bytes > 0 ? array->bytes : 1);
     }
-    if (out_array->data == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
+    if (array->data == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", array->bytes);
     }
-    return kiln_read(tensor, out_array->data, bytes, err);
+    return KILN_STATUS_OK;
+}
+
+/// All outputs with one wait: a decoder has two of each layer.
+static kiln_status read_outputs(kiln_tensor *const *outputs, size_t count, npy_array *arrays,
+                                kiln_error *err)
+{
+    void *data[MODEL_RUN_MAX_IO];
+    size_t bytes[MODEL_RUN_MAX_IO];
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
+        status = make_output(outputs[i], &arrays[i], err);
+        data[i] = arrays[i].data;
+        bytes[i] = kiln_tensor_bytes(outputs[i]);
+    }
+    return status == KILN_STATUS_OK ? kiln_read_many(outputs, data, bytes, count, err) : status;
 }
 
 kiln_status model_run_once(model_session *self, model_run *run, kiln_error *err)
 {
     kiln_tensor *outputs[MODEL_RUN_MAX_IO] = {NULL};
     kiln_status status = model_session_run(self, outputs, err);
-    for (size_t i = 0; i < self->n_outputs && status == KILN_STATUS_OK; i++) {
-        status = read_output(outputs[i], &run->outputs[i], err);
+    if (status == KILN_STATUS_OK) {
+        status = read_outputs(outputs, self->n_outputs, run->outputs, err);
     }
     for (size_t i = 0; i < self->n_outputs; i++) {
         kiln_release(outputs[i]);

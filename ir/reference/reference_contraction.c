@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reference meaning of matmul: the definition as loops, floats accumulated in double and rounded
+// Reference meaning of products: the definition as loops, floats accumulated in double and rounded
 // once, integers wrapping.
 #include <string.h>
 
@@ -24,7 +24,20 @@ typedef struct dot_operands {
     int64_t a_stride;
     int64_t b_stride;
     int64_t length;
+    uint64_t a_zero; ///< of integers
+    uint64_t b_zero;
 } dot_operands;
+
+/* Zero point `index` of input `input` of the call: one number, or one for each row or column. */
+static uint64_t zero_point(const kiln_op_record *call, const kiln_view *inputs, unsigned input,
+                           int64_t index)
+{
+    if (call->n_inputs <= input) {
+        return 0;
+    }
+    const kiln_view *zero = &inputs[input];
+    return kilni_ref_load(zero, zero->rank == 0 ? 0 : index * zero->strides[0]).u;
+}
 
 static kilni_ref_value dot(const dot_operands *d, int64_t a_at, int64_t b_at)
 {
@@ -36,13 +49,13 @@ static kilni_ref_value dot(const dot_operands *d, int64_t a_at, int64_t b_at)
         if (is_float) {
             sum.f += a.f * b.f;
         } else {
-            sum.u += a.u * b.u;
+            sum.u += (a.u - d->a_zero) * (b.u - d->b_zero);
         }
     }
     return sum;
 }
 
-kiln_status kiln_ref_matmul(const kiln_op_record *call, const kiln_view *inputs,
+static kiln_status products(const kiln_op_record *call, const kiln_view *inputs,
                             const kiln_view *outputs, kiln_error *err)
 {
     const kiln_view *a = &inputs[0];
@@ -58,7 +71,7 @@ kiln_status kiln_ref_matmul(const kiln_op_record *call, const kiln_view *inputs,
     uint32_t batch = out->rank - (has_rows ? 1u : 0u) - (has_columns ? 1u : 0u);
     int64_t row_stride = has_rows ? out->strides[batch] : 0;
     int64_t column_stride = has_columns ? out->strides[out->rank - 1] : 0;
-    dot_operands d = {a, b, stride_of(a, s.a_k_axis), stride_of(b, s.b_k_axis), s.k};
+    dot_operands d = {a, b, stride_of(a, s.a_k_axis), stride_of(b, s.b_k_axis), s.k, 0, 0};
     kiln_view views[3] = {batch_view(a, s.a_batch), batch_view(b, s.b_batch),
                           batch_view(out, batch)};
     kilni_ref_walk walk;
@@ -71,10 +84,24 @@ kiln_status kiln_ref_matmul(const kiln_op_record *call, const kiln_view *inputs,
             for (int64_t j = 0; j < s.n; j++) {
                 int64_t a_at = walk.at[0] + i * stride_of(a, s.a_row_axis);
                 int64_t b_at = walk.at[1] + j * stride_of(b, s.b_column_axis);
+                d.a_zero = zero_point(call, inputs, 2, i);
+                d.b_zero = zero_point(call, inputs, 3, j);
                 kilni_ref_store(out, walk.at[2] + i * row_stride + j * column_stride,
                                 dot(&d, a_at, b_at));
             }
         }
     }
     return KILN_STATUS_OK;
+}
+
+kiln_status kiln_ref_matmul(const kiln_op_record *call, const kiln_view *inputs,
+                            const kiln_view *outputs, kiln_error *err)
+{
+    return products(call, inputs, outputs, err);
+}
+
+kiln_status kiln_ref_matmul_integer(const kiln_op_record *call, const kiln_view *inputs,
+                                    const kiln_view *outputs, kiln_error *err)
+{
+    return products(call, inputs, outputs, err);
 }

@@ -174,35 +174,71 @@ void kiln_samples_argreduce(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink
 
 // ---- products ----
 
+typedef struct product_sample {
+    kilni_sample_tensor inputs[2];
+    bool transpose_a;
+    bool transpose_b;
+} product_sample;
+
+static const product_sample product_samples[] = {
+    {{{.rank = 2, .dims = {1, 1}}, {.rank = 2, .dims = {1, 1}}}, false, false},
+    {{{.rank = 2, .dims = {5, 7}}, {.rank = 2, .dims = {7, 3}}}, false, false},
+    {{{.rank = 2, .dims = {33, 17}}, {.rank = 2, .dims = {65, 17}}}, false, true},
+    {{{.rank = 2, .dims = {17, 9}}, {.rank = 2, .dims = {17, 31}}}, true, false},
+    {{{.rank = 2, .dims = {4, 6}}, {.rank = 2, .dims = {5, 4}}}, true, true},
+    {{{.rank = 2, .dims = {3, 0}}, {.rank = 2, .dims = {0, 4}}}, false, false},
+    {{{.rank = 2, .dims = {0, 3}}, {.rank = 2, .dims = {3, 4}}}, false, false},
+    {{{.rank = 1, .dims = {9}}, {.rank = 1, .dims = {9}}}, false, false},
+    {{{.rank = 1, .dims = {4}}, {.rank = 2, .dims = {4, 3}}}, false, false},
+    {{{.rank = 2, .dims = {6, 4}}, {.rank = 1, .dims = {4}}}, false, false},
+    {{{.rank = 3, .dims = {2, 3, 4}}, {.rank = 1, .dims = {4}}}, false, false},
+    {{{.rank = 3, .dims = {3, 5, 4}}, {.rank = 3, .dims = {3, 4, 2}}}, false, false},
+    {{{.rank = 4, .dims = {2, 1, 3, 4}}, {.rank = 3, .dims = {5, 2, 4}}}, false, true},
+    {{{.rank = 2, .dims = {3, 4}}, {.rank = 4, .dims = {2, 2, 4, 5}}}, false, false},
+    {{{.rank = 3, .dims = {2, 130, 66}}, {.rank = 2, .dims = {66, 67}}}, false, false},
+};
+enum { N_PRODUCT_SAMPLES = sizeof(product_samples) / sizeof(product_samples[0]) };
+
 void kiln_samples_matmul(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
-    static const struct {
-        kilni_sample_tensor inputs[2];
-        bool transpose_a;
-        bool transpose_b;
-    } cases[] = {
-        {{{.rank = 2, .dims = {1, 1}}, {.rank = 2, .dims = {1, 1}}}, false, false},
-        {{{.rank = 2, .dims = {5, 7}}, {.rank = 2, .dims = {7, 3}}}, false, false},
-        {{{.rank = 2, .dims = {33, 17}}, {.rank = 2, .dims = {65, 17}}}, false, true},
-        {{{.rank = 2, .dims = {17, 9}}, {.rank = 2, .dims = {17, 31}}}, true, false},
-        {{{.rank = 2, .dims = {4, 6}}, {.rank = 2, .dims = {5, 4}}}, true, true},
-        {{{.rank = 2, .dims = {3, 0}}, {.rank = 2, .dims = {0, 4}}}, false, false},
-        {{{.rank = 2, .dims = {0, 3}}, {.rank = 2, .dims = {3, 4}}}, false, false},
-        {{{.rank = 1, .dims = {9}}, {.rank = 1, .dims = {9}}}, false, false},
-        {{{.rank = 1, .dims = {4}}, {.rank = 2, .dims = {4, 3}}}, false, false},
-        {{{.rank = 2, .dims = {6, 4}}, {.rank = 1, .dims = {4}}}, false, false},
-        {{{.rank = 3, .dims = {2, 3, 4}}, {.rank = 1, .dims = {4}}}, false, false},
-        {{{.rank = 3, .dims = {3, 5, 4}}, {.rank = 3, .dims = {3, 4, 2}}}, false, false},
-        {{{.rank = 4, .dims = {2, 1, 3, 4}}, {.rank = 3, .dims = {5, 2, 4}}}, false, true},
-        {{{.rank = 2, .dims = {3, 4}}, {.rank = 4, .dims = {2, 2, 4, 5}}}, false, false},
-        {{{.rank = 3, .dims = {2, 130, 66}}, {.rank = 2, .dims = {66, 67}}}, false, false},
-    };
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        kilni_sample_tensor inputs[2] = {cases[i].inputs[0], cases[i].inputs[1]};
+    for (unsigned i = 0; i < N_PRODUCT_SAMPLES; i++) {
+        const product_sample *c = &product_samples[i];
+        kilni_sample_tensor inputs[2] = {c->inputs[0], c->inputs[1]};
         inputs[0].fill = inputs[1].fill = KILNI_FILL_SMALL;
-        const kiln_attr attrs[2] = {kilni_attr_bool(cases[i].transpose_a),
-                                    kilni_attr_bool(cases[i].transpose_b)};
+        const kiln_attr attrs[2] = {kilni_attr_bool(c->transpose_a),
+                                    kilni_attr_bool(c->transpose_b)};
         kilni_sample_emit(sink, op, dtype, inputs, 2, attrs);
+    }
+}
+
+/* Rows of a, or columns of b. */
+static int64_t sample_lines(const kilni_sample_tensor *x, bool transpose, bool left)
+{
+    uint32_t axis = x->rank - (transpose == left ? 1u : 2u);
+    return x->rank < 2 ? 1 : x->dims[axis];
+}
+
+/* i8 and u8 with each other; other integers are refused and get no sample of their own. */
+void kiln_samples_matmul_integer(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
+{
+    kiln_dtype narrow = kiln_dtype_kind_of(dtype) == KILN_KIND_INT ? KILN_DTYPE_I8 : KILN_DTYPE_U8;
+    for (unsigned i = 0; i < N_PRODUCT_SAMPLES; i++) {
+        const product_sample *c = &product_samples[i];
+        kiln_dtype other = i % 3 == 0 ? KILN_DTYPE_I8 : KILN_DTYPE_U8;
+        kilni_sample_tensor inputs[4] = {c->inputs[0], c->inputs[1]};
+        for (unsigned k = 0; k < 2; k++) {
+            int64_t lines = sample_lines(&c->inputs[k], k == 0 ? c->transpose_a : c->transpose_b,
+                                         /*left=*/k == 0);
+            inputs[k].fill = KILNI_FILL_SPECIAL;
+            inputs[k].dtype = k == 0 ? narrow : other;
+            inputs[2 + k] = (kilni_sample_tensor){.rank = (i + k) % 2,
+                                                  .dims = {(i + k) % 2 == 0 ? 0 : lines},
+                                                  .fill = KILNI_FILL_SMALL,
+                                                  .dtype = inputs[k].dtype};
+        }
+        const kiln_attr attrs[2] = {kilni_attr_bool(c->transpose_a),
+                                    kilni_attr_bool(c->transpose_b)};
+        kilni_sample_emit(sink, op, dtype, inputs, (uint16_t)(2 + i % 3), attrs);
     }
 }
 

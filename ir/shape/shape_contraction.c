@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Shapes of matmul: how operands of rank 1, transposition and batches become NumPy's rules. The
+// Shapes of products: how operands of rank 1, transposition and batches become NumPy's rules. The
 // arithmetic of elements is in reference_contraction.c. Windows have a file of their own:
 // shape_window.c.
 #include <inttypes.h>
@@ -85,4 +85,49 @@ kiln_status kiln_shape_matmul(const kiln_op_record *call, kiln_tensor_desc *outp
     }
     out->rank = (uint8_t)rank;
     return KILN_STATUS_OK;
+}
+
+static bool is_narrow(const kiln_tensor_desc *x)
+{
+    return x->dtype == KILN_DTYPE_I8 || x->dtype == KILN_DTYPE_U8;
+}
+
+/* One number, or one for each of `count` rows or columns. */
+static kiln_status check_zero(const kiln_op_record *call, unsigned index, int64_t count,
+                              kiln_error *err)
+{
+    const kiln_tensor_desc *zero = &call->inputs[index + 2];
+    char text[KILNI_IR_SHAPE_TEXT];
+    bool fits = zero->rank == 0 || (zero->rank == 1 && zero->dims[0] == count);
+    if (zero->dtype == call->inputs[index].dtype && fits) {
+        return KILN_STATUS_OK;
+    }
+    return kiln_fail(err, INVALID_ARGUMENT,
+                     "matmul_integer: the zero point of %s is %s, where one number or %" PRId64
+                     " of its dtype are needed",
+                     index == 0 ? "a" : "b", kilni_ir_desc_text(zero, text), count);
+}
+
+kiln_status kiln_shape_matmul_integer(const kiln_op_record *call, kiln_tensor_desc *outputs,
+                                      kiln_error *err)
+{
+    kilni_ir_matmul s = {0};
+    char text[2][KILNI_IR_SHAPE_TEXT];
+    if (!is_narrow(&call->inputs[0]) || !is_narrow(&call->inputs[1])) {
+        return kiln_fail(err, INVALID_ARGUMENT, "matmul_integer: %s and %s: both must be i8 or u8",
+                         kilni_ir_desc_text(&call->inputs[0], text[0]),
+                         kilni_ir_desc_text(&call->inputs[1], text[1]));
+    }
+    kiln_status status = kilni_ir_matmul_of(call, &s, err);
+    if (status == KILN_STATUS_OK && call->n_inputs > 2) {
+        status = check_zero(call, 0, s.m, err);
+    }
+    if (status == KILN_STATUS_OK && call->n_inputs > 3) {
+        status = check_zero(call, 1, s.n, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_shape_matmul(call, outputs, err);
+    }
+    outputs[0].dtype = KILN_DTYPE_I32;
+    return status;
 }

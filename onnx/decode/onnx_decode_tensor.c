@@ -26,7 +26,9 @@ static const struct {
     [17] = {"float8e4m3fn", KILN_DTYPE_NONE, 0}, [18] = {"float8e4m3fnuz", KILN_DTYPE_NONE, 0},
     [19] = {"float8e5m2", KILN_DTYPE_NONE, 0},   [20] = {"float8e5m2fnuz", KILN_DTYPE_NONE, 0},
     [21] = {"uint4", KILN_DTYPE_U8, 'I'},        [22] = {"int4", KILN_DTYPE_I8, 'I'},
-    [23] = {"float4e2m1", KILN_DTYPE_NONE, 0},
+    [23] = {"float4e2m1", KILN_DTYPE_NONE, 0},   [24] = {"float8e8m0", KILN_DTYPE_NONE, 0},
+    [25] = {"uint2", KILN_DTYPE_NONE, 0},        [26] = {"int2", KILN_DTYPE_NONE, 0},
+    [27] = {"float6e2m3", KILN_DTYPE_NONE, 0},   [28] = {"float6e3m2", KILN_DTYPE_NONE, 0},
 };
 
 typedef struct tensor_fields {

@@ -22,7 +22,7 @@ enum {
     KILNI_ONNX_TYPE_STRING = 8,
     KILNI_ONNX_TYPE_UINT4 = 21,
     KILNI_ONNX_TYPE_INT4 = 22,
-    KILNI_ONNX_TYPE_LIMIT = 24
+    KILNI_ONNX_TYPE_LIMIT = 29
 };
 
 typedef enum kilni_onnx_attr_type { ///< ONNX's numbers

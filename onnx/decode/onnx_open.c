@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { NEWEST_IR = 13, MAX_FUNCTIONS = 4096, BUDGET_FACTOR = 64, BUDGET_BASE = 1 << 20 };
+enum { NEWEST_IR = 14, MAX_FUNCTIONS = 4096, BUDGET_FACTOR = 64, BUDGET_BASE = 1 << 20 };
 
 struct kiln_onnx_tensor_file {
     kiln_onnx_model model; ///< only its file and arena are used
@@ -75,8 +75,10 @@ static kiln_status check_model(kiln_onnx_model *model, kiln_error *err)
                          (long long)model->ir_version, model->n_opsets, graph->n_outputs);
     }
     if (model->ir_version > NEWEST_IR) {
-        return kiln_fail(err, UNIMPLEMENTED, "IR version %lld is newer than %d",
-                         (long long)model->ir_version, NEWEST_IR);
+        /* What is new in it has a type or an attribute's kind that is refused where it is used. */
+        kiln_log_write(&model->env, KILN_LOG_WARN, "onnx",
+                       "IR version %lld is newer than %d, which Kiln knows",
+                       (long long)model->ir_version, NEWEST_IR);
     }
     if (model->n_functions > MAX_FUNCTIONS) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "model has %u functions, more than %d",

@@ -103,6 +103,25 @@ void kilni_onnx_op_hard_swish(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_MUL, x, gate));
 }
 
+/* x * sigmoid(alpha * x) */
+static kilni_onnx_ref swish(kilni_onnx_call *call, kilni_onnx_ref x)
+{
+    double alpha = kilni_onnx_attr_float(call, "alpha", 1.0);
+    kilni_onnx_ref gate = alpha == 1.0 ? x : kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, x, alpha);
+    return kilni_onnx_binary(call, KILN_OP_MUL, x, kilni_onnx_unary(call, KILN_OP_SIGMOID, gate));
+}
+
+void kilni_onnx_op_swish(kilni_onnx_call *call)
+{
+    kilni_onnx_out(call, 0, swish(call, kilni_onnx_in(call, 0)));
+}
+
+void kilni_onnx_op_swiglu(kilni_onnx_call *call)
+{
+    kilni_onnx_ref gate = swish(call, kilni_onnx_in(call, 0));
+    kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_MUL, gate, kilni_onnx_in(call, 1)));
+}
+
 /* max(x, 0) + log(1 + exp(-|x|)) */
 static kilni_onnx_ref softplus(kilni_onnx_call *call, kilni_onnx_ref x)
 {

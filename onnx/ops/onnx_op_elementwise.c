@@ -116,6 +116,19 @@ void kilni_onnx_op_mod(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_binary(call, op, a, kilni_onnx_in(call, 1)));
 }
 
+/* An amount outside the width shifts everything out to the right: of signed numbers the sign stays,
+   as after width - 1. Of others nothing stays, which is what our operator does. */
+static kilni_onnx_ref within_width(kilni_onnx_call *call, kilni_onnx_ref amount)
+{
+    int64_t width = 8 * (int64_t)kiln_dtype_size(amount->desc.dtype);
+    if (kiln_dtype_kind_of(amount->desc.dtype) != KILN_KIND_INT) {
+        return amount;
+    }
+    kilni_onnx_ref below = kilni_onnx_scalar_int(call, KILN_OP_LESS_SCALAR, amount, 0);
+    amount = kilni_onnx_mask_fill(call, amount, below, (double)(width - 1));
+    return kilni_onnx_scalar_int(call, KILN_OP_CLAMP_MAX, amount, width - 1);
+}
+
 void kilni_onnx_op_bit_shift(kilni_onnx_call *call)
 {
     const char *direction = kilni_onnx_attr_text(call, "direction", "");
@@ -125,9 +138,11 @@ void kilni_onnx_op_bit_shift(kilni_onnx_call *call)
                         direction);
     }
     kilni_onnx_ref a = kilni_onnx_in(call, 0);
-    kilni_onnx_out(call, 0,
-                   kilni_onnx_binary(call, left ? KILN_OP_SHIFT_LEFT : KILN_OP_SHIFT_RIGHT, a,
-                                     kilni_onnx_in(call, 1)));
+    kilni_onnx_ref amount = kilni_onnx_in(call, 1);
+    amount = left || !kilni_onnx_ok(call) ? amount : within_width(call, amount);
+    kilni_onnx_out(
+        call, 0,
+        kilni_onnx_binary(call, left ? KILN_OP_SHIFT_LEFT : KILN_OP_SHIFT_RIGHT, a, amount));
 }
 
 void kilni_onnx_op_is_inf(kilni_onnx_call *call)
@@ -191,6 +206,17 @@ kilni_onnx_ref kilni_onnx_cast_to(kilni_onnx_call *call, kilni_onnx_ref x, kiln_
     return y;
 }
 
+/* Floats beyond four bits were bounded before version 23 and keep their low bits since: ONNX leaves
+   them undefined, and this is what its cases have had. */
+static kilni_onnx_ref converted(kilni_onnx_call *call, kilni_onnx_ref x, kiln_dtype dtype,
+                                int32_t narrow)
+{
+    if (kilni_onnx_ok(call) && narrow != 0 && call->version >= 23 && kilni_onnx_is_float(x)) {
+        x = kilni_onnx_cast(call, kilni_onnx_unary(call, KILN_OP_ROUND, x), KILN_DTYPE_I32);
+    }
+    return kilni_onnx_cast_to(call, x, dtype, narrow);
+}
+
 void kilni_onnx_op_cast(kilni_onnx_call *call)
 {
     kiln_dtype dtype = kilni_onnx_attr_dtype(call, "to", KILN_DTYPE_NONE);
@@ -200,7 +226,7 @@ void kilni_onnx_op_cast(kilni_onnx_call *call)
     }
     const kilni_onnx_attr *to = kilni_onnx_attr_find(call, "to");
     int32_t narrow = to->type == KILNI_ONNX_ATTR_INT ? kilni_onnx_narrow_of(to->i) : 0;
-    kilni_onnx_out(call, 0, kilni_onnx_cast_to(call, kilni_onnx_in(call, 0), dtype, narrow));
+    kilni_onnx_out(call, 0, converted(call, kilni_onnx_in(call, 0), dtype, narrow));
 }
 
 void kilni_onnx_op_cast_like(kilni_onnx_call *call)
@@ -208,8 +234,38 @@ void kilni_onnx_op_cast_like(kilni_onnx_call *call)
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ref like = kilni_onnx_in(call, 1);
     if (kilni_onnx_ok(call)) {
-        kilni_onnx_out(call, 0, kilni_onnx_cast_to(call, x, like->desc.dtype, like->narrow));
+        kilni_onnx_out(call, 0, converted(call, x, like->desc.dtype, like->narrow));
     }
+}
+
+/* The same bits under another type of the same width. Between integers and truths a cast does that;
+   floats go through the host. */
+void kilni_onnx_op_bit_cast(kilni_onnx_call *call)
+{
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    kiln_dtype dtype = kilni_onnx_attr_dtype(call, "to", KILN_DTYPE_NONE);
+    const kilni_onnx_attr *to = kilni_onnx_attr_find(call, "to");
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
+    int32_t narrow = to != NULL ? kilni_onnx_narrow_of(to->i) : 0;
+    if (dtype == KILN_DTYPE_NONE || kiln_dtype_size(dtype) != kiln_dtype_size(x->desc.dtype) ||
+        (narrow == 0) != (x->narrow == 0)) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute 'to' names no type as wide as %s",
+                        kiln_dtype_name(x->desc.dtype));
+        return;
+    }
+    bool floats = kilni_onnx_is_float(x) || kiln_dtype_kind_of(dtype) == KILN_KIND_FLOAT;
+    if (x->desc.dtype == dtype || !floats) {
+        kilni_onnx_out(call, 0, kilni_onnx_cast_to(call, x, dtype, narrow));
+        return;
+    }
+    const void *bits = kilni_onnx_host(call, x);
+    kilni_onnx_ref y = kilni_onnx_const_data(call, dtype, x->desc.rank, x->desc.dims, bits);
+    if (kilni_onnx_ok(call)) {
+        y->constant = x->constant;
+    }
+    kilni_onnx_out(call, 0, y);
 }
 
 void kilni_onnx_op_clip_attrs(kilni_onnx_call *call)

@@ -218,6 +218,32 @@ void kilni_onnx_op_layer_normalization(kilni_onnx_call *call)
     }
 }
 
+/* Computed in the stash type, f32 by default; the scale comes after the cast back. */
+void kilni_onnx_op_rms_normalization(kilni_onnx_call *call)
+{
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    kilni_onnx_ref scale = kilni_onnx_in(call, 1);
+    double epsilon = kilni_onnx_attr_float(call, "epsilon", (double)1e-5f);
+    int64_t given = kilni_onnx_attr_int(call, "axis", -1);
+    kiln_dtype stash = kilni_onnx_attr_dtype(call, "stash_type", KILN_DTYPE_F32);
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
+    uint32_t axis = kilni_onnx_axis(call, given, x->desc.rank);
+    const kiln_attr attrs[] = {kilni_attr_i64(axis), kilni_attr_f64(epsilon)};
+    kiln_dtype own = x->desc.dtype;
+    stash = own == KILN_DTYPE_F64 ? own : stash;
+    bool whole =
+        stash == own && scale->desc.dtype == own && scale->desc.rank + axis <= x->desc.rank;
+    const kilni_onnx_ref inputs[] = {kilni_onnx_cast(call, x, stash), scale};
+    kilni_onnx_ref y = kilni_onnx_emit(call, KILN_OP_RMS_NORM, inputs, whole ? 2 : 1, attrs, 2);
+    if (!whole && kilni_onnx_ok(call)) {
+        y = kilni_onnx_cast(call, kilni_onnx_cast(call, y, own), scale->desc.dtype);
+        y = kilni_onnx_binary(call, KILN_OP_MUL, y, scale);
+    }
+    kilni_onnx_out(call, 0, y);
+}
+
 void kilni_onnx_op_mean_variance_normalization(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -231,6 +257,7 @@ void kilni_onnx_op_mean_variance_normalization(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_DIV, m.centred, deviation));
 }
 
+/* From version 22 on zeros stay zeros; before, 0 / 0 is what it is. */
 void kilni_onnx_op_lp_normalization(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -240,6 +267,10 @@ void kilni_onnx_op_lp_normalization(kilni_onnx_call *call)
                                   : kilni_onnx_unary(call, KILN_OP_ABS, x);
     size = kilni_onnx_reduce(call, KILN_OP_SUM, size, &axis, 1, true);
     size = squared ? kilni_onnx_unary(call, KILN_OP_SQRT, size) : size;
+    if (call->version >= 22) {
+        kilni_onnx_ref zero = kilni_onnx_scalar(call, KILN_OP_EQUAL_SCALAR, size, 0);
+        size = kilni_onnx_mask_fill(call, size, zero, 1);
+    }
     kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_DIV, x, size));
 }
 

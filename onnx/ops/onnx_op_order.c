@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // ONNX's operators that put elements by index or go along an axis in order: scatters, top-k,
-// cumulative sums, reversed sequences. Decides what the names of reductions are with us; the rest
-// is one operator each.
+// cumulative sums and products, reversed sequences. Decides what the names of reductions are with
+// us; the rest is one operator each.
 #include "onnx_import.h"
 
 #include <string.h>
@@ -69,14 +69,24 @@ void kilni_onnx_op_top_k(kilni_onnx_call *call)
     kilni_onnx_out(call, 1, results[1]);
 }
 
-void kilni_onnx_op_cum_sum(kilni_onnx_call *call)
+static void cumulate(kilni_onnx_call *call, kiln_op op)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     int64_t axis = kilni_onnx_value_number(call, kilni_onnx_in(call, 1)).v.i;
     const kiln_attr attrs[] = {kilni_attr_i64(axis),
                                kilni_attr_bool(kilni_onnx_attr_int(call, "exclusive", 0) != 0),
                                kilni_attr_bool(kilni_onnx_attr_int(call, "reverse", 0) != 0)};
-    kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_CUM_SUM, &x, 1, attrs, 3));
+    kilni_onnx_out(call, 0, kilni_onnx_emit(call, op, &x, 1, attrs, 3));
+}
+
+void kilni_onnx_op_cum_sum(kilni_onnx_call *call)
+{
+    cumulate(call, KILN_OP_CUM_SUM);
+}
+
+void kilni_onnx_op_cum_prod(kilni_onnx_call *call)
+{
+    cumulate(call, KILN_OP_CUM_PROD);
 }
 
 void kilni_onnx_op_reverse_sequence(kilni_onnx_call *call)

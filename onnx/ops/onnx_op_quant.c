@@ -103,21 +103,25 @@ static kiln_dtype wide_of(const kilni_onnx_value *scale)
 void kilni_onnx_op_dequantize_linear(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    kilni_onnx_ref scale = spread(call, kilni_onnx_in(call, 1), x);
+    kilni_onnx_ref given = kilni_onnx_in(call, 1);
+    kilni_onnx_ref scale = spread(call, given, x);
     kilni_onnx_ref zero = taken_zero(call, 2, x);
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    kiln_dtype wide = wide_of(scale);
+    kiln_dtype dtype = kilni_onnx_attr_dtype(call, "output_dtype", scale->desc.dtype);
+    kiln_dtype wide = dtype == KILN_DTYPE_F64 ? dtype : wide_of(scale);
     kilni_onnx_ref y = kilni_onnx_cast(call, x, KILN_DTYPE_I32);
     if (zero != NULL) {
         y = kilni_onnx_binary(call, KILN_OP_SUB, y, kilni_onnx_cast(call, zero, KILN_DTYPE_I32));
     }
     y = kilni_onnx_cast(call, y, wide);
     y = kilni_onnx_binary(call, KILN_OP_MUL, y, kilni_onnx_cast(call, scale, wide));
-    y = kilni_onnx_cast(call, y, scale->desc.dtype);
+    y = kilni_onnx_cast(call, y, dtype);
     kilni_onnx_out(call, 0, y);
-    kilni_onnx_note_source(call, y);
+    if (dtype == given->desc.dtype) {
+        kilni_onnx_note_source(call, y);
+    }
 }
 
 /* The type of a quantised tensor: the zero point's, else the attribute's, else u8. */
@@ -138,6 +142,21 @@ static kiln_dtype quantised_type(kilni_onnx_call *call, const kilni_onnx_value *
     return zero->desc.dtype;
 }
 
+/* x / scale as it is in the type that `precision` names: one of 16 bits rounds once more. */
+static kilni_onnx_ref divided(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref scale)
+{
+    kiln_dtype named = kilni_onnx_attr_dtype(call, "precision", KILN_DTYPE_NONE);
+    kiln_dtype wide = named == KILN_DTYPE_F64 ? named : wide_of(scale);
+    if (named != KILN_DTYPE_NONE) {
+        x = kilni_onnx_cast(call, x, named);
+        scale = kilni_onnx_cast(call, scale, named);
+    }
+    kilni_onnx_ref y = kilni_onnx_binary(call, KILN_OP_DIV, kilni_onnx_cast(call, x, wide),
+                                         kilni_onnx_cast(call, scale, wide));
+    return named == KILN_DTYPE_NONE ? y
+                                    : kilni_onnx_cast(call, kilni_onnx_cast(call, y, named), wide);
+}
+
 /* A cast to an integer saturates, which is what quantisation wants. */
 void kilni_onnx_op_quantize_linear(kilni_onnx_call *call)
 {
@@ -149,9 +168,8 @@ void kilni_onnx_op_quantize_linear(kilni_onnx_call *call)
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    kiln_dtype wide = wide_of(scale);
-    kilni_onnx_ref y = kilni_onnx_cast(call, x, wide);
-    y = kilni_onnx_binary(call, KILN_OP_DIV, y, kilni_onnx_cast(call, scale, wide));
+    kilni_onnx_ref y = divided(call, x, scale);
+    kiln_dtype wide = kilni_onnx_ok(call) ? y->desc.dtype : KILN_DTYPE_F32;
     y = kilni_onnx_unary(call, KILN_OP_ROUND, y);
     if (zero != NULL) {
         y = kilni_onnx_binary(call, KILN_OP_ADD, y, kilni_onnx_cast(call, zero, wide));
@@ -175,13 +193,55 @@ static kilni_onnx_ref shifted(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onn
     return kilni_onnx_binary(call, KILN_OP_SUB, wide, zero);
 }
 
+/* A zero point as the operator matmul_integer wants it: one number, or one for each of `lines`.
+ * NULL: it has one for each batch. */
+static kilni_onnx_ref line_zero(kilni_onnx_call *call, kilni_onnx_ref zero, kilni_onnx_ref of,
+                                int64_t lines)
+{
+    static const int8_t none;
+    if (zero == NULL) {
+        return kilni_onnx_const_data(call, of->desc.dtype, 0, NULL, &none);
+    }
+    int64_t count = kiln_desc_count(&zero->desc);
+    if (count == 1) {
+        return kilni_onnx_reshape(call, zero, NULL, 0);
+    }
+    return count == lines ? kilni_onnx_reshape(call, zero, &lines, 1) : NULL;
+}
+
+static bool are_bytes(kilni_onnx_ref x)
+{
+    return x->desc.dtype == KILN_DTYPE_U8 || x->desc.dtype == KILN_DTYPE_I8;
+}
+
+/* (a - zeros[0]) times (b - zeros[1]) in i32; a zero point may be NULL. */
+static kilni_onnx_ref integer_product(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b,
+                                      const kilni_onnx_ref zeros[2])
+{
+    if (!kilni_onnx_ok(call)) {
+        return NULL;
+    }
+    uint32_t rank = a->desc.rank;
+    int64_t rows = rank < 2 ? 1 : a->desc.dims[rank - 2];
+    int64_t columns = b->desc.rank < 2 ? 1 : b->desc.dims[b->desc.rank - 1];
+    kilni_onnx_ref a_zero = are_bytes(a) ? line_zero(call, zeros[0], a, rows) : NULL;
+    kilni_onnx_ref b_zero = are_bytes(b) ? line_zero(call, zeros[1], b, columns) : NULL;
+    if (kilni_onnx_ok(call) && a_zero != NULL && b_zero != NULL) {
+        const kilni_onnx_ref inputs[] = {a, b, a_zero, b_zero};
+        const kiln_attr attrs[2] = {kilni_attr_bool(false), kilni_attr_bool(false)};
+        uint32_t count = zeros[1] != NULL ? 4 : zeros[0] != NULL ? 3 : 2;
+        return kilni_onnx_emit(call, KILN_OP_MATMUL_INTEGER, inputs, count, attrs, 2);
+    }
+    a = shifted(call, a, zeros[0], true);
+    b = shifted(call, b, zeros[1], false);
+    return kilni_onnx_matmul(call, a, b, false, false);
+}
+
 void kilni_onnx_op_matmul_integer(kilni_onnx_call *call)
 {
-    kilni_onnx_ref a = kilni_onnx_in(call, 0);
-    kilni_onnx_ref b = kilni_onnx_in(call, 1);
-    a = shifted(call, a, kilni_onnx_opt(call, 2), true);
-    b = shifted(call, b, kilni_onnx_opt(call, 3), false);
-    kilni_onnx_out(call, 0, kilni_onnx_matmul(call, a, b, false, false));
+    const kilni_onnx_ref zeros[] = {kilni_onnx_opt(call, 2), kilni_onnx_opt(call, 3)};
+    kilni_onnx_out(call, 0,
+                   integer_product(call, kilni_onnx_in(call, 0), kilni_onnx_in(call, 1), zeros));
 }
 
 /* u8 from the range of x with 0 in it; scale and zero point follow, each of rank 0. */
@@ -240,12 +300,12 @@ static kilni_onnx_ref scale_before(kilni_onnx_call *call, kilni_onnx_ref scale, 
 
 void kilni_onnx_op_qlinear_matmul(kilni_onnx_call *call)
 {
-    kilni_onnx_ref a = shifted(call, kilni_onnx_in(call, 0), kilni_onnx_in(call, 2), true);
-    kilni_onnx_ref b = shifted(call, kilni_onnx_in(call, 3), kilni_onnx_in(call, 5), false);
+    const kilni_onnx_ref zeros[] = {kilni_onnx_in(call, 2), kilni_onnx_in(call, 5)};
     const kilni_onnx_ref scales[] = {scale_before(call, kilni_onnx_in(call, 1), 1),
                                      scale_before(call, kilni_onnx_in(call, 4), 0),
                                      scale_before(call, kilni_onnx_in(call, 6), 0)};
-    kilni_onnx_ref sums = kilni_onnx_matmul(call, a, b, false, false);
+    kilni_onnx_ref sums =
+        integer_product(call, kilni_onnx_in(call, 0), kilni_onnx_in(call, 3), zeros);
     kilni_onnx_out(call, 0, requantised(call, sums, scales, kilni_onnx_in(call, 7)));
 }
 

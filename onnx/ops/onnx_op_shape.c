@@ -408,8 +408,10 @@ void kilni_onnx_op_pad(kilni_onnx_call *call)
 
 // ---- blocks to channels and back ----
 
-static void move_blocks(kilni_onnx_call *call, kiln_op op, const char *mode)
+static void move_blocks(kilni_onnx_call *call, kiln_op op)
 {
+    bool dcr = strcmp(kilni_onnx_attr_text(call, "mode", "DCR"), "DCR") == 0;
+    const char *mode = dcr ? "dcr" : "crd";
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     const kiln_attr attrs[] = {
         kilni_attr_i64(kilni_onnx_attr_int(call, "blocksize", 0)),
@@ -419,11 +421,10 @@ static void move_blocks(kilni_onnx_call *call, kiln_op op, const char *mode)
 
 void kilni_onnx_op_space_to_depth(kilni_onnx_call *call)
 {
-    move_blocks(call, KILN_OP_SPACE_TO_DEPTH, "dcr");
+    move_blocks(call, KILN_OP_SPACE_TO_DEPTH);
 }
 
 void kilni_onnx_op_depth_to_space(kilni_onnx_call *call)
 {
-    bool dcr = strcmp(kilni_onnx_attr_text(call, "mode", "DCR"), "DCR") == 0;
-    move_blocks(call, KILN_OP_DEPTH_TO_SPACE, dcr ? "dcr" : "crd");
+    move_blocks(call, KILN_OP_DEPTH_TO_SPACE);
 }

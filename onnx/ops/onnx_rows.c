@@ -17,15 +17,28 @@ static const kilni_onnx_row custom_row = {
     "custom", 1, INT32_MAX, 0, UINT32_MAX, kilni_onnx_op_custom, KILN_OP_COUNT};
 
 /// Served although of another domain, where no plugin brings it: what tools that quantise weights
-/// write.
-static const kilni_onnx_row nbits_row = {
-    "MatMulNBits", 1, INT32_MAX, 3, 6, kilni_onnx_op_matmul_nbits, KILN_OP_COUNT};
+/// write, and what ONNX has not taken into its standard yet.
+static const struct {
+    const char *domain;
+    kilni_onnx_row row;
+} foreign[] = {
+    {"com.microsoft",
+     {"MatMulNBits", 1, INT32_MAX, 3, 6, kilni_onnx_op_matmul_nbits, KILN_OP_COUNT}},
+    {"ai.onnx.preview", {"FlexAttention", 1, 1, 3, 3, kilni_onnx_op_flex_attention, KILN_OP_COUNT}},
+};
 
-static const kilni_onnx_row *find_foreign(const kilni_onnx_node *node)
+static const kilni_onnx_row *find_foreign(const kilni_onnx_node *node, int64_t version,
+                                          bool *out_known)
 {
-    bool same =
-        strcmp(node->domain, "com.microsoft") == 0 && strcmp(node->op_type, nbits_row.op_type) == 0;
-    return same ? &nbits_row : NULL;
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+        const kilni_onnx_row *row = &foreign[i].row;
+        if (strcmp(node->domain, foreign[i].domain) == 0 &&
+            strcmp(node->op_type, row->op_type) == 0) {
+            *out_known = true;
+            return version <= row->last ? row : NULL;
+        }
+    }
+    return NULL;
 }
 
 /// Standard operators that are not served, and why.
@@ -39,8 +52,48 @@ static const struct {
 #undef KILN_ONNX_OP
 };
 
+/// The attributes of the newest set's operators, between blanks.
+static const struct {
+    const char *op_type;
+    const char *names;
+} attributes[] = {
+#define KILN_ONNX_ATTRS(type, names) {#type, " " names " "},
+#include "onnx_attrs.def"
+#undef KILN_ONNX_ATTRS
+};
+
+static bool has_word(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = strstr(words, word); at != NULL && length > 0;
+         at = strstr(at + 1, word)) {
+        if (at[-1] == ' ' && at[length] == ' ') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *unknown_attr(const kilni_onnx_node *node)
+{
+    const char *names = " ";
+    for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
+        if (strcmp(attributes[i].op_type, node->op_type) == 0) {
+            names = attributes[i].names;
+        }
+    }
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        if (!has_word(names, node->attrs[i].name)) {
+            return node->attrs[i].name;
+        }
+    }
+    return NULL;
+}
+
+/* A set that is newer than all rows is served by the newest row. */
 static const kilni_onnx_row *find_standard(const char *op_type, int64_t version, bool *out_known)
 {
+    version = version > KILNI_ONNX_NEWEST_OPSET ? KILNI_ONNX_NEWEST_OPSET : version;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (strcmp(rows[i].op_type, op_type) == 0) {
             *out_known = true;
@@ -61,7 +114,7 @@ static const kilni_onnx_row *find(kiln_device *device, const kilni_onnx_node *no
         return find_standard(node->op_type, version, out_known);
     }
     kiln_status status = kilni_onnx_find_custom(device, node, version, &op, NULL);
-    return status == KILN_STATUS_OK ? &custom_row : find_foreign(node);
+    return status == KILN_STATUS_OK ? &custom_row : find_foreign(node, version, out_known);
 }
 
 static const char *refusal(const char *op_type)
@@ -74,4 +127,5 @@ static const char *refusal(const char *op_type)
     return NULL;
 }
 
-const kilni_onnx_operators kilni_onnx_all_operators = {.find = find, .refusal = refusal};
+const kilni_onnx_operators kilni_onnx_all_operators = {
+    .find = find, .refusal = refusal, .unknown_attr = unknown_attr};

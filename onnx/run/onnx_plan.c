@@ -185,7 +185,7 @@ static kiln_status unknown_operator(const builder *b, const kilni_onnx_node *nod
     if (why != NULL) {
         return kiln_fail(b->err, UNIMPLEMENTED, "operator %s is not supported: %s", type, why);
     }
-    if (known && version > KILNI_ONNX_NEWEST_OPSET) {
+    if (node->domain[0] == '\0' && version > KILNI_ONNX_NEWEST_OPSET) {
         return kiln_fail(b->err, UNIMPLEMENTED,
                          "operator %s of operator set %lld, Kiln knows those up to %d: export the "
                          "model with an older one",
@@ -195,6 +195,20 @@ static kiln_status unknown_operator(const builder *b, const kilni_onnx_node *nod
     return kiln_fail(b->err, UNIMPLEMENTED, "operator %s of domain %s, version %lld, is not %s%s",
                      type, domain, (long long)version,
                      known ? "supported at this version" : "supported", hint);
+}
+
+/* A newer set may have changed an operator: an attribute that it had not says so. */
+static kiln_status check_newer(const builder *b, const kilni_onnx_node *node, int64_t version)
+{
+    if (node->domain[0] != '\0' || version <= KILNI_ONNX_NEWEST_OPSET) {
+        return KILN_STATUS_OK;
+    }
+    const char *name = b->session->operators->unknown_attr(node);
+    return name == NULL ? KILN_STATUS_OK
+                        : kiln_fail(b->err, UNIMPLEMENTED,
+                                    "attribute '%.64s' of operator set %lld is newer than set %d, "
+                                    "which Kiln knows: export the model with that",
+                                    name, (long long)version, KILNI_ONNX_NEWEST_OPSET);
 }
 
 /* An input without a name is left out; at the end of the list it does not count. */
@@ -237,8 +251,11 @@ static kiln_status resolve_operator(builder *b, kilni_onnx_step *step)
     bool known = false;
     step->version = opset_of(b, node->domain);
     step->row = b->session->operators->find(b->session->device, node, step->version, &known);
-    return step->row != NULL ? check_inputs(b, node, step->row)
-                             : unknown_operator(b, node, step->version, known);
+    if (step->row == NULL) {
+        return unknown_operator(b, node, step->version, known);
+    }
+    kiln_status status = check_newer(b, node, step->version);
+    return status == KILN_STATUS_OK ? check_inputs(b, node, step->row) : status;
 }
 
 /* Graphs in attributes: their free names are read by this node. */
@@ -480,5 +497,12 @@ static kiln_status plan_body(builder *around, kiln_onnx_session *session, const 
 kiln_status kilni_onnx_plan_model(kiln_onnx_session *session, kiln_error *err)
 {
     const kilni_onnx_graph *graph = &session->model->graph;
+    int64_t set = kiln_onnx_model_opset(session->model, "");
+    if (set > KILNI_ONNX_NEWEST_OPSET) {
+        kiln_log_write(&session->env, KILN_LOG_WARN, "onnx",
+                       "operator set %lld is newer than %d: its operators are taken for those of "
+                       "that set",
+                       (long long)set, KILNI_ONNX_NEWEST_OPSET);
+    }
     return plan_body(NULL, session, graph, graph, NULL, &session->main, err);
 }

@@ -133,7 +133,8 @@ kiln_dtype kilni_onnx_attr_dtype(kilni_onnx_call *call, const char *name, kiln_d
         return fallback;
     }
     if (attr->type != KILNI_ONNX_ATTR_STRING) {
-        return kilni_onnx_dtype_of(call, kilni_onnx_attr_int(call, name, 0));
+        int64_t given = kilni_onnx_attr_int(call, name, 0);
+        return given == 0 ? fallback : kilni_onnx_dtype_of(call, given);
     }
     /* Before version 6 of the operator set the type was given by name. */
     for (size_t i = 1; i < sizeof(old_names) / sizeof(old_names[0]); i++) {

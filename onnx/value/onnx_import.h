@@ -16,7 +16,7 @@ enum {
     KILNI_ONNX_MAX_STEPS = 1 << 22, ///< nodes of one run
     KILNI_ONNX_MAX_CALLS = 32, ///< functions and branches inside each other
     KILNI_ONNX_MAX_ITEMS = 1 << 20, ///< of a sequence
-    KILNI_ONNX_NEWEST_OPSET = 21
+    KILNI_ONNX_NEWEST_OPSET = 28
 };
 
 typedef enum kilni_onnx_form {
@@ -92,11 +92,15 @@ struct kilni_onnx_row {
 /// Which operators there are: those of onnx_ops.def and those of plugins.
 typedef struct kilni_onnx_operators {
     /// The row that serves a node at a version, in static storage; NULL: none. `out_known` says
-    /// whether the operator is served at another version.
+    /// whether the operator is served at another version. A version newer than
+    /// KILNI_ONNX_NEWEST_OPSET counts as that one.
     const kilni_onnx_row *(*find)(kiln_device *device, const kilni_onnx_node *node, int64_t version,
                                   bool *out_known);
     /// Why a standard operator is not served at any version; NULL: it is not among those.
     const char *(*refusal)(const char *op_type);
+    /// An attribute of a standard node that its operator has not in the newest set that is known;
+    /// NULL: there is none, so that a newer set means the same for all that can be seen.
+    const char *(*unknown_attr)(const kilni_onnx_node *node);
 } kilni_onnx_operators;
 
 extern const kilni_onnx_operators kilni_onnx_all_operators;
@@ -175,7 +179,8 @@ int64_t kilni_onnx_attr_int(kilni_onnx_call *call, const char *name, int64_t fal
 double kilni_onnx_attr_float(kilni_onnx_call *call, const char *name, double fallback);
 const char *kilni_onnx_attr_text(kilni_onnx_call *call, const char *name, const char *fallback);
 bool kilni_onnx_attr_ints(kilni_onnx_call *call, const char *name, kilni_onnx_ints *out_ints);
-/// An element type given as ONNX's number; NONE after failing when Kiln has it not.
+/// An element type given as ONNX's number, where 0 is as if left out; NONE after failing when Kiln
+/// has it not.
 kiln_dtype kilni_onnx_attr_dtype(kilni_onnx_call *call, const char *name, kiln_dtype fallback);
 /// ONNX's number of a type of four bits; 0 for every other.
 static inline int32_t kilni_onnx_narrow_of(int64_t onnx_type)
@@ -302,7 +307,8 @@ void kilni_onnx_note_source(kilni_onnx_call *call, kilni_onnx_ref value);
 kilni_onnx_ref kilni_onnx_matmul_few_rows(kilni_onnx_call *call, kilni_onnx_ref a,
                                           kilni_onnx_ref b);
 
-/// Of the domain com.microsoft.
+/// Of the domains com.microsoft and ai.onnx.preview.
 void kilni_onnx_op_matmul_nbits(kilni_onnx_call *call);
+void kilni_onnx_op_flex_attention(kilni_onnx_call *call);
 
 #endif

@@ -55,9 +55,6 @@ static uint32_t push_prologue(mm_block *block, const kf_chain_device *device, co
                               const kf_ew_row *row, const kf_op *op)
 {
     uint32_t which = mm_prologue_of(block, op->inputs[0]->id);
-    if (!is_float(op->outputs[0]->dtype)) {
-        return mm_bytes_push(block, device, host, row, op);
-    }
     if (row->inputs != 1 || !kf_same_dims(op->inputs[0], op->outputs[0])) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
                           "%s before a product has more than one operand", row->name);
@@ -89,12 +86,24 @@ static uint32_t is_set(const kf_op *op, uint32_t key)
     return attr != NULL && attr->v.i != 0;
 }
 
+static uint32_t dtypes_done(const mm_block *block, const kf_chain_device *device, const kf_op *op)
+{
+    uint32_t dtype = op->inputs[0]->dtype;
+    if (op->kind == KF_OP_MATMUL_INTEGER) {
+        return mm_bytes_done(block, device, op);
+    }
+    return is_float(dtype) && kf_chain_dtype_usable(device, dtype) &&
+           op->inputs[1]->dtype == dtype && op->outputs[0]->dtype == dtype;
+}
+
 static uint32_t product_admitted(const mm_block *block, const kf_chain_device *device,
                                  const kf_host *host, const kf_op *op)
 {
     static const uint32_t keys[] = {KF_ATTR_TRANSPOSE_A, KF_ATTR_TRANSPOSE_B};
     uint32_t at = op->position;
-    if (!kf_op_understood(op, 1, keys, 2) || op->n_inputs != 2 || op->n_outputs != 1) {
+    uint32_t most = op->kind == KF_OP_MATMUL_INTEGER ? 4 : 2;
+    if (!kf_op_understood(op, 1, keys, 2) || op->n_inputs < 2 || op->n_inputs > most ||
+        op->n_outputs != 1) {
         return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, at, "a newer kind of product");
     }
     for (uint32_t i = 0; i < op->n_attrs; i++) {
@@ -102,11 +111,9 @@ static uint32_t product_admitted(const mm_block *block, const kf_chain_device *d
             return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, at, "a newer kind of product");
         }
     }
-    uint32_t dtype = op->inputs[0]->dtype;
-    if (!(is_float(dtype) || mm_bytes_meet(block, op)) || !kf_chain_dtype_usable(device, dtype) ||
-        op->inputs[1]->dtype != dtype || op->outputs[0]->dtype != dtype) {
-        return kf_decline(host, KF_CODE_DTYPE, at, "products of %s are not done",
-                          kf_dtype_of(dtype).name);
+    if (!dtypes_done(block, device, op)) {
+        return kf_decline(host, KF_CODE_DTYPE, at, "products of %s are not done here",
+                          kf_dtype_of(op->inputs[0]->dtype).name);
     }
     if (op->inputs[0]->rank == 0 || op->inputs[1]->rank == 0) {
         return kf_decline(host, KF_CODE_SHAPE, at, "a product of a single number");
@@ -125,7 +132,7 @@ static void take_operand(mm_block *block, const kf_tensor *t, uint32_t transpose
     out->value = (uint16_t)kf_chain_add_value(&block->chain, t, 0);
     out->source = which == MM_PROLOGUES ? out->value : block->prologue_source[which];
     out->constant = (uint8_t)is_constant(block, out->source);
-    out->zero_op = MM_NO_VALUE;
+    out->zero = MM_NO_VALUE;
     if (t->rank == 1) {
         out->outer = -1;
         return;
@@ -172,10 +179,16 @@ static uint32_t push_product(mm_block *block, const kf_chain_device *device, con
     note_constants(block, op);
     take_operand(block, op->inputs[0], is_set(op, KF_ATTR_TRANSPOSE_A), 1, &block->left);
     take_operand(block, op->inputs[1], is_set(op, KF_ATTR_TRANSPOSE_B), 0, &block->right);
+    if (op->n_inputs > 2) {
+        block->left.zero = (uint16_t)kf_chain_add_value(&block->chain, op->inputs[2], 0);
+    }
+    if (op->n_inputs > 3) {
+        block->right.zero = (uint16_t)kf_chain_add_value(&block->chain, op->inputs[3], 0);
+    }
     block->batch =
         (uint8_t)(op->outputs[0]->rank - (block->left.outer >= 0) - (block->right.outer >= 0));
     block->product = block->chain.n_ops;
-    kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_OP_MATMUL, op->inputs[0]->dtype);
+    kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_OP_MATMUL, op->outputs[0]->dtype);
     kf_chain_take_input(own, block->left.value);
     kf_chain_take_input(own, block->right.value);
     own->result = (uint16_t)kf_chain_add_value(&block->chain, op->outputs[0], 1);
@@ -187,7 +200,7 @@ static uint32_t push_product(mm_block *block, const kf_chain_device *device, con
         block->right = left;
         block->swapped = 1;
     }
-    return is_float(op->outputs[0]->dtype) || mm_bytes_take(block, host, op);
+    return op->kind == KF_OP_MATMUL || mm_bytes_take(block, host, op);
 }
 
 // ---- behind the product ----
@@ -261,7 +274,7 @@ static uint32_t push(mm_block *block, const kf_chain_device *device, const kf_ho
     if (op->kind == KF_OP_DROP) {
         return kf_chain_drop(&block->chain, host, op);
     }
-    if (op->kind == KF_OP_MATMUL) {
+    if (op->kind == KF_OP_MATMUL || op->kind == KF_OP_MATMUL_INTEGER) {
         return push_product(block, device, host, op);
     }
     const kf_ew_row *row = kf_ew_row_of(op->kind);

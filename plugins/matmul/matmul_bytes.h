@@ -19,18 +19,13 @@ enum { MM_BYTES_LANES = 16 }; ///< of a vector of kf_dot4
 
 // ---- which operations ----
 
-/// A cast of bytes, or what takes a zero point off. 1: it joined, else the reason was reported.
-uint32_t mm_bytes_push(mm_block *block, const kf_chain_device *device, const kf_host *host,
-                       const kf_ew_row *row, const kf_op *op);
-/// Are the operands of a product bytes that were taken before?
-uint32_t mm_bytes_meet(const mm_block *block, const kf_op *op);
+/// Are the operands and zero points those of a product that is done on this device?
+uint32_t mm_bytes_done(const mm_block *block, const kf_chain_device *device, const kf_op *op);
 /// Completes the block's operands. 1: it can be done, else the reason was reported.
 uint32_t mm_bytes_take(mm_block *block, const kf_host *host, const kf_op *op);
-/// Tensor with an operand's zero points; MM_NO_VALUE: it has none, or a number.
-uint32_t mm_bytes_zero_value(const mm_block *block, const mm_operand *operand);
 /// Has each row of the left operand a zero point of its own?
 uint32_t mm_bytes_zero_by_row(const mm_block *block);
-/// Axis of the zero points along an operand's rows or columns; -1: there is one for all.
+/// Axis of the zero points along an operand's rows or columns; -1: there is one for all, or none.
 int mm_bytes_zero_axis(const mm_block *block, const mm_operand *operand);
 
 // ---- text ----

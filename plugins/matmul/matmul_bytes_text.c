@@ -20,7 +20,7 @@ static uint32_t flips(const mm_plan *plan)
 
 static uint32_t has_zero(const mm_operand *operand)
 {
-    return operand->zero_op != MM_NO_VALUE;
+    return operand->zero != MM_NO_VALUE;
 }
 
 /// Are the sums of the left operand's rows needed?
@@ -193,12 +193,10 @@ static void emit_zero(kf_text *text, const mm_plan *plan, const mm_operand *oper
                       const char *index)
 {
     const mm_block *block = plan->block;
-    uint32_t zero = mm_bytes_zero_value(block, operand);
+    uint32_t zero = operand->zero;
     char stride[32];
     if (!has_zero(operand)) {
         kf_text_add(text, "0u");
-    } else if (zero == MM_NO_VALUE) {
-        kf_text_addf(text, "(uint)s%u.s0", block->chain.ops[operand->zero_op].numbers[0]);
     } else {
         mm_stride_name(plan, zero, mm_bytes_zero_axis(block, operand), stride);
         kf_text_addf(text, "(uint)in%u[", zero);
@@ -220,7 +218,7 @@ static void emit_column_zeros(kf_text *text, const mm_plan *plan)
         emit_zero(text, plan, right, "0");
         kf_text_add(text, ");\n");
     } else {
-        uint32_t value = mm_bytes_zero_value(plan->block, right);
+        uint32_t value = right->zero;
         const char *name = kf_dtype_of(plan->block->chain.values[value].dtype).name;
         char stride[32];
         mm_stride_name(plan, value, mm_bytes_zero_axis(plan->block, right), stride);

@@ -10,6 +10,7 @@ const char *mm_kernel_name(mm_role role)
            : role == MM_PACK_RIGHT ? "kiln_matmul_right"
            : role == MM_PACK_BOTH  ? "kiln_matmul_pack"
            : role == MM_PRODUCT    ? "kiln_matmul"
+           : role == MM_CLEAR      ? "kiln_matmul_clear"
                                    : "kiln_matmul_combine";
 }
 
@@ -17,7 +18,7 @@ const char *mm_kernel_name(mm_role role)
 
 static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
 {
-    static const char *const temps[] = {"left", "right", "partial"};
+    static const char *const temps[] = {"left", "right", "partial", "counts"};
     const kf_chain *chain = &plan->block->chain;
     switch (p->kind) {
     case MM_PARAM_INPUT:
@@ -42,7 +43,7 @@ static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
         break;
     case MM_PARAM_TEMP:
         kf_text_addf(text, "__global %s%s *%s", p->axis == KF_ACCESS_READ ? "const " : "",
-                     plan->type, temps[p->index]);
+                     p->index == MM_TEMP_COUNTS ? "int" : plan->type, temps[p->index]);
         break;
     default:
         kf_text_addf(text, "int %s",
@@ -171,17 +172,11 @@ static void emit_stream(kf_text *text, const mm_plan *plan, const char *batches)
     }
 }
 
-static void emit_combine(kf_text *text, const mm_plan *plan)
+/// Adds the parts of columns [first, last) of a row, in their order.
+static void emit_join(kf_text *text, const mm_plan *plan)
 {
     kf_text_addf(text,
-                 "    const long row = get_global_id(0), batch = get_global_id(2);\n"
-                 "    const long batches = get_global_size(2), step = batches * m * (long)n;\n"
-                 "    const long first = get_global_id(1) * (long)%u;\n"
-                 "    const long last = min(first + %u, (long)n);\n",
-                 plan->span, plan->span);
-    mm_emit_indices(text, plan, NULL);
-    emit_stream(text, plan, "batches");
-    kf_text_addf(text,
+                 "    const long step = batches * m * (long)n;\n"
                  "    for (long col = first; col < last; col += %u) {\n"
                  "        const int count = (int)min(n - col, (long)%u);\n"
                  "        __global const %s *from = partial + (batch * m + row) * n + col;\n"
@@ -198,6 +193,34 @@ static void emit_combine(kf_text *text, const mm_plan *plan)
                  plan->width);
     mm_emit_finish(text, plan, MM_COMBINE, "        ");
     kf_text_add(text, "    }\n}\n");
+}
+
+static void emit_combine(kf_text *text, const mm_plan *plan)
+{
+    kf_text_addf(text,
+                 "    const long row = get_global_id(0), batch = get_global_id(2);\n"
+                 "    const long batches = get_global_size(2);\n"
+                 "    const long first = get_global_id(1) * (long)%u;\n"
+                 "    const long last = min(first + %u, (long)n);\n",
+                 plan->span, plan->span);
+    mm_emit_indices(text, plan, NULL);
+    emit_stream(text, plan, "batches");
+    emit_join(text, plan);
+}
+
+/// Behind a part of one row: whoever ends last of a strip's parts adds them up, and leaves the
+/// count as it was. The count is no part of a result, so who that is does not matter.
+static void emit_join_row(kf_text *text, const mm_plan *plan)
+{
+    kf_text_add(text, "    __global int *count_of = counts + batch * get_global_size(0) + id;\n"
+                      "    SETTLE;\n"
+                      "    if (atomic_inc(count_of) + 1 < parts) {\n"
+                      "        return;\n"
+                      "    }\n"
+                      "    SETTLE;\n"
+                      "    *count_of = 0;\n"
+                      "    const long row = 0, first = begin, last = end;\n");
+    emit_join(text, plan);
 }
 
 // ---- the product ----
@@ -245,6 +268,11 @@ static void emit_product(kf_text *text, const mm_plan *plan)
         mm_emit_direct_sums(text, plan);
     } else if (plan->form == MM_FORM_ROW) {
         mm_emit_row_sums(text, plan);
+        if (plan->joined) {
+            emit_join_row(text, plan);
+        } else {
+            kf_text_add(text, "}\n");
+        }
     } else if (plan->form == MM_FORM_DOT) {
         mm_emit_dot_sums(text, plan);
     } else {
@@ -277,6 +305,13 @@ static void emit_functions(kf_text *text, const mm_plan *plan)
     if (plan->device->block_shape) {
         kf_ew_ahead_macro(text);
     }
+    if (plan->joined) { // a fence of OpenCL 1.2 is for one work-group
+        kf_text_add(text, "#ifdef POCL_DEVICE_ADDRESS_BITS\n"
+                          "#define SETTLE __atomic_thread_fence(__ATOMIC_SEQ_CST)\n"
+                          "#else\n"
+                          "#define SETTLE mem_fence(CLK_GLOBAL_MEM_FENCE)\n"
+                          "#endif\n");
+    }
     if (plan->form == MM_FORM_BYTES) {
         mm_bytes_emit_functions(text, plan);
     } else if (mm_has_panels(plan)) {
@@ -301,6 +336,9 @@ void mm_emit(kf_text *text, const mm_plan *plan)
             break;
         case MM_COMBINE:
             emit_combine(text, plan);
+            break;
+        case MM_CLEAR:
+            kf_text_add(text, "    counts[get_global_id(0)] = 0;\n}\n");
             break;
         }
     }

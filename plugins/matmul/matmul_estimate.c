@@ -63,6 +63,15 @@ static void own_panels(kf_formula *f, const mm_plan *plan)
     kf_formula_imm_op(f, 2, KF_INS_FLOOR_DIV);
 }
 
+/// Picoseconds for a KiB of operands. Strips of a matrix's rows, which begin anew in each row, come
+/// at two thirds of the rate of its rows one behind the other.
+static int64_t read_cost(const mm_plan *plan)
+{
+    int64_t cost = plan->device->cost.ps_per_kib;
+    uint32_t strips = plan->form == MM_FORM_ROW && plan->device->is_cpu && !plan->split;
+    return strips ? cost * 3 / 2 : cost;
+}
+
 /// What is moved before and after the product itself: packing, and parts of the sum.
 static void extra_bytes(kf_formula *f, const mm_plan *plan)
 {
@@ -128,6 +137,7 @@ static uint32_t count_launches(const mm_plan *plan)
     uint32_t launches = plan->n_kernels;
     launches -= mm_is_kept(plan, &plan->block->left);
     launches -= mm_is_kept(plan, &plan->block->right);
+    launches -= plan->joined;
     return launches;
 }
 
@@ -150,7 +160,7 @@ uint32_t mm_estimate_make(kf_estimate *estimate, const mm_plan *plan)
     kf_formula_imm_op(ns, cost->ps_per_kflop * 100 / share(plan), KF_INS_MUL);
     idle_factor(ns, plan);
     kf_formula_append(ns, kf_formula_expr(&estimate->read));
-    kf_formula_imm_op(ns, cost->ps_per_kib, KF_INS_MUL);
+    kf_formula_imm_op(ns, read_cost(plan), KF_INS_MUL);
     kf_formula_op(ns, KF_INS_MAX);
     // and what comes before and after it
     kf_formula_append(ns, kf_formula_expr(&estimate->written));

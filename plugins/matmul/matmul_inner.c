@@ -8,6 +8,7 @@ enum {
     DOT_VECTORS = 4, ///< summed apart, so that additions need not wait
     DOT_AHEAD = 1024, ///< elements
     ROWS_AHEAD = 8, ///< of a matrix that is walked along its rows: read at once, then asked for
+    PART_ROWS_AHEAD = 16, ///< the same where the sum is in parts
     GROUP = 256,
     GROUP_SIDE = 16
 };
@@ -273,8 +274,8 @@ static void emit_row_vector(kf_text *text, const mm_plan *plan, uint32_t rows, c
         kf_text_addf(text,
                      "                {\n"
                      "                    __global const %s *p = line%u + j * %u;\n"
-                     "                    AHEAD_2(p + ahead);\n",
-                     storage, i, w);
+                     "%s",
+                     storage, i, w, plan->split ? "" : "                    AHEAD_2(p + ahead);\n");
         mm_emit_load(text, plan, right, NULL, there, "                    ");
         kf_text_addf(text,
                      "                    %s = MULADD((%s%u)(x%u), v%u, %s);\n"
@@ -283,6 +284,24 @@ static void emit_row_vector(kf_text *text, const mm_plan *plan, uint32_t rows, c
                      i % 2 == 0 ? "even" : "odd");
     }
     kf_text_add(text, "                sums[j] += even + odd;\n");
+}
+
+/// Asks for `rows` vectors of the rows behind the group, in the order in which they lie.
+static void emit_row_ahead(kf_text *text, const mm_plan *plan, uint32_t rows)
+{
+    uint32_t w = plan->width;
+    kf_text_add(text, "                {\n");
+    for (uint32_t i = 0; i < rows; i++) {
+        kf_text_addf(text, "                    AHEAD_2(soon + soon_at + %u);\n", i * w);
+    }
+    kf_text_addf(text,
+                 "                    soon_at += %u;\n"
+                 "                    if (soon_at >= columns) {\n"
+                 "                        soon_at = 0;\n"
+                 "                        soon += step;\n"
+                 "                    }\n"
+                 "                }\n",
+                 rows * w);
 }
 
 /// Adds terms in groups of `rows` as long as there are as many.
@@ -300,8 +319,19 @@ static void emit_row_group(kf_text *text, const mm_plan *plan, uint32_t rows)
                      "                const %s x%u = terms[e + %u];\n",
                      storage, i, i, step, plan->type, i, i);
     }
+    uint32_t asks = plan->split && rows > 1;
+    if (asks) {
+        kf_text_addf(text,
+                     "                const long step = %s;\n"
+                     "                __global const %s *soon = line0 + step * %u;\n"
+                     "                int soon_at = 0;\n",
+                     step, storage, rows);
+    }
     kf_text_add(text, "                int j = 0;\n"
                       "                for (; j < whole; j++) {\n");
+    if (asks) {
+        emit_row_ahead(text, plan, rows);
+    }
     emit_row_vector(text, plan, rows, NULL);
     kf_text_add(text, "                }\n"
                       "                if (rest > 0) {\n");
@@ -310,10 +340,12 @@ static void emit_row_group(kf_text *text, const mm_plan *plan, uint32_t rows)
 }
 
 /// A work-item reads some rows of its strip side by side, each along its columns, and asks for the
-/// next ones, so that memory sees a few long streams. The sums stay in the first cache.
+/// next ones, so that memory sees a few long streams. The sums stay in the first cache. A part of
+/// the sum has whole rows: they are one stream, in whose order the next ones are asked for.
 void mm_emit_row_sums(kf_text *text, const mm_plan *plan)
 {
-    uint32_t w = plan->width;
+    uint32_t w = plan->width, part_rows = w < PART_ROWS_AHEAD ? w : PART_ROWS_AHEAD;
+    uint32_t rows = plan->split ? part_rows : ROWS_AHEAD;
     char step[32];
     mm_stride_name(plan, plan->block->right.source, plan->block->right.inner, step);
     emit_strip(text, plan);
@@ -327,14 +359,14 @@ void mm_emit_row_sums(kf_text *text, const mm_plan *plan)
                  "            const int count = min(%u, to_term - t);\n"
                  "            %s terms[%u];\n"
                  "            int e = 0;\n",
-                 w, w, step, ROWS_AHEAD, w, plan->type, w, w, w, plan->type, w);
+                 w, w, step, rows, w, plan->type, w, w, w, plan->type, w);
     emit_x(text, plan, 0, "t", "count", "            ");
     kf_text_addf(text, "            vstore%u(x0, 0, terms);\n", w);
-    emit_row_group(text, plan, ROWS_AHEAD);
+    emit_row_group(text, plan, rows);
     emit_row_group(text, plan, 1);
     kf_text_add(text, "        }\n");
     emit_row_end(text, plan, "        ");
-    kf_text_add(text, "    }\n}\n");
+    kf_text_add(text, "    }\n");
 }
 
 /// Adds the terms from t on that are no whole vector, one by one.

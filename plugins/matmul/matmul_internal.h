@@ -12,7 +12,7 @@
 enum {
     MM_MAX_PARAMS = 160, ///< of one kernel
     MM_MAX_LAUNCHES = 4,
-    MM_PROLOGUES = 4, ///< of integers, each operand's zero point may have its own
+    MM_PROLOGUES = 2,
     MM_LEFT_TERMS = 256, ///< of a work-item that packs a tile of the left operand
     MM_RIGHT_TERMS = 64, ///< of one that packs panels of the right operand
     MM_NO_VALUE = 0xFFFF
@@ -27,7 +27,7 @@ typedef struct mm_operand {
     int8_t inner; ///< axis of the sum
     uint8_t batch; ///< axes of the batch, the first ones
     uint8_t constant;
-    uint16_t zero_op; ///< of integers: operation that takes the zero point off; or MM_NO_VALUE
+    uint16_t zero; ///< of integers: value with the zero points; or MM_NO_VALUE
 } mm_operand;
 
 /// A product, elementwise operators with one operand before it, any behind it.
@@ -104,7 +104,7 @@ typedef enum mm_param_kind {
     MM_PARAM_TEMP = 12 ///< index: MM_TEMP_*
 } mm_param_kind;
 
-enum { MM_TEMP_LEFT, MM_TEMP_RIGHT, MM_TEMP_PARTS, MM_TEMPS };
+enum { MM_TEMP_LEFT, MM_TEMP_RIGHT, MM_TEMP_PARTS, MM_TEMP_COUNTS, MM_TEMPS };
 
 typedef struct mm_param {
     mm_param_kind kind;
@@ -117,7 +117,8 @@ typedef enum mm_role {
     MM_PACK_RIGHT = 2,
     MM_PACK_BOTH = 3, ///< in one launch: neither is kept
     MM_PRODUCT = 4,
-    MM_COMBINE = 5
+    MM_COMBINE = 5,
+    MM_CLEAR = 6 ///< once: no part has ended
 } mm_role;
 
 typedef struct mm_kernel {
@@ -132,6 +133,7 @@ typedef struct mm_plan {
     const kf_chain_device *device;
     mm_form form;
     uint32_t split; ///< 1: the sum in parts, combined by a launch of its own
+    uint32_t joined; ///< 1: by the work-item whose part ends last instead
     uint32_t fold; ///< 1: the batch is part of the rows
     uint32_t batch; ///< axes of the batch that are left
     uint32_t width; ///< elements of a vector of the elementwise text
@@ -255,6 +257,8 @@ void mm_formula_across(kf_formula *f, const mm_plan *plan);
 void mm_formula_chunk(kf_formula *f, const mm_plan *plan);
 /// Bytes of a packed operand.
 void mm_formula_packed(kf_formula *f, const mm_plan *plan, const mm_operand *operand);
+/// Strips of columns that are joined from parts, those of all batches.
+void mm_formula_joins(kf_formula *f, const mm_plan *plan);
 /// Bytes of the sum's parts.
 void mm_formula_partial(kf_formula *f, const mm_plan *plan);
 

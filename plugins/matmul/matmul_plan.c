@@ -14,6 +14,7 @@ enum {
     SMALL_DEPTH = 512,
     SMALL_CHUNK = 4, // where private memory is no cache
     ROW_STRIP = 2048, // MM_FORM_ROW: most columns at a time, whose sums stay in the first cache
+    PART_STRIP = 16384, // the same in bytes, of a part: the longer, the better
     BIG_TILE = 128,
     SMALL_TILE = 64,
     TILE_DEPTH = 16,
@@ -278,7 +279,7 @@ static void add_bytes(mm_kernel *kernel, const mm_plan *plan)
     add_operands(kernel, plan, 1, 0);
     add(kernel, MM_PARAM_TEMP, MM_TEMP_RIGHT, KF_ACCESS_READ);
     for (uint32_t i = 0; i < 2; i++) {
-        uint32_t zero = mm_bytes_zero_value(plan->block, operands[i]);
+        uint32_t zero = operands[i]->zero;
         if (zero != MM_NO_VALUE && !has_source(kernel, zero)) {
             add_source(kernel, plan, zero);
             add_strides(kernel, plan, zero);
@@ -301,7 +302,11 @@ static void product_kernel(mm_plan *plan)
         add(kernel, MM_PARAM_TEMP, MM_TEMP_PARTS, KF_ACCESS_WRITE);
         add(kernel, MM_PARAM_DEPTH, 0, 0);
         add(kernel, MM_PARAM_PARTS, 0, 0);
-    } else {
+    }
+    if (plan->joined) {
+        add(kernel, MM_PARAM_TEMP, MM_TEMP_COUNTS, KF_ACCESS_READ | KF_ACCESS_WRITE);
+    }
+    if (!plan->split || plan->joined) {
         add_ends(kernel, plan);
     }
     add_scalars(kernel, plan);
@@ -340,11 +345,13 @@ static mm_form choose_form(const mm_plan *plan, uint32_t small)
     if (!plan->device->block_shape) {
         return MM_FORM_TILE;
     }
-    // The combining of parts and the folding of rows are for tiles only.
-    if (plan->split || plan->fold || mm_outer_symbol(block, &block->left) != 0) {
+    uint32_t along = mm_is_unit(block, right->source, right->outer);
+    // The folding of rows is for tiles only, parts also for a row whose matrix's rows are long.
+    if (plan->fold || mm_outer_symbol(block, &block->left) != 0 ||
+        (plan->split && !(along && plan->device->is_cpu))) {
         return panel_form(plan, small);
     }
-    if (mm_is_unit(block, right->source, right->outer)) {
+    if (along) {
         return MM_FORM_ROW;
     }
     return mm_is_unit(block, right->source, right->inner) ? MM_FORM_DOT : MM_FORM_PACKED;
@@ -367,7 +374,9 @@ static void size_block(mm_plan *plan)
     } else if (!mm_has_panels(plan)) {
         plan->rows = 1;
         plan->columns = plan->width;
-        plan->across = plan->form == MM_FORM_ROW ? ROW_STRIP / plan->width : 1;
+        plan->across = plan->form != MM_FORM_ROW ? 1
+                       : plan->split             ? PART_STRIP / plan->compute_bytes / plan->width
+                                                 : ROW_STRIP / plan->width;
     }
 }
 
@@ -436,8 +445,11 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
             pack_kernel(plan, MM_PACK_BOTH);
         }
     }
+    plan->joined = plan->split && plan->form == MM_FORM_ROW;
     product_kernel(plan);
-    if (plan->split) {
+    if (plan->joined) {
+        add(add_kernel(plan, MM_CLEAR), MM_PARAM_TEMP, MM_TEMP_COUNTS, KF_ACCESS_WRITE);
+    } else if (plan->split) {
         combine_kernel(plan);
     }
 }

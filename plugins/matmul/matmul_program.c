@@ -11,6 +11,8 @@ enum {
     SIDE_RATIO = 10, // tiles of a work-item for each that it has side by side
     TILES_PER_UNIT = 2, // below which the sum is taken in parts
     PART_TERMS = 256, // at least, of a part
+    ROW_PARTS_PER_UNIT = 2,
+    ROW_PART_TERMS = 128, // at least, of a part of one row
     PART_STEP = 16, // parts are multiples of it: of every vector and of every tile's depth
     MAX_SCALARS = 16 // formulas of arguments of one kernel
 };
@@ -117,11 +119,25 @@ static void units(kf_formula *f, int64_t factor)
     kf_formula_imm_op(f, factor, KF_INS_MUL);
 }
 
+/// Terms of a part of one row: whole rows of the matrix, which lie one behind the other.
+static void row_part_terms(kf_formula *f, const mm_plan *plan)
+{
+    mm_formula_k(f, plan);
+    units(f, ROW_PARTS_PER_UNIT);
+    kf_formula_op(f, KF_INS_CEIL_DIV);
+    kf_formula_imm_op(f, ROW_PART_TERMS, KF_INS_MAX);
+    kf_formula_imm_op(f, PART_STEP, KF_INS_ROUND_UP);
+}
+
 /// Terms of a part: so many parts that the work-items of all parts keep every unit busy. A
 /// work-item of the block shape takes all the tiles that it can, so that what a part reads stays
 /// in a unit's caches.
 static void part_terms(kf_formula *f, const mm_plan *plan)
 {
+    if (plan->form == MM_FORM_ROW) {
+        row_part_terms(f, plan);
+        return;
+    }
     mm_formula_k(f, plan);
     units(f, plan->form == MM_FORM_TILE ? TILES_PER_UNIT : ITEMS_PER_UNIT);
     row_tiles(f, plan);
@@ -276,9 +292,30 @@ static void strips(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_MUL);
 }
 
+/// Strips of each part of one row: where the parts are fewer than the work-items wanted.
+static void part_strips(kf_formula *f, const mm_plan *plan)
+{
+    units(f, ROW_PARTS_PER_UNIT);
+    mm_formula_parts(f, plan);
+    kf_formula_op(f, KF_INS_FLOOR_DIV);
+    mm_formula_n(f, plan);
+    kf_formula_imm_op(f, STRIP_COLUMNS, KF_INS_FLOOR_DIV);
+    kf_formula_op(f, KF_INS_MIN);
+    kf_formula_imm_op(f, 1, KF_INS_MAX);
+}
+
+void mm_formula_joins(kf_formula *f, const mm_plan *plan)
+{
+    part_strips(f, plan);
+    mm_formula_batch(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
 static void size_product(one_launch *l, const mm_plan *plan)
 {
-    if (plan->form == MM_FORM_ROW || plan->form == MM_FORM_DOT) {
+    if (plan->form == MM_FORM_ROW && plan->split) {
+        part_strips(&l->global[0], plan);
+    } else if (plan->form == MM_FORM_ROW || plan->form == MM_FORM_DOT) {
         strips(&l->global[0], plan);
     } else {
         mm_formula_panels(&l->global[0], plan);
@@ -310,6 +347,10 @@ static void size_launch(one_launch *l, const mm_plan *plan, mm_role role)
         size_product(l, plan);
     } else if (role == MM_COMBINE) {
         size_combine(l, plan);
+    } else if (role == MM_CLEAR) {
+        mm_formula_joins(&l->global[0], plan);
+        kf_formula_imm(&l->global[1], 1);
+        kf_formula_imm(&l->global[2], 1);
     } else {
         size_pack(l, plan, role);
     }
@@ -322,6 +363,9 @@ static void size_launch(one_launch *l, const mm_plan *plan, mm_role role)
 
 static uint32_t temp_index(const mm_plan *plan, uint32_t temp)
 {
+    if (temp == MM_TEMP_COUNTS) {
+        return 1; // behind the parts
+    }
     return plan->form == MM_FORM_PACKED ? temp : 0;
 }
 
@@ -409,7 +453,8 @@ static void make_launch(mm_program *p, uint32_t index)
         l->launch.local[i] = kf_formula_expr(&l->local[i]);
     }
     p->launches[index] = &l->launch;
-    if ((kernel->role == MM_PACK_LEFT && mm_is_kept(&p->plan, &p->block->left)) ||
+    if (kernel->role == MM_CLEAR ||
+        (kernel->role == MM_PACK_LEFT && mm_is_kept(&p->plan, &p->block->left)) ||
         (kernel->role == MM_PACK_RIGHT && mm_is_kept(&p->plan, &p->block->right))) {
         return;
     }
@@ -445,6 +490,11 @@ static void make_temps(mm_program *p)
     if (plan->split) {
         mm_formula_partial(&p->temp_bytes[p->n_temps], plan);
         add_temp(p, 0, 0);
+    }
+    if (plan->joined) {
+        mm_formula_joins(&p->temp_bytes[p->n_temps], plan);
+        kf_formula_imm_op(&p->temp_bytes[p->n_temps], 4, KF_INS_MUL);
+        add_temp(p, 1, plan->n_kernels - 1);
     }
 }
 

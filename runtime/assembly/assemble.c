@@ -174,11 +174,15 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     pthread_condattr_destroy(&attributes);
     device->faults.no_memory.refs = 1;
     (void)kiln_fail(&device->faults.no_memory.error, RESOURCE_EXHAUSTED, "no host memory");
-    kiln_status status = kiln_backend_open(provider, &context->env, address, &device->backend, err);
+    kilni_trace *trace = NULL;
+    kiln_status status = kilni_context_trace(context, &trace, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_backend_open(provider, &context->env, address, &device->backend, err);
+    }
     if (status == KILN_STATUS_OK) {
         device->arena.off = device->backend->arena == NULL;
         kilni_device_set_names(device);
-        kilni_trace_join(device, kilni_context_trace(context));
+        kilni_trace_join(device, trace);
         read_modes(device);
         read_folder(device);
         status = kilni_engines_create(device, err);

@@ -69,8 +69,9 @@ typedef struct kilni_step_time {
 /// What the steps of a plan took. False without a trace. Waits. Under the lock.
 bool kilni_trace_times(kiln_device *device, const kiln_plan *plan, kilni_step_time *out_times);
 
-/// The context's trace, made now when the option asks for one; NULL: none.
-kilni_trace *kilni_context_trace(kiln_context *context);
+/// The context's trace, made now when the option asks for one; NULL: none. Errors: UNAVAILABLE when
+/// the option's file cannot be written, RESOURCE_EXHAUSTED.
+kiln_status kilni_context_trace(kiln_context *context, kilni_trace **out_trace, kiln_error *err);
 
 /// From now on the device is part of it; no longer, when it closes. Under the lock.
 void kilni_trace_join(kiln_device *device, kilni_trace *trace);

@@ -9,6 +9,8 @@
 #include "rt_trace.h"
 #include "trace_internal.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_SPANS = 1 << 21 }; // a forgotten trace ends somewhere
@@ -348,16 +350,33 @@ void kilni_trace_destroy(kilni_trace *trace)
     kiln_free(env, trace);
 }
 
-kilni_trace *kilni_context_trace(kiln_context *context)
+/// A file that cannot be written is told before the program runs, not when it has ended.
+static kiln_status check_file(const char *path, kiln_error *err)
+{
+    FILE *file = fopen(path, "a");
+    if (file == NULL) {
+        return kiln_fail(err, UNAVAILABLE, "option trace: %s cannot be written: %s", path,
+                         strerror(errno));
+    }
+    fclose(file);
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_context_trace(kiln_context *context, kilni_trace **out_trace, kiln_error *err)
 {
     const char *path = kiln_config_string(context->env.config, KILN_OPTION_TRACE);
+    kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&context->lock);
     if (context->trace == NULL && path != NULL && path[0] != '\0') {
-        context->trace = create(context);
+        status = check_file(path, err);
+        context->trace = status == KILN_STATUS_OK ? create(context) : NULL;
+        if (status == KILN_STATUS_OK && context->trace == NULL) {
+            status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a trace");
+        }
     }
-    kilni_trace *trace = context->trace;
+    *out_trace = context->trace;
     pthread_mutex_unlock(&context->lock);
-    return trace;
+    return status;
 }
 
 kiln_status kiln_trace_start(kiln_context *context, kiln_error *err)

@@ -280,6 +280,17 @@ def matmul(a, b, transpose_a=0, transpose_b=0):
     return np.matmul(a, b)
 
 
+def matmul_integer(inputs, transpose_a=0, transpose_b=0):
+    a, b = (np.swapaxes(x.astype(np.int64), -1, -2) if turned else x.astype(np.int64)
+            for x, turned in zip(inputs, (transpose_a, transpose_b)))
+    zeros = [zero.astype(np.int64).reshape(-1) for zero in inputs[2:]]
+    if zeros:
+        a = a - (zeros[0][:, None] if a.ndim > 1 else zeros[0])
+    if len(zeros) > 1:
+        b = b - zeros[1]
+    return np.matmul(a, b).astype(np.int32)
+
+
 def gelu(x, approximate=0):
     x = wide(x)
     inner = np.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)) if approximate else ERF(
@@ -306,6 +317,7 @@ OTHERS = {  # name -> function of inputs, attributes, shape of the result; a tup
     "argmax": lambda i, a, s: arg_reduce("argmax", i[0], **a),
     "argmin": lambda i, a, s: arg_reduce("argmin", i[0], **a),
     "matmul": lambda i, a, s: matmul(*i, **a),
+    "matmul_integer": lambda i, a, s: matmul_integer(i, **a),
     "softmax": lambda i, a, s: softmax(i[0], **a),
     "log_softmax": lambda i, a, s: log_softmax(i[0], **a),
     "batch_norm": lambda i, a, s: batch_norm(i, **a),

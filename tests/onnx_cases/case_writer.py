@@ -25,8 +25,22 @@ def ints(*values):
     return np.array(values, I64)
 
 
+CASES = {}  # operator -> (opset, graph) of its newest case
+
+
 def case(name, nodes, inputs, outputs, opset, initializers=(), functions=()):
-    write_case(FOLDER, name, Graph(nodes, inputs, outputs, initializers), opset, functions)
+    graph = Graph(nodes, inputs, outputs, initializers)
+    write_case(FOLDER, name, graph, opset, functions)
+    for op in {n.operators[0] for n in nodes if n.operators} if not functions else ():
+        if opset >= CASES.get(op, (0,))[0]:
+            CASES[op] = (opset, graph)
+
+
+def again(op, *versions):
+    """The operator's newest case at newer versions that mean the same."""
+    _, graph = CASES[op]
+    for version in versions:
+        write_case(FOLDER, f"{op.lower()}_again_{version}", graph, version)
 
 
 def one(name, op, inputs, outputs, opset, initializers=(), **attributes):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Test cases in ONNX's own layout for what libonnx-testdata (ONNX 1.12, opset 17) has not: operators and
-revisions of opsets 18 to 21, attributes of old opsets, control flow, sequences, functions, sparse constants.
+revisions of opsets 18 to 28, attributes of old opsets, control flow, sequences, functions, sparse constants.
 
 usage: make_cases.py FOLDER. Expected values are NumPy's; nothing here is derived from Kiln's code.
 """
@@ -11,6 +11,7 @@ from case_writer import F32, I64, RANDOM, case, floats, ints, np, one
 from numpy_nn import recurrent
 from onnx_writer import Graph, Ref, Sparse, function, node
 import newer_cases
+import newest_cases
 import older_cases
 
 
@@ -469,5 +470,5 @@ def layers():
 
 
 for make in (elementwise, shapes, reductions, old_opsets, windows_and_grids, searches, loops, scans, sequences,
-             functions, layers, newer_cases.make, older_cases.make):
+             functions, layers, newer_cases.make, older_cases.make, newest_cases.make):
     make()

@@ -6,7 +6,7 @@ import struct
 import numpy as np
 
 TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
-         "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "uint4": 21, "int4": 22}
+         "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16, "uint4": 21, "int4": 22}
 
 
 class Narrow:
@@ -19,6 +19,22 @@ class Narrow:
         """Two in a byte, the first in the lower half."""
         bits = np.append(self.array.astype(np.int8).ravel() & 15, np.zeros(self.array.size % 2, np.int8))
         return (bits[::2] | bits[1::2] << 4).astype(np.uint8)
+
+
+class Brain:
+    """Floats as bfloat16, rounded to the nearest."""
+    name = "bfloat16"
+
+    def __init__(self, array):
+        array = np.ascontiguousarray(array, np.float32)
+        bits = array.view(np.uint32).astype(np.uint64)
+        self.bits = np.where(np.isnan(array), 0x7FC0, (bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+        self.shape = self.bits.shape
+
+    @property
+    def array(self):
+        """What is left of the numbers, in f32."""
+        return (self.bits.astype(np.uint32) << 16).view(np.float32).reshape(self.shape)
 
 
 def varint(value):
@@ -49,9 +65,10 @@ def many(field, values):
 
 
 def tensor(array, name=""):
-    if isinstance(array, Narrow):
+    if isinstance(array, (Brain, Narrow)):
+        data = array.bits if isinstance(array, Brain) else array.packed()
         return (b"".join(number(1, n) for n in array.shape) + number(2, TYPES[array.name]) +
-                (blob(8, name) if name else b"") + blob(9, array.packed().tobytes()))
+                (blob(8, name) if name else b"") + blob(9, data.tobytes()))
     array = np.asarray(array)
     dims = b"".join(number(1, n) for n in array.shape)
     return (dims + number(2, TYPES[array.dtype.name]) + (blob(8, name) if name else b"") +
@@ -88,7 +105,7 @@ def attribute(name, value):
         return out + blob(6, value.message()) + number(20, 5)
     if isinstance(value, Sparse):
         return out + blob(22, value.message()) + number(20, 11)
-    if isinstance(value, (np.ndarray, Narrow)):
+    if isinstance(value, (np.ndarray, Brain, Narrow)):
         return out + blob(5, tensor(value)) + number(20, 4)
     if isinstance(value, str):
         return out + blob(4, value) + number(20, 3)
@@ -130,8 +147,8 @@ def value_info(name, value):
 
 
 def tensor_type(array, with_shape):
-    array = array if isinstance(array, Narrow) else np.asarray(array)
-    kind = array.name if isinstance(array, Narrow) else array.dtype.name
+    array = array if isinstance(array, (Brain, Narrow)) else np.asarray(array)
+    kind = array.name if isinstance(array, (Brain, Narrow)) else array.dtype.name
     dims = b"".join(blob(1, number(1, n)) for n in array.shape) if with_shape else b""
     return blob(1, number(1, TYPES[kind]) + (blob(2, dims) if with_shape else b""))
 

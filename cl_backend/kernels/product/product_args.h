@@ -66,7 +66,10 @@ typedef struct kiln_recurrent_shape { ///< recurrent.cl
     kiln_long reverse; ///< whether the first direction begins with the last step
     kiln_long blocks; ///< of units
     kiln_long rows_each; ///< rows of x for a work-item
-    kiln_long batch_each; ///< rows of the batch for a work-item
+    kiln_long batch_each; ///< rows of the batch for a team
+    kiln_long teams; ///< in all directions
+    kiln_long members; ///< of a team, each with a share of the blocks
+    kiln_long packed; ///< whether the weights are already
     kiln_long has[3]; ///< whether there are bias, initial_h, initial_c
     kiln_long start[9]; ///< x, weight, recurrence, these three, values, last_h, last_c
 } kiln_recurrent_shape;

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// lstm and gru of f32 in block form, in two launches:
+// lstm and gru of f32 in block form, in two launches, for constant weights behind a first one:
 //
+//   kiln_recurrent_pack    packs the weights once
 //   kiln_recurrent_inputs  the product of all steps' inputs, with the biases
-//   kiln_recurrent_steps   one work-item for some rows of the batch, in one direction, walks all
-//                          steps
+//   kiln_recurrent_steps   a team of work-items for some rows of the batch, in one direction, walks
+//                          all steps; each member has a share of the units
 //
-// Units come in blocks of 16; those beyond the last compute nothing that is stored. The first
-// kernel packs weight and recurrence by columns, so that one number of a row meets all gates of a
-// block in contiguous vectors. Defines: KILN_GATES (4: lstm, 3: gru), KILN_RESET_AFTER (of a gru:
-// the reset gate acts on the product).
+// Units come in blocks of 16; those beyond the last compute nothing that is stored. Weight and
+// recurrence are packed by columns, so that one number of a row meets all gates of a block in
+// contiguous vectors; of weights that may change kiln_recurrent_inputs does it, in every call. Defines: KILN_GATES (4: lstm, 3: gru), KILN_RESET_AFTER (of a gru:
+// the reset gate acts on the product), KILN_TEAM (a team has several members).
 
 #include "product_args.h"
 
 #define UNITS 16
 #define GATES KILN_GATES
 #define ROWS 4
+#define SIGN 16 // a sign has a cache line of its own
 #define INLINE static inline __attribute__((always_inline))
 
 typedef __global const float *numbers;
@@ -129,6 +131,32 @@ static void pack_block(const kiln_recurrent_shape *s, __global float *packed, nu
     }
 }
 
+static void pack_weight(const kiln_recurrent_shape *s, __global float *columns, numbers weight,
+                        long direction, long block)
+{
+    pack_block(s, columns, weight + s->start[1] + direction * GATES * s->hidden * s->inputs, block,
+               s->inputs);
+}
+
+static void pack_recurrence(const kiln_recurrent_shape *s, __global float *packed,
+                            numbers recurrence, long direction, long block)
+{
+    pack_block(s, packed + (direction * s->blocks + block) * s->hidden * GATES * UNITS,
+               recurrence + s->start[2] + direction * GATES * s->hidden * s->hidden, block,
+               s->hidden);
+}
+
+__kernel void kiln_recurrent_pack(kiln_recurrent_shape s, __global float *packed_weight,
+                                  __global float *packed_recurrence,
+                                  __global const float *weight, __global const float *recurrence)
+{
+    const long item = (long)get_global_id(0);
+    const long block = item % s.blocks;
+    const long direction = item / s.blocks;
+    pack_weight(&s, packed_weight + item * s.inputs * GATES * UNITS, weight, direction, block);
+    pack_recurrence(&s, packed_recurrence, recurrence, direction, block);
+}
+
 // ---- products ----
 
 /* sums[i, g] += the i-th row times packed columns, for `n` gates of which the first is at
@@ -203,8 +231,8 @@ INLINE float16 bias_of(const kiln_recurrent_shape *s, numbers bias, long directi
 
 __kernel void kiln_recurrent_inputs(kiln_recurrent_shape s, __global float *projected,
                                     __global float *packed_weight,
-                                    __global float *packed_recurrence, __global const float *x,
-                                    __global const float *weight,
+                                    __global float *packed_recurrence, __global int *signs,
+                                    __global const float *x, __global const float *weight,
                                     __global const float *recurrence, __global const float *bias)
 {
     const long item = (long)get_global_id(0);
@@ -213,15 +241,16 @@ __kernel void kiln_recurrent_inputs(kiln_recurrent_shape s, __global float *proj
     const long first = item / s.blocks / s.directions * s.rows_each;
     const long rows = s.steps * s.batch;
     const long last = min(first + s.rows_each, rows);
-    __global float *columns = packed_weight + item * s.inputs * GATES * UNITS;
-    pack_block(&s, columns, weight + s.start[1] + direction * GATES * s.hidden * s.inputs, block,
-               s.inputs);
-    if (first == 0) {
-        pack_block(&s,
-                   packed_recurrence +
-                       (direction * s.blocks + block) * s.hidden * GATES * UNITS,
-                   recurrence + s.start[2] + direction * GATES * s.hidden * s.hidden, block,
-                   s.hidden);
+    for (long i = 0; item == 0 && i < 2 * s.teams * s.members * SIGN; i++) {
+        signs[i] = 0;
+    }
+    const long own = s.packed ? item % (s.blocks * s.directions) : item;
+    __global float *columns = packed_weight + own * s.inputs * GATES * UNITS;
+    if (!s.packed) {
+        pack_weight(&s, columns, weight, direction, block);
+    }
+    if (!s.packed && first == 0) {
+        pack_recurrence(&s, packed_recurrence, recurrence, direction, block);
     }
     float16 biases[GATES];
     K_UNROLLED
@@ -270,7 +299,11 @@ typedef struct walk { ///< of a work-item
     numbers projected; ///< of this direction
     numbers packed;
     numbers bias;
+    numbers initial_h; ///< from its start on, as the next ones
+    numbers initial_c;
     __global float *values;
+    __global float *last_h;
+    __global float *last_c;
 } walk;
 
 INLINE __global float *line_of(const walk *w, long row, int line)
@@ -392,24 +425,35 @@ INLINE void step_rows(const walk *w, int m, long row, long block)
 #endif
 #endif
 
-// All blocks for a few rows, then the next: what a block packs is read once for ROWS rows.
+// ---- phases ----
+
+// What all members have done before any goes on: a beginning, the steps, of a gru whose reset gate
+// acts on the state in two phases each, and an end.
+#if GATES == 3 && !KILN_RESET_AFTER
+#define PHASES 2
+#else
+#define PHASES 1
+#endif
+
+// Of some blocks all rows, then the next block: what a block packs is read once for ROWS rows.
 #define OVER_ROWS(take)                                                                            \
-    for (long block = 0; block < s.blocks; block++) {                                              \
-        long row = w.first;                                                                        \
-        for (; row + 1 < w.last; row += ROWS) {                                                    \
-            take(&w, ROWS, row, block);                                                            \
+    for (long block = from; block < to; block++) {                                                 \
+        long row = w->first;                                                                       \
+        for (; row + 1 < w->last; row += ROWS) {                                                   \
+            take(w, ROWS, row, block);                                                             \
         }                                                                                          \
-        if (row < w.last) {                                                                        \
-            take(&w, 1, row, block);                                                               \
+        if (row < w->last) {                                                                       \
+            take(w, 1, row, block);                                                                \
         }                                                                                          \
     }
 
-INLINE void begin(const walk *w, long line_start, numbers given, bool is_given, int line)
+/* Blocks [from, to) of a line become the given state, or 0. */
+INLINE void begin(const walk *w, long from, long to, numbers given, bool is_given, int line)
 {
     const kiln_recurrent_shape *s = w->s;
     for (long row = w->first; row < w->last; row++) {
-        const long at = line_start + (w->direction * s->batch + row) * s->hidden;
-        for (long block = 0; block < s->blocks; block++) {
+        const long at = (w->direction * s->batch + row) * s->hidden;
+        for (long block = from; block < to; block++) {
             const float16 value =
                 is_given ? load_some(given + at + block * UNITS, s->hidden - block * UNITS)
                          : (float16)(0);
@@ -418,47 +462,150 @@ INLINE void begin(const walk *w, long line_start, numbers given, bool is_given, 
     }
 }
 
-INLINE void end(const walk *w, __global float *result, long start, int line)
+INLINE void end(const walk *w, long from, long to, __global float *result, int line)
 {
     const kiln_recurrent_shape *s = w->s;
     for (long row = w->first; row < w->last; row++) {
-        const long at = start + (w->direction * s->batch + row) * s->hidden;
-        for (long block = 0; block < s->blocks; block++) {
+        const long at = (w->direction * s->batch + row) * s->hidden;
+        for (long block = from; block < to; block++) {
             store_some(vload16(block, line_of(w, row, line)), result + at + block * UNITS,
                        s->hidden - block * UNITS);
         }
     }
 }
 
+INLINE long phases_of(const kiln_recurrent_shape *s)
+{
+    return s->steps * PHASES + 2;
+}
+
+INLINE void take_steps(walk *w, long phase, long from, long to)
+{
+    const kiln_recurrent_shape *s = w->s;
+    const bool reverse = w->direction == 1 || s->reverse != 0;
+    const long i = (phase - 1) / PHASES;
+    w->step = reverse ? s->steps - 1 - i : i;
+    w->now = (int)(i % 2);
+#if PHASES == 2
+    if ((phase - 1) % PHASES == 0) {
+        OVER_ROWS(reset_rows)
+        return;
+    }
+#endif
+    OVER_ROWS(step_rows)
+}
+
+/* One phase of blocks [from, to). */
+static void take_phase(walk *w, long phase, long from, long to)
+{
+    const kiln_recurrent_shape *s = w->s;
+    if (phase == 0) {
+        begin(w, from, to, w->initial_h, s->has[1] != 0, LINE_H);
+        if (GATES == 4) {
+            begin(w, from, to, w->initial_c, s->has[2] != 0, LINE_C);
+        }
+    } else if (phase + 1 == phases_of(s)) {
+        end(w, from, to, w->last_h, LINE_H + (int)(s->steps % 2));
+        if (GATES == 4) {
+            end(w, from, to, w->last_c, LINE_C);
+        }
+    } else {
+        take_steps(w, phase, from, to);
+    }
+}
+
+// ---- teams ----
+
+#if KILN_TEAM
+
+// The driver starts work-items when it has threads for them, and nothing says that members ever run
+// at the same time. So a share belongs to a member, but in each phase to whoever claims it first: a
+// member that has waited for a while takes what nobody has begun. Whoever waits then waits for a
+// member that is at work. Signs of each share: of how many phases it was claimed, and of how many it
+// is done.
+typedef struct team {
+    volatile __global int *signs;
+    long members;
+    int patience; ///< looks before others' shares are claimed
+} team;
+
+enum { PATIENCE = 100 };
+
+INLINE bool take_share(walk *w, const team *t, long phase, long share)
+{
+    volatile __global int *claimed = t->signs + 2 * share * SIGN;
+    const long blocks = w->s->blocks;
+    if (*claimed != (int)phase || atomic_cmpxchg(claimed, (int)phase, (int)phase + 1) != phase) {
+        return false;
+    }
+    take_phase(w, phase, share * blocks / t->members, (share + 1) * blocks / t->members);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    claimed[SIGN] = (int)phase + 1;
+    return true;
+}
+
+INLINE bool is_done(const team *t, long phase)
+{
+    bool done = true;
+    for (long i = 0; i < t->members && done; i++) {
+        done = t->signs[(2 * i + 1) * SIGN] > (int)phase;
+    }
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return done;
+}
+
+/* Returns when all shares of a phase are done. */
+INLINE void finish_phase(walk *w, team *t, long phase)
+{
+    bool helped = false;
+    for (int looks = 0; !is_done(t, phase); looks++) {
+        for (long i = 0; i < t->members && looks >= t->patience; i++) {
+            helped = take_share(w, t, phase, i) || helped;
+        }
+#ifdef __x86_64__
+        __builtin_ia32_pause();
+#endif
+    }
+    t->patience = helped ? 0 : PATIENCE; // who was not there may not be there for long
+}
+
+INLINE void take_phases(walk *w, volatile __global int *signs, long number, long own)
+{
+    team t = {.members = w->s->members, .patience = PATIENCE};
+    t.signs = signs + number * 2 * t.members * SIGN;
+    for (long phase = 0; phase < phases_of(w->s); phase++) {
+        take_share(w, &t, phase, own);
+        finish_phase(w, &t, phase);
+    }
+}
+
+#else
+
+INLINE void take_phases(walk *w, volatile __global int *signs, long number, long own)
+{
+    for (long phase = 0; phase < phases_of(w->s); phase++) {
+        take_phase(w, phase, 0, w->s->blocks);
+    }
+}
+
+#endif
+
 __kernel void kiln_recurrent_steps(kiln_recurrent_shape s, __global float *values,
                                    __global float *last_h, __global float *last_c,
-                                   __global float *state, __global const float *projected,
-                                   __global const float *packed, __global const float *bias,
-                                   __global const float *initial_h,
+                                   __global float *state, __global int *signs,
+                                   __global const float *projected, __global const float *packed,
+                                   __global const float *bias, __global const float *initial_h,
                                    __global const float *initial_c)
 {
-    const long item = (long)get_global_id(0);
+    const long number = (long)get_global_id(0) % s.teams;
     walk w = {.s = &s, .state = state, .packed = packed, .bias = bias, .values = values};
-    w.direction = item % s.directions;
-    w.first = item / s.directions * s.batch_each;
+    w.direction = number % s.directions;
+    w.first = number / s.directions * s.batch_each;
     w.last = min(w.first + s.batch_each, s.batch);
-    w.projected =
-        projected + w.direction * s.steps * s.batch * s.blocks * GATES * UNITS;
-    begin(&w, s.start[4], initial_h, s.has[1] != 0, LINE_H);
-    if (GATES == 4) {
-        begin(&w, s.start[5], initial_c, s.has[2] != 0, LINE_C);
-    }
-    const bool reverse = w.direction == 1 || s.reverse != 0;
-    for (long i = 0; i < s.steps; i++) {
-        w.step = reverse ? s.steps - 1 - i : i;
-        w.now = (int)(i % 2);
-#if GATES == 3 && !KILN_RESET_AFTER
-        OVER_ROWS(reset_rows)
-#endif
-        OVER_ROWS(step_rows)
-    }
-    end(&w, last_h, s.start[7], LINE_H + (int)(s.steps % 2));
-    if (GATES == 4) {
-        end(&w, last_c, s.start[8], LINE_C);
-    }
+    w.projected = projected + w.direction * s.steps * s.batch * s.blocks * GATES * UNITS;
+    w.initial_h = initial_h + s.start[4];
+    w.initial_c = initial_c + s.start[5];
+    w.last_h = last_h + s.start[7];
+    w.last_c = last_c + s.start[8];
+    take_phases(&w, signs, number, (long)get_global_id(0) / s.teams);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Launches conv.cl and conv_integer.cl. Inputs that are not dense are copied first; for the direct
+// Launches conv.cl. Inputs that are not dense are copied first; for the direct
 // form x is put among zeros, so that its kernel has no borders. Decides which form suits a
 // convolution: with few channels in a group the direct one, else the product of the weight with
 // columns. The geometry of windows is ir's and arrives as output lengths.
@@ -246,54 +246,12 @@ kiln_status kilni_exec_conv(kilni_exec *exec)
     return status == KILN_STATUS_OK ? run_conv(exec, &with) : status;
 }
 
-/* Input `index`, less its zero point, as i32. A zero point for each row of the first axis, or one.
- */
-static kiln_status shift(kilni_exec *exec, unsigned index, kiln_view *out_view)
-{
-    bool has_zero = exec->record->n_inputs > index + 2;
-    const kiln_view *zero = has_zero ? &exec->inputs[index + 2] : &exec->inputs[index];
-    kiln_tensor_desc desc = {.dtype = KILN_DTYPE_I32};
-    kilni_exec_options options = {.length = 0};
-    kilni_cl_args args;
-    kiln_view input;
-    kiln_status status = kilni_exec_dense(exec, &exec->inputs[index], &input);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    int64_t count = kilni_exec_count(&input);
-    bool each = has_zero && zero->rank == 1;
-    desc.rank = (uint8_t)input.rank;
-    memcpy(desc.dims, input.dims, sizeof(desc.dims));
-    *out_view = kiln_view_dense(&desc, NULL);
-    status = kilni_exec_alloc(exec, kiln_desc_bytes(&desc), &out_view->buffer);
-    kilni_exec_define_dtype(&options, "A", input.dtype);
-    kilni_exec_define(&options, "ZERO", has_zero ? 1 : 0);
-    if (status == KILN_STATUS_OK) {
-        status =
-            kilni_exec_kernel(exec, "conv_integer.cl", "kiln_conv_integer_shift", &options, &args);
-    }
-    if (status != KILN_STATUS_OK || count == 0) {
-        return status;
-    }
-    int64_t chunk = kilni_exec_is_block(exec) ? 4096 : 4;
-    kilni_cl_push_buffer(&args, out_view->buffer);
-    kilni_cl_push_buffer(&args, input.buffer);
-    kilni_cl_push_buffer(&args, zero->buffer);
-    kilni_cl_push_i64(&args, kilni_exec_start(&input));
-    kilni_cl_push_i64(&args, kilni_exec_start(zero));
-    kilni_cl_push_i64(&args, each ? zero->strides[0] : 0);
-    kilni_cl_push_i64(&args, count);
-    kilni_cl_push_i64(&args, each ? count / input.dims[0] : count);
-    kilni_cl_push_i64(&args, chunk);
-    return kilni_exec_launch(exec, &args, kilni_exec_ceil_div(count, chunk), 256);
-}
-
 kiln_status kilni_exec_conv_integer(kilni_exec *exec)
 {
     operands with = {.has_bias = false};
-    kiln_status status = shift(exec, 0, &with.x);
+    kiln_status status = kilni_exec_shift(exec, 0, 0, &with.x);
     if (status == KILN_STATUS_OK) {
-        status = shift(exec, 1, &with.weight);
+        status = kilni_exec_shift(exec, 1, 0, &with.weight);
     }
     return status == KILN_STATUS_OK ? run_conv(exec, &with) : status;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Launches recurrent.cl: the calls of lstm and gru that exec_pays.c leaves to it. Decides how rows
-// are spread over work-items.
+// and units are spread over work-items.
+#include "cl_origin.h"
+#include "cl_pool.h"
 #include "exec.h"
 #include "exec_internal.h"
 #include "product_args.h"
@@ -8,7 +10,15 @@
 
 #include <string.h>
 
-enum { UNITS = 16, ROW_GROUP = 4, LINES = 4, FEWEST_ROWS = 64 };
+enum {
+    UNITS = 16,
+    ROW_GROUP = 4,
+    LINES = 4,
+    FEWEST_ROWS = 64,
+    SIGN = 16, ///< numbers of a sign
+    MOST_MEMBERS = 8,
+    FEWEST_BYTES = 64 * 1024 ///< of the recurrence, for each member: less is read while it waits
+};
 
 enum {
     OF_X,
@@ -28,10 +38,11 @@ typedef struct recurrent_layer {
     kiln_recurrent_shape s;
     kiln_view views[VIEWS]; ///< dense; x where there is none
     int64_t pieces; ///< of the rows of x
-    kiln_buffer *weight; ///< packed, by each piece for itself
+    kiln_buffer *weight; ///< packed, by each piece for itself if it is not kept
     kiln_buffer *recurrence;
     kiln_buffer *projected;
     kiln_buffer *state;
+    kiln_buffer *signs; ///< of the teams to their members
 } recurrent_layer;
 
 // ---- operands ----
@@ -101,6 +112,22 @@ static int64_t recurrent_rows_each(const kilni_exec *exec, int64_t rows, int64_t
     return kilni_exec_ceil_div(each, ROW_GROUP) * ROW_GROUP;
 }
 
+/* Of a team. Only PoCL's processors are known to show members each other's writes while a kernel
+ * runs. */
+static int64_t recurrent_members(const kilni_exec *exec, const recurrent_layer *l)
+{
+    const kiln_recurrent_shape *s = &l->s;
+    const int64_t bytes = l->r.gates * s->hidden * s->hidden * (int64_t)sizeof(float);
+    int64_t members = (int64_t)exec->backend->info.compute_units / (s->teams > 0 ? s->teams : 1);
+    if (!exec->backend->pocl || exec->backend->info.type != KILN_DEVICE_CPU) {
+        return 1;
+    }
+    members = members < MOST_MEMBERS ? members : MOST_MEMBERS;
+    members = members < bytes / FEWEST_BYTES ? members : bytes / FEWEST_BYTES;
+    members = members < s->blocks ? members : s->blocks;
+    return members > 1 ? members : 1;
+}
+
 static void recurrent_shape_init(const kilni_exec *exec, recurrent_layer *l)
 {
     kiln_recurrent_shape *s = &l->s;
@@ -114,6 +141,8 @@ static void recurrent_shape_init(const kilni_exec *exec, recurrent_layer *l)
     s->rows_each = recurrent_rows_each(exec, s->steps * s->batch, s->directions * s->blocks);
     s->rows_each = s->rows_each < FEWEST_ROWS ? FEWEST_ROWS : s->rows_each; // each packs anew
     s->batch_each = recurrent_rows_each(exec, s->batch, s->directions);
+    s->teams = kilni_exec_ceil_div(s->batch, s->batch_each) * s->directions;
+    s->members = recurrent_members(exec, l);
     l->pieces = kilni_exec_ceil_div(s->steps * s->batch, s->rows_each);
     l->pieces = l->pieces > 0 ? l->pieces : 1; // one packs what the steps need
     for (unsigned i = 0; i < VIEWS; i++) {
@@ -126,8 +155,11 @@ static kiln_status recurrent_scratch(kilni_exec *exec, recurrent_layer *l)
     const kiln_recurrent_shape *s = &l->s;
     const int64_t line = s->directions * s->blocks * UNITS * (int64_t)sizeof(float);
     const int64_t gates = line * l->r.gates;
-    kiln_status status = kilni_exec_alloc(exec, gates * s->inputs * l->pieces, &l->weight);
-    if (status == KILN_STATUS_OK) {
+    kiln_status status = KILN_STATUS_OK;
+    if (!s->packed) {
+        status = kilni_exec_alloc(exec, gates * s->inputs * l->pieces, &l->weight);
+    }
+    if (status == KILN_STATUS_OK && !s->packed) {
         status = kilni_exec_alloc(exec, gates * s->hidden, &l->recurrence);
     }
     if (status == KILN_STATUS_OK) {
@@ -135,6 +167,10 @@ static kiln_status recurrent_scratch(kilni_exec *exec, recurrent_layer *l)
     }
     if (status == KILN_STATUS_OK) {
         status = kilni_exec_alloc(exec, line * s->batch * LINES, &l->state);
+    }
+    if (status == KILN_STATUS_OK) {
+        const int64_t signs = 2 * s->teams * s->members * SIGN; // claimed, done
+        status = kilni_exec_alloc(exec, signs * (int64_t)sizeof(int32_t), &l->signs);
     }
     return status;
 }
@@ -148,10 +184,84 @@ static kiln_status recurrent_begin(kilni_exec *exec, const recurrent_layer *l, c
     kilni_exec_define(&options, "V", UNITS);
     kilni_exec_define(&options, "GATES", l->r.gates);
     kilni_exec_define(&options, "RESET_AFTER", l->r.reset_after ? 1 : 0);
+    kilni_exec_define(&options, "TEAM", l->s.members > 1 ? 1 : 0);
     kiln_status status = kilni_exec_kernel(exec, "recurrent.cl", name, &options, out_args);
     if (status == KILN_STATUS_OK) {
         kilni_cl_push_bytes(out_args, &l->s, sizeof(l->s));
     }
+    return status;
+}
+
+// ---- weights that are packed once ----
+
+/* What packing depends on, beside the bytes. */
+static kiln_hash128 recurrent_packing(const recurrent_layer *l, unsigned which)
+{
+    const struct {
+        char what[16];
+        int64_t gates, hidden, depth, directions, start;
+    } as = {"recurrent",     l->r.gates,
+            l->s.hidden,     which == OF_WEIGHT ? l->s.inputs : l->s.hidden,
+            l->s.directions, l->s.start[which]};
+    return kiln_hash_bytes(&as, sizeof(as));
+}
+
+static kiln_status recurrent_pack(kilni_exec *exec, const recurrent_layer *l)
+{
+    kilni_cl_args args;
+    kiln_status status = recurrent_begin(exec, l, "kiln_recurrent_pack", &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kilni_cl_push_buffer(&args, l->weight);
+    kilni_cl_push_buffer(&args, l->recurrence);
+    kilni_cl_push_buffer(&args, l->views[OF_WEIGHT].buffer);
+    kilni_cl_push_buffer(&args, l->views[OF_RECURRENCE].buffer);
+    return kilni_exec_launch(exec, &args, l->s.directions * l->s.blocks, 1);
+}
+
+/* Packs two constants and keeps what comes of them. */
+static kiln_status recurrent_keep(kilni_exec *exec, recurrent_layer *l)
+{
+    const size_t line =
+        (size_t)(l->s.directions * l->s.blocks * UNITS * l->r.gates) * sizeof(float);
+    kiln_buffer *made[2] = {NULL, NULL};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(
+        out, status,
+        kilni_cl_alloc_persistent(exec->backend, line * (size_t)l->s.inputs, &made[0], exec->err));
+    KILN_TRY(
+        out, status,
+        kilni_cl_alloc_persistent(exec->backend, line * (size_t)l->s.hidden, &made[1], exec->err));
+    l->weight = made[0];
+    l->recurrence = made[1];
+    KILN_TRY(out, status, recurrent_pack(exec, l));
+    for (unsigned i = 0; i < 2 && status == KILN_STATUS_OK; i++) {
+        kiln_buffer *buffer = l->views[OF_WEIGHT + i].buffer;
+        status = kilni_cl_origin_keep(exec->backend, buffer, recurrent_packing(l, OF_WEIGHT + i),
+                                      made[i], exec->err);
+        made[i] = NULL;
+    }
+out:
+    kilni_cl_free(exec->backend, made[0]);
+    kilni_cl_free(exec->backend, made[1]);
+    return status;
+}
+
+/* Where both weights are constants, they are packed from here on. */
+static kiln_status recurrent_find_packed(kilni_exec *exec, recurrent_layer *l)
+{
+    kiln_buffer *weight = l->views[OF_WEIGHT].buffer, *recurrence = l->views[OF_RECURRENCE].buffer;
+    kiln_status status = KILN_STATUS_OK;
+    l->weight = kilni_cl_origin_made(weight, recurrent_packing(l, OF_WEIGHT));
+    l->recurrence = kilni_cl_origin_made(recurrence, recurrent_packing(l, OF_RECURRENCE));
+    bool found = l->weight != NULL && l->recurrence != NULL;
+    bool keeps = !found && weight != recurrence && l->s.inputs > 0 && l->s.hidden > 0 &&
+                 kilni_cl_origin_may_keep(weight) && kilni_cl_origin_may_keep(recurrence);
+    if (keeps) {
+        status = recurrent_keep(exec, l);
+    }
+    l->s.packed = found || keeps;
     return status;
 }
 
@@ -165,9 +275,10 @@ static kiln_status recurrent_project(kilni_exec *exec, const recurrent_layer *l)
     kilni_cl_push_buffer(&args, l->projected);
     kilni_cl_push_buffer(&args, l->weight);
     kilni_cl_push_buffer(&args, l->recurrence);
-    kilni_cl_push_buffer(&args, l->views[OF_X].buffer);
-    kilni_cl_push_buffer(&args, l->views[OF_WEIGHT].buffer);
-    kilni_cl_push_buffer(&args, l->views[OF_RECURRENCE].buffer);
+    kilni_cl_push_buffer(&args, l->signs);
+    kilni_cl_push_buffer(&args, l->views[OF_X].buffer); // what is packed need not be there
+    kilni_cl_push_buffer(&args, l->s.packed ? l->weight : l->views[OF_WEIGHT].buffer);
+    kilni_cl_push_buffer(&args, l->s.packed ? l->recurrence : l->views[OF_RECURRENCE].buffer);
     kilni_cl_push_buffer(&args, l->views[OF_BIAS].buffer);
     return kilni_exec_launch(exec, &args, l->pieces * l->s.directions * l->s.blocks, 1);
 }
@@ -175,7 +286,6 @@ static kiln_status recurrent_project(kilni_exec *exec, const recurrent_layer *l)
 static kiln_status recurrent_walk(kilni_exec *exec, const recurrent_layer *l)
 {
     kilni_cl_args args;
-    int64_t pieces = kilni_exec_ceil_div(l->s.batch, l->s.batch_each);
     kiln_status status = recurrent_begin(exec, l, "kiln_recurrent_steps", &args);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -184,12 +294,13 @@ static kiln_status recurrent_walk(kilni_exec *exec, const recurrent_layer *l)
     kilni_cl_push_buffer(&args, l->views[OF_LAST_H].buffer);
     kilni_cl_push_buffer(&args, l->views[OF_LAST_C].buffer);
     kilni_cl_push_buffer(&args, l->state);
+    kilni_cl_push_buffer(&args, l->signs);
     kilni_cl_push_buffer(&args, l->projected);
     kilni_cl_push_buffer(&args, l->recurrence);
     kilni_cl_push_buffer(&args, l->views[OF_BIAS].buffer);
     kilni_cl_push_buffer(&args, l->views[OF_H].buffer);
     kilni_cl_push_buffer(&args, l->views[OF_C].buffer);
-    return kilni_exec_launch(exec, &args, pieces * l->s.directions, 1);
+    return kilni_exec_launch(exec, &args, l->s.teams * l->s.members, 1);
 }
 
 kiln_status kilni_exec_recurrent(kilni_exec *exec)
@@ -205,6 +316,7 @@ kiln_status kilni_exec_recurrent(kilni_exec *exec)
     KILN_TRY(out, status, recurrent_inputs(exec, &l));
     KILN_TRY(out, status, recurrent_outputs(exec, &l));
     recurrent_shape_init(exec, &l);
+    KILN_TRY(out, status, recurrent_find_packed(exec, &l));
     KILN_TRY(out, status, recurrent_scratch(exec, &l));
     KILN_TRY(out, status, recurrent_project(exec, &l));
     KILN_TRY(out, status, recurrent_walk(exec, &l));

@@ -5,7 +5,6 @@ only what changed, meets plugins of today, and plugins built with its headers me
 import glob
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,13 +48,14 @@ def header(text):
     return re.sub(r"^#define KF_ABI_MINOR \w+$", MINOR, text, flags=re.M), grown
 
 
+def read(path):
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
+
+
 def put(path, text):
     """Writes what differs, so that a second build compiles nothing."""
-    old = None
-    if os.path.exists(path):
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            old = file.read()
-    if old != text:
+    if not os.path.exists(path) or read(path) != text:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
@@ -72,8 +72,7 @@ def tree(root, to):
                 source = os.path.join(at, name)
                 relative = os.path.relpath(source, root)
                 copy = os.path.join(to, relative)
-                with open(source, encoding="utf-8", errors="surrogateescape") as file:
-                    text = file.read()
+                text = read(source)
                 if relative.startswith("plugin_sdk/abi/"):
                     text, more = header(text)
                     grown += more
@@ -84,8 +83,8 @@ def tree(root, to):
                     text = text.replace(old, new)
                 put(copy, text)
     for name in os.listdir(root):
-        if os.path.isfile(os.path.join(root, name)) and not os.path.exists(os.path.join(to, name)):
-            shutil.copy(os.path.join(root, name), to)
+        if os.path.isfile(os.path.join(root, name)):
+            put(os.path.join(to, name), read(os.path.join(root, name)))
     assert minors == 1, f"{minors} headers of plugin_sdk/abi define KF_ABI_MINOR"
     return grown
 

@@ -218,6 +218,143 @@ static void test_many_items(void)
     cl_trial_close(&t);
 }
 
+/* Teams of two, and of more members than the device has threads, so that some never meet. */
+static void test_teams(void)
+{
+    static const struct {
+        uint32_t units;
+        int64_t batch, hidden;
+        const char *direction;
+    } cases[] = {{2, 1, 112, "forward"},
+                 {2, 3, 130, "reverse"},
+                 {8, 1, 250, "forward"},
+                 {8, 9, 150, "forward"},
+                 {8, 2, 176, "bidirectional"}};
+    cl_trial t;
+    if (!cl_trial_open(&t, KILN_DEVICE_CPU)) {
+        return;
+    }
+    for (unsigned i = 0; i < 3 * sizeof(cases) / sizeof(cases[0]); i++) {
+        unsigned k = i % 3;
+        const sequence q = {kinds[k].op,
+                            6,
+                            cases[i / 3].batch,
+                            9,
+                            cases[i / 3].hidden,
+                            cases[i / 3].direction,
+                            6,
+                            kinds[k].reset_after,
+                            false};
+        t.f.backend->info.compute_units = cases[i / 3].units;
+        try_sequence(&t, &q, false);
+    }
+    cl_trial_close(&t);
+}
+
+// ---- constant weights ----
+
+enum { WEIGHT_FLOATS = 1600 }; // behind a first one, so that no origin is used where it lies
+
+static void origin_gone(void *user)
+{
+    ++*(int *)user;
+}
+
+/* Weight and recurrence as constants; `gone` counts those that nothing uses any more. */
+static bool make_constants(cl_trial *t, float *const memory[2], int *gone, kiln_buffer **out_made)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    bool made = true;
+    for (unsigned i = 0; i < 2; i++) {
+        const kiln_host_origin origin = {
+            .memory = memory[i] + 1, .release = origin_gone, .user = gone};
+        made = made && KILN_CHECK_INT(t->f.base->memory->alloc_from(t->f.base, &origin,
+                                                                    WEIGHT_FLOATS * sizeof(float),
+                                                                    &out_made[i], &err),
+                                      KILN_STATUS_OK);
+    }
+    return made;
+}
+
+/* Runs a call with those weights, against the judge; gives the launches. */
+static uint64_t run_on_constants(cl_trial *t, call *c, float *const memory[2],
+                                 kiln_buffer *const *weights)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_backend *backend = t->f.base;
+    kiln_view views[3 + KILN_MAX_OUTPUTS] = {0};
+    void *expected[KILN_MAX_OUTPUTS] = {NULL};
+    float values[512] = {0};
+    size_t bytes = (size_t)kiln_desc_bytes(&c->outputs[0]);
+    for (unsigned i = 0; i < 3u + c->record.n_outputs; i++) {
+        const kiln_tensor_desc *desc = i < 3 ? &c->inputs[i] : &c->outputs[i - 3];
+        kiln_buffer *buffer = i == 1 || i == 2
+                                  ? weights[i - 1]
+                                  : cl_fixture_buffer(&t->f, (size_t)kiln_desc_bytes(desc),
+                                                      i == 0 ? c->data[0] : NULL);
+        views[i] = kiln_view_dense(desc, buffer);
+    }
+    const void *data[3] = {c->data[0], memory[0] + 1, memory[1] + 1};
+    uint64_t before = t->f.backend->stats.kernels_launched;
+    bool ran = KILN_CHECK_INT(backend->device->execute(backend, &c->record, views, views + 3, &err),
+                              KILN_STATUS_OK);
+    uint64_t launches = t->f.backend->stats.kernels_launched - before;
+    if (ran && KILN_CHECK(bytes <= sizeof(values)) &&
+        KILN_CHECK_INT(backend->transfer->read(backend, views[3].buffer, 0, values, bytes, &err),
+                       KILN_STATUS_OK) &&
+        KILN_CHECK_INT(cl_trial_run(t->judge, &c->record, data, expected, &err), KILN_STATUS_OK)) {
+        for (size_t i = 0; i < bytes / sizeof(float); i++) {
+            KILN_CHECK_NEAR(values[i], ((const float *)expected[0])[i], 1e-5);
+        }
+    }
+    for (unsigned i = 0; i < KILN_MAX_OUTPUTS; i++) {
+        free(expected[i]);
+    }
+    for (unsigned i = 0; i < 3u + c->record.n_outputs; i++) {
+        if (i != 1 && i != 2) {
+            backend->memory->free(backend, views[i].buffer);
+        }
+    }
+    return launches;
+}
+
+/* Constant weights are packed by the first call and leave the device. Another call that wants them
+ * otherwise packs them each time. What was packed goes with them. */
+static void test_constants_are_packed_once(void)
+{
+    const sequence first = {KILN_OP_LSTM, 3, 2, 20, 16, "forward", 3, false, false};
+    const sequence other = {KILN_OP_LSTM, 3, 2, 16, 20, "forward", 3, false, false};
+    const kiln_tensor_desc all = desc_of(1, 1, WEIGHT_FLOATS + 1, 0, 0);
+    float *memory[2] = {numbers(&all, 5, 0.25), numbers(&all, 6, 0.25)};
+    kiln_buffer *weights[2] = {NULL, NULL};
+    int gone = 0;
+    call c[2] = {0};
+    cl_trial t;
+    if (cl_trial_open(&t, KILN_DEVICE_CPU)) {
+        uint64_t live = t.f.backend->stats.buffers_live;
+        if (call_init(&c[0], &first) && call_init(&c[1], &other) &&
+            make_constants(&t, memory, &gone, weights)) {
+            KILN_CHECK_INT(run_on_constants(&t, &c[0], memory, weights), 3);
+            KILN_CHECK(!t.f.base->memory->resides(t.f.base, weights[0]));
+            KILN_CHECK(!t.f.base->memory->resides(t.f.base, weights[1]));
+            KILN_CHECK_INT(run_on_constants(&t, &c[0], memory, weights), 2);
+            KILN_CHECK(!t.f.base->memory->resides(t.f.base, weights[0]));
+            KILN_CHECK_INT(run_on_constants(&t, &c[1], memory, weights), 2);
+            KILN_CHECK_INT(run_on_constants(&t, &c[0], memory, weights), 2);
+        }
+        for (unsigned i = 0; i < 2; i++) {
+            t.f.base->memory->free(t.f.base, weights[i]);
+        }
+        KILN_CHECK_INT(gone, 2);
+        KILN_CHECK_INT(t.f.backend->stats.buffers_live, live);
+        cl_trial_close(&t);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        call_fini(&c[i]);
+        free(memory[i]);
+    }
+}
+
 static void test_no_step(void)
 {
     cl_trial t;
@@ -305,5 +442,6 @@ static void test_which_calls_are_taken(void)
 }
 
 KILN_TEST_MAIN("unit/cl_backend/recurrent", KILN_TEST(test_sizes), KILN_TEST(test_expanded_form),
-               KILN_TEST(test_many_items), KILN_TEST(test_no_step),
+               KILN_TEST(test_many_items), KILN_TEST(test_teams),
+               KILN_TEST(test_constants_are_packed_once), KILN_TEST(test_no_step),
                KILN_TEST(test_not_a_number_stays_in_its_row), KILN_TEST(test_which_calls_are_taken))

@@ -645,6 +645,7 @@ def tunes_a_model():
         count = first.stdout.split()[0]
         assert int(count) > 0 and first.stdout.split()[2] == count, first.stdout
         expect(first, 0, f"] {count} of {count} blocks", stream="stderr")
+        expect(first, 0, "org.kiln.convolution/convolution", " won ", "`kiln explain ")
         expect(kiln("tune", MODEL, KILN_CACHE_DIR=folder), 0, "nothing left to measure")
         expect(kiln("explain", MODEL, KILN_CACHE_DIR=folder), 0, "measured")
     expect_error(kiln("run", MODEL, "--input", INPUT, "--tune", "never"), "off, lazy and full")

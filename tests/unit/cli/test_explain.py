@@ -344,6 +344,9 @@ def trace_by_an_option():
     with open(path, encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     assert any(e.get("cat") == "enqueue" for e in events)
+    said = []
+    kiln("run", DIGITS, "--input", INPUT, "--set", "trace=/nowhere/t.json", code=1, said=said)
+    assert "option trace: /nowhere/t.json cannot be written: No such file" in said[0], said
 
 
 # ---- the page, in a browser ----

@@ -490,7 +490,7 @@ static void test_unknown_operator_is_named(void)
                  "node 'the_node' (Frobnicate): operator Frobnicate of domain ai.onnx, version 13");
 }
 
-/* A standard operator without a row says why; a newer operator set and float8 are named. */
+/* A standard operator without a row says why; types that Kiln has not are named. */
 static void test_refusals_say_why(void)
 {
     pw graph = small_graph();
@@ -503,10 +503,126 @@ static void test_refusals_say_why(void)
     pw_attr_int(&node, "to", 17);
     pw_message(&graph, 1, &node);
     expect_error(&graph, KILN_STATUS_UNIMPLEMENTED, "element type float8e4m3fn is not supported");
-    graph = small_graph();
+    static const char *const narrow[] = {"float4e2m1", "float8e8m0", "uint2",
+                                         "int2",       "float6e2m3", "float6e3m2"};
+    for (int i = 0; i < 6; i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "element type %s is not supported", narrow[i]);
+        graph = small_graph();
+        node = pw_node("Cast", INPUTS("x"), outputs);
+        pw_attr_int(&node, "to", 23 + i);
+        pw_message(&graph, 1, &node);
+        expect_error_at(&graph, 28, KILN_STATUS_UNIMPLEMENTED, text);
+    }
+}
+
+/* A set that is newer than Kiln's newest runs where the node says nothing new, and is refused by
+   name where it does. */
+static void test_newer_sets(void)
+{
+    pw graph = small_graph();
     add_node(&graph, "Add", INPUTS("x", "y"), "z");
-    expect_error_at(&graph, 22, KILN_STATUS_UNIMPLEMENTED,
-                    "operator Add of operator set 22, Kiln knows those up to 21");
+    expect_small(&graph, 29, 4, 2);
+    const char *const outputs[] = {"z", NULL};
+    pw node = pw_node("Add", INPUTS("x", "y"), outputs);
+    pw_attr_int(&node, "carry", 1);
+    graph = small_graph();
+    pw_message(&graph, 1, &node);
+    expect_error_at(&graph, 29, KILN_STATUS_UNIMPLEMENTED,
+                    "attribute 'carry' of operator set 29 is newer than set 28, which Kiln knows");
+    graph = small_graph();
+    add_node(&graph, "Addend", INPUTS("x", "y"), "z");
+    expect_error_at(&graph, 29, KILN_STATUS_UNIMPLEMENTED,
+                    "operator Addend of operator set 29, Kiln knows those up to 28");
+}
+
+/* So is a newer IR version, of which a type that is not known is refused by name. */
+static void test_newer_ir(void)
+{
+    fixture f;
+    loaded l;
+    kiln_error err;
+    float z[2] = {0};
+    pw graph = small_graph();
+    add_node(&graph, "Add", INPUTS("x", "y"), "z");
+    pw bytes = pw_model(&graph, 28);
+    pw_int(&bytes, 1, 15); // a field that comes again counts
+    if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes, &l, &err) == KILN_STATUS_OK)) {
+        KILN_CHECK(run_small(&f, &l, z, 2, &err) == KILN_STATUS_OK);
+        KILN_CHECK_NEAR((double)z[1], 2, 0);
+        unload(&l);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
+/* What the operators of decoders say of inputs that do not fit. */
+static void test_decoders_refuse(void)
+{
+    static const struct {
+        const char *op, *attr, *value, *text;
+        bool deep; ///< of rank 3
+    } cases[] = {
+        {"Attention", "", "", "query, key and value of rank 1, 1 and 1", false},
+        {"Attention", "", "", "0 heads do not divide 2 columns: attribute q_num_heads", true},
+        {"RotaryEmbedding", "", "", "0 heads for an input of rank 3", true},
+        {"CausalConvWithState", "", "", "input of rank 1 and weight of rank 1", false},
+        {"CausalConvWithState", "activation", "tanh", "activation 'tanh' is not none", true},
+        {"TensorScatter", "mode", "spiral", "mode 'spiral' is neither linear nor circular", true},
+        {"TensorScatter", "", "", "axis -2 does not fit rank 1", false},
+        {"LinearAttention", "update_rule", "cubic", "update_rule 'cubic' is not known", true},
+        {"LinearAttention", "update_rule", "delta", "update_rule 'delta' needs input 5", true},
+        {"LinearAttention", "update_rule", "linear", "0 heads do not divide", true},
+        {"BitCast", "", "", "attribute 'to' names no type as wide as f32", false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const int64_t dims[] = {1, 1, 2};
+        static const float numbers[] = {1, 2};
+        const char *const outputs[] = {"z", NULL};
+        const char *in = cases[i].deep ? "r" : "x";
+        bool one = strcmp(cases[i].op, "BitCast") == 0;
+        bool two = strcmp(cases[i].op, "TensorScatter") == 0 || cases[i].op[0] == 'C';
+        pw graph = small_graph();
+        pw r = pw_tensor("r", 1, dims, 3, numbers, sizeof(numbers));
+        pw_message(&graph, 5, &r);
+        pw node = pw_node(cases[i].op,
+                          one   ? INPUTS(in)
+                          : two ? INPUTS(in, in)
+                                : INPUTS(in, in, in),
+                          outputs);
+        if (cases[i].attr[0] != '\0') {
+            pw_attr_text(&node, cases[i].attr, cases[i].value);
+        }
+        pw_message(&graph, 1, &node);
+        expect_error_at(&graph, 28, KILN_STATUS_INVALID_ARGUMENT, cases[i].text);
+    }
+}
+
+/* A query without heads beside keys that have one, and a decay without factors. */
+static void test_decoders_without_heads(void)
+{
+    const int64_t none[] = {1, 0, 1, 2};
+    const int64_t one[] = {1, 1, 1, 2};
+    static const float numbers[] = {1, 2};
+    const char *const outputs[] = {"z", NULL};
+    pw graph = small_graph();
+    pw q = pw_tensor("q", 1, none, 4, numbers, 0);
+    pw k = pw_tensor("k", 1, one, 4, numbers, sizeof(numbers));
+    pw_message(&graph, 5, &q);
+    pw_message(&graph, 5, &k);
+    add_node(&graph, "Attention", INPUTS("q", "k", "k"), "z");
+    expect_error_at(&graph, 24, KILN_STATUS_INVALID_ARGUMENT, "0 heads of the query");
+    graph = small_graph();
+    pw flat = pw_tensor("k", 1, &one[1], 3, numbers, sizeof(numbers));
+    pw decay = pw_tensor("g", 1, (const int64_t[]){1, 1, 0}, 3, numbers, 0);
+    pw_message(&graph, 5, &flat);
+    pw_message(&graph, 5, &decay);
+    pw node = pw_node("LinearAttention", INPUTS("k", "k", "k", "", "g"), outputs);
+    pw_attr_text(&node, "update_rule", "gated");
+    pw_attr_int(&node, "q_num_heads", 1);
+    pw_attr_int(&node, "kv_num_heads", 1);
+    pw_message(&graph, 1, &node);
+    expect_error_at(&graph, 27, KILN_STATUS_INVALID_ARGUMENT, "0 factors of decay for keys of 2");
 }
 
 /* x + w with a constant w of type int4, as raw bytes or as packed numbers. */
@@ -909,6 +1025,8 @@ KILN_TEST_MAIN("unit/onnx/test_onnx_session", KILN_TEST(test_digits_as_pytorch),
                KILN_TEST(test_old_broadcast), KILN_TEST(test_softmax_versions),
                KILN_TEST(test_if_branches), KILN_TEST(test_functions),
                KILN_TEST(test_unknown_operator_is_named), KILN_TEST(test_refusals_say_why),
+               KILN_TEST(test_newer_sets), KILN_TEST(test_newer_ir),
+               KILN_TEST(test_decoders_refuse), KILN_TEST(test_decoders_without_heads),
                KILN_TEST(test_four_bits), KILN_TEST(test_blocks_that_do_not_fit),
                KILN_TEST(test_bad_graphs), KILN_TEST(test_wrong_number_of_inputs),
                KILN_TEST(test_bad_inputs), KILN_TEST(test_values_go_after_their_last_use),

@@ -293,9 +293,10 @@ static void end(mini_host *mini)
 
 static void test_sizes(void)
 {
-    static const int64_t sizes[][3] = {{7, 19, 5},  {13, 130, 33}, {1, 40, 37},   {37, 40, 1},
-                                       {1, 600, 1}, {64, 16, 64},  {129, 17, 70}, {2, 1, 3},
-                                       {1, 1, 1},   {25, 1100, 9}, {1, 33, 300}};
+    static const int64_t sizes[][3] = {{7, 19, 5},     {13, 130, 33}, {1, 40, 37},   {37, 40, 1},
+                                       {1, 600, 1},    {64, 16, 64},  {129, 17, 70}, {2, 1, 3},
+                                       {1, 1, 1},      {25, 1100, 9}, {1, 33, 300},  {1, 700, 40},
+                                       {1, 300, 4200}, {1, 130, 900}};
     mini_host *mini = begin();
     for (size_t i = 0; mini != NULL && i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         const int64_t *s = sizes[i];
@@ -355,6 +356,7 @@ static void test_batches(void)
         {2, 1, {21, 30}, {30}},
         {1, 1, {30}, {30}},
         {1, 3, {30}, {2, 30, 5}},
+        {1, 3, {300}, {2, 300, 5}},
         {3, 3, {3, 9, 20}, {3, 20, 17}},
         {3, 4, {3, 9, 20}, {2, 1, 20, 17}},
         {4, 3, {2, 1, 9, 20}, {3, 20, 17}},
@@ -499,6 +501,30 @@ static void test_constants(void)
     }
 }
 
+/// A matrix that one row meets is read as it lies, in parts of the sum, too.
+static void test_constant_for_a_row(void)
+{
+    const variant *v = kiln_test_param();
+    kf_program program = {.struct_size = (uint32_t)sizeof(program)};
+    mini_host *mini = begin();
+    if (mini == NULL) {
+        return;
+    }
+    uint32_t a = matrix(mini, KF_DTYPE_F32, 1, 600), b = matrix(mini, KF_DTYPE_F32, 600, 50);
+    mini->tensors[b].view.flags |= KF_TENSOR_CONST;
+    product(mini, a, b, false, false);
+    kf_opt *opt = mini_finish(mini);
+    if (KILN_CHECK(opt != NULL) &&
+        KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK)) {
+        KILN_CHECK_INT(program.n_launches, v->fuser == 1 ? 2 : 1); // clears the counts
+        KILN_CHECK_INT(program.n_steps, 1);
+        KILN_CHECK_INT(program.n_temps, v->fuser == 1 ? 2 : 0); // the parts and counts
+    }
+    mini->plugin->opt_destroy(opt);
+    KILN_CHECK(check_block(mini));
+    end(mini);
+}
+
 /// NaN and infinities reach exactly the rows and columns that they belong to.
 static void test_special_values(void)
 {
@@ -625,5 +651,6 @@ KILN_TEST_MAIN("unit/plugins/matmul", ALL(test_sizes, "sizes"), SOME(test_dtypes
                SOME(test_turned, "turned"), SOME(test_batches, "batches"),
                SOME(test_strides, "strides"), ALL(test_epilogue, "epilogue"),
                SOME(test_prologue, "prologue"), SOME(test_constants, "constants"),
+               SOME(test_constant_for_a_row, "constant_for_a_row"),
                SOME(test_special_values, "special"), SOME(test_large_results, "large_results"),
                ALL(test_repeats, "repeats"), ALL(test_declines, "declines"))

@@ -11,7 +11,7 @@ typedef struct variant {
     uint32_t vector_bytes;
 } variant;
 
-typedef enum zero_kind { NO_ZERO, NUMBER, TENSOR, TENSOR_OF_BYTES, EACH, EACH_OF_BYTES } zero_kind;
+typedef enum zero_kind { NO_ZERO, NUMBER, LIST_OF_ONE, EACH } zero_kind;
 
 typedef struct product_case {
     int64_t m, k, n;
@@ -70,48 +70,17 @@ static uint32_t cast(mini_host *mini, uint32_t x, uint32_t dtype)
     return out;
 }
 
-/// A zero point of its own for each of `count`, around `value`, along the axis that `axes` have.
-static uint32_t zeros_of(mini_host *mini, uint32_t dtype, uint32_t rank, const int64_t *axes,
-                         int64_t value)
+/// An operand's zero points around `value`; EACH: one for each of `count`.
+static uint32_t zeros_of(mini_host *mini, uint32_t x, zero_kind kind, int64_t value, int64_t count)
 {
-    uint32_t id = mini_tensor_add(mini, dtype, rank, axes);
+    const int64_t extent = kind == EACH ? count : 1;
+    uint32_t dtype = mini->tensors[x].view.dtype, rank = kind == LIST_OF_ONE || kind == EACH;
+    uint32_t id = mini_tensor_add(mini, dtype, rank, &extent);
     for (int64_t i = 0; i < mini_count(mini, id); i++) {
-        put(mini, id, i, value < 0 ? value + i % 3 : value - i % 3);
+        int64_t off = kind == EACH ? i % 3 : 0;
+        put(mini, id, i, kind == NO_ZERO ? 0 : value < 0 ? value + off : value - off);
     }
     return id;
-}
-
-/// An operand as ONNX's front end records it; `zero`: its zero points, or KF_NONE.
-static uint32_t operand(mini_host *mini, uint32_t x, zero_kind kind, int64_t value, bool by_row,
-                        uint32_t *zero)
-{
-    const mini_tensor *t = &mini->tensors[x];
-    uint32_t dtype = t->view.dtype, rank = t->view.rank;
-    const int64_t one = 1, row[] = {t->extents[rank - 2], 1}, column[] = {t->extents[rank - 1]};
-    uint32_t wide = cast(mini, x, KF_DTYPE_I32), out = KF_NONE, z = KF_NONE;
-    *zero = KF_NONE;
-    if (kind == NO_ZERO) {
-        return wide;
-    }
-    out = like(mini, KF_DTYPE_I32, x);
-    if (kind == NUMBER) {
-        mini_scalar_i64(mini, mini_unary(mini, KF_OP_SUB_SCALAR, wide, out), KF_ATTR_VALUE, value);
-        mini_drop(mini, wide);
-        return out;
-    }
-    uint32_t own = kind == TENSOR_OF_BYTES || kind == EACH_OF_BYTES ? dtype : KF_DTYPE_I32;
-    if (kind == EACH || kind == EACH_OF_BYTES) {
-        *zero = zeros_of(mini, own, by_row ? 2 : 1, by_row ? row : column, value);
-    } else {
-        *zero = zeros_of(mini, own, kind == TENSOR ? 0 : 1, &one, value);
-    }
-    z = own == KF_DTYPE_I32 ? *zero : cast(mini, *zero, KF_DTYPE_I32);
-    mini_binary(mini, KF_OP_SUB, wide, z, out);
-    mini_drop(mini, wide);
-    if (z != *zero) {
-        mini_drop(mini, z);
-    }
-    return out;
 }
 
 typedef struct made_case {
@@ -128,33 +97,39 @@ static made_case make(mini_host *mini, const product_case *c)
     made.a = bytes_of(mini, c->left, 2 + batched, left + !batched);
     made.b = bytes_of(mini, c->right, 2 + both, (c->turned ? turned : right) + !both);
     mini->tensors[made.b].view.flags |= c->constant ? KF_TENSOR_CONST : 0;
-    uint32_t x = operand(mini, made.a, c->left_zero, c->zeros[0], true, &made.left_zero);
-    uint32_t y = operand(mini, made.b, c->right_zero, c->zeros[1], false, &made.right_zero);
+    made.left_zero = made.right_zero = KF_NONE;
+    if (c->left_zero != NO_ZERO || c->right_zero != NO_ZERO) {
+        made.left_zero = zeros_of(mini, made.a, c->left_zero, c->zeros[0], c->m);
+    }
+    if (c->right_zero != NO_ZERO) {
+        made.right_zero = zeros_of(mini, made.b, c->right_zero, c->zeros[1], c->n);
+    }
     made.result = mini_tensor_add(mini, KF_DTYPE_I32, 2 + batched, result + !batched);
-    mini_op *op = mini_binary(mini, KF_OP_MATMUL, x, y, made.result);
+    mini_op *op = mini_binary(mini, KF_OP_MATMUL_INTEGER, made.a, made.b, made.result);
+    if (made.left_zero != KF_NONE) {
+        op->inputs[op->view.n_inputs++] = &mini->tensors[made.left_zero].view;
+    }
+    if (made.right_zero != KF_NONE) {
+        op->inputs[op->view.n_inputs++] = &mini->tensors[made.right_zero].view;
+    }
     if (c->turned) {
         op->attrs[op->view.n_attrs++] =
             (kf_attr){.key = KF_ATTR_TRANSPOSE_B, .type = KF_TYPE_BOOL, .count = 1, .v = {.i = 1}};
     }
-    mini_drop(mini, x);
-    mini_drop(mini, y);
     return made;
 }
 
-static int64_t zero_at(const mini_host *mini, uint32_t zero, zero_kind kind, int64_t number,
-                       int64_t i)
+static int64_t zero_at(const mini_host *mini, uint32_t zero, int64_t i)
 {
-    return kind == NO_ZERO  ? 0
-           : kind == NUMBER ? number
-                            : value_at(mini, zero, mini_count(mini, zero) == 1 ? 0 : i);
+    return zero == KF_NONE ? 0 : value_at(mini, zero, mini_count(mini, zero) == 1 ? 0 : i);
 }
 
 static int32_t expected_at(const mini_host *mini, const product_case *c, const made_case *made,
                            int64_t batch, int64_t row, int64_t col)
 {
     uint32_t sum = 0;
-    int64_t za = zero_at(mini, made->left_zero, c->left_zero, c->zeros[0], row);
-    int64_t zb = zero_at(mini, made->right_zero, c->right_zero, c->zeros[1], col);
+    int64_t za = zero_at(mini, made->left_zero, row);
+    int64_t zb = zero_at(mini, made->right_zero, col);
     int64_t own = c->batches ? batch * c->k * c->n : 0;
     for (int64_t t = 0; t < c->k; t++) {
         int64_t a = value_at(mini, made->a, (batch * c->m + row) * c->k + t);
@@ -260,14 +235,14 @@ static void test_zero_points(void)
     mini_host *mini = begin();
     size_t number = 0;
     for (uint32_t which = 0; mini != NULL && which < 4; which++) {
-        for (zero_kind kind = NUMBER; kind <= EACH_OF_BYTES; kind++) {
+        for (zero_kind kind = NUMBER; kind <= EACH; kind++) {
             bool high = kind % 2 != 0, sign_a = which % 2 != 0, sign_b = which / 2 != 0;
             product_case c = {.m = 14, .k = 35, .n = 37, .left = sign_a ? I : U};
             c.right = sign_b ? I : U;
             c.zeros[0] = sign_a ? (high ? 127 : -128) : (high ? 255 : 0);
             c.zeros[1] = sign_b ? (high ? -128 : 127) : (high ? 0 : 255);
             c.left_zero = kind;
-            c.right_zero = kind == EACH ? NO_ZERO : kind;
+            c.right_zero = kind == LIST_OF_ONE ? NO_ZERO : kind;
             check_case(mini, &c, number++);
         }
     }
@@ -288,7 +263,7 @@ static void test_batches(void)
          .left = I,
          .right = I,
          .constant = true,
-         .left_zero = TENSOR,
+         .left_zero = LIST_OF_ONE,
          .right_zero = EACH,
          .zeros = {-3, 9}},
         {.batch = 2,
@@ -346,7 +321,7 @@ static void test_epilogue(void)
                                    .left = U,
                                    .right = I,
                                    .constant = true,
-                                   .left_zero = TENSOR_OF_BYTES,
+                                   .left_zero = NUMBER,
                                    .zeros = {120, 0}};
     mini_host *mini = begin();
     if (mini == NULL) {
@@ -392,22 +367,21 @@ static void test_declines(void)
     uint32_t a = mini_tensor_add(mini, KF_DTYPE_I32, 2, square);
     mini_binary(mini, KF_OP_MATMUL, a, a, mini_tensor_add(mini, KF_DTYPE_I32, 2, square));
     KILN_CHECK(mini_finish(mini) == NULL && mini->last_code == KF_CODE_DTYPE);
-    // a zero point for each term of the sum
+    // zero points of another dtype
     mini_clear(mini);
-    uint32_t x = cast(mini, bytes_of(mini, U, 2, square), KF_DTYPE_I32);
-    uint32_t y = cast(mini, bytes_of(mini, I, 2, square), KF_DTYPE_I32);
-    uint32_t less = like(mini, KF_DTYPE_I32, x);
-    mini_binary(mini, KF_OP_SUB, x, mini_tensor_add(mini, KF_DTYPE_I32, 1, square), less);
-    mini_drop(mini, x);
-    mini_binary(mini, KF_OP_MATMUL, less, y, mini_tensor_add(mini, KF_DTYPE_I32, 2, square));
-    mini_drop(mini, less);
-    mini_drop(mini, y);
-    KILN_CHECK(mini_finish(mini) == NULL && mini->last_code == KF_CODE_SHAPE);
-    // something else than a zero point
-    mini_clear(mini);
-    x = cast(mini, bytes_of(mini, U, 2, square), KF_DTYPE_I32);
-    mini_unary(mini, KF_OP_NEG, x, like(mini, KF_DTYPE_I32, x));
+    a = bytes_of(mini, U, 2, square);
+    uint32_t b = bytes_of(mini, I, 2, square);
+    mini_op *op = mini_binary(mini, KF_OP_MATMUL_INTEGER, a, b,
+                              mini_tensor_add(mini, KF_DTYPE_I32, 2, square));
+    op->inputs[op->view.n_inputs++] = &mini->tensors[zeros_of(mini, b, NUMBER, 3, 1)].view;
     KILN_CHECK(mini_finish(mini) == NULL && mini->last_code == KF_CODE_DTYPE);
+    // the left operand's rows lie apart
+    mini_clear(mini);
+    a = bytes_of(mini, U, 2, square);
+    mini->tensors[a].view.facts &= ~KF_FACT_CONTIGUOUS;
+    mini_binary(mini, KF_OP_MATMUL_INTEGER, a, bytes_of(mini, I, 2, square),
+                mini_tensor_add(mini, KF_DTYPE_I32, 2, square));
+    KILN_CHECK(mini_finish(mini) == NULL && mini->last_code == KF_CODE_SHAPE);
     end(mini);
 }
 

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILNI_PY_KILN_H
+#define KILNI_PY_KILN_H
+
+/// The extension `kiln._kiln`: what its files share. It is built with Python's stable interface, so
+/// that one binary serves every CPython from 3.11 on.
+///
+/// The caller holds the GIL. A function that fails has set a Python exception; pointers are NULL
+/// then, and statuses not OK. Whatever may take a device's lock, wait or compute is called between
+/// KILNI_PY_RELEASED and KILNI_PY_HELD: the lock's holder may itself be waiting for the GIL.
+
+#define PY_SSIZE_T_CLEAN
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030B0000
+#endif
+#include <Python.h>
+#include <structmember.h>
+
+#include "kiln.h"
+
+#define KILNI_PY_RELEASED                                                                          \
+    {                                                                                              \
+        PyThreadState *kilni_py_thread = PyEval_SaveThread();
+#define KILNI_PY_HELD                                                                              \
+    PyEval_RestoreThread(kilni_py_thread);                                                         \
+    }
+
+/// Puts an object, whose reference it takes, in the place of another.
+#define KILNI_PY_SET(place, take_object)                                                           \
+    do {                                                                                           \
+        PyObject *kilni_py_old = (place);                                                          \
+        (place) = (take_object);                                                                   \
+        Py_XDECREF(kilni_py_old);                                                                  \
+    } while (0)
+
+/// A handle to a value. Assigning to elements puts another value behind the handle.
+typedef struct kilni_py_array {
+    PyObject ob_base;
+    kiln_tensor *tensor; ///< held
+    uint64_t capture; ///< number of the capture that it was recorded in; 0: of none
+    PyObject *weakrefs;
+} kilni_py_array;
+
+typedef struct kilni_py_device {
+    PyObject ob_base;
+    kiln_device *device; ///< held
+} kilni_py_device;
+
+/// Of the process: an interpreter imports the extension once.
+typedef struct kilni_py_state {
+    PyTypeObject *array_type;
+    PyTypeObject *device_type;
+    PyTypeObject *dtype_type;
+    PyObject *dtypes[KILN_DTYPE_LIMIT]; ///< one object for each
+    PyObject *convert; ///< Python's asarray, for operands that are not arrays
+    kiln_context *context; ///< made with the first device
+    PyObject *device; ///< where nothing else is said; NULL: not opened yet
+} kilni_py_state;
+
+extern kilni_py_state kilni_py;
+
+// ---- errors and context (py_module.c) ----
+
+/// Raises the exception of a status. Gives NULL.
+PyObject *kilni_py_raise(const kiln_error *err);
+
+/// The process's context; makes it when there is none yet.
+kiln_context *kilni_py_context(void);
+
+// ---- dtypes (py_dtype.c) ----
+
+/// Adds the type and the dtypes to the module. -1: failed.
+int kilni_py_dtype_init(PyObject *module);
+
+/// A dtype from a dtype, its name, a NumPy dtype or type, or float, int, bool. NONE: failed.
+kiln_dtype kilni_py_dtype_of(PyObject *object, const kiln_device *device);
+
+/// The array API's promotion of two dtypes. Of an integer and a float: the float. NONE where there
+/// is no such dtype; no exception is set.
+kiln_dtype kilni_py_promote(kiln_dtype a, kiln_dtype b);
+
+/// Format of a dtype in the buffer protocol; NULL for bf16 and what has no elements of bytes.
+const char *kilni_py_format(kiln_dtype dtype);
+
+/// The dtype of a buffer's format and element size; NONE for a format that Kiln has not.
+kiln_dtype kilni_py_dtype_of_format(const char *format, Py_ssize_t itemsize);
+
+/// The name by the array API, such as "float32".
+const char *kilni_py_dtype_name(kiln_dtype dtype);
+
+// ---- devices (py_device.c) ----
+
+int kilni_py_device_init(PyObject *module);
+
+/// Takes over the reference to `device`.
+PyObject *kilni_py_device_new(kiln_device *take_device);
+
+/// The device of a Device, an address, or None for the default. Borrowed from an object that
+/// `*out_owner` holds.
+kiln_device *kilni_py_device_of(PyObject *object, PyObject **out_owner);
+
+// ---- arrays (py_array.c, py_memory.c, py_number.c) ----
+
+int kilni_py_array_init(PyObject *module);
+
+/// Takes over the reference to `tensor`, also when it fails.
+PyObject *kilni_py_array_new(kiln_tensor *take_tensor);
+
+static inline kiln_tensor *kilni_py_tensor(PyObject *array)
+{
+    return ((kilni_py_array *)array)->tensor;
+}
+
+static inline bool kilni_py_is_array(PyObject *object)
+{
+    return Py_TYPE(object) == kilni_py.array_type;
+}
+
+/// Lengths from an int or a sequence of ints. -1: failed.
+int kilni_py_ints(PyObject *object, const char *what, int64_t *out_values, size_t capacity,
+                  size_t *out_count);
+
+/// The only element of an array as a Python number.
+PyObject *kilni_py_array_item(PyObject *self, PyObject *nothing);
+
+/// Adds functions that make arrays of memory to the module.
+int kilni_py_memory_init(PyObject *module);
+
+int kilni_py_getbuffer(PyObject *self, Py_buffer *view, int flags);
+void kilni_py_releasebuffer(PyObject *self, Py_buffer *view);
+
+/// `_dlpack(versioned, copy)`: a capsule of the value.
+PyObject *kilni_py_dlpack(PyObject *self, PyObject *args);
+
+/// Lets go of memory that devices do not need any more.
+void kilni_py_drain(void);
+
+extern PyType_Slot kilni_py_number_slots[]; ///< ends with {0, NULL}
+
+// ---- operators (py_operator.c) ----
+
+/// Adds `operators`, a dict with a function for each row of the operator table.
+int kilni_py_operator_init(PyObject *module);
+
+/// Records an operator on arrays and Python numbers, promoted and cast as the row wants them, with
+/// all attributes absent. Gives the array.
+PyObject *kilni_py_operate(kiln_op op, PyObject *const *inputs, size_t n_inputs);
+
+/// The default device's array of a number, or what asarray makes of another object.
+PyObject *kilni_py_as_array(PyObject *object);
+
+// ---- graphs and models (py_graph.c, py_model.c) ----
+
+/// The capture that this thread is in; 0: none.
+uint64_t kilni_py_capture(void);
+
+int kilni_py_graph_init(PyObject *module);
+int kilni_py_model_init(PyObject *module);
+
+/// Tensors of a sequence of arrays, borrowed from it. -1: failed.
+int kilni_py_tensors(PyObject *arrays, kiln_tensor **out_tensors, size_t capacity,
+                     size_t *out_count);
+
+/// A list that takes over the references to the tensors, also when it fails.
+PyObject *kilni_py_list_of(kiln_tensor **take_tensors, size_t count);
+
+#endif
