@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // f32 matrix products: the winner of the fusers beside the backend alone (CLBlast with Kiln's
-// parameters), on processors also beside CLBlast as it ships, OpenBLAS called in this process, and
-// NumPy through bench_matmul_peers.py; a peer that is not there is named.
-// OpenBLAS does the bare product in every case, also where Kiln adds a bias and GELU to it. Rounds
-// are interleaved. Each side comes after a rest (OpenBLAS's threads go on waiting for a while) and
+// parameters), on processors also beside CLBlast as it ships, OpenBLAS and MKL called in this
+// process, and NumPy through bench_matmul_peers.py; a peer that is not there is named.
+// Libraries do the bare product in every case, also where Kiln adds a bias and GELU to it. Rounds
+// are interleaved. Each side comes after a rest (a library's threads go on waiting for a while) and
 // a run of its own that is not timed, so that none begins with a processor that was asleep or with
 // what the other left in the caches.
 
@@ -20,74 +20,115 @@ static const double sample_seconds = 2e-3;
 
 typedef struct matmul_case {
     const char *name;
-    int64_t m, k, n;
+    int64_t batches, m, k, n;
     bool gelu; ///< bias and GELU in primitives behind it
     bool kept; ///< b is a constant
-    bool large; ///< left out on processors
-    double bar_blas;
+    double bar_blas; ///< to each library
     double bar_shipped; ///< to CLBlast as it ships
 } matmul_case;
 
 static const matmul_case matmul_cases[] = {
-    {"matmul_96", 96, 128, 128, false, false, false, 0, 0},
-    {"matmul_256", 256, 256, 256, false, false, false, 0, 0},
-    {"matmul_512", 512, 512, 512, false, false, false, 0.8, 4},
-    {"matmul_1024", 1024, 1024, 1024, false, false, false, 0.8, 4},
-    {"matmul_2048", 2048, 2048, 2048, false, false, false, 0.8, 4},
-    {"matmul_4096", 4096, 4096, 4096, false, false, true, 0, 0},
-    {"matmul_kept_512", 512, 512, 512, false, true, false, 0, 0},
-    {"matmul_long_64", 64, 16384, 64, false, false, false, 0, 0},
-    {"matvec_4096", 1, 4096, 4096, false, false, false, 0, 0},
-    {"matmul_gelu_512", 512, 512, 512, true, false, false, 1, 0},
-    {"matmul_gelu_1024", 1024, 1024, 1024, true, false, false, 1, 0},
-    {"matmul_gelu_2048", 2048, 2048, 2048, true, false, false, 1, 0},
+    {"matmul_96", 1, 96, 128, 128, false, false, 0, 0},
+    {"matmul_128", 1, 128, 128, 128, false, false, 0.75, 0},
+    {"matmul_256", 1, 256, 256, 256, false, false, 0.75, 0},
+    {"matmul_512", 1, 512, 512, 512, false, false, 0.8, 4},
+    {"matmul_1024", 1, 1024, 1024, 1024, false, false, 0.8, 4},
+    {"matmul_2048", 1, 2048, 2048, 2048, false, false, 0.8, 4},
+    {"matmul_4096", 1, 4096, 4096, 4096, false, false, 0.75, 0},
+    {"matmul_1000", 1, 1000, 1000, 1000, false, false, 0.75, 0},
+    {"matmul_1023", 1, 1023, 1023, 1023, false, false, 0.75, 0},
+    {"matmul_rows_64", 1, 64, 4096, 1024, false, false, 0.75, 0},
+    {"matmul_outer_64", 1, 4096, 64, 4096, false, false, 0.75, 0},
+    {"matmul_batch_128", 32, 128, 128, 128, false, false, 0.75, 0},
+    {"matmul_kept_512", 1, 512, 512, 512, false, true, 0, 0},
+    {"matmul_long_64", 1, 64, 16384, 64, false, false, 0, 0},
+    {"matvec_4096", 1, 1, 4096, 4096, false, false, 0.75, 0},
+    {"matmul_gelu_512", 1, 512, 512, 512, true, false, 1, 0},
+    {"matmul_gelu_1024", 1, 1024, 1024, 1024, true, false, 1, 0},
+    {"matmul_gelu_2048", 1, 2048, 2048, 2048, true, false, 1, 0},
 };
-enum { MATMUL_CASES = sizeof(matmul_cases) / sizeof(matmul_cases[0]) };
+enum {
+    MATMUL_CASES = sizeof(matmul_cases) / sizeof(matmul_cases[0]),
+    RESULT_ELEMENTS = 4096 * 4096,
+    OPERAND_ELEMENTS = 4096 * 4096 + 64
+};
 
 const char *bench_matmul_case(size_t index)
 {
     return index < MATMUL_CASES ? matmul_cases[index].name : NULL;
 }
 
-// ---- OpenBLAS ----
+// ---- libraries ----
 
 typedef void (*sgemm_fn)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
                          const float *a, int lda, const float *b, int ldb, float beta, float *c,
                          int ldc);
+typedef void (*sgemm_batch_fn)(int order, int trans_a, int trans_b, int m, int n, int k,
+                               float alpha, const float *a, int lda, int step_a, const float *b,
+                               int ldb, int step_b, float beta, float *c, int ldc, int step_c,
+                               int batches);
+typedef void (*sgemv_fn)(int order, int trans, int m, int n, float alpha, const float *a, int lda,
+                         const float *x, int step_x, float beta, float *y, int step_y);
 
-typedef struct openblas {
-    void *library;
+enum { OPENBLAS, MKL, LIBRARIES };
+
+static const struct {
+    const char *name, *file, *set_threads;
+} libraries[LIBRARIES] = {
+    [OPENBLAS] = {"OpenBLAS", "libopenblas.so.0", "openblas_set_num_threads"},
+    [MKL] = {"MKL", "libmkl_rt.so", "MKL_Set_Num_Threads"},
+};
+
+typedef struct blas_library { ///< one library
     sgemm_fn sgemm; ///< NULL: not there
+    sgemm_batch_fn sgemm_batch; ///< NULL: one product after the other
+    sgemv_fn sgemv;
     char version[80];
     float *result;
-} openblas;
+} blas_library;
 
-static void *symbol(void *library, const char *name)
+static void find(void *library, const char *name, void *function)
 {
-    return library == NULL ? NULL : dlsym(library, name);
+    void *found = library == NULL ? NULL : dlsym(library, name);
+    memcpy(function, &found, sizeof(found));
 }
 
-static void blas_open(openblas *b, uint32_t threads)
+static void blas_open(blas_library *b, uint32_t which, uint32_t threads, float *result)
 {
     void (*set_threads)(int) = NULL;
     char *(*config)(void) = NULL;
-    b->library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    void *found = symbol(b->library, "openblas_set_num_threads");
-    memcpy(&set_threads, &found, sizeof(found));
-    found = symbol(b->library, "openblas_get_config");
-    memcpy(&config, &found, sizeof(found));
-    found = symbol(b->library, "cblas_sgemm");
-    memcpy(&b->sgemm, &found, sizeof(found));
+    void *library = dlopen(libraries[which].file, RTLD_NOW | RTLD_LOCAL);
+    find(library, libraries[which].set_threads, &set_threads);
+    find(library, "openblas_get_config", &config);
+    find(library, "cblas_sgemm", &b->sgemm);
+    find(library, "cblas_sgemv", &b->sgemv);
+    find(library, "cblas_sgemm_batch_strided", &b->sgemm_batch);
     if (set_threads != NULL) {
         set_threads((int)threads);
     }
-    snprintf(b->version, sizeof(b->version), "%s", config == NULL ? "OpenBLAS" : config());
+    if (b->sgemv == NULL) {
+        b->sgemm = NULL;
+        fprintf(stderr, "%s is not there: left out\n", libraries[which].name);
+    }
+    snprintf(b->version, sizeof(b->version), "%s",
+             config == NULL ? libraries[which].name : config());
+    b->result = result;
 }
 
-static void blas_run(const openblas *b, const matmul_case *c, const float *x, const float *y)
+static void blas_run(const blas_library *b, const matmul_case *c, const float *x, const float *y)
 {
-    b->sgemm(101, 111, 111, (int)c->m, (int)c->n, (int)c->k, 1, x, (int)c->k, y, (int)c->n, 0,
-             b->result, (int)c->n);
+    int m = (int)c->m, k = (int)c->k, n = (int)c->n;
+    if (m == 1) {
+        b->sgemv(101, 112, k, n, 1, y, n, x, 1, 0, b->result, 1);
+    } else if (b->sgemm_batch != NULL && c->batches > 1) {
+        b->sgemm_batch(101, 111, 111, m, n, k, 1, x, k, m * k, y, n, k * n, 0, b->result, n, m * n,
+                       (int)c->batches);
+    } else {
+        for (int64_t i = 0; i < c->batches; i++) {
+            b->sgemm(101, 111, 111, m, n, k, 1, x + i * m * k, k, y + i * k * n, n, 0,
+                     b->result + i * m * n, n);
+        }
+    }
 }
 
 // ---- Kiln ----
@@ -144,11 +185,12 @@ out:
     return status;
 }
 
-/// How far the result is from OpenBLAS's, as a share of its largest element.
+/// How far the result is from a library's, as a share of its largest element.
 static kiln_status check(kiln_device *device, const matmul_case *c, const matmul_material *m,
-                         const openblas *blas, const float *x, const float *y, kiln_error *err)
+                         const blas_library *library, const float *x, const float *y,
+                         kiln_error *err)
 {
-    size_t count = (size_t)(c->m * c->n);
+    size_t count = (size_t)(c->batches * c->m * c->n);
     kiln_tensor *result = NULL;
     kiln_status status = KILN_STATUS_OK;
     float *values = malloc(count * sizeof(float));
@@ -156,17 +198,18 @@ static kiln_status check(kiln_device *device, const matmul_case *c, const matmul
     if (values == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
     }
-    blas_run(blas, c, x, y);
+    blas_run(library, c, x, y);
     KILN_TRY(out, status, kiln_device_set_fusion(device, true, err));
     KILN_TRY(out, status, record_matmul(c, m, &result, err));
     KILN_TRY(out, status, kiln_read(result, values, count * sizeof(float), err));
     for (size_t i = 0; i < count; i++) {
-        double a = (double)values[i], b = (double)blas->result[i];
+        double a = (double)values[i], b = (double)library->result[i];
         most = b > most ? b : -b > most ? -b : most;
         worst = a - b > worst ? a - b : b - a > worst ? b - a : worst;
     }
     if (!(worst <= 1e-4 * most)) {
-        status = kiln_fail(err, INTERNAL, "%s is %g from OpenBLAS's, of %g", c->name, worst, most);
+        status = kiln_fail(err, INTERNAL, "%s is %g from %s's, of %g", c->name, worst,
+                           library->version, most);
     }
 out:
     kiln_release(result);
@@ -179,9 +222,9 @@ out:
 typedef struct matmul_times {
     double fused[MAX_MATMUL_ROUNDS];
     double alone[MAX_MATMUL_ROUNDS];
-    double blas[MAX_MATMUL_ROUNDS];
+    double blas[LIBRARIES][MAX_MATMUL_ROUNDS];
     double ratio_alone[MAX_MATMUL_ROUNDS];
-    double ratio_blas[MAX_MATMUL_ROUNDS];
+    double ratio_blas[LIBRARIES][MAX_MATMUL_ROUNDS];
     double numpy;
     double shipped; ///< CLBlast; 0: not measured
 } matmul_times;
@@ -202,23 +245,24 @@ typedef struct matmul_sides { ///< what is timed in turn
     kiln_device *device;
     const matmul_case *c;
     const matmul_material *m;
-    const openblas *blas;
+    const blas_library *blas; ///< LIBRARIES of them
     const float *x, *y;
 } matmul_sides;
 
-typedef enum side { SIDE_FUSED, SIDE_ALONE, SIDE_BLAS } side;
+/// SIDE_BLAS: and the libraries behind the first.
+enum { SIDE_FUSED, SIDE_ALONE, SIDE_BLAS };
 
-static kiln_status run_side(const matmul_sides *s, side which, kiln_error *err)
+static kiln_status run_side(const matmul_sides *s, uint32_t which, kiln_error *err)
 {
-    if (which == SIDE_BLAS) {
-        blas_run(s->blas, s->c, s->x, s->y);
+    if (which >= SIDE_BLAS) {
+        blas_run(&s->blas[which - SIDE_BLAS], s->c, s->x, s->y);
         return KILN_STATUS_OK;
     }
     return run_matmul(s->device, s->c, s->m, err);
 }
 
 /// Seconds of one run, in the mean of those that fill `sample_seconds`.
-static kiln_status time_side(const matmul_sides *s, side which, double *out_seconds,
+static kiln_status time_side(const matmul_sides *s, uint32_t which, double *out_seconds,
                              kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
@@ -246,9 +290,11 @@ static kiln_status measure_matmul(const matmul_sides *s, uint32_t rounds, matmul
         KILN_TRY(out, status, time_side(s, SIDE_FUSED, &t->fused[i], err));
         KILN_TRY(out, status, time_side(s, SIDE_ALONE, &t->alone[i], err));
         t->ratio_alone[i] = t->alone[i] / t->fused[i];
-        if (s->blas->sgemm != NULL) {
-            KILN_TRY(out, status, time_side(s, SIDE_BLAS, &t->blas[i], err));
-            t->ratio_blas[i] = t->blas[i] / t->fused[i];
+        for (uint32_t b = 0; b < LIBRARIES; b++) {
+            if (s->blas[b].sgemm != NULL) {
+                KILN_TRY(out, status, time_side(s, SIDE_BLAS + b, &t->blas[b][i], err));
+                t->ratio_blas[b][i] = t->blas[b][i] / t->fused[i];
+            }
         }
     }
 out:
@@ -277,12 +323,33 @@ static double ask_numpy(const matmul_case *c, uint32_t threads, char *version, s
     return seconds;
 }
 
+/// The median over rounds, and the fastest of each side's.
+static void report_blas(const bench_options *options, const matmul_case *c, uint32_t which,
+                        uint32_t rounds, bench_result row, matmul_times *t)
+{
+    char against[64];
+    double least = kiln_quantile(t->fused, rounds, 0);
+    snprintf(against, sizeof(against), "%s%s", libraries[which].name,
+             c->gelu ? ", product alone" : "");
+    row.against = against;
+    row.ratio = kiln_quantile(t->ratio_blas[which], rounds, 0.5);
+    row.bar = c->bar_blas;
+    bench_report(options, &row);
+    snprintf(against, sizeof(against), "%s, least of each", libraries[which].name);
+    row.value *= kiln_quantile(t->fused, rounds, 0.5) / least;
+    row.ratio = kiln_quantile(t->blas[which], rounds, 0) / least;
+    row.bar = 0;
+    bench_report(options, &row);
+}
+
 static void report_matmul(const bench_options *options, kiln_device *device, const matmul_case *c,
-                          const openblas *blas, const char *numpy, uint32_t rounds, matmul_times *t)
+                          const blas_library *blas, const char *numpy, uint32_t rounds,
+                          matmul_times *t)
 {
     double seconds = kiln_quantile(t->fused, rounds, 0.5);
+    double flops = 2 * (double)c->batches * (double)c->m * (double)c->k * (double)c->n;
     bench_result row = {.name = c->name,
-                        .value = 2e-9 * (double)c->m * (double)c->k * (double)c->n / seconds,
+                        .value = flops / 1e9 / seconds,
                         .unit = "GFLOP/s",
                         .against = c->gelu ? "one by one, with CLBlast" : "CLBlast in Kiln",
                         .ratio = kiln_quantile(t->ratio_alone, rounds, 0.5),
@@ -297,12 +364,11 @@ static void report_matmul(const bench_options *options, kiln_device *device, con
         row.peer_version = "CLBlast, its own parameters";
         bench_report(options, &row);
     }
-    if (blas->sgemm != NULL) {
-        row.against = c->gelu ? "OpenBLAS, product alone" : "OpenBLAS";
-        row.ratio = kiln_quantile(t->ratio_blas, rounds, 0.5);
-        row.bar = c->bar_blas;
-        row.peer_version = blas->version;
-        bench_report(options, &row);
+    for (uint32_t b = 0; b < LIBRARIES; b++) {
+        row.peer_version = blas[b].version;
+        if (blas[b].sgemm != NULL) {
+            report_blas(options, c, b, rounds, row, t);
+        }
     }
     if (t->numpy > 0) {
         row.against = "NumPy";
@@ -326,11 +392,14 @@ static void release_matrices(matmul_material *m)
 static kiln_status make_matrices(kiln_device *device, const matmul_case *c, const float *x,
                                  const float *y, matmul_material *m, kiln_error *err)
 {
-    const int64_t a[] = {c->m, c->k}, b[] = {c->k, c->n};
+    const int64_t a[] = {c->batches, c->m, c->k}, b[] = {c->batches, c->k, c->n};
+    uint32_t skip = c->batches == 1;
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, kiln_tensor_create(device, KILN_DTYPE_F32, 2, a, x, &m->a, err));
-    KILN_TRY(out, status, kiln_tensor_create(device, KILN_DTYPE_F32, 2, b, y, &m->b, err));
-    KILN_TRY(out, status, kiln_tensor_create(device, KILN_DTYPE_F32, 1, b + 1, y, &m->bias, err));
+    KILN_TRY(out, status,
+             kiln_tensor_create(device, KILN_DTYPE_F32, 3 - skip, a + skip, x, &m->a, err));
+    KILN_TRY(out, status,
+             kiln_tensor_create(device, KILN_DTYPE_F32, 3 - skip, b + skip, y, &m->b, err));
+    KILN_TRY(out, status, kiln_tensor_create(device, KILN_DTYPE_F32, 1, b + 2, y, &m->bias, err));
     if (c->kept) {
         kiln_tensor_mark_constant(m->b);
     }
@@ -339,8 +408,9 @@ out:
 }
 
 static kiln_status run_matmul_case(const bench_options *options, kiln_device *device,
-                                   const openblas *blas, const matmul_case *c, const float *host,
-                                   uint32_t rounds, double shipped, kiln_error *err)
+                                   const blas_library *blas, const matmul_case *c,
+                                   const float *host, uint32_t rounds, double shipped,
+                                   kiln_error *err)
 {
     const kiln_device_info *info = kiln_device_info_of(device);
     const float *x = host, *y = host + 64;
@@ -349,12 +419,14 @@ static kiln_status run_matmul_case(const bench_options *options, kiln_device *de
     matmul_material m = {NULL, NULL, NULL};
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, make_matrices(device, c, x, y, &m, err));
-    if (blas->sgemm != NULL && !c->gelu) {
-        KILN_TRY(out, status, check(device, c, &m, blas, x, y, err));
+    for (uint32_t b = 0; b < LIBRARIES; b++) {
+        if (blas[b].sgemm != NULL && !c->gelu) {
+            KILN_TRY(out, status, check(device, c, &m, &blas[b], x, y, err));
+        }
     }
     KILN_TRY(out, status,
              measure_matmul(&(matmul_sides){device, c, &m, blas, x, y}, rounds, &t, err));
-    if (info->type == KILN_DEVICE_CPU) {
+    if (info->type == KILN_DEVICE_CPU && c->batches == 1) {
         t.numpy = ask_numpy(c, info->compute_units, numpy, sizeof(numpy));
     }
     report_matmul(options, device, c, blas, numpy, rounds, &t);
@@ -373,18 +445,17 @@ static void close_device(kiln_context **context, kiln_device **device)
 
 kiln_status bench_matmul(const bench_options *options, kiln_error *err)
 {
-    enum { OPERAND_ELEMENTS = 4096 * 4096 + 64 };
     kiln_context *context = NULL;
     kiln_device *device = NULL;
-    openblas blas = {.library = NULL};
+    blas_library peers[LIBRARIES] = {{NULL}};
     uint32_t samples = options->samples > 0 ? options->samples : MATMUL_ROUNDS;
     uint32_t rounds = samples > MAX_MATMUL_ROUNDS ? MAX_MATMUL_ROUNDS : samples;
     kiln_status status = KILN_STATUS_OK;
     bool is_cpu = false;
     double shipped[MATMUL_CASES] = {0};
     float *host = malloc(OPERAND_ELEMENTS * sizeof(float));
-    blas.result = malloc(2048 * 2048 * sizeof(float));
-    if (host == NULL || blas.result == NULL) {
+    float *result = malloc(RESULT_ELEMENTS * sizeof(float));
+    if (host == NULL || result == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
         goto out;
     }
@@ -395,11 +466,8 @@ kiln_status bench_matmul(const bench_options *options, kiln_error *err)
     KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     KILN_TRY(out, status, kiln_device_open(context, options->device, &device, err));
     is_cpu = kiln_device_info_of(device)->type == KILN_DEVICE_CPU;
-    if (is_cpu) {
-        blas_open(&blas, kiln_device_info_of(device)->compute_units);
-    }
-    if (blas.sgemm == NULL) {
-        fprintf(stderr, "OpenBLAS is not there, or not for this device: left out\n");
+    for (uint32_t b = 0; b < LIBRARIES && is_cpu; b++) {
+        blas_open(&peers[b], b, kiln_device_info_of(device)->compute_units, result);
     }
     for (size_t i = 0; i < MATMUL_CASES; i++) {
         if (matmul_cases[i].bar_shipped > 0 && is_cpu &&
@@ -415,21 +483,17 @@ kiln_status bench_matmul(const bench_options *options, kiln_error *err)
         if (!bench_wanted(options, matmul_cases[i].name)) {
             continue;
         }
-        if (matmul_cases[i].large && is_cpu) {
-            fprintf(stderr, "%s is too large for a processor: left out\n", matmul_cases[i].name);
-            continue;
-        }
         // A plan serves every size: what won for another one must not decide here.
         close_device(&context, &device);
         KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
         KILN_TRY(out, status, kiln_device_open(context, options->device, &device, err));
         KILN_TRY(out, status,
-                 run_matmul_case(options, device, &blas, &matmul_cases[i], host, rounds, shipped[i],
+                 run_matmul_case(options, device, peers, &matmul_cases[i], host, rounds, shipped[i],
                                  err));
     }
 out:
     close_device(&context, &device);
     free(host);
-    free(blas.result);
+    free(result);
     return status;
 }

@@ -161,6 +161,17 @@ static void emit_pack(kf_text *text, const mm_plan *plan, mm_role role)
 
 // ---- the end ----
 
+/// Declares whether results are written past the caches; `batches`: how many there are.
+static void emit_stream(kf_text *text, const mm_plan *plan, const char *batches)
+{
+    if (plan->stream != 0) {
+        kf_text_addf(text,
+                     "    const int stream = n %% %u == 0 && (ulong)m * (ulong)n * (ulong)(%s) >= "
+                     "%uul;\n",
+                     plan->columns, batches, plan->stream);
+    }
+}
+
 /// Adds the parts of columns [first, last) of a row, in their order.
 static void emit_join(kf_text *text, const mm_plan *plan)
 {
@@ -193,6 +204,7 @@ static void emit_combine(kf_text *text, const mm_plan *plan)
                  "    const long last = min(first + %u, (long)n);\n",
                  plan->span, plan->span);
     mm_emit_indices(text, plan, NULL);
+    emit_stream(text, plan, "batches");
     emit_join(text, plan);
 }
 
@@ -241,6 +253,9 @@ static void emit_product(kf_text *text, const mm_plan *plan)
         mm_bytes_emit_product(text, plan);
         return;
     }
+    if (!plan->split) { // parts are read again
+        emit_stream(text, plan, "get_global_size(2)");
+    }
     if (plan->form == MM_FORM_PACKED) {
         mm_emit_own_batch(text, plan, &block->left, "left_batch");
         mm_emit_own_batch(text, plan, &block->right, "right_batch");
@@ -276,7 +291,7 @@ static void emit_functions(kf_text *text, const mm_plan *plan)
         read |= v->computed ? 0 : 1ull << v->dtype;
         written |= kf_chain_is_output(v) ? 1ull << v->dtype : 0;
     }
-    kf_chain_functions(text, &block->chain, plan->width, 1, read, written, 0);
+    kf_chain_functions(text, &block->chain, plan->width, 1, read, written, plan->stream != 0);
     if (plan->device->is_cpu) { // a library's fma, where there is no instruction, is no gain
         kf_text_add(text, "#if defined(FP_FAST_FMAF) || defined(__FMA__) || "
                           "defined(__ARM_FEATURE_FMA)\n"
@@ -301,7 +316,7 @@ static void emit_functions(kf_text *text, const mm_plan *plan)
         mm_bytes_emit_functions(text, plan);
     } else if (mm_has_panels(plan)) {
         emit_put_macros(text, plan);
-        mm_emit_tile_function(text, plan);
+        mm_emit_tile_functions(text, plan);
     }
 }
 

@@ -86,10 +86,10 @@ void mm_emit_finish(kf_text *text, const mm_plan *plan, mm_role role, const char
         const char *name = kf_dtype_of(chain->values[i].dtype).name;
         if (kf_chain_is_output(&chain->values[i])) {
             kf_text_addf(text,
-                         "%sif (count == %u) {\n%s    keep_%s(out%u + at, v%u, 0);\n"
+                         "%sif (count == %u) {\n%s    keep_%s(out%u + at, v%u, %s);\n"
                          "%s} else {\n%s    put_%s(out%u + at, v%u, count);\n%s}\n",
-                         indent, plan->width, indent, name, i, i, indent, indent, name, i, i,
-                         indent);
+                         indent, plan->width, indent, name, i, i,
+                         plan->stream != 0 ? "stream" : "0", indent, indent, name, i, i, indent);
         }
     }
 }

@@ -19,27 +19,27 @@ enum {
 /// rounding grows with a part's length and with the number of parts, not with all terms. In the
 /// packed form also asks for what comes next, a share with every term: `next_a` and `next_b` are
 /// where this call's share begins of what the work-item reads next, so that it is in the second
-/// cache by then.
-void mm_emit_tile_function(kf_text *text, const mm_plan *plan)
+/// cache by then. In the direct form the left tile lies row by row, `depth` terms each. Of its rows
+/// only the first `rows` are summed.
+static void emit_tile_function(kf_text *text, const mm_plan *plan, uint32_t rows)
 {
     uint32_t vectors = plan->columns / plan->lanes, packed = plan->form == MM_FORM_PACKED;
     const char *where = packed ? "__global " : "";
     kf_text_addf(
         text,
-        "typedef %s%u vec;\n"
-        "static inline void tile_sums(%sconst %s *a, %sconst %s *b, int terms, int begins, "
+        "static inline void tile_sums_%u(%sconst %s *a, %sconst %s *b, int terms, int begins, "
         "vec *sums",
-        plan->type, plan->lanes, where, plan->type, where, plan->type);
+        rows, where, plan->type, where, plan->type);
     if (packed) {
         kf_text_addf(text, ", __global const %s *next_a, __global const %s *next_b", plan->type,
                      plan->type);
     }
     kf_text_add(text, ") {\n");
-    for (uint32_t i = 0; i < plan->rows * vectors; i++) {
+    for (uint32_t i = 0; i < rows * vectors; i++) {
         kf_text_addf(text, "    vec c%u = (vec)(0);\n", i);
     }
-    kf_text_addf(text, "    for (; terms > 0; terms--, a += %u, b += %u) {\n", plan->rows,
-                 plan->columns);
+    kf_text_addf(text, "    for (; terms > 0; terms--, a += %u, b += %u) {\n",
+                 packed ? plan->rows : 1, plan->columns);
     if (packed) {
         kf_text_addf(text,
                      "        AHEAD_2(next_a);\n        AHEAD_2(next_b);\n"
@@ -49,18 +49,45 @@ void mm_emit_tile_function(kf_text *text, const mm_plan *plan)
     for (uint32_t j = 0; j < vectors; j++) {
         kf_text_addf(text, "        const vec b%u = vload%u(%u, b);\n", j, plan->lanes, j);
     }
-    for (uint32_t i = 0; i < plan->rows; i++) {
-        kf_text_addf(text, "        const vec a%u = (vec)(a[%u]);\n", i, i);
+    for (uint32_t i = 0; i < rows; i++) {
+        kf_text_addf(text, "        const vec a%u = (vec)(a[%u]);\n", i,
+                     packed ? i : i * plan->depth);
         for (uint32_t j = 0; j < vectors; j++) {
             uint32_t c = i * vectors + j;
             kf_text_addf(text, "        c%u = MULADD(a%u, b%u, c%u);\n", c, i, j, c);
         }
     }
     kf_text_add(text, "    }\n");
-    for (uint32_t i = 0; i < plan->rows * vectors; i++) {
+    for (uint32_t i = 0; i < rows * vectors; i++) {
         kf_text_addf(text, "    sums[%u] = begins ? c%u : sums[%u] + c%u;\n", i, i, i, i);
     }
     kf_text_add(text, "}\n");
+}
+
+/// Rows of the smallest of a tile's functions; the others take twice and three times as many.
+static uint32_t fewest_rows(const mm_plan *plan)
+{
+    return plan->rows % 3 == 0 ? plan->rows / 3 : plan->rows;
+}
+
+void mm_emit_tile_functions(kf_text *text, const mm_plan *plan)
+{
+    kf_text_addf(text, "typedef %s%u vec;\n", plan->type, plan->lanes);
+    for (uint32_t rows = plan->rows; rows > 0; rows -= fewest_rows(plan)) {
+        emit_tile_function(text, plan, rows);
+    }
+}
+
+/// Sums tile i of a work-item: of the last tile the rows that there are, or few more.
+static void emit_tile_call(kf_text *text, const mm_plan *plan, const char *arguments)
+{
+    uint32_t few = fewest_rows(plan);
+    kf_text_addf(text, "            const long there = m - (first_tile + i) * %u;\n", plan->rows);
+    for (uint32_t rows = plan->rows; rows > 0; rows -= few) {
+        kf_text_addf(text, "            %sif (there > %u) {\n                tile_sums_%u(%s);\n",
+                     rows < plan->rows ? "} else " : "", rows - few, rows, arguments);
+    }
+    kf_text_add(text, "            }\n");
 }
 
 /// Declares the tiles of a work-item and their sums: `down` tiles of `wide` panels, panel by panel.
@@ -138,11 +165,12 @@ void mm_emit_packed_sums(kf_text *text, const mm_plan *plan)
                  "            for (int i = 0; i < down; i++) {\n"
                  "            __global const %s *tile = a + ((long)i * k + first) * %u;\n"
                  "            vec *mine = sums + (p * down + i) * %u;\n"
-                 "            tile_sums(tile, panel, last - first, first == from, mine, "
-                 "tile + %u + p * %u, next + i * %u);\n",
-                 plan->type, plan->rows, vectors, plan->depth * plan->rows,
+                 "            __global const %s *next_a = tile + %u + p * %u, *next_b = next + i * "
+                 "%u;\n",
+                 plan->type, plan->rows, vectors, plan->type, plan->depth * plan->rows,
                  plan->depth * mm_share(plan->rows, plan->across),
                  plan->depth * mm_share(plan->columns, plan->chunk));
+    emit_tile_call(text, plan, "tile, panel, last - first, first == from, mine, next_a, next_b");
     emit_tile_end(text, plan);
     kf_text_add(text, "            }\n        }\n    }\n}\n");
 }
@@ -169,15 +197,15 @@ void mm_emit_direct_sums(kf_text *text, const mm_plan *plan)
                  "    const long tile = first_tile + number;\n"
                  "    %s *to = left + number * %u;\n",
                  plan->type, tile);
-    mm_emit_left_panel(text, plan);
+    mm_emit_left_rows(text, plan);
     kf_text_addf(text,
                  "        }\n"
                  "        for (int p = 0; p < wide; p++) {\n"
                  "            for (int i = 0; i < down; i++) {\n"
                  "            vec *mine = sums + (p * down + i) * %u;\n"
-                 "            tile_sums(left + i * %u, right + p * %u, last - first, "
-                 "first == from, mine);\n",
-                 vectors, tile, panel);
+                 "            const %s *tile = left + i * %u, *panel = right + p * %u;\n",
+                 vectors, plan->type, tile, panel);
+    emit_tile_call(text, plan, "tile, panel, last - first, first == from, mine");
     emit_tile_end(text, plan);
     kf_text_add(text, "            }\n        }\n    }\n}\n");
 }

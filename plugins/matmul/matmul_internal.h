@@ -144,6 +144,7 @@ typedef struct mm_plan {
     uint32_t chunk; ///< most tiles of a work-item, one below the other
     uint32_t across; ///< and side by side; ROW, DOT: vectors of columns at a time
     uint32_t span; ///< columns of a work-item that combines parts
+    uint32_t stream; ///< elements of a result from which on it is written past the caches; 0: never
     uint32_t compute_bytes;
     const char *type; ///< of the sums
     uint32_t n_kernels;
@@ -204,15 +205,17 @@ static inline uint32_t mm_share(uint32_t count, uint32_t parts)
 {
     return (count + parts - 1) / parts;
 }
-/// Are tiles summed in registers by the function tile_sums?
+/// Are tiles summed in registers by the functions tile_sums_ROWS?
 uint32_t mm_has_panels(const mm_plan *plan);
 /// Packs terms from `first` until `last` to `to`: of the rows of tile `tile` from `a`, of the
 /// columns of the `wide` panels from `panel` on from `b`, each `far` elements behind the one
 /// before.
 void mm_emit_left_panel(kf_text *text, const mm_plan *plan);
+/// Copies the same terms of the rows of the tile, row by row, `depth` elements apart.
+void mm_emit_left_rows(kf_text *text, const mm_plan *plan);
 void mm_emit_right_panels(kf_text *text, const mm_plan *plan);
-/// The loops of each form, as far as the sums; with panels: the function tile_sums.
-void mm_emit_tile_function(kf_text *text, const mm_plan *plan);
+/// The loops of each form, as far as the sums; with panels: the functions tile_sums_ROWS.
+void mm_emit_tile_functions(kf_text *text, const mm_plan *plan);
 void mm_emit_packed_sums(kf_text *text, const mm_plan *plan);
 void mm_emit_direct_sums(kf_text *text, const mm_plan *plan);
 void mm_emit_row_sums(kf_text *text, const mm_plan *plan);

@@ -179,6 +179,37 @@ void mm_emit_left_panel(kf_text *text, const mm_plan *plan)
     kf_text_add(text, "        }\n    }\n");
 }
 
+void mm_emit_left_rows(kf_text *text, const mm_plan *plan)
+{
+    const mm_operand *left = &plan->block->left;
+    const char *storage = kf_dtype_of(plan->block->chain.values[left->source].dtype).storage;
+    char row[32], step[32];
+    mm_stride_name(plan, left->source, left->outer, row);
+    mm_stride_name(plan, left->source, left->inner, step);
+    const char *stride = strcmp(step, "1") == 0 ? NULL : step;
+    uint32_t w = plan->width;
+    if (plan->fold) { // the rows of all batches lie one behind the other
+        snprintf(row, sizeof(row), "(long)k");
+    }
+    kf_text_addf(text,
+                 "    for (int i = 0; i < %u; i++, to += %u) {\n"
+                 "        const long row = min(tile * %u + i, (long)m - 1);\n"
+                 "        __global const %s *p = a + row * %s + first * (long)%s;\n"
+                 "        int t = first;\n"
+                 "        for (; t + %u <= last; t += %u, p += %u * (long)%s) {\n",
+                 plan->rows, plan->depth, plan->rows, storage, row, step, w, w, w, step);
+    mm_emit_load(text, plan, left, stride, NULL, "            ");
+    kf_text_addf(text,
+                 "            PUT_OWN(v%u, to + (t - first));\n"
+                 "        }\n"
+                 "        if (t < last) {\n"
+                 "            const int count = last - t;\n",
+                 left->value);
+    mm_emit_load(text, plan, left, stride, "count", "            ");
+    kf_text_addf(text, "            PUT_OWN(v%u, to + (t - first));\n        }\n    }\n",
+                 left->value);
+}
+
 /// By vectors along the columns; `whole`: all of the panels' are there.
 static void emit_pack_columns(kf_text *text, const mm_plan *plan, const char *column,
                               const char *step, uint32_t whole)

@@ -18,7 +18,8 @@ enum {
     BIG_TILE = 128,
     SMALL_TILE = 64,
     TILE_DEPTH = 16,
-    SPAN_BLOCK = 4096
+    SPAN_BLOCK = 4096,
+    CACHE_LINE = 64 // bytes
 };
 
 // ---- axes ----
@@ -389,6 +390,30 @@ static void size_items(mm_plan *plan, uint32_t small)
     plan->across = 1;
 }
 
+/// From how many elements on results do not fit into the last cache. A line of a tile has to be
+/// whole lines of the cache.
+static uint32_t stream_from(const mm_plan *plan)
+{
+    uint64_t bytes = 0;
+    if (!plan->device->is_cpu || (plan->form != MM_FORM_PACKED && plan->form != MM_FORM_DIRECT)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < plan->block->chain.n_values; i++) {
+        const kf_chain_value *value = &plan->block->chain.values[i];
+        uint32_t size = kf_dtype_of(value->dtype).bytes;
+        if (!kf_chain_is_output(value)) {
+            continue;
+        }
+        if (plan->columns * size % CACHE_LINE != 0 || plan->device->mem_align < CACHE_LINE ||
+            plan->width * size > CACHE_LINE) {
+            return 0;
+        }
+        bytes += size;
+    }
+    uint64_t limit = plan->device->cache_bytes / (bytes == 0 ? 1 : bytes);
+    return limit > INT32_MAX ? INT32_MAX : (uint32_t)limit;
+}
+
 void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *device,
                   uint32_t fuser)
 {
@@ -409,6 +434,7 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
     } else {
         size_block(plan);
     }
+    plan->stream = stream_from(plan);
     if (plan->form == MM_FORM_BYTES) {
         pack_kernel(plan, MM_PACK_RIGHT);
     } else if (plan->form == MM_FORM_PACKED) {

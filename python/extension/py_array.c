@@ -28,9 +28,7 @@ static void dealloc(PyObject *self)
     }
     PyObject_Free(self);
     Py_DECREF(type);
-    KILNI_PY_RELEASED
-    kiln_release(tensor);
-    KILNI_PY_HELD
+    KILNI_PY_DO(kiln_release(tensor));
 }
 
 // ---- what it is ----
@@ -169,9 +167,7 @@ PyObject *kilni_py_array_item(PyObject *self, PyObject *nothing)
     if (bytes > sizeof(value)) {
         return number_of(&value, dtype);
     }
-    KILNI_PY_RELEASED
-    status = kiln_read(tensor, &value, bytes, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(status, &err, &tensor, 1, kiln_read(tensor, &value, bytes, &err));
     return status == KILN_STATUS_OK ? number_of(&value, dtype) : kilni_py_raise(&err);
 }
 
@@ -186,12 +182,11 @@ static PyObject *to_device(PyObject *self, PyObject *args, PyObject *keywords)
         return NULL;
     }
     kiln_device *device = kilni_py_device_of(object, &owner);
+    kiln_tensor *tensor = kilni_py_tensor(self);
     if (device == NULL) {
         return NULL;
     }
-    KILNI_PY_RELEASED
-    status = kiln_to_device(kilni_py_tensor(self), device, &made, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(status, &err, &tensor, 1, kiln_to_device(tensor, device, &made, &err));
     Py_DECREF(owner);
     return status == KILN_STATUS_OK ? kilni_py_array_new(made) : kilni_py_raise(&err);
 }
@@ -199,13 +194,11 @@ static PyObject *to_device(PyObject *self, PyObject *args, PyObject *keywords)
 /// Indices of what is not 0 as [count, rank]; waits for the count.
 static PyObject *find_nonzero(PyObject *self, PyObject *nothing)
 {
-    kiln_tensor *made = NULL;
+    kiln_tensor *tensor = kilni_py_tensor(self), *made = NULL;
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
     (void)nothing;
-    KILNI_PY_RELEASED
-    status = kiln_nonzero(kilni_py_tensor(self), &made, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(status, &err, &tensor, 1, kiln_nonzero(tensor, &made, &err));
     return status == KILN_STATUS_OK ? kilni_py_array_new(made) : kilni_py_raise(&err);
 }
 
@@ -218,9 +211,7 @@ static PyObject *replace(PyObject *self, PyObject *other)
     kiln_tensor *old = kilni_py_tensor(self);
     ((kilni_py_array *)self)->tensor = kiln_retain(kilni_py_tensor(other));
     ((kilni_py_array *)self)->capture = ((kilni_py_array *)other)->capture;
-    KILNI_PY_RELEASED
-    kiln_release(old);
-    KILNI_PY_HELD
+    KILNI_PY_DO(kiln_release(old));
     Py_RETURN_NONE;
 }
 

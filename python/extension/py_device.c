@@ -28,9 +28,7 @@ static PyObject *open_device(const char *address)
     if (context == NULL) {
         return NULL;
     }
-    KILNI_PY_RELEASED
-    status = kiln_device_open(context, address, &device, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL(status, &err, kiln_device_open(context, address, &device, &err));
     return status == KILN_STATUS_OK ? kilni_py_device_new(device) : kilni_py_raise(&err);
 }
 
@@ -102,9 +100,7 @@ static PyObject *describe_devices(PyObject *module, PyObject *nothing)
         char address[64], line[192];
         kiln_error err = KILN_ERROR_INIT;
         kiln_status status = KILN_STATUS_OK;
-        KILNI_PY_RELEASED
-        status = kiln_device_describe(kilni_py.context, i, address, line, &err);
-        KILNI_PY_HELD
+        KILNI_PY_CALL(status, &err, kiln_device_describe(kilni_py.context, i, address, line, &err));
         if (status == KILN_STATUS_NOT_FOUND) {
             return list;
         }
@@ -127,9 +123,7 @@ static void dealloc(PyObject *self)
     kiln_device *held = device_of(self);
     PyObject_Free(self);
     Py_DECREF(type);
-    KILNI_PY_RELEASED
-    kiln_device_release(held);
-    KILNI_PY_HELD
+    KILNI_PY_DO(kiln_device_release(held));
 }
 
 static PyObject *represent(PyObject *self)
@@ -160,9 +154,7 @@ static PyObject *wait_for(PyObject *self, PyObject *nothing)
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
     (void)nothing;
-    KILNI_PY_RELEASED
-    status = kiln_sync(device_of(self), &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL(status, &err, kiln_sync(device_of(self), &err));
     kilni_py_drain();
     if (status != KILN_STATUS_OK) {
         return kilni_py_raise(&err);
@@ -175,9 +167,7 @@ static PyObject *flush(PyObject *self, PyObject *nothing)
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
     (void)nothing;
-    KILNI_PY_RELEASED
-    status = kiln_flush(device_of(self), &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL(status, &err, kiln_flush(device_of(self), &err));
     if (status != KILN_STATUS_OK) {
         return kilni_py_raise(&err);
     }
@@ -192,9 +182,7 @@ static PyObject *seed(PyObject *self, PyObject *number)
     if (value == -1 && PyErr_Occurred()) {
         return NULL;
     }
-    KILNI_PY_RELEASED
-    status = kiln_seed(device_of(self), value, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL(status, &err, kiln_seed(device_of(self), value, &err));
     if (status != KILN_STATUS_OK) {
         return kilni_py_raise(&err);
     }
@@ -209,9 +197,7 @@ static PyObject *set_fusion(PyObject *self, PyObject *on)
     if (truth < 0) {
         return NULL;
     }
-    KILNI_PY_RELEASED
-    status = kiln_device_set_fusion(device_of(self), truth == 1, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL(status, &err, kiln_device_set_fusion(device_of(self), truth == 1, &err));
     if (status != KILN_STATUS_OK) {
         return kilni_py_raise(&err);
     }
@@ -229,9 +215,7 @@ static PyObject *supports(PyObject *self, PyObject *object)
 static PyObject *trim(PyObject *self, PyObject *nothing)
 {
     (void)nothing;
-    KILNI_PY_RELEASED
-    kiln_device_trim(device_of(self));
-    KILNI_PY_HELD
+    KILNI_PY_DO(kiln_device_trim(device_of(self)));
     Py_RETURN_NONE;
 }
 
@@ -261,9 +245,7 @@ static PyObject *get_stats(PyObject *self, void *unused)
 {
     kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
     (void)unused;
-    KILNI_PY_RELEASED
-    kiln_device_stats_get(device_of(self), &stats);
-    KILNI_PY_HELD
+    KILNI_PY_DO(kiln_device_stats_get(device_of(self), &stats));
     return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "ops_recorded", stats.ops_recorded,
                          "ops_fused", stats.ops_fused, "blocks_fused", stats.blocks_fused,
                          "plans_searched", stats.plans_searched, "plans_found", stats.plans_found,

@@ -76,9 +76,8 @@ static PyObject *begin(PyObject *module, PyObject *args)
     if (device == NULL) {
         return NULL;
     }
-    KILNI_PY_RELEASED
-    status = kiln_graph_begin(device, tensors, count, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(status, &err, tensors, count,
+                       kiln_graph_begin(device, tensors, count, &err));
     Py_DECREF(owner);
     if (status != KILN_STATUS_OK) {
         return kilni_py_raise(&err);
@@ -96,9 +95,7 @@ static PyObject *cancel(PyObject *module, PyObject *object)
         return NULL;
     }
     current_capture = 0;
-    KILNI_PY_RELEASED
-    kiln_graph_cancel(device);
-    KILNI_PY_HELD
+    KILNI_PY_DO(kiln_graph_cancel(device));
     Py_DECREF(owner);
     Py_RETURN_NONE;
 }
@@ -132,9 +129,8 @@ static PyObject *end(PyObject *module, PyObject *args)
     if (device == NULL) {
         return NULL;
     }
-    KILNI_PY_RELEASED
-    status = kiln_graph_end(device, tensors, count, &graph, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(status, &err, tensors, count,
+                       kiln_graph_end(device, tensors, count, &graph, &err));
     Py_DECREF(owner);
     if (status != KILN_STATUS_OK) {
         return kilni_py_raise(&err);
@@ -151,9 +147,7 @@ static void dealloc(PyObject *self)
     kiln_graph *graph = ((graph_object *)self)->graph;
     PyObject_Free(self);
     Py_DECREF(type);
-    KILNI_PY_RELEASED
-    kiln_graph_destroy(graph);
-    KILNI_PY_HELD
+    KILNI_PY_DO(kiln_graph_destroy(graph));
 }
 
 static PyObject *run(PyObject *self, PyObject *inputs)
@@ -166,9 +160,9 @@ static PyObject *run(PyObject *self, PyObject *inputs)
     if (kilni_py_tensors(inputs, tensors, MAX_TENSORS, &count) < 0) {
         return NULL;
     }
-    KILNI_PY_RELEASED
-    status = kiln_graph_run(object->graph, tensors, count, made, object->n_outputs, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(
+        status, &err, tensors, count,
+        kiln_graph_run(object->graph, tensors, count, made, object->n_outputs, &err));
     return status == KILN_STATUS_OK ? kilni_py_list_of(made, object->n_outputs)
                                     : kilni_py_raise(&err);
 }
@@ -182,10 +176,9 @@ static PyObject *explain(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "|p", &source)) {
         return NULL;
     }
-    KILNI_PY_RELEASED
-    status = kiln_graph_explain(((graph_object *)self)->graph, source ? KILN_EXPLAIN_SOURCE : 0,
-                                &text, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL(status, &err,
+                  kiln_graph_explain(((graph_object *)self)->graph,
+                                     source ? KILN_EXPLAIN_SOURCE : 0, &text, &err));
     if (status != KILN_STATUS_OK) {
         return kilni_py_raise(&err);
     }
@@ -198,9 +191,7 @@ static PyObject *get_info(PyObject *self, void *unused)
 {
     kiln_graph_info info = KILN_GRAPH_INFO_INIT;
     (void)unused;
-    KILNI_PY_RELEASED
-    kiln_graph_info_get(((graph_object *)self)->graph, &info);
-    KILNI_PY_HELD
+    KILNI_PY_DO(kiln_graph_info_get(((graph_object *)self)->graph, &info));
     return Py_BuildValue("{s:K,s:K,s:K,s:K}", "ops", info.ops, "blocks", info.blocks, "ops_fused",
                          info.ops_fused, "steps", info.steps);
 }

@@ -6,8 +6,10 @@
 /// that one binary serves every CPython from 3.11 on.
 ///
 /// The caller holds the GIL. A function that fails has set a Python exception; pointers are NULL
-/// then, and statuses not OK. Whatever may take a device's lock, wait or compute is called between
-/// KILNI_PY_RELEASED and KILNI_PY_HELD: the lock's holder may itself be waiting for the GIL.
+/// then, and statuses not OK. Whatever may take a device's lock, wait or compute is called through
+/// KILNI_PY_CALL, KILNI_PY_CALL_WITH or KILNI_PY_DO, without the GIL: the lock's holder may itself
+/// be waiting for the GIL. In a process that was forked they call nothing, for the threads of the
+/// devices are not in it.
 
 #define PY_SSIZE_T_CLEAN
 #ifndef Py_LIMITED_API
@@ -18,12 +20,42 @@
 
 #include "kiln.h"
 
-#define KILNI_PY_RELEASED                                                                          \
-    {                                                                                              \
-        PyThreadState *kilni_py_thread = PyEval_SaveThread();
-#define KILNI_PY_HELD                                                                              \
-    PyEval_RestoreThread(kilni_py_thread);                                                         \
-    }
+/// Assigns a status: of the call, or that of a forked process.
+#define KILNI_PY_CALL(status, err, call)                                                           \
+    do {                                                                                           \
+        if (kilni_py.forked) {                                                                     \
+            (status) = kilni_py_fail_forked(err);                                                  \
+        } else {                                                                                   \
+            PyThreadState *kilni_py_thread = PyEval_SaveThread();                                  \
+            (status) = (call);                                                                     \
+            PyEval_RestoreThread(kilni_py_thread);                                                 \
+        }                                                                                          \
+    } while (0)
+
+/// The same with tensors of arrays, which are held meanwhile: another thread may put other values
+/// behind the handles.
+#define KILNI_PY_CALL_WITH(status, err, tensors, count, call)                                      \
+    do {                                                                                           \
+        if (kilni_py.forked) {                                                                     \
+            (status) = kilni_py_fail_forked(err);                                                  \
+        } else {                                                                                   \
+            kilni_py_hold((tensors), (count));                                                     \
+            PyThreadState *kilni_py_thread = PyEval_SaveThread();                                  \
+            (status) = (call);                                                                     \
+            kilni_py_unhold((tensors), (count));                                                   \
+            PyEval_RestoreThread(kilni_py_thread);                                                 \
+        }                                                                                          \
+    } while (0)
+
+/// A call without a status.
+#define KILNI_PY_DO(call)                                                                          \
+    do {                                                                                           \
+        if (!kilni_py.forked) {                                                                    \
+            PyThreadState *kilni_py_thread = PyEval_SaveThread();                                  \
+            call;                                                                                  \
+            PyEval_RestoreThread(kilni_py_thread);                                                 \
+        }                                                                                          \
+    } while (0)
 
 /// Puts an object, whose reference it takes, in the place of another.
 #define KILNI_PY_SET(place, take_object)                                                           \
@@ -55,6 +87,7 @@ typedef struct kilni_py_state {
     PyObject *convert; ///< Python's asarray, for operands that are not arrays
     kiln_context *context; ///< made with the first device
     PyObject *device; ///< where nothing else is said; NULL: not opened yet
+    bool forked; ///< from a process that had the context
 } kilni_py_state;
 
 extern kilni_py_state kilni_py;
@@ -63,6 +96,9 @@ extern kilni_py_state kilni_py;
 
 /// Raises the exception of a status. Gives NULL.
 PyObject *kilni_py_raise(const kiln_error *err);
+
+/// The status of every call in a forked process.
+kiln_status kilni_py_fail_forked(kiln_error *err);
 
 /// The process's context; makes it when there is none yet.
 kiln_context *kilni_py_context(void);
@@ -111,6 +147,21 @@ static inline kiln_tensor *kilni_py_tensor(PyObject *array)
     return ((kilni_py_array *)array)->tensor;
 }
 
+static inline void kilni_py_hold(kiln_tensor *const *tensors, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        (void)kiln_retain(tensors[i]);
+    }
+}
+
+/// Called without the GIL.
+static inline void kilni_py_unhold(kiln_tensor *const *tensors, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        kiln_release(tensors[i]);
+    }
+}
+
 static inline bool kilni_py_is_array(PyObject *object)
 {
     return Py_TYPE(object) == kilni_py.array_type;
@@ -125,6 +176,10 @@ PyObject *kilni_py_array_item(PyObject *self, PyObject *nothing);
 
 /// Adds functions that make arrays of memory to the module.
 int kilni_py_memory_init(PyObject *module);
+
+/// An array with a copy of `data`, dense.
+PyObject *kilni_py_create(kiln_device *device, kiln_dtype dtype, size_t rank, const int64_t *dims,
+                          const void *data);
 
 int kilni_py_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void kilni_py_releasebuffer(PyObject *self, Py_buffer *view);

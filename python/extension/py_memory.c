@@ -124,15 +124,13 @@ static PyObject *array_of(kiln_tensor *take_tensor)
     return array;
 }
 
-static PyObject *create(kiln_device *device, kiln_dtype dtype, size_t rank, const int64_t *dims,
-                        const void *data)
+PyObject *kilni_py_create(kiln_device *device, kiln_dtype dtype, size_t rank, const int64_t *dims,
+                          const void *data)
 {
     kiln_tensor *tensor = NULL;
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
-    KILNI_PY_RELEASED
-    status = kiln_tensor_create(device, dtype, rank, dims, data, &tensor, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL(status, &err, kiln_tensor_create(device, dtype, rank, dims, data, &tensor, &err));
     return status == KILN_STATUS_OK ? array_of(tensor) : kilni_py_raise(&err);
 }
 
@@ -142,10 +140,9 @@ static PyObject *wrap(kiln_device *device, kiln_dtype dtype, size_t rank, const 
     kiln_tensor *tensor = NULL;
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
-    KILNI_PY_RELEASED
-    status =
-        kiln_tensor_wrap(device, dtype, rank, dims, memory, not_needed, take_owner, &tensor, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL(
+        status, &err,
+        kiln_tensor_wrap(device, dtype, rank, dims, memory, not_needed, take_owner, &tensor, &err));
     if (status != KILN_STATUS_OK) {
         let_go(take_owner);
         return kilni_py_raise(&err);
@@ -163,7 +160,7 @@ static PyObject *create_packed(kiln_device *device, kiln_dtype dtype, const int6
         return PyErr_NoMemory();
     }
     if (PyBuffer_ToContiguous(packed, view, view->len, 'C') == 0) {
-        made = create(device, dtype, (size_t)view->ndim, dims, packed);
+        made = kilni_py_create(device, dtype, (size_t)view->ndim, dims, packed);
     }
     free(packed);
     return made;
@@ -195,7 +192,7 @@ static PyObject *of_view(kiln_device *device, Py_buffer *view, bool share)
     }
     bool whole = PyBuffer_IsContiguous(view, 'C');
     if (!share) {
-        return whole ? create(device, dtype, (size_t)view->ndim, dims, view->buf)
+        return whole ? kilni_py_create(device, dtype, (size_t)view->ndim, dims, view->buf)
                      : create_packed(device, dtype, dims, view);
     }
     if (!whole || !aligned(device, view->buf)) {
@@ -254,7 +251,7 @@ static PyObject *from_bytes(PyObject *module, PyObject *args)
             PyErr_Format(PyExc_ValueError, "%zd bytes for an array of %lld", view.len,
                          (long long)bytes);
         } else if (dtype != KILN_DTYPE_NONE) {
-            made = create(device, dtype, rank, dims, view.buf);
+            made = kilni_py_create(device, dtype, rank, dims, view.buf);
         }
     }
     Py_XDECREF(owner_of_device);
@@ -320,7 +317,7 @@ static PyObject *copy_strided(kiln_device *device, kiln_dtype dtype, const dl_te
         return PyErr_NoMemory();
     }
     (void)pack(tensor, 0, (char *)tensor->data + tensor->byte_offset, packed, size);
-    PyObject *made = create(device, dtype, (size_t)tensor->ndim, tensor->shape, packed);
+    PyObject *made = kilni_py_create(device, dtype, (size_t)tensor->ndim, tensor->shape, packed);
     free(packed);
     return made;
 }
@@ -346,9 +343,10 @@ static PyObject *of_dl(kiln_device *device, const dl_tensor *tensor, owner *take
         if (how > 0 && can) {
             return wrap(device, dtype, (size_t)tensor->ndim, tensor->shape, memory, take_owner);
         }
-        made = how == 2        ? cannot_share()
-               : dense(tensor) ? create(device, dtype, (size_t)tensor->ndim, tensor->shape, memory)
-                               : copy_strided(device, dtype, tensor);
+        made = how == 2 ? cannot_share()
+               : dense(tensor)
+                   ? kilni_py_create(device, dtype, (size_t)tensor->ndim, tensor->shape, memory)
+                   : copy_strided(device, dtype, tensor);
     }
     let_go(take_owner);
     return made;
@@ -402,9 +400,8 @@ static kiln_status map(kiln_tensor *tensor, const void **out_data, kiln_mapping 
                        kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    KILNI_PY_RELEASED
-    status = kiln_tensor_map(tensor, out_data, out_mapping, err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(status, err, &tensor, 1,
+                       kiln_tensor_map(tensor, out_data, out_mapping, err));
     return status;
 }
 
@@ -466,9 +463,7 @@ void kilni_py_releasebuffer(PyObject *self, Py_buffer *view)
 {
     look *made = view->internal;
     (void)self;
-    KILNI_PY_RELEASED
-    kiln_mapping_release(made->mapping);
-    KILNI_PY_HELD
+    KILNI_PY_DO(kiln_mapping_release(made->mapping));
     free(made);
 }
 
@@ -485,7 +480,9 @@ typedef struct exported {
 
 static void free_exported(exported *one)
 {
-    kiln_mapping_release(one->mapping);
+    if (!kilni_py.forked) {
+        kiln_mapping_release(one->mapping);
+    }
     free(one->copy);
     free(one);
 }
@@ -565,9 +562,7 @@ static kiln_status export_value(exported *one, kiln_tensor *tensor, bool copied,
     if (one->copy == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
     }
-    KILNI_PY_RELEASED
-    status = kiln_read(tensor, one->copy, bytes, err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(status, err, &tensor, 1, kiln_read(tensor, one->copy, bytes, err));
     return status;
 }
 

@@ -20,10 +20,8 @@ static void dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     model_object *object = (model_object *)self;
-    KILNI_PY_RELEASED
-    kiln_onnx_session_destroy(object->session);
-    kiln_onnx_model_close(object->model);
-    KILNI_PY_HELD
+    KILNI_PY_DO(kiln_onnx_session_destroy(object->session));
+    KILNI_PY_DO(kiln_onnx_model_close(object->model));
     Py_XDECREF(object->device);
     PyObject_Free(self);
     Py_DECREF(type);
@@ -48,12 +46,10 @@ static PyObject *load(PyObject *module, PyObject *args)
         return NULL;
     }
     const kiln_env *env = kiln_context_env(kiln_device_context(device));
-    KILNI_PY_RELEASED
-    status = kiln_onnx_model_open(env, file, &model, &err);
+    KILNI_PY_CALL(status, &err, kiln_onnx_model_open(env, file, &model, &err));
     if (status == KILN_STATUS_OK) {
-        status = kiln_onnx_session_create(model, device, &session, &err);
+        KILNI_PY_CALL(status, &err, kiln_onnx_session_create(model, device, &session, &err));
     }
-    KILNI_PY_HELD
     Py_DECREF(path);
     model_object *made = NULL;
     if (status != KILN_STATUS_OK) {
@@ -183,9 +179,9 @@ static PyObject *record(PyObject *self, PyObject *args)
                             MAX_VALUES);
     }
     if (fill_inputs(inputs, tensors, count, names, buffers, views, &n_views) == 0) {
-        KILNI_PY_RELEASED
-        status = kiln_onnx_session_run(object->session, inputs, count, made, n_outputs, &err);
-        KILNI_PY_HELD
+        KILNI_PY_CALL_WITH(
+            status, &err, tensors, count,
+            kiln_onnx_session_run(object->session, inputs, count, made, n_outputs, &err));
         result =
             status == KILN_STATUS_OK ? kilni_py_list_of(made, n_outputs) : kilni_py_raise(&err);
     }

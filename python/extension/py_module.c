@@ -99,12 +99,10 @@ kiln_context *kilni_py_context(void)
     kiln_context *made = NULL;
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
-    if (kilni_py.context != NULL) {
+    if (kilni_py.context != NULL && !kilni_py.forked) {
         return kilni_py.context;
     }
-    KILNI_PY_RELEASED
-    status = kiln_context_create(NULL, &made, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL(status, &err, kiln_context_create(NULL, &made, &err));
     if (status != KILN_STATUS_OK) {
         kilni_py_raise(&err);
         return NULL;
@@ -140,9 +138,23 @@ static PyObject *close_all(PyObject *module, PyObject *nothing)
     kilni_py_drain();
     Py_CLEAR(kilni_py.device);
     kilni_py.context = NULL;
-    KILNI_PY_RELEASED
-    kiln_context_destroy(context);
-    KILNI_PY_HELD
+    KILNI_PY_DO(kiln_context_destroy(context));
+    Py_RETURN_NONE;
+}
+
+kiln_status kilni_py_fail_forked(kiln_error *err)
+{
+    return kiln_fail(err, FAILED_PRECONDITION,
+                     "this process was forked from one that already used Kiln, and the threads of "
+                     "its devices are not in it; start processes by multiprocessing's \"spawn\"");
+}
+
+/// Called in every forked process.
+static PyObject *note_fork(PyObject *module, PyObject *nothing)
+{
+    (void)module;
+    (void)nothing;
+    kilni_py.forked = kilni_py.context != NULL;
     Py_RETURN_NONE;
 }
 
@@ -157,6 +169,7 @@ static PyMethodDef functions[] = {
     {"set_option", set_option, METH_VARARGS,
      "set_option(name, value, /)\n--\n\nSets an option of Kiln, as --set NAME=VALUE does for the "
      "command `kiln`.\nMost count for what is opened afterwards: set them before the first array."},
+    {"_forked", note_fork, METH_NOARGS, NULL},
     {"_close", close_all, METH_NOARGS, NULL},
     {"_set_convert", set_convert, METH_O, NULL},
     {NULL, NULL, 0, NULL},

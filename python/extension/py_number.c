@@ -27,9 +27,8 @@ static PyObject *record_two(kiln_op op, kiln_tensor *a, kiln_tensor *b)
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
     size_t n_attrs = kiln_op_info_of(op)->signature->n_attrs;
-    KILNI_PY_RELEASED
-    status = kiln_record(NULL, op, inputs, 2, absent, n_attrs, &made, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(status, &err, inputs, 2,
+                       kiln_record(NULL, op, inputs, 2, absent, n_attrs, &made, &err));
     return status == KILN_STATUS_OK ? kilni_py_array_new(made) : kilni_py_raise(&err);
 }
 
@@ -109,9 +108,7 @@ static PyObject *floating(PyObject *object, bool *out_made)
     kiln_tensor *made = NULL;
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
-    KILNI_PY_RELEASED
-    status = kiln_cast(tensor, dtype, &made, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(status, &err, &tensor, 1, kiln_cast(tensor, dtype, &made, &err));
     *out_made = status == KILN_STATUS_OK;
     return status == KILN_STATUS_OK ? kilni_py_array_new(made) : kilni_py_raise(&err);
 }

@@ -70,9 +70,9 @@ static PyObject *record(kiln_device *device, kiln_op op, kiln_tensor *const *inp
     kiln_tensor *made[KILN_MAX_OUTPUTS] = {NULL};
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
-    KILNI_PY_RELEASED
-    status = kiln_record(device, op, inputs, n_inputs, attrs, info->signature->n_attrs, made, &err);
-    KILNI_PY_HELD
+    KILNI_PY_CALL_WITH(
+        status, &err, inputs, n_inputs,
+        kiln_record(device, op, inputs, n_inputs, attrs, info->signature->n_attrs, made, &err));
     return status == KILN_STATUS_OK ? results_of(made, info->n_outputs) : kilni_py_raise(&err);
 }
 
@@ -86,15 +86,34 @@ static PyObject *cast(PyObject *array, kiln_dtype dtype)
     return record(NULL, KILN_OP_CAST, &tensor, 1, &attr);
 }
 
-/// A number attribute of a Python number. -1: failed.
-static int number_of(PyObject *object, kiln_attr *out_attr)
+/// Whether a Python number is an integer above those of attributes, in the upper half of uint64.
+static bool is_upper(PyObject *number, uint64_t *out_value)
+{
+    *out_value = PyLong_Check(number) ? PyLong_AsUnsignedLongLong(number) : 0;
+    bool outside = PyErr_Occurred() != NULL; // below 0 or above all
+    PyErr_Clear();
+    return !outside && *out_value > INT64_MAX;
+}
+
+/// A number attribute of a Python number for data of `dtype`. -1: failed.
+static int number_of(PyObject *object, kiln_dtype dtype, kiln_attr *out_attr)
 {
     if (PyFloat_Check(object)) {
         *out_attr = (kiln_attr){.type = KILN_ATTR_F64, .count = 1, .v.f = PyFloat_AsDouble(object)};
         return 0;
     }
     *out_attr = (kiln_attr){.type = KILN_ATTR_I64, .count = 1, .v.i = PyLong_AsLongLong(object)};
-    return out_attr->v.i == -1 && PyErr_Occurred() ? -1 : 0;
+    if (out_attr->v.i != -1 || !PyErr_Occurred()) {
+        return 0;
+    }
+    PyErr_Clear();
+    if (kiln_dtype_kind_of(dtype) == KILN_KIND_FLOAT) {
+        *out_attr = (kiln_attr){.type = KILN_ATTR_F64, .count = 1, .v.f = PyLong_AsDouble(object)};
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    PyErr_Format(PyExc_OverflowError, "%R is not a value of %s", object,
+                 kilni_py_dtype_name(dtype != KILN_DTYPE_NONE ? dtype : KILN_DTYPE_I64));
+    return -1;
 }
 
 /// A value of rank 0.
@@ -103,8 +122,12 @@ static PyObject *scalar(kiln_device *device, PyObject *number, kiln_dtype dtype)
     kiln_attr attrs[3] = {{.type = KILN_ATTR_I64_LIST},
                           {.type = KILN_ATTR_DTYPE, .count = 1, .v.i = (int64_t)dtype}};
     static const int64_t no_dims[1] = {0};
+    uint64_t value = 0;
     attrs[0].v.ints = no_dims;
-    if (number_of(number, &attrs[2]) < 0) {
+    if (dtype == KILN_DTYPE_U64 && is_upper(number, &value)) {
+        return kilni_py_create(device, dtype, 0, NULL, &value);
+    }
+    if (number_of(number, dtype, &attrs[2]) < 0) {
         return NULL;
     }
     return record(device, KILN_OP_FULL, NULL, 0, attrs);
@@ -261,8 +284,11 @@ static int cast_inputs(call *self, kiln_dtype dtype)
 static PyObject *record_scalar(const call *self, kiln_dtype dtype)
 {
     kiln_attr attr;
+    uint64_t value = 0;
     if (self->n_inputs != 2 || self->arrays[0] == NULL || self->arrays[1] != NULL ||
-        scalar_forms[self->op] == KILN_OP_COUNT || number_of(self->inputs[1], &attr) < 0) {
+        scalar_forms[self->op] == KILN_OP_COUNT ||
+        (dtype == KILN_DTYPE_U64 && is_upper(self->inputs[1], &value)) ||
+        number_of(self->inputs[1], dtype, &attr) < 0) {
         return NULL;
     }
     PyObject *array = cast(self->arrays[0], dtype);
@@ -443,7 +469,7 @@ static int attr_of(call *self, size_t i, PyObject *object)
                          self->info->name, object);
             return -1;
         }
-        return number_of(object, attr);
+        return number_of(object, KILN_DTYPE_NONE, attr);
     }
     attr->count = (uint32_t)count;
     return 0;

@@ -10,6 +10,7 @@ The functions are those of the array API standard, under its names, and all oper
 (``kiln.ops``). ``kiln.compile`` keeps what a function records; ``kiln.onnx.load`` runs models.
 """
 import atexit as _atexit
+import os as _os
 
 from . import _kiln
 from ._kiln import *  # noqa: F401,F403  the exceptions, the dtypes, Array, Device
@@ -24,3 +25,4 @@ from . import onnx, ops
 
 del fft, operators  # noqa: F821  the standard's name of an extension, which kiln.ops.fft is not; kiln.ops has all
 _atexit.register(_kiln._close)
+_os.register_at_fork(after_in_child=_kiln._forked)

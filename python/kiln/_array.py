@@ -37,6 +37,8 @@ def __array__(self, dtype=None, copy=None):
     x = ops.cast(self, "float32") if self.dtype == "bfloat16" else self
     made = numpy.asarray(memoryview(x))
     if dtype is not None and made.dtype != dtype:
+        if copy is False:
+            raise ValueError(f"{made.dtype} as {numpy.dtype(dtype)} needs a copy")
         return made.astype(dtype)
     return made.copy() if copy else made
 
@@ -136,6 +138,6 @@ def reshape(self, /, *shape):
 
 
 for _name in ("astype", "sum", "mean", "prod", "max", "min", "any", "all", "argmax", "argmin", "std", "var"):
-    _method(getattr(_standard, _name), _name)
+    _method(getattr(_standard, _name).__wrapped__, _name)  # self is an array
 Array.T = property(lambda self: _standard.transpose(self), doc="the matrix with its axes exchanged")
 Array.mT = property(lambda self: _standard.matrix_transpose(self), doc="the last two axes exchanged")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Functions whose operations are recorded once for each set of shapes and replayed afterwards."""
 import functools
+import math
 import threading
 
 from . import _kiln
@@ -39,6 +40,8 @@ def _flatten(value, leaves):
         return (type(value), *[_flatten(part, leaves) for part in value])
     if isinstance(value, dict):
         return (dict, *[(key, _flatten(part, leaves)) for key, part in value.items()])
+    if isinstance(value, float):
+        return (None, type(value), value, math.copysign(1.0, value))  # -0.0 is not 0.0
     return (None, type(value), value)
 
 
@@ -90,7 +93,14 @@ class GraphFunction:
         tree = _flatten((args, keywords) if keywords else args, leaves)
         key = (tree, _kiln._signature(leaves))
         with self._lock:  # one thread at a time uses a graph
-            entry = self._entries.pop(key, None)
+            try:
+                entry = self._entries.pop(key, None)
+                if entry is None:
+                    hash(key)  # which an empty dict does not ask for
+            except TypeError as error:
+                error.add_note("Arguments of a compiled function are arrays of Kiln (kiln.asarray makes them), tuples, "
+                               "lists and dicts of them, or hashable.")
+                raise
             if entry is None:
                 entry = self._record(args, keywords, leaves)
             self._entries[key] = entry  # the last is the newest

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Arrays from numbers, lists, buffers and other libraries' arrays."""
 import array as _array
+import math as _math
+import operator as _operator
 import struct as _struct
 
 from . import _kiln, ops
@@ -41,6 +43,8 @@ def _shape_of(data):
         shape.append(len(data))
         if not data:
             break
+        if len(shape) > 64:  # one that is in itself, perhaps
+            raise ValueError("the lists are nested too deeply")
         data = data[0]
     return tuple(shape)
 
@@ -76,6 +80,8 @@ def _dtype_of_numbers(numbers, device):
 
 def _pack(numbers, dtype):
     code = _CODES[dtype.name]
+    if code == "e":  # struct refuses what is too large, where a cast gives infinity
+        numbers = [_math.copysign(_math.inf, n) if abs(n) >= 65520 else n for n in numbers]
     if code in "fd":
         return _array.array(code, numbers).tobytes()
     if code in "?":
@@ -92,7 +98,7 @@ def _of_lists(data, dtype, device):
     shape, numbers = _shape_of(data), []
     if _flatten(data, shape, numbers):
         from ._standard import stack
-        return asarray(stack([asarray(part, device=device) for part in data]), dtype=dtype)
+        return asarray(stack([asarray(part, dtype=dtype, device=device) for part in data]))
     dtype = dtype or _dtype_of_numbers(numbers, device)
     packed = dtype if dtype.name in _CODES else _kiln.float32
     made = _kiln._from_bytes(_pack(numbers, packed), packed, shape, device)
@@ -118,7 +124,9 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None) -> Array:
             return ops.cast(obj, dtype)
         return obj.to_device(obj.device) if copy else obj
     device = _device(device)
-    if isinstance(obj, (bool, int, float, list, tuple)):
+    if isinstance(obj, range):
+        obj = list(obj)
+    if isinstance(obj, (bool, int, float, list, tuple)) and not hasattr(obj, "dtype"):  # numpy.float64 is a float
         if copy is False:
             raise ValueError("an array of Python's numbers is always a copy")
         return _of_lists(obj, dtype, device)
@@ -164,8 +172,16 @@ def from_dlpack(x, /, *, device=None, copy=None) -> Array:
 
 # ---- filled ----
 
-def _lengths(shape):
-    return [shape] if isinstance(shape, int) else list(shape)
+def _ints(value, what):
+    """An integer or several, NumPy's too, as a list."""
+    try:
+        return [_operator.index(value)]
+    except TypeError:
+        pass
+    try:
+        return [_operator.index(one) for one in value]
+    except TypeError:
+        raise TypeError(f"{what} is an int or a sequence of ints, not {value!r}") from None
 
 
 def full(shape, fill_value, *, dtype=None, device=None) -> Array:
@@ -175,7 +191,10 @@ def full(shape, fill_value, *, dtype=None, device=None) -> Array:
     if dtype is None:
         device = _device(device)
         dtype = _dtype_of_numbers([fill_value], device)
-    return ops.full(_lengths(shape), dtype, value=fill_value, device=device)
+    shape = _ints(shape, "a shape")
+    if isinstance(fill_value, int) and fill_value >= 1 << 63:  # an attribute is an int64
+        return ops.expand(asarray(fill_value, dtype=dtype, device=device), shape)
+    return ops.full(shape, dtype, value=fill_value, device=device)
 
 
 def zeros(shape, *, dtype=None, device=None) -> Array:
@@ -193,6 +212,7 @@ empty = zeros
 
 def full_like(x, /, fill_value, *, dtype=None, device=None) -> Array:
     """An array of `fill_value`, shaped like x."""
+    x = x if isinstance(x, Array) else asarray(x)
     return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
 
 

@@ -22,8 +22,8 @@ def _prepare(x, key):
     parts = []
     for part in key if isinstance(key, tuple) else (key,):
         if _is_sequence(part):
-            part = asarray(part, device=x.device)
-        if isinstance(part, bool) or (isinstance(part, Array) and part.ndim == 0 and part.dtype == "bool"):
+            part = asarray(part, device=x.device, dtype="int64" if isinstance(part, list) and not part else None)
+        if isinstance(part, bool) or _is_truth(part):
             raise IndexError("a bool is an index only by itself")
         if isinstance(part, Array) and part.dtype == "bool":
             parts.append((part, part.ndim))
@@ -86,6 +86,8 @@ class _Plan:
     def _slice(self, part, length):
         start, stop, step = part.indices(length)
         count = len(range(start, stop, step))
+        if count == 0:  # going down, a start before the first would be the last
+            start, stop, step = 0, 0, 1
         self.starts.append(start)
         self.ends.append(stop if stop >= 0 else -length - 1)  # before the first, going down
         self.steps.append(step)
@@ -150,10 +152,14 @@ def _move(x, start, count, to, n_rest):
 
 
 def _truth(key):
-    """Of a bool as the whole index, which NumPy takes as a mask of rank 0; else None."""
-    if isinstance(key, bool) or (isinstance(key, Array) and key.ndim == 0 and key.dtype == "bool"):
-        return bool(key)
-    return None
+    """Of a bool as the whole index, NumPy's and an array's too, which is a mask of rank 0; else None."""
+    if isinstance(key, tuple) and len(key) == 1:
+        key, = key
+    return bool(key) if isinstance(key, bool) or _is_truth(key) else None
+
+
+def _is_truth(part):
+    return getattr(part, "ndim", None) == 0 and str(getattr(part, "dtype", None)) == "bool"
 
 
 def getitem(x, key):
@@ -169,7 +175,8 @@ def getitem(x, key):
 def setitem(x, key, value):
     """Puts a new value behind x: other arrays, x[0] of before among them, keep theirs."""
     from ._creation import asarray
-    value = ops.cast(asarray(value, device=x.device), x.dtype)
+    is_python = isinstance(value, (bool, int, float, list, tuple))  # whose numbers have no dtype to go through
+    value = ops.cast(asarray(value, dtype=x.dtype if is_python else None, device=x.device), x.dtype)
     truth = _truth(key)
     if truth is not None:
         if not truth:

@@ -45,6 +45,7 @@ def iinfo(type, /):
 
 def isdtype(dtype, kind):
     """Whether a dtype is of a kind: a name such as "integral", a dtype, or a tuple of them."""
+    dtype = _dtype(dtype)
     if isinstance(kind, tuple):
         return any(isdtype(dtype, one) for one in kind)
     if isinstance(kind, str) and kind in _KINDS and kind != "bool":

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The functions of the array API standard, where they are more than an operator of the table by another name."""
+import functools
 import math
 import operator
 
 from . import _kiln, ops
-from ._creation import arange, asarray, full, zeros
+from ._creation import _ints, arange, asarray, full, zeros
 from ._kiln import Array, DType, dtype as _dtype
 
 __all__ = [
@@ -40,9 +41,21 @@ _INTEGERS = ("signed integer", "unsigned integer")
 
 
 def _arrays(*values):
-    """Values as arrays on the device of the first array."""
+    """Values as arrays on the device of the first array, whose dtype Python's numbers do not widen."""
     device = next((v.device for v in values if isinstance(v, Array)), None)
-    return [v if isinstance(v, Array) else asarray(v, device=device) for v in values]
+    values = [v if isinstance(v, (Array, int, float)) else asarray(v, device=device) for v in values]
+    first = next((v for v in values if isinstance(v, Array)), None)
+    if first is None:
+        return [asarray(v) for v in values]
+    return [v if isinstance(v, Array) else asarray(v, device=first.device, dtype=result_type(first, v)) for v in values]
+
+
+def _of_array(function):
+    """The function with whatever asarray takes as its first argument."""
+    @functools.wraps(function)
+    def taking(x, /, *args, **keywords):
+        return function(x if isinstance(x, Array) else asarray(x), *args, **keywords)
+    return taking
 
 
 def _is_float(x):
@@ -58,8 +71,7 @@ def _axes(x, axis):
     """None or an axis or several as a list of axes from 0."""
     if axis is None:
         return list(range(x.ndim))
-    axes = [axis] if isinstance(axis, int) else list(axis)
-    return [_axis(x.ndim, a) for a in axes]
+    return [_axis(x.ndim, a) for a in _ints(axis, "an axis")]
 
 
 def _axis(ndim, axis):
@@ -79,12 +91,11 @@ def divide(x1, x2, /) -> Array:
 
 def floor_divide(x1, x2, /) -> Array:
     """The largest integer not above x1 / x2; of integers x // 0 is 0."""
-    if not isinstance(x1, Array):
-        x1 = full((), x1, device=x2.device, dtype=result_type(x2, x1)) if isinstance(x1, (int, float)) else asarray(x1)
-    exact = ops.div(ops.sub(x1, ops.rem(x1, x2)), x2)
-    if not _is_float(exact):
-        return exact
-    quotient = ops.div(x1, x2)
+    x1, x2 = _arrays(x1, x2)
+    rest, quotient = ops.rem(x1, x2), ops.div(x1, x2)
+    if not _is_float(quotient):  # truncated
+        return quotient - ops.cast(ops.not_equal(rest, 0) & ((x1 < 0) ^ (x2 < 0)), quotient.dtype)
+    exact = ops.div(ops.sub(x1, rest), x2)
     whole = ops.where(quotient * 0.0, ops.round(exact), ops.equal(exact, 0.0))  # a 0 has the quotient's sign
     return ops.where(whole, ops.floor(quotient), isfinite(exact))
 
@@ -158,7 +169,7 @@ def signbit(x, /) -> Array:
 def copysign(x1, x2, /) -> Array:
     """x1 with the sign of x2."""
     x1, x2 = _arrays(x1, x2)
-    size = ops.abs(x1)
+    size = ops.abs(_floating(ops.cast(x1, result_type(x1, x2))))
     return ops.where(-size, size, signbit(x2))
 
 
@@ -237,7 +248,7 @@ def result_type(*arrays_and_dtypes) -> DType:
 # ---- reductions ----
 
 def _reduced(op, x, axis, keepdims):
-    if axis is not None and not isinstance(axis, int) and len(axis) == 0:
+    if axis is not None and not _ints(axis, "an axis"):
         return x  # no axis, not all
     if x.ndim == 0:
         _axes(x, axis)
@@ -270,12 +281,12 @@ def mean(x, /, axis=None, *, keepdims=False) -> Array:
 
 def max(x, /, axis=None, *, keepdims=False) -> Array:
     """Largest over axes; NaN if any is NaN."""
-    return _reduced(ops.max, x, axis, keepdims)
+    return any(x, axis, keepdims=keepdims) if x.dtype == "bool" else _reduced(ops.max, x, axis, keepdims)
 
 
 def min(x, /, axis=None, *, keepdims=False) -> Array:
     """Smallest over axes; NaN if any is NaN."""
-    return _reduced(ops.min, x, axis, keepdims)
+    return all(x, axis, keepdims=keepdims) if x.dtype == "bool" else _reduced(ops.min, x, axis, keepdims)
 
 
 def any(x, /, axis=None, *, keepdims=False) -> Array:
@@ -397,7 +408,7 @@ def vecdot(x1, x2, /, *, axis=-1) -> Array:
 def tensordot(x1, x2, /, *, axes=2) -> Array:
     """Sums of products over the last `axes` axes of x1 and the first of x2, or over two lists of axes."""
     x1, x2 = _arrays(x1, x2)
-    if isinstance(axes, int):
+    if hasattr(axes, "__index__"):
         axes = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
     over1, over2 = [_axis(x1.ndim, a) for a in axes[0]], [_axis(x2.ndim, a) for a in axes[1]]
     rest1 = [a for a in range(x1.ndim) if a not in over1]
@@ -467,7 +478,8 @@ def roll(x, /, shift, *, axis=None) -> Array:
     if axis is None:
         return ops.reshape(ops.roll(ops.reshape(x, [-1]), shift, 0), x.shape)
     axes = _axes(x, axis)
-    shifts = [shift] * len(axes) if isinstance(shift, int) else list(shift)
+    shifts = _ints(shift, "a shift")
+    shifts = shifts * len(axes) if len(shifts) == 1 else shifts
     if len(axes) == 1 and len(shifts) > 1:
         axes *= len(shifts)
     for one, a in zip(shifts, axes):  # one at a time: an axis may be named twice
@@ -496,6 +508,7 @@ def broadcast_shapes(*shapes) -> tuple[int, ...]:
 
 def broadcast_arrays(*arrays) -> list[Array]:
     """All arrays in their common shape."""
+    arrays = _arrays(*arrays)
     shape = broadcast_shapes(*(x.shape for x in arrays))
     return [x if x.shape == shape else ops.expand(x, shape) for x in arrays]
 
@@ -512,7 +525,9 @@ def concat(arrays, /, *, axis=0) -> Array:
 
 def stack(arrays, /, *, axis=0) -> Array:
     """Arrays beside each other along a new axis."""
-    arrays = list(arrays)
+    arrays = _arrays(*arrays)
+    if not arrays:
+        raise ValueError("stack needs an array at least")
     if _any(x.shape != arrays[0].shape for x in arrays):
         raise ValueError(f"arrays of shapes {', '.join(str(x.shape) for x in arrays)} are not stacked")
     place = _axis(arrays[0].ndim + 1, axis)
@@ -528,7 +543,7 @@ def unstack(x, /, *, axis=0) -> tuple[Array, ...]:
 
 def tile(x, repetitions, /) -> Array:
     """x beside itself."""
-    times = [repetitions] if isinstance(repetitions, int) else list(repetitions)
+    times = _ints(repetitions, "repetitions")
     times = [1] * (x.ndim - len(times)) + times
     x = ops.reshape(x, [1] * (len(times) - x.ndim) + list(x.shape))
     return ops.repeat(x, times) if times else x
@@ -541,7 +556,10 @@ def repeat(x, repeats, /, *, axis=None) -> Array:
     axis = _axis(x.ndim, axis)
     if isinstance(repeats, Array) and repeats.size == 1:
         repeats = int(ops.reshape(repeats, []))
-    if isinstance(repeats, int):
+    if hasattr(repeats, "__index__") and getattr(repeats, "ndim", 0) == 0:
+        repeats = operator.index(repeats)
+        if repeats < 0:
+            raise ValueError(f"an element is not repeated {repeats} times")
         shape = list(x.shape)
         spread = shape[:axis + 1] + [repeats] + shape[axis + 1:]
         shape[axis] *= repeats
@@ -549,6 +567,8 @@ def repeat(x, repeats, /, *, axis=None) -> Array:
     counts = repeats.tolist() if isinstance(repeats, Array) else list(repeats)
     if len(counts) != x.shape[axis]:
         raise ValueError(f"{len(counts)} counts for an axis of length {x.shape[axis]}")
+    if _any(n < 0 for n in counts):
+        raise ValueError(f"an element is not repeated {_min(counts)} times")
     return take(x, asarray([i for i, n in enumerate(counts) for _ in range(n)], dtype="int64", device=x.device),
                 axis=axis)
 
@@ -570,6 +590,7 @@ def take(x, indices, /, *, axis=None) -> Array:
 def take_along_axis(x, indices, /, *, axis=-1) -> Array:
     """x at as many indices along an axis as there are, for each place of the other axes."""
     axis = _axis(x.ndim, axis)
+    indices, = _arrays(indices)
     shape = [a if i != axis else 1 for i, a in enumerate(x.shape)]
     others = [a if i != axis else 1 for i, a in enumerate(indices.shape)]
     common = list(broadcast_shapes(tuple(shape), tuple(others)))
@@ -581,6 +602,8 @@ def take_along_axis(x, indices, /, *, axis=-1) -> Array:
 
 def sort(x, /, *, axis=-1, descending=False, stable=True) -> Array:
     """In order along an axis."""
+    if x.dtype == "bool":
+        return ops.cast(sort(ops.cast(x, "uint8"), axis=axis, descending=descending), "bool")
     return ops.sort(x, axis, descending) if x.ndim else x
 
 
@@ -654,3 +677,12 @@ def _results(name, fields):
 UniqueAll = _results("UniqueAll", "values indices inverse_indices counts")
 UniqueCounts = _results("UniqueCounts", "values counts")
 UniqueInverse = _results("UniqueInverse", "values inverse_indices")
+
+for _name in (
+        "all", "any", "argmax", "argmin", "argsort", "astype", "bitwise_invert", "ceil", "clip", "conj", "count_nonzero",
+        "cumulative_prod", "cumulative_sum", "diff", "expand_dims", "flip", "floor", "imag", "isfinite", "log10", "log2",
+        "matrix_transpose", "max", "mean", "min", "moveaxis", "nonzero", "permute_dims", "positive", "prod", "real",
+        "repeat", "roll", "round", "sign", "signbit", "sort", "square", "squeeze", "std", "sum", "take",
+        "take_along_axis", "tile", "trunc", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack",
+        "var"):
+    globals()[_name] = _of_array(globals()[_name])

@@ -68,6 +68,8 @@ class InferenceSession:
             output_names, input_feed = None, output_names
         if run_options is not None:
             raise NotImplementedError("there are no run options")
+        if isinstance(output_names, str) or not hasattr(input_feed, "keys"):
+            raise TypeError("run takes a list of output names or None, and a dict of inputs by name")
         wanted = self._wanted(output_names)
         names, arrays = self._arrays(input_feed)
         with self._lock:

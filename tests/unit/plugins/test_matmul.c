@@ -544,6 +544,29 @@ static void test_special_values(void)
     }
 }
 
+/// Results that do not fit into the cache, whose rows are whole lines of it or not.
+static void test_large_results(void)
+{
+    static const int64_t sizes[][3] = {{16, 9, 32}, {20, 150, 96}, {21, 9, 100}, {5, 9, 32}};
+    const variant *v = kiln_test_param();
+    mini_host *mini = begin();
+    if (mini == NULL) {
+        return;
+    }
+    mini->device.cache_bytes = 1024;
+    mini->plugin->fuser_destroy(mini->fuser);
+    for (size_t i = 0; (i > 0 || mini_fuser_at(mini, v->fuser)) && i < 4; i++) {
+        const int64_t *s = sizes[i];
+        mini_clear(mini);
+        uint32_t y = product(mini, matrix(mini, KF_DTYPE_F32, s[0], s[1]),
+                             matrix(mini, KF_DTYPE_F32, s[1], s[2]), false, false);
+        mini_binary(mini, KF_OP_ADD, y, matrix(mini, KF_DTYPE_F32, 1, s[2]),
+                    like(mini, KF_DTYPE_F32, y));
+        KILN_CHECK(check_block(mini));
+    }
+    end(mini);
+}
+
 static void test_repeats(void)
 {
     mini_host *mini = begin();
@@ -629,5 +652,5 @@ KILN_TEST_MAIN("unit/plugins/matmul", ALL(test_sizes, "sizes"), SOME(test_dtypes
                SOME(test_strides, "strides"), ALL(test_epilogue, "epilogue"),
                SOME(test_prologue, "prologue"), SOME(test_constants, "constants"),
                SOME(test_constant_for_a_row, "constant_for_a_row"),
-               SOME(test_special_values, "special"), ALL(test_repeats, "repeats"),
-               ALL(test_declines, "declines"))
+               SOME(test_special_values, "special"), SOME(test_large_results, "large_results"),
+               ALL(test_repeats, "repeats"), ALL(test_declines, "declines"))

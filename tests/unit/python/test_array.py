@@ -100,6 +100,24 @@ class Operators(kiln_case.Case):
             pow(kiln.ones(2), 2, 3)
 
 
+    def test_large_numbers(self):
+        a = np.uint64([1, 2 ** 64 - 1])
+        x = kiln.asarray(a)
+        self.same(x - 2 ** 63 - 2 ** 63, a)
+        self.same(2 ** 64 - 1 - x, np.uint64([2 ** 64 - 2, 0]))
+        self.same(x == 2 ** 64 - 1, [False, True])
+        self.same(kiln.full(2, 2 ** 64 - 1, dtype="uint64"), np.full(2, 2 ** 64 - 1, np.uint64))
+        self.same(kiln.asarray([1.5]) * 2 ** 70, np.float32([1.5 * 2 ** 70]))
+        for dtype, number in (("uint64", 2 ** 64), ("int64", 2 ** 63), ("uint8", 2 ** 70)):
+            with self.assertRaisesRegex(OverflowError, f"{number} is not a value of {dtype}"):
+                kiln.zeros(2, dtype=dtype) + number
+        for number in (-1, -2):
+            with self.assertRaises(ValueError):
+                x + number
+        halves = [70000.0, 65519.0, 65520.0, -1e9]
+        self.same(kiln.asarray(halves, dtype="float16"), np.float16([np.inf, 65504, np.inf, -np.inf]))
+
+
 class Promotion(kiln_case.Case):
     def test_as_numpy_within_a_kind(self):
         names = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float16", "float32", "float64")
@@ -191,12 +209,43 @@ class Indexing(kiln_case.Case):
                 a[key] = 7
                 self.same(x, a)
 
+    def test_slices_that_go_down_from_before_the_first(self):
+        a = numbers(2, 3)
+        x = kiln.asarray(a)
+        for key in (slice(-3, None, -1), slice(-9, -5, -2), (slice(None), slice(-4, None, -1)), slice(-3, -9, -1)):
+            with self.subTest(key=key):
+                self.same(x[key], a[key])
+                x[key] = 7
+                self.same(x, a)
+
+    def test_an_empty_list_takes_nothing(self):
+        a = numbers(2, 3)
+        self.same(kiln.asarray(a)[[]], a[[]])
+        self.same(kiln.asarray(a)[:, []], a[:, []])
+
+    def test_assigned_numbers_keep_their_digits(self):
+        """They go to the array's dtype, not by way of the default one."""
+        x = kiln.zeros(3, dtype="float64")
+        x[0] = 0.1
+        x[1:] = [0.2, x[0]]
+        self.same(x, np.float64([0.1, 0.2, 0.1]))
+        y = kiln.zeros(2, dtype="uint64")
+        y[0] = 2 ** 64 - 1
+        self.same(y, np.uint64([2 ** 64 - 1, 0]))
+        with self.assertRaisesRegex(OverflowError, "int8"):
+            kiln.zeros(2, dtype="int8")[0] = 300
+        y[:] = range(2)
+        self.same(y, np.uint64([0, 1]))
+
     def test_a_bool_is_a_mask(self):
         a = numbers(2, 3)
         x = kiln.asarray(a)
         for key in (True, False):
             self.same(x[key], a[key])
             self.same(x[kiln.asarray(key)], a[key])
+            self.same(x[np.bool_(key)], a[key])
+            self.same(x[(key,)], a[key])
+            self.same(x[0, 0][kiln.asarray(key)], a[0, 0][np.bool_(key)])
         x[False] = 5
         self.same(x, a)
         x[True] = 5
@@ -337,8 +386,61 @@ class Functions(kiln_case.Case):
         self.same(kiln.floor_divide(kiln.asarray([1.0, kiln.inf]), 0.1), np.float32([9, np.inf]))
         self.same(kiln.bitwise_and(kiln.asarray([3, 4], dtype="uint8"), 6), np.uint8([2, 4]))
         self.same(kiln.bitwise_xor(True, kiln.asarray([True, False])), [False, True])
+        for dtype in (np.int8, np.int32, np.int64):
+            ends = np.array([np.iinfo(dtype).min, np.iinfo(dtype).min + 1, -7, 7, np.iinfo(dtype).max], dtype)
+            for divisor in (3, -3, 100, -100):
+                self.same(kiln.asarray(ends) // divisor, ends // dtype(divisor))
+            self.same(7 // kiln.asarray(ends), dtype(7) // ends)
+        self.same(kiln.copysign(kiln.asarray(a.astype(np.float16)), y), np.copysign(a.astype(np.float16), b))
+        self.assertEqual(kiln.copysign(kiln.ones(1, dtype="float16"), -1.0).dtype, kiln.float16)
         self.same(1 / kiln.sign(kiln.asarray([-0.0])), np.float32([np.inf]))
         self.same(1 / kiln.floor_divide(kiln.asarray([-0.0]), -2), np.float32([np.inf]))
+
+    def test_bools_stay_bools(self):
+        a = np.array([[True, False, True], [False, False, False]])
+        for name in ("max", "min", "sort"):
+            self.same(getattr(kiln, name)(kiln.asarray(a), axis=1), getattr(np, name)(a, axis=1))
+        self.same(kiln.sort(kiln.asarray(a), descending=True), np.sort(a)[:, ::-1])
+
+    def test_of_what_is_no_array_yet(self):
+        """Functions take NumPy's arrays and lists, as operators do."""
+        a = np.float32([[1.5, -2.5], [np.inf, 0.5]])
+        for name in ("sum", "prod", "max", "min", "mean", "any", "all", "argmax", "isfinite", "isinf", "signbit", "ceil",
+                     "floor", "sign", "square", "sort", "argsort", "flip", "squeeze", "nonzero", "zeros_like"):
+            with self.subTest(name=name):
+                made, wanted = getattr(kiln, name)(a), getattr(np, name)(a)
+                for one, other in zip(made, wanted) if name == "nonzero" else [(made, wanted)]:
+                    self.assertIs(type(one), kiln.Array)
+                    self.same(one, other)
+        self.same(kiln.sum([1.5, 2]), np.float32(3.5))
+        self.same(kiln.stack([[1, 2], [3, 4]]), np.int64([[1, 2], [3, 4]]))
+        self.same(kiln.floor_divide(np.int32([5, -5]), 2), np.int32([2, -3]))
+        self.same(kiln.asarray(range(1, 4)), np.int64([1, 2, 3]))
+        self.same(kiln.asarray(np.float64(0.1)), np.float64(0.1))
+        endless = []
+        endless.append(endless)
+        with self.assertRaisesRegex(ValueError, "too deeply"):
+            kiln.asarray(endless)
+        self.assertTrue(kiln.isdtype(np.dtype("float32"), "real floating"))
+
+    def test_integers_of_numpy(self):
+        """They are axes, lengths and counts."""
+        a, one = numbers(2, 3), np.int64(1)
+        x = kiln.asarray(a)
+        self.same(kiln.zeros(np.int64(3)), np.zeros(3, np.float32))
+        self.same(kiln.sum(x, axis=one), a.sum(1), 1e-6)
+        self.same(kiln.roll(x, one, axis=one), np.roll(a, 1, 1))
+        self.same(kiln.tile(x, np.int64(2)), np.tile(a, 2))
+        self.same(kiln.repeat(x, np.int64(2), axis=one), np.repeat(a, 2, 1))
+        self.same(kiln.tensordot(x, x.T, axes=one), np.tensordot(a, a.T, 1), 1e-5)
+        for wrong in (lambda: kiln.zeros(3.5), lambda: kiln.zeros("ab"), lambda: kiln.sum(x, axis=1.0)):
+            with self.assertRaisesRegex(TypeError, "int or a sequence of ints, not"):
+                wrong()
+        for wrong in (-1, [1, -2]):
+            with self.assertRaisesRegex(ValueError, "not repeated"):
+                kiln.repeat(x, wrong, axis=0)
+        with self.assertRaisesRegex(ValueError, "stack"):
+            kiln.stack([])
 
     def test_creation(self):
         self.same(kiln.zeros((2, 3)), np.zeros((2, 3), np.float32))
@@ -463,6 +565,12 @@ class Objects(kiln_case.Case):
             self.same(x, np.float32([1, 2]))
         half = kiln.ones(2, dtype="bfloat16")
         self.assertEqual(pickle.loads(pickle.dumps(half)).dtype, kiln.bfloat16)
+
+    def test_a_cast_is_a_copy(self):
+        x = kiln.ones(3)
+        self.same(x.__array__(np.dtype(np.float32), copy=False), np.ones(3, np.float32))
+        with self.assertRaisesRegex(ValueError, "needs a copy"):
+            x.__array__(np.dtype(np.float64), copy=False)
 
     def test_namespace(self):
         self.assertIs(kiln.ones(1).__array_namespace__(api_version="2024.12"), kiln)

@@ -3,6 +3,7 @@
 """On OpenCL: devices, memory shared with NumPy and by DLPack, threads, and memory that comes back."""
 import gc
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -257,6 +258,59 @@ class Threads(kiln_case.Case):
         for thread in threads:
             thread.join(60)
         self.assertFalse(any(thread.is_alive() for thread in threads))
+
+    def test_a_value_stays_while_it_is_used(self):
+        """Threads write to an array that others compute with: each sees one of its values."""
+        x, wrong, end = kiln.zeros(64), [], time.monotonic() + 2
+        interval = sys.getswitchinterval()
+
+        def write():
+            while time.monotonic() < end:
+                x[0] = x[0] + 1.0
+
+        def read():
+            try:
+                while time.monotonic() < end:
+                    float(kiln.sum((x + x) * 2))
+                    np.asarray(x)
+            except Exception as error:  # noqa: BLE001
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work) for work in (write, write, read, read, read)]
+        sys.setswitchinterval(1e-6)
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+        finally:
+            sys.setswitchinterval(interval)
+        self.assertEqual(wrong, [])
+
+    def test_a_forked_process_is_told(self):
+        """The devices' threads are not in it: it would wait for ever."""
+        program = """
+import os, sys, kiln
+x = kiln.ones(1000) + 1
+x.tolist()
+function = kiln.compile(lambda a: a + 1)
+function(x)
+if os.fork() == 0:
+    for look in (lambda: x + 1, x.tolist, lambda: kiln.ones(2), lambda: function(x), lambda: x.__dlpack__(),
+                 x.device.sync, kiln.devices, lambda: x.to_device("reference")):
+        try:
+            look()
+        except kiln.FailedPreconditionError as error:
+            assert "spawn" in str(error), error
+        else:
+            sys.exit("no error")
+    del x, function
+    sys.exit(0)
+assert os.wait()[1] == 0
+print(float(kiln.sum(x)))
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.stdout, done.returncode), ("2000.0\n", 0), done.stderr)
 
 
 class Leaks(kiln_case.Case):

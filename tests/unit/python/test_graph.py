@@ -101,6 +101,11 @@ class Compile(kiln_case.Case):
         kiln.compile(lambda a: shown.append(repr(a + 1)) or a + 1)(numbers(1))
         self.assertIn("no values", shown[0])
 
+    def test_arguments_that_are_not_hashable(self):
+        with self.assertRaises(TypeError) as caught:
+            kiln.compile(lambda a, b: a + b)(numbers(1), np.ones(1))
+        self.assertIn("kiln.asarray", caught.exception.__notes__[0])
+
     def test_failures_end_the_capture(self):
         def function(a):
             raise KeyError("mine")
@@ -131,6 +136,10 @@ class Compile(kiln_case.Case):
         function = kiln.compile(lambda a: a + kiln.random_uniform([4], min=0, max=1))
         x = kiln.zeros(4)
         self.assertNotEqual(function(x).tolist(), function(x).tolist())
+
+    def test_the_sign_of_zero(self):
+        function = kiln.compile(lambda a, scale: 1 / (a * scale))
+        self.assertEqual([float(function(numbers(1), zero)) for zero in (0.0, -0.0)], [np.inf, -np.inf])
 
     def test_few_are_kept(self):
         function = kiln.compile(lambda a, n: a + n)
@@ -193,6 +202,10 @@ class Models(kiln_case.Case):
         three = np.load(os.path.join(DIGITS, "three.npy"))
         with self.assertRaisesRegex(ValueError, "image"):
             self.digits.run({"picture": three})
+        for wrong in (lambda: self.digits.run(None), lambda: self.digits.run(None, [three]),
+                      lambda: self.digits.run("log_probability", {"image": three})):
+            with self.assertRaisesRegex(TypeError, "a dict of inputs"):
+                wrong()
         with self.assertRaisesRegex(ValueError, "needs 'image'"):
             self.digits.run({})
         with self.assertRaisesRegex(ValueError, "log_probability"):
