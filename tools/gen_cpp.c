@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Writes the operator table for C++: a function for each operator, options and results as structs,
-// C++'s operators, and names of dtypes. cpp/kiln.hpp includes it (kiln_ops_cpp.inc) inside its
-// namespace. Usage: gen_cpp functions|calls, to standard output; `calls` is a program that calls
-// each function once. The build does it; nothing of it is committed.
+// C++'s operators, and names of dtypes. runtime/cpp/kiln.hpp includes it (kiln_ops_cpp.inc) inside
+// its namespace. Usage: gen_cpp functions|calls, to standard output; `calls` is a program that
+// calls each function once. The build does it; nothing of it is committed.
 
 #include "base.h"
 #include "ir.h"

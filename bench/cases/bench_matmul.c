@@ -447,7 +447,7 @@ kiln_status bench_matmul(const bench_options *options, kiln_error *err)
 {
     kiln_context *context = NULL;
     kiln_device *device = NULL;
-    blas_library peers[LIBRARIES] = {{NULL}};
+    blas_library peers[LIBRARIES];
     uint32_t samples = options->samples > 0 ? options->samples : MATMUL_ROUNDS;
     uint32_t rounds = samples > MAX_MATMUL_ROUNDS ? MAX_MATMUL_ROUNDS : samples;
     kiln_status status = KILN_STATUS_OK;
@@ -455,6 +455,7 @@ kiln_status bench_matmul(const bench_options *options, kiln_error *err)
     double shipped[MATMUL_CASES] = {0};
     float *host = malloc(OPERAND_ELEMENTS * sizeof(float));
     float *result = malloc(RESULT_ELEMENTS * sizeof(float));
+    memset(peers, 0, sizeof(peers));
     if (host == NULL || result == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
         goto out;

@@ -46,7 +46,7 @@ int main()
 class Build:
     def __init__(self, config, work):
         self.config, self.work = config, work
-        folders = [os.path.join(config["build_dir"], "cpp/include"), os.path.join(HERE, "../../support"),
+        folders = [os.path.join(config["build_dir"], "runtime/cpp/include"), os.path.join(HERE, "../../support"),
                    os.path.join(config["build_dir"], "tests/unit/cpp/generated"), *config["include_dirs"]]
         self.includes = [f"-I{folder}" for folder in folders]
 
@@ -87,7 +87,7 @@ def read(*names):
 
 def left_macros(build):
     """Nothing but the guard is defined after the header that its own includes do not define."""
-    own = re.findall(r"(?m)^#include <\w+>", read(build.config["source_dir"], "cpp/kiln.hpp"))
+    own = re.findall(r"(?m)^#include <\w+>", read(build.config["source_dir"], "runtime/cpp/kiln.hpp"))
     left = build.macros(ALONE) - build.macros("\n".join(own) + '\n#include "kiln.h"\n')
     return [f"{name} is left defined" for name in sorted(left - {"KILN_KILN_HPP"})]
 
