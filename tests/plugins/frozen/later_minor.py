@@ -99,7 +99,7 @@ def later_host():
     source, build = os.path.join(BUILD, "later/source"), os.path.join(BUILD, "later/build")
     grown = tree(ROOT, source)
     must(["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DKILN_REMOTE=OFF",
-          "-DKILN_ONNX=OFF", "-DKILN_TESTS=OFF"])
+          "-DKILN_ONNX=OFF", "-DKILN_PYTHON=OFF", "-DKILN_TESTS=OFF"])
     must(["ninja", "-C", build, "bin/kiln"])
     return os.path.join(build, "bin/kiln"), source, grown
 
