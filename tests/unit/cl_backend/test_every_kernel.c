@@ -254,6 +254,99 @@ static void run_call(size_t form, const call *c)
     }
 }
 
+// ---- weights as constants ----
+
+static void origin_gone(void *user)
+{
+    (void)user; // its memory is freed at the end of the case
+}
+
+/* Memory behind a first element, so that a device does not use it where it lies. */
+static kiln_buffer *constant_of(cl_trial *t, const kiln_tensor_desc *desc, const void *data,
+                                float **out_memory)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_buffer *buffer = NULL;
+    size_t bytes = (size_t)kiln_desc_bytes(desc);
+    float *memory = malloc(bytes + sizeof(float));
+    *out_memory = memory;
+    if (KILN_CHECK(memory != NULL)) {
+        memcpy(memory + 1, data, bytes);
+        const kiln_host_origin origin = {.memory = memory + 1, .release = origin_gone};
+        KILN_CHECK_INT(t->f.base->memory->alloc_from(t->f.base, &origin, bytes, &buffer, &err),
+                       KILN_STATUS_OK);
+    }
+    return buffer;
+}
+
+static void compare_first(cl_trial *t, const kiln_op_record *record, const void *const *data,
+                          kiln_buffer *result)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    void *expected[KILN_MAX_OUTPUTS] = {NULL};
+    size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[0]);
+    float *values = malloc(bytes + 1);
+    if (KILN_CHECK(values != NULL) &&
+        KILN_CHECK_INT(t->f.base->transfer->read(t->f.base, result, 0, values, bytes, &err),
+                       KILN_STATUS_OK) &&
+        KILN_CHECK_INT(cl_trial_run(t->judge, record, data, expected, &err), KILN_STATUS_OK)) {
+        for (size_t i = 0; i < bytes / sizeof(float); i++) {
+            KILN_CHECK_NEAR(values[i], ((const float *)expected[0])[i], 1e-4);
+        }
+    }
+    free(values);
+    for (unsigned i = 0; i < KILN_MAX_OUTPUTS; i++) {
+        free(expected[i]);
+    }
+}
+
+/* The first sample of a recurrent layer, its weight and recurrence as constants: they are packed by
+ * a kernel of their own. */
+static void take_on_constants(const kiln_op_record *record, const void *const *data, void *user)
+{
+    bool *taken = user;
+    kiln_view views[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS] = {0};
+    float *memory[2] = {NULL, NULL};
+    kiln_error err = KILN_ERROR_INIT;
+    cl_trial t;
+    if (*taken || elements_of(record) == 0 || !cl_trial_open(&t, cl_trial_forms[0])) {
+        return;
+    }
+    *taken = true;
+    size_t n_views = record->n_inputs + record->n_outputs;
+    for (size_t i = 0; i < n_views; i++) {
+        bool is_input = i < record->n_inputs;
+        const kiln_tensor_desc *desc =
+            is_input ? &record->inputs[i] : &record->outputs[i - record->n_inputs];
+        kiln_buffer *buffer =
+            i == 1 || i == 2
+                ? constant_of(&t, desc, data[i], &memory[i - 1])
+                : cl_fixture_buffer(&t.f, (size_t)kiln_desc_bytes(desc), is_input ? data[i] : NULL);
+        views[i] = kiln_view_dense(desc, buffer);
+    }
+    if (KILN_CHECK_INT(
+            t.f.base->device->execute(t.f.base, record, views, views + record->n_inputs, &err),
+            KILN_STATUS_OK)) {
+        compare_first(&t, record, data, views[record->n_inputs].buffer);
+    }
+    note_reached(&t.f.backend->kernels, 0);
+    for (size_t i = 0; i < n_views; i++) {
+        t.f.base->memory->free(t.f.base, views[i].buffer);
+    }
+    cl_trial_close(&t);
+    free(memory[0]);
+    free(memory[1]);
+}
+
+static void run_on_constants(void)
+{
+    kiln_env env = {.allocator = kiln_allocator_default()};
+    bool taken = false;
+    kiln_sample_sink sink = {.env = &env, .take = take_on_constants, .user = &taken};
+    kiln_samples_make(KILN_OP_LSTM, KILN_DTYPE_F32, &sink);
+    KILN_CHECK(taken);
+}
+
 // ---- the cases ----
 
 static void run_form(size_t form)
@@ -275,6 +368,7 @@ static void run_form(size_t form)
 static void test_block_form(void)
 {
     run_form(0);
+    run_on_constants();
 }
 
 static void test_gpu_form(void)
