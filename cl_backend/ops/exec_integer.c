@@ -66,14 +66,5 @@ kiln_status kilni_exec_matmul_integer(kilni_exec *exec)
         descs[i] = exec->record->inputs[i];
         descs[i].dtype = KILN_DTYPE_I32;
     }
-    const kiln_attr attrs[2] = {*kiln_op_attr(exec->record, KILN_KEY_TRANSPOSE_A),
-                                *kiln_op_attr(exec->record, KILN_KEY_TRANSPOSE_B)};
-    const kiln_op_record record = {.op = KILN_OP_MATMUL,
-                                   .n_inputs = 2,
-                                   .n_outputs = 1,
-                                   .n_attrs = 2,
-                                   .inputs = descs,
-                                   .outputs = exec->record->outputs,
-                                   .attrs = attrs};
-    return kilni_cl_execute_own(exec->backend, &record, views, exec->outputs, exec->err);
+    return kilni_exec_matmul_of(exec, descs, views);
 }

@@ -93,7 +93,12 @@ kiln_status kilni_exec_cast(kilni_exec *exec, const kiln_view *source, const kil
 /// Writes `value` (bytes of one element) to every element of `target`.
 kiln_status kilni_exec_fill(kilni_exec *exec, uint64_t value, const kiln_view *target);
 
-// ---- products of integers (exec_integer.c) ----
+// ---- products (exec_matmul.c, exec_integer.c) ----
+
+/// The product of two operands that the record's were made into, transposed as it says: by the BLAS
+/// library where that takes it.
+kiln_status kilni_exec_matmul_of(kilni_exec *exec, const kiln_tensor_desc descs[2],
+                                 const kiln_view views[2]);
 
 /// Input `index`, i8 or u8, less its zero point, which is input `index` + 2, dense and as i32. A
 /// zero point of rank 1 has one for each place on the input's `axis`.

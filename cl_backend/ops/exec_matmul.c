@@ -102,3 +102,23 @@ kiln_status kilni_exec_matmul(kilni_exec *exec)
     kilni_cl_push_buffer(&args, exec->inputs[1].buffer);
     return kilni_exec_launch(exec, &args, block ? pieces : pieces * MATMUL_GROUP, MATMUL_GROUP);
 }
+
+kiln_status kilni_exec_matmul_of(kilni_exec *exec, const kiln_tensor_desc descs[2],
+                                 const kiln_view views[2])
+{
+    const kiln_attr attrs[2] = {*kiln_op_attr(exec->record, KILN_KEY_TRANSPOSE_A),
+                                *kiln_op_attr(exec->record, KILN_KEY_TRANSPOSE_B)};
+    const kiln_op_record record = {.op = KILN_OP_MATMUL,
+                                   .n_inputs = 2,
+                                   .n_outputs = 1,
+                                   .n_attrs = 2,
+                                   .inputs = descs,
+                                   .outputs = exec->record->outputs,
+                                   .attrs = attrs};
+    bool done = false;
+    kiln_status status =
+        kilni_cl_blas_matmul(exec->backend, &record, views, exec->outputs, &done, exec->err);
+    return status != KILN_STATUS_OK || done
+               ? status
+               : kilni_cl_execute_own(exec->backend, &record, views, exec->outputs, exec->err);
+}

@@ -277,18 +277,5 @@ kiln_status kilni_exec_matmul_quantized(kilni_exec *exec)
             return status;
         }
     }
-    const kiln_attr attrs[2] = {*kiln_op_attr(exec->record, KILN_KEY_TRANSPOSE_A),
-                                *kiln_op_attr(exec->record, KILN_KEY_TRANSPOSE_B)};
-    const kiln_op_record record = {.op = KILN_OP_MATMUL,
-                                   .n_inputs = 2,
-                                   .n_outputs = 1,
-                                   .n_attrs = 2,
-                                   .inputs = descs,
-                                   .outputs = exec->record->outputs,
-                                   .attrs = attrs};
-    bool done = false;
-    status = kilni_cl_blas_matmul(exec->backend, &record, views, exec->outputs, &done, exec->err);
-    return status != KILN_STATUS_OK || done
-               ? status
-               : kilni_cl_execute_own(exec->backend, &record, views, exec->outputs, exec->err);
+    return kilni_exec_matmul_of(exec, descs, views);
 }
