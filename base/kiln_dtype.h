@@ -30,7 +30,8 @@ typedef enum kiln_dtype_kind {
     KILN_KIND_UINT = 2,
     KILN_KIND_INT = 4,
     KILN_KIND_FLOAT = 8,
-    KILN_KIND_QUANT = 16 ///< of no whole number of bytes
+    KILN_KIND_QUANT = 16, ///< of no whole number of bytes
+    KILN_KIND_SMALL = 32 ///< floats of 8 bits and fewer: stored, cast and moved, not computed with
 } kiln_dtype_kind;
 
 /// Name of a dtype, "f32"; NULL for a number that is none.
@@ -56,6 +57,14 @@ KILN_API float kiln_bf16_to_f32(uint16_t bits);
 
 /// The bf16 nearest to a number, ties to even; a NaN stays a NaN.
 KILN_API uint16_t kiln_f32_to_bf16(float value);
+
+/// The number that the bits of an element of a small float dtype stand for; 0 for other dtypes.
+KILN_API float kiln_small_to_f32(kiln_dtype dtype, uint8_t bits);
+
+/// The element of a small float dtype nearest to a number, ties to even; a power of two of f8e8m0:
+/// ties up. What is too large becomes infinity, or NaN where the dtype has none; in f4e2m1, which
+/// has neither, the largest, and NaN becomes 0. 0 for other dtypes.
+KILN_API uint8_t kiln_f64_to_small(kiln_dtype dtype, double value);
 
 #ifdef __cplusplus
 }

@@ -88,6 +88,8 @@
 #define KF_OP_WHERE 102u /* v1: a where mask, else b; the mask is bool */
 #define KF_OP_MASK_FILL 103u /* v1: value where mask, else x; the mask is bool */
 #define KF_OP_CAST 104u /* v1: x as dtype; float to integer saturates and truncates, NaN gives 0; integers wrap; bool is x != 0 */
+#define KF_OP_ENCODE_SMALL 89u /* v1: the bits of x, as a number, in the small float dtype of number value (f8e4m3fn is 20): the nearest, as a cast to it */
+#define KF_OP_DECODE_SMALL 90u /* v1: what bits x, an integer from 0 to 255, stand for in the small float dtype of number value */
 #define KF_OP_CONTIGUOUS 105u /* v1: a copy of x with dense row-major layout */
 #define KF_OP_PRELU 107u /* v1: slope * x where x < 0, else x; composite, recorded as others: no fuser sees it */
 #define KF_OP_HARD_SIGMOID 108u /* v1: min(max(alpha * x + beta, 0), 1); composite, recorded as others: no fuser sees it */
@@ -317,6 +319,8 @@
 #define KF_NAME_WHERE "where"
 #define KF_NAME_MASK_FILL "mask_fill"
 #define KF_NAME_CAST "cast"
+#define KF_NAME_ENCODE_SMALL "encode_small"
+#define KF_NAME_DECODE_SMALL "decode_small"
 #define KF_NAME_CONTIGUOUS "contiguous"
 #define KF_NAME_PRELU "prelu"
 #define KF_NAME_HARD_SIGMOID "hard_sigmoid"
@@ -565,5 +569,11 @@
 #define KF_DTYPE_Q4S 17u
 #define KF_DTYPE_Q2F 18u
 #define KF_DTYPE_Q2S 19u
+#define KF_DTYPE_F8E4M3FN 20u
+#define KF_DTYPE_F8E4M3FNUZ 21u
+#define KF_DTYPE_F8E5M2 22u
+#define KF_DTYPE_F8E5M2FNUZ 23u
+#define KF_DTYPE_F8E8M0 24u
+#define KF_DTYPE_F4E2M1 25u
 
 #endif

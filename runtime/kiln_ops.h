@@ -293,6 +293,14 @@ KILN_NODISCARD KILN_API kiln_status kiln_mask_fill(kiln_tensor *x, kiln_tensor *
 /// `dtype`: element type of the result.
 KILN_NODISCARD KILN_API kiln_status kiln_cast(kiln_tensor *x, kiln_dtype dtype, kiln_tensor **out_tensor, kiln_error *err);
 
+/// the bits of x, as a number, in the small float dtype of number value (f8e4m3fn is 20): the nearest, as a cast to it.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_encode_small(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
+/// what bits x, an integer from 0 to 255, stand for in the small float dtype of number value.
+/// `value`: scalar operand.
+KILN_NODISCARD KILN_API kiln_status kiln_decode_small(kiln_tensor *x, kiln_number value, kiln_tensor **out_tensor, kiln_error *err);
+
 /// a copy of x with dense row-major layout.
 KILN_NODISCARD KILN_API kiln_status kiln_contiguous(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err);
 

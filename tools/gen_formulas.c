@@ -24,6 +24,7 @@ static const char *const words[][2] = {
     {"convert_$R", "CONVERT_R"},
     {"convert_$N", "CONVERT_N"},
     {"convert_$M", "CONVERT_M"},
+    {"convert_$T", "CONVERT_T"},
     {"convert_$F", "CONVERT_F"},
     {"vload$V", "VLOAD"},
     {"vstore$V", "VSTORE"},

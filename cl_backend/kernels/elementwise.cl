@@ -22,6 +22,7 @@
 #define AS_T(x) K_AS(K_C(D), x)
 #define AS_U(x) K_AS(K_U(D), x)
 #define CONVERT_M(x) K_CONVERT(K_M(D), x)
+#define CONVERT_T(x) K_CONVERT(K_C(D), x)
 #define VLOAD K_CAT(vload, KILN_V)
 #define VSTORE K_CAT(vstore, KILN_V)
 #define TRUTH(mask) K_CONVERT(int, -(mask))

@@ -50,6 +50,11 @@ static kiln_status check_desc(const kiln_op_info *info, unsigned index,
         return kiln_fail(err, INVALID_ARGUMENT, "%s: input %s has the unknown dtype %d", info->name,
                          input_name(info, index), (int)desc->dtype);
     }
+    if (kiln_dtype_kind_of(desc->dtype) == KILN_KIND_SMALL) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "%s: does not take %s (input %s), which is only stored; cast it first",
+                         info->name, kiln_dtype_name(desc->dtype), input_name(info, index));
+    }
     if (desc->rank > KILN_MAX_RANK) {
         return kiln_fail(err, INVALID_ARGUMENT, "%s: input %s has rank %u, the limit is %d",
                          info->name, input_name(info, index), desc->rank, KILN_MAX_RANK);
@@ -224,6 +229,24 @@ static kiln_dtype result_dtype(const kiln_op_record *call, const kiln_op_info *i
     return call->inputs[0].dtype;
 }
 
+/// Of an operator that gives the dtype that an attribute names.
+static kiln_status check_result(const kiln_op_record *call, const kiln_op_info *info,
+                                kiln_error *err)
+{
+    kiln_dtype dtype = result_dtype(call, info, 0);
+    switch (kiln_dtype_kind_of(dtype)) {
+    case KILN_KIND_QUANT:
+        return kiln_fail(err, INVALID_ARGUMENT, "%s: does not give %s; quantize does", info->name,
+                         kiln_dtype_name(dtype));
+    case KILN_KIND_SMALL:
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "%s: does not give %s, which is only stored; cast its result", info->name,
+                         kiln_dtype_name(dtype));
+    default:
+        return KILN_STATUS_OK;
+    }
+}
+
 kiln_status kiln_ir_infer(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
 {
     const kiln_op_info *info = kiln_op_info_of(call->op);
@@ -231,10 +254,8 @@ kiln_status kiln_ir_infer(const kiln_op_record *call, kiln_tensor_desc *outputs,
         return kiln_fail(err, INVALID_ARGUMENT, "%d is no operator", (int)call->op);
     }
     kiln_status status = check_call(call, info, err);
-    if (status == KILN_STATUS_OK && info->result == KILN_RESULT_ATTR &&
-        kiln_dtype_kind_of(result_dtype(call, info, 0)) == KILN_KIND_QUANT) {
-        status = kiln_fail(err, INVALID_ARGUMENT, "%s: does not give %s; quantize does", info->name,
-                           kiln_dtype_name(result_dtype(call, info, 0)));
+    if (status == KILN_STATUS_OK && info->result == KILN_RESULT_ATTR) {
+        status = check_result(call, info, err);
     }
     for (unsigned i = 0; status == KILN_STATUS_OK && i < call->n_outputs; i++) {
         outputs[i].dtype = result_dtype(call, info, i);

@@ -177,6 +177,45 @@ kiln_status kiln_ref_leaky_relu(const kiln_op_record *call, const kiln_view *inp
     return KILN_STATUS_OK;
 }
 
+static double encoded(kiln_dtype dtype, double x)
+{
+    return kiln_f64_to_small(dtype, x);
+}
+
+static double decoded(kiln_dtype dtype, double x)
+{
+    return (double)kiln_small_to_f32(dtype, (uint8_t)(!(x > 0) ? 0 : x < 255 ? x : 255));
+}
+
+static kiln_status map_small(const kiln_op_record *call, const kiln_view *inputs,
+                             const kiln_view *outputs, double (*of)(kiln_dtype dtype, double x))
+{
+    kiln_dtype dtype = (kiln_dtype)kiln_op_attr_f64(call, KILN_KEY_VALUE);
+    kilni_ref_walk walk;
+    kilni_ref_walk_init(&walk, outputs[0].dims, outputs[0].rank);
+    kilni_ref_walk_add(&walk, &inputs[0]);
+    kilni_ref_walk_add(&walk, &outputs[0]);
+    for (; !walk.done; kilni_ref_walk_next(&walk)) {
+        double x = kilni_ref_load(&inputs[0], walk.at[0]).f;
+        kilni_ref_store(&outputs[0], walk.at[1], kilni_ref_of_float(of(dtype, x)));
+    }
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_ref_encode_small(const kiln_op_record *call, const kiln_view *inputs,
+                                  const kiln_view *outputs, kiln_error *err)
+{
+    (void)err;
+    return map_small(call, inputs, outputs, encoded);
+}
+
+kiln_status kiln_ref_decode_small(const kiln_op_record *call, const kiln_view *inputs,
+                                  const kiln_view *outputs, kiln_error *err)
+{
+    (void)err;
+    return map_small(call, inputs, outputs, decoded);
+}
+
 kiln_status kiln_ref_contiguous(const kiln_op_record *call, const kiln_view *inputs,
                                 const kiln_view *outputs, kiln_error *err)
 {

@@ -80,6 +80,19 @@ void kiln_samples_clamp(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
     kilni_sample_emit(sink, op, dtype, &line, 1, unbounded);
 }
 
+/* Special values as numbers and as bits; where no bits are asked, they are far outside. */
+void kiln_samples_small(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
+{
+    kilni_sample_tensor line = {.rank = 1, .dims = {kilni_special_count(dtype) + 3}};
+    kilni_sample_tensor few = {.rank = 2, .dims = {7, 37}, .fill = KILNI_FILL_SMALL};
+    for (int to = KILN_DTYPE_F8E4M3FN; to <= KILN_DTYPE_F4E2M1; to++) {
+        kiln_attr number = kilni_attr_i64(to);
+        kilni_sample_emit(sink, op, dtype, &line, 1, &number);
+        kilni_sample_emit(sink, op, dtype, &few, 1, &number);
+        kilni_sample_emit(sink, op, dtype, &elementwise_shapes[to % N_SHAPES], 1, &number);
+    }
+}
+
 static kilni_sample_tensor masked(kilni_sample_tensor tensor)
 {
     tensor.fill = KILNI_FILL_MASK;
@@ -112,7 +125,8 @@ void kiln_samples_cast(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     kilni_sample_tensor line = {.rank = 1, .dims = {kilni_special_count(dtype) + 3}};
     for (int to = 1; to < KILN_DTYPE_LIMIT; to++) {
-        if (kiln_dtype_kind_of((kiln_dtype)to) == KILN_KIND_QUANT) {
+        kiln_dtype_kind kind = kiln_dtype_kind_of((kiln_dtype)to);
+        if (kind == KILN_KIND_QUANT || kind == KILN_KIND_SMALL) {
             continue;
         }
         kiln_attr target = kilni_attr_dtype((kiln_dtype)to);

@@ -88,6 +88,17 @@ kiln_status kiln_shape_broadcast(const kiln_op_record *call, kiln_tensor_desc *o
     return KILN_STATUS_OK;
 }
 
+kiln_status kiln_shape_small(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err)
+{
+    double number = kiln_op_attr_f64(call, KILN_KEY_VALUE);
+    if (!(number >= 1 && number < KILN_DTYPE_LIMIT) || number != (double)(int)number ||
+        kiln_dtype_kind_of((kiln_dtype)number) != KILN_KIND_SMALL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%s: %g is the number of no small float dtype",
+                         kilni_ir_op_name(call), number);
+    }
+    return kiln_shape_broadcast(call, outputs, err);
+}
+
 static void drop_axes(const kiln_tensor_desc *x, uint32_t mask, bool keepdims,
                       kiln_tensor_desc *out)
 {

@@ -27,7 +27,7 @@ typedef struct kiln_tensor_desc {
     uint8_t rank;
     uint8_t flags; ///< KILN_TENSOR_*
     uint8_t align_log2; ///< of its first byte, when placed
-    uint8_t reserved;
+    uint8_t small; ///< of u8: the small float dtype of the bits, for callers only; 0: u8
     int64_t dims[KILN_MAX_RANK]; ///< 0 beyond the rank
     uint64_t scheme; ///< of a quantised tensor (kiln_scheme_make); 0 otherwise
 } kiln_tensor_desc;

@@ -5,6 +5,7 @@
 #ifndef KILN_PLUGIN_SDK_KF_EW_HELPERS_H
 #define KILN_PLUGIN_SDK_KF_EW_HELPERS_H
 
+#include "kf_ew_small.h"
 #include "kf_ew_text.h"
 
 #ifdef __cplusplus
@@ -286,6 +287,12 @@ static inline const kf_ew_helper *kf_ew_helper_at(uint32_t index)
          "    x = select(x, low, (x < low) | (low != low));\n"
          "    return select(x, high, (high < x) | (high != high));\n"
          "}\n"},
+        {"decode_", KF_EW_FLOAT32, KF_EW_DECODE_SMALL("23", "127", "0x400000")},
+        {"decode_", KF_EW_FLOAT64, KF_EW_DECODE_SMALL("52", "1023", "896l << 52")},
+        {"encode_", KF_EW_FLOAT32,
+         KF_EW_ENCODE_SMALL("23", "127", "0x7fffffff", "0x400000", "0x800000")},
+        {"encode_", KF_EW_FLOAT64,
+         KF_EW_ENCODE_SMALL("52", "1023", "0x7fffffffffffffffl", "896l << 52", "897l << 52")},
     };
     return index < sizeof(helpers) / sizeof(helpers[0]) ? &helpers[index] : NULL;
 }
