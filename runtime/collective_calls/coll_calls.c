@@ -87,6 +87,10 @@ static kiln_status check_inputs(const call_plan *plan, kiln_error *err)
             return kiln_fail(err, INVALID_ARGUMENT, "rank %zu: the tensor is not on device %s", i,
                              collective->ranks[i].memory->device->address);
         }
+        if (tensor->desc.small != 0) {
+            return kiln_fail(err, INVALID_ARGUMENT, "rank %zu: %s is only stored: cast it first", i,
+                             kiln_dtype_name(kiln_tensor_dtype(tensor)));
+        }
         if (tensor->desc.dtype != inputs[0]->desc.dtype ||
             !kiln_desc_same_shape(&tensor->desc, &inputs[0]->desc)) {
             return kiln_fail(err, INVALID_ARGUMENT,

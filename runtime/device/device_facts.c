@@ -26,10 +26,12 @@ const char *kiln_device_name(kiln_device *device)
 uint32_t kiln_device_dtype_usage(kiln_device *device, kiln_dtype dtype)
 {
     device = kilni_core(device);
+    bool small = kiln_dtype_kind_of(dtype) == KILN_KIND_SMALL; // stored as u8
     pthread_mutex_lock(&device->lock);
-    uint32_t usage = device->backend->device->dtype_usage(device->backend, dtype);
+    uint32_t usage =
+        device->backend->device->dtype_usage(device->backend, small ? KILN_DTYPE_U8 : dtype);
     pthread_mutex_unlock(&device->lock);
-    return usage;
+    return small ? usage & KILN_USAGE_STORAGE : usage;
 }
 
 bool kiln_device_supports_dtype(kiln_device *device, kiln_dtype dtype)

@@ -32,7 +32,8 @@ static kiln_status check_carry(const kilni_stream *stream, const kiln_tensor *in
         next->stream != stream->id) {
         return kiln_fail(err, INVALID_ARGUMENT, "the next value of input %zu was not captured", i);
     }
-    if (next->desc.dtype != input->desc.dtype || next->desc.scheme != input->desc.scheme ||
+    if (kiln_tensor_dtype(next) != kiln_tensor_dtype(input) ||
+        next->desc.scheme != input->desc.scheme ||
         !kiln_desc_same_shape(&next->desc, &input->desc)) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "the next value of input %zu has another shape, dtype or scheme", i);
@@ -184,6 +185,7 @@ kiln_status kilni_carry_prepare(kiln_graph *graph, const kilni_graph_specialisat
         if (carry->other == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
         }
+        carry->other->desc.small = tensors[carry->input]->desc.small;
     }
     return KILN_STATUS_OK;
 }

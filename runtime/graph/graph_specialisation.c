@@ -412,6 +412,7 @@ static kiln_status make_outputs(const kiln_graph *graph, const kilni_graph_speci
         if (out_tensors[i] == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
         }
+        out_tensors[i]->desc.small = graph->specialisations->outputs[i]->desc.small;
     }
     return KILN_STATUS_OK;
 }
@@ -535,10 +536,11 @@ static kiln_status check_inputs(const kiln_graph *graph, kiln_tensor *const *inp
                          graph->n_inputs, graph->n_outputs, n_inputs, n_outputs);
     }
     for (size_t i = 0; i < n_inputs; i++) {
-        kiln_dtype wanted = graph->specialisations->inputs[i]->desc.dtype;
-        if (inputs[i] != NULL && inputs[i]->desc.dtype != wanted) {
+        kiln_dtype wanted = kiln_tensor_dtype(graph->specialisations->inputs[i]);
+        if (inputs[i] != NULL && kiln_tensor_dtype(inputs[i]) != wanted) {
             return kiln_fail(err, INVALID_ARGUMENT, "input %zu is %s; the graph wants %s", i,
-                             kiln_dtype_name(inputs[i]->desc.dtype), kiln_dtype_name(wanted));
+                             kiln_dtype_name(kiln_tensor_dtype(inputs[i])),
+                             kiln_dtype_name(wanted));
         }
         if (inputs[i] != NULL &&
             inputs[i]->desc.scheme != graph->specialisations->inputs[i]->desc.scheme) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The public call, which all operators come to. Decides only whether it moves elements of a
-// quantised tensor, which is several operations, and which results of several the caller gets.
+// quantised tensor, or has to do with small floats, which is several operations, and which results
+// of several the caller gets.
 
 #include "record_internal.h"
 #include "rt_record.h"
@@ -8,8 +9,11 @@
 static kiln_status record_any(kiln_device *handle, kilni_op_call *call, kiln_tensor **out_tensors,
                               kiln_error *err)
 {
-    return kilni_moves_quantised(call) ? kilni_record_moved(handle, call, out_tensors, err)
-                                       : kilni_record_call(handle, call, out_tensors, err);
+    if (kilni_moves_quantised(call)) {
+        return kilni_record_moved(handle, call, out_tensors, err);
+    }
+    return kilni_has_small(call) ? kilni_record_small(handle, call, out_tensors, err)
+                                 : kilni_record_call(handle, call, out_tensors, err);
 }
 
 kiln_status kiln_record(kiln_device *handle, kiln_op op, kiln_tensor *const *inputs,

@@ -51,6 +51,12 @@ KILN_NODISCARD KILN_API kiln_status kiln_record(kiln_device *device, kiln_op op,
                                                 const kiln_attr *attrs, size_t n_attrs,
                                                 kiln_tensor **out_tensors, kiln_error *err);
 
+/// Gives the bits of a tensor another name, without a copy: those of a small float dtype (f8e4m3fn
+/// and the others of dtype.def) as u8, those of u8 as a small float dtype. kiln_cast gives numbers.
+/// Errors: also INVALID_ARGUMENT for other dtypes.
+KILN_NODISCARD KILN_API kiln_status kiln_bits_as(kiln_tensor *x, kiln_dtype dtype,
+                                                 kiln_tensor **out_tensor, kiln_error *err);
+
 struct kiln_replay; // ir_replay.h
 
 /// Records a replayable stream (ir_replay.h): its inputs, with the strides that they had, its

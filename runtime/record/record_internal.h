@@ -25,4 +25,11 @@ bool kilni_moves_quantised(const kilni_op_call *call);
 kiln_status kilni_record_moved(kiln_device *handle, const kilni_op_call *call,
                                kiln_tensor **out_tensor, kiln_error *err);
 
+// ---- small floats (record_small.c; not under the lock) ----
+
+/// Whether an input is of a small float dtype, or this casts to one; recording it then.
+bool kilni_has_small(const kilni_op_call *call);
+kiln_status kilni_record_small(kiln_device *handle, kilni_op_call *call, kiln_tensor **out_tensors,
+                               kiln_error *err);
+
 #endif

@@ -226,6 +226,7 @@ kiln_handle_kind kiln_handle_kind_of(kiln_dtype dtype)
 {
     switch (kiln_dtype_kind_of(dtype)) {
     case KILN_KIND_FLOAT:
+    case KILN_KIND_SMALL:
         return KILN_HANDLE_FLOAT;
     case KILN_KIND_INT:
     case KILN_KIND_UINT:
@@ -244,9 +245,9 @@ kiln_status kiln_tensor_to_handle(kiln_tensor *tensor, kiln_handle_kind kind,
     if (tensor == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "tensor must not be NULL");
     }
-    if (kind != kiln_handle_kind_of(tensor->desc.dtype)) {
+    if (kind != kiln_handle_kind_of(kiln_tensor_dtype(tensor))) {
         return kiln_fail(err, INVALID_ARGUMENT, "a tensor of %s gives no handle of kind %s",
-                         kiln_dtype_name(tensor->desc.dtype), kind_name(kind));
+                         kiln_dtype_name(kiln_tensor_dtype(tensor)), kind_name(kind));
     }
     kiln_device *device = tensor->device;
     kiln_handle *handle = kiln_alloc(&device->context->env, sizeof(*handle));

@@ -221,7 +221,7 @@ void kiln_release(kiln_tensor *tensor)
 
 kiln_dtype kiln_tensor_dtype(const kiln_tensor *tensor)
 {
-    return tensor->desc.dtype;
+    return tensor->desc.small != 0 ? (kiln_dtype)tensor->desc.small : tensor->desc.dtype;
 }
 
 size_t kiln_tensor_rank(const kiln_tensor *tensor)
@@ -291,6 +291,10 @@ kiln_status kilni_describe(kiln_dtype dtype, size_t rank, const int64_t *dims,
         return kiln_fail(err, INVALID_ARGUMENT,
                          "a tensor of %s needs a scheme: kiln_tensor_create_quantised",
                          kiln_dtype_name(dtype));
+    }
+    if (kiln_dtype_kind_of(dtype) == KILN_KIND_SMALL) {
+        desc.dtype = KILN_DTYPE_U8;
+        desc.small = (uint8_t)dtype;
     }
     if (rank > KILN_MAX_RANK || (rank > 0 && dims == NULL)) {
         return kiln_fail(err, INVALID_ARGUMENT, "rank %zu; at most %d, with dims", rank,
