@@ -15,20 +15,34 @@ static const struct {
     kiln_dtype dtype;
     char field;
 } types[KILNI_ONNX_TYPE_LIMIT] = {
-    [1] = {"float32", KILN_DTYPE_F32, 'F'},      [2] = {"uint8", KILN_DTYPE_U8, 'I'},
-    [3] = {"int8", KILN_DTYPE_I8, 'I'},          [4] = {"uint16", KILN_DTYPE_U16, 'I'},
-    [5] = {"int16", KILN_DTYPE_I16, 'I'},        [6] = {"int32", KILN_DTYPE_I32, 'I'},
-    [7] = {"int64", KILN_DTYPE_I64, 'L'},        [8] = {"string", KILN_DTYPE_NONE, 0},
-    [9] = {"bool", KILN_DTYPE_BOOL, 'I'},        [10] = {"float16", KILN_DTYPE_F16, 'I'},
-    [11] = {"float64", KILN_DTYPE_F64, 'D'},     [12] = {"uint32", KILN_DTYPE_U32, 'U'},
-    [13] = {"uint64", KILN_DTYPE_U64, 'U'},      [14] = {"complex64", KILN_DTYPE_NONE, 0},
-    [15] = {"complex128", KILN_DTYPE_NONE, 0},   [16] = {"bfloat16", KILN_DTYPE_BF16, 'I'},
-    [17] = {"float8e4m3fn", KILN_DTYPE_NONE, 0}, [18] = {"float8e4m3fnuz", KILN_DTYPE_NONE, 0},
-    [19] = {"float8e5m2", KILN_DTYPE_NONE, 0},   [20] = {"float8e5m2fnuz", KILN_DTYPE_NONE, 0},
-    [21] = {"uint4", KILN_DTYPE_U8, 'I'},        [22] = {"int4", KILN_DTYPE_I8, 'I'},
-    [23] = {"float4e2m1", KILN_DTYPE_NONE, 0},   [24] = {"float8e8m0", KILN_DTYPE_NONE, 0},
-    [25] = {"uint2", KILN_DTYPE_NONE, 0},        [26] = {"int2", KILN_DTYPE_NONE, 0},
-    [27] = {"float6e2m3", KILN_DTYPE_NONE, 0},   [28] = {"float6e3m2", KILN_DTYPE_NONE, 0},
+    [1] = {"float32", KILN_DTYPE_F32, 'F'},
+    [2] = {"uint8", KILN_DTYPE_U8, 'I'},
+    [3] = {"int8", KILN_DTYPE_I8, 'I'},
+    [4] = {"uint16", KILN_DTYPE_U16, 'I'},
+    [5] = {"int16", KILN_DTYPE_I16, 'I'},
+    [6] = {"int32", KILN_DTYPE_I32, 'I'},
+    [7] = {"int64", KILN_DTYPE_I64, 'L'},
+    [8] = {"string", KILN_DTYPE_NONE, 0},
+    [9] = {"bool", KILN_DTYPE_BOOL, 'I'},
+    [10] = {"float16", KILN_DTYPE_F16, 'I'},
+    [11] = {"float64", KILN_DTYPE_F64, 'D'},
+    [12] = {"uint32", KILN_DTYPE_U32, 'U'},
+    [13] = {"uint64", KILN_DTYPE_U64, 'U'},
+    [14] = {"complex64", KILN_DTYPE_NONE, 0},
+    [15] = {"complex128", KILN_DTYPE_NONE, 0},
+    [16] = {"bfloat16", KILN_DTYPE_BF16, 'I'},
+    [17] = {"float8e4m3fn", KILN_DTYPE_F8E4M3FN, 'I'},
+    [18] = {"float8e4m3fnuz", KILN_DTYPE_F8E4M3FNUZ, 'I'},
+    [19] = {"float8e5m2", KILN_DTYPE_F8E5M2, 'I'},
+    [20] = {"float8e5m2fnuz", KILN_DTYPE_F8E5M2FNUZ, 'I'},
+    [21] = {"uint4", KILN_DTYPE_U8, 'I'},
+    [22] = {"int4", KILN_DTYPE_I8, 'I'},
+    [23] = {"float4e2m1", KILN_DTYPE_F4E2M1, 'I'},
+    [24] = {"float8e8m0", KILN_DTYPE_F8E8M0, 'I'},
+    [25] = {"uint2", KILN_DTYPE_U8, 'I'},
+    [26] = {"int2", KILN_DTYPE_I8, 'I'},
+    [27] = {"float6e2m3", KILN_DTYPE_NONE, 0},
+    [28] = {"float6e3m2", KILN_DTYPE_NONE, 0},
 };
 
 typedef struct tensor_fields {
@@ -160,19 +174,32 @@ static kiln_status take_external(kiln_onnx_model *model, const tensor_fields *fi
     return kilni_onnx_external_bytes(model, location, offset, length, &tensor->data, &bytes, err);
 }
 
-static bool is_packed(const kilni_onnx_tensor *tensor)
+/* Bits of an element in a file, where several stand in one byte; 0: they do not. */
+static uint32_t packed_bits(const kilni_onnx_tensor *tensor)
 {
-    return tensor->onnx_type == KILNI_ONNX_TYPE_UINT4 || tensor->onnx_type == KILNI_ONNX_TYPE_INT4;
+    switch (tensor->onnx_type) {
+    case KILNI_ONNX_TYPE_UINT4:
+    case KILNI_ONNX_TYPE_INT4:
+    case KILNI_ONNX_TYPE_F4E2M1:
+        return 4;
+    case KILNI_ONNX_TYPE_UINT2:
+    case KILNI_ONNX_TYPE_INT2:
+        return 2;
+    default:
+        return 0;
+    }
 }
 
-/* Bytes in a file: of four bits, two elements stand in one byte. */
 static size_t stored_bytes(const kilni_onnx_tensor *tensor)
 {
-    return is_packed(tensor) ? (size_t)(tensor->count / 2 + tensor->count % 2)
-                             : (size_t)tensor->count * kiln_dtype_size(tensor->dtype);
+    size_t count = (size_t)tensor->count;
+    uint32_t bits = packed_bits(tensor);
+    size_t per_byte = bits == 0 ? 1 : 8 / bits;
+    return bits == 0 ? count * kiln_dtype_size(tensor->dtype)
+                     : count / per_byte + (count % per_byte != 0);
 }
 
-/* Four bits to a byte each, the lower half first. */
+/* A few bits to a byte each, from the low bits up. */
 static kiln_status unpack(kiln_onnx_model *model, kilni_onnx_tensor *tensor, kiln_error *err)
 {
     void *memory = NULL;
@@ -181,10 +208,12 @@ static kiln_status unpack(kiln_onnx_model *model, kilni_onnx_tensor *tensor, kil
         return status;
     }
     uint8_t *target = memory;
-    uint8_t sign = tensor->onnx_type == KILNI_ONNX_TYPE_INT4 ? 8 : 0;
+    uint32_t bits = packed_bits(tensor), per_byte = 8 / bits;
+    uint8_t sign = (uint8_t)(tensor->dtype == KILN_DTYPE_I8 ? 1u << (bits - 1) : 0);
     for (size_t i = 0; i < (size_t)tensor->count; i++) {
-        uint8_t bits = (uint8_t)(tensor->data[i / 2] >> (i % 2 * 4)) & 15;
-        target[i] = (uint8_t)((bits ^ sign) - sign);
+        uint32_t byte = tensor->data[i / per_byte];
+        uint8_t value = (uint8_t)(byte >> (i % per_byte * bits) & ((1u << bits) - 1));
+        target[i] = (uint8_t)((value ^ sign) - sign);
     }
     tensor->data = target;
     tensor->bytes = (size_t)tensor->count;
@@ -195,7 +224,7 @@ static kiln_status unpack(kiln_onnx_model *model, kilni_onnx_tensor *tensor, kil
 static kiln_status pack_ints(kiln_onnx_model *model, const kilni_onnx_list *numbers,
                              kilni_onnx_tensor *tensor, kiln_error *err)
 {
-    size_t size = kiln_dtype_size(tensor->dtype); /* of four bits: a byte holds two */
+    size_t size = kiln_dtype_size(tensor->dtype); /* of few bits: a byte holds several */
     const int64_t *values = numbers->items;
     if (size == sizeof(int64_t)) {
         tensor->data = numbers->items;
@@ -225,7 +254,7 @@ static kiln_status take_typed(kiln_onnx_model *model, const tensor_fields *field
                                   : field == 'L' ? &fields->int64s
                                   : field == 'U' ? &fields->uint64s
                                                  : &fields->int32s;
-    int64_t needed = is_packed(tensor) ? (int64_t)tensor->bytes : tensor->count;
+    int64_t needed = packed_bits(tensor) != 0 ? (int64_t)tensor->bytes : tensor->count;
     if ((int64_t)list->count != needed) {
         return kiln_fail(err, INVALID_ARGUMENT, "%u elements of data where the shape needs %lld",
                          list->count, (long long)needed);
@@ -262,7 +291,8 @@ static kiln_status take_data(kiln_onnx_model *model, const tensor_fields *fields
         return KILN_STATUS_OK;
     }
     kiln_status status = take_stored(model, fields, tensor, err);
-    return status == KILN_STATUS_OK && is_packed(tensor) ? unpack(model, tensor, err) : status;
+    return status == KILN_STATUS_OK && packed_bits(tensor) != 0 ? unpack(model, tensor, err)
+                                                                : status;
 }
 
 static bool finish_tensor(kilni_onnx_reader *reader, const tensor_fields *fields,

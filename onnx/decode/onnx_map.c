@@ -198,9 +198,9 @@ static kiln_status find_external(kiln_onnx_model *model, const char *location,
         status = kilni_onnx_map(&model->env, path, &external->mapping, err);
     }
     if (status == KILN_STATUS_OK) {
-        size_t room = SIZE_MAX - model->budget_bytes; /* of four bits, elements are unpacked */
+        size_t room = SIZE_MAX - model->budget_bytes; /* of few bits, elements are unpacked */
         size_t bytes = external->mapping.bytes;
-        model->budget_bytes += bytes > room / 2 ? room : 2 * bytes;
+        model->budget_bytes += bytes > room / 4 ? room : 4 * bytes;
         external->location = location;
         model->n_externals++;
         *out_mapping = &external->mapping;

@@ -15,13 +15,21 @@ enum {
     KILNI_ONNX_MAX_LIST = 16777216 ///< entries of one list of messages or texts
 };
 
-/// ONNX's numbers of element types that have no dtype here. Those of four bits are held in u8 and
+/// ONNX's numbers of element types that have no dtype here. Those of few bits are held in u8 and
 /// i8, others are named in errors.
 enum {
     KILNI_ONNX_TYPE_NONE = 0,
     KILNI_ONNX_TYPE_STRING = 8,
+    KILNI_ONNX_TYPE_F8E4M3FN = 17,
+    KILNI_ONNX_TYPE_F8E4M3FNUZ = 18,
+    KILNI_ONNX_TYPE_F8E5M2 = 19,
+    KILNI_ONNX_TYPE_F8E5M2FNUZ = 20,
     KILNI_ONNX_TYPE_UINT4 = 21,
     KILNI_ONNX_TYPE_INT4 = 22,
+    KILNI_ONNX_TYPE_F4E2M1 = 23,
+    KILNI_ONNX_TYPE_F8E8M0 = 24,
+    KILNI_ONNX_TYPE_UINT2 = 25,
+    KILNI_ONNX_TYPE_INT2 = 26,
     KILNI_ONNX_TYPE_LIMIT = 29
 };
 

@@ -147,12 +147,30 @@ static bool folds(const kiln_op_record *op, const kilni_onnx_ref *inputs)
     return count <= (op->n_inputs == 0 && is_float ? 1 : KILNI_ONNX_FOLD_ELEMS);
 }
 
-/* What is only moved keeps its type of four bits. */
-static void pass_narrow(const kiln_op_info *info, const kilni_onnx_ref *inputs, uint32_t n_inputs,
+static bool only_moves(kiln_op op)
+{
+    kiln_op_class cls = kiln_op_info_of(op)->cls;
+    return cls == KILN_CLASS_VIEW || cls == KILN_CLASS_GATHER || op == KILN_OP_WHERE ||
+           op == KILN_OP_CONTIGUOUS;
+}
+
+/* Bits of small floats are no numbers to compute with. Casts are those of their bits. */
+static void refuse_bits(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
+                        uint32_t n_inputs)
+{
+    for (uint32_t i = 0; kilni_onnx_ok(call) && i < n_inputs; i++) {
+        if (kilni_onnx_is_bits(inputs[i]->narrow) && !only_moves(op) && op != KILN_OP_CAST) {
+            KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "%s of %s, which is only stored: cast it first",
+                            kiln_op_info_of(op)->name, kilni_onnx_type_name(inputs[i]->narrow));
+        }
+    }
+}
+
+/* What is only moved keeps its type of few bits. */
+static void pass_narrow(kiln_op op, const kilni_onnx_ref *inputs, uint32_t n_inputs,
                         kilni_onnx_ref out)
 {
-    bool moves = info->cls == KILN_CLASS_VIEW || info->cls == KILN_CLASS_GATHER;
-    if (out != NULL && moves && n_inputs > 0 && out->desc.dtype == inputs[0]->desc.dtype) {
+    if (out != NULL && only_moves(op) && n_inputs > 0 && out->desc.dtype == inputs[0]->desc.dtype) {
         out->narrow = inputs[0]->narrow;
     }
 }
@@ -172,6 +190,7 @@ void kilni_onnx_emit_many(kilni_onnx_call *call, kiln_op op, const kilni_onnx_re
         }
         descs[i] = inputs[i]->desc;
     }
+    refuse_bits(call, op, inputs, n_inputs);
     if (!kilni_onnx_ok(call)) {
         return;
     }
@@ -191,7 +210,7 @@ void kilni_onnx_emit_many(kilni_onnx_call *call, kiln_op op, const kilni_onnx_re
     } else {
         record(call, &shape, inputs, out_values);
     }
-    pass_narrow(info, inputs, n_inputs, out_values[0]);
+    pass_narrow(op, inputs, n_inputs, out_values[0]);
 }
 
 kilni_onnx_ref kilni_onnx_emit(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,

@@ -54,16 +54,22 @@ void kilni_onnx_op_constant_of_shape(kilni_onnx_call *call)
     const kilni_onnx_attr *attr = kilni_onnx_attr_find(call, "value");
     kiln_dtype dtype = KILN_DTYPE_F32;
     kiln_number value = kiln_f64(0);
+    int32_t narrow = 0;
     if (attr != NULL && attr->type == KILNI_ONNX_ATTR_TENSOR) {
         kilni_onnx_ref given = kilni_onnx_const_tensor(call, attr->tensor);
         value = kilni_onnx_value_number(call, given);
         dtype = given == NULL ? dtype : given->desc.dtype;
+        narrow = given == NULL ? 0 : given->narrow;
     }
     if (shape.count > KILN_MAX_RANK) {
         KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "rank %u exceeds limit %d", shape.count,
                         KILN_MAX_RANK);
     }
-    kilni_onnx_out(call, 0, kilni_onnx_full(call, dtype, shape.v, shape.count, value));
+    kilni_onnx_ref y = kilni_onnx_full(call, dtype, shape.v, shape.count, value);
+    if (kilni_onnx_ok(call)) {
+        y->narrow = narrow;
+    }
+    kilni_onnx_out(call, 0, y);
 }
 
 /* How many steps lead from start to before limit; -1 when that is no length. */

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // ONNX's elementwise operators that are one of ours or a few: arithmetic, comparison, logic, bits,
-// casts, clipping. Activations are in onnx_op_activation.c.
+// clipping. Activations are in onnx_op_activation.c, casts in onnx_op_cast.c.
 #include "onnx_import.h"
 
 #include <math.h>
 #include <string.h>
 
+/* Of small floats ONNX asks whether they are NaN, and nothing else. */
 void kilni_onnx_op_unary(kilni_onnx_call *call)
 {
-    kilni_onnx_out(call, 0, kilni_onnx_unary(call, call->row->op, kilni_onnx_in(call, 0)));
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    x = call->row->op == KILN_OP_IS_NAN ? kilni_onnx_decoded(call, x) : x;
+    kilni_onnx_out(call, 0, kilni_onnx_unary(call, call->row->op, x));
 }
 
 /* Before version 7, b's axes begin at `axis` of a when `broadcast` is set: trailing ones make that
@@ -147,7 +150,7 @@ void kilni_onnx_op_bit_shift(kilni_onnx_call *call)
 
 void kilni_onnx_op_is_inf(kilni_onnx_call *call)
 {
-    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    kilni_onnx_ref x = kilni_onnx_decoded(call, kilni_onnx_in(call, 0));
     bool positive = kilni_onnx_attr_int(call, "detect_positive", 1) != 0;
     bool negative = kilni_onnx_attr_int(call, "detect_negative", 1) != 0;
     kilni_onnx_ref found = NULL;
@@ -167,105 +170,6 @@ void kilni_onnx_op_where(kilni_onnx_call *call)
     kilni_onnx_ref mask = kilni_onnx_in(call, 0);
     kilni_onnx_ref a = kilni_onnx_in(call, 1);
     kilni_onnx_out(call, 0, kilni_onnx_where(call, mask, a, kilni_onnx_in(call, 2)));
-}
-
-/* Low four bits, with the sign that the type has. */
-static kilni_onnx_ref low_bits(kilni_onnx_call *call, kilni_onnx_ref x, bool is_signed)
-{
-    x = kilni_onnx_scalar_int(call, KILN_OP_BITWISE_AND_SCALAR, x, 15);
-    if (is_signed) {
-        x = kilni_onnx_scalar_int(call, KILN_OP_BITWISE_XOR_SCALAR, x, 8);
-        x = kilni_onnx_scalar_int(call, KILN_OP_SUB_SCALAR, x, 8);
-    }
-    return x;
-}
-
-kilni_onnx_ref kilni_onnx_cast_to(kilni_onnx_call *call, kilni_onnx_ref x, kiln_dtype dtype,
-                                  int32_t narrow)
-{
-    if (!kilni_onnx_ok(call) || x == NULL || x->narrow == narrow) {
-        return kilni_onnx_cast(call, x, dtype);
-    }
-    bool is_signed = narrow == KILNI_ONNX_TYPE_INT4;
-    kilni_onnx_ref y = x;
-    if (narrow != 0 && kilni_onnx_is_float(x)) {
-        y = kilni_onnx_unary(call, KILN_OP_ROUND, y);
-        y = kilni_onnx_clamp(call, y, is_signed ? -8 : 0, is_signed ? 7 : 15);
-    }
-    y = kilni_onnx_cast(call, y, dtype);
-    if (narrow != 0 && !kilni_onnx_is_float(x)) {
-        y = low_bits(call, y, is_signed);
-    }
-    if (y == x) { /* the same bits under another type: a value of its own */
-        const kiln_attr dims = kilni_attr_ints(x->desc.dims, x->desc.rank);
-        y = kilni_onnx_emit(call, KILN_OP_RESHAPE, &x, 1, &dims, 1);
-    }
-    if (kilni_onnx_ok(call)) {
-        y->narrow = narrow;
-    }
-    return y;
-}
-
-/* Floats beyond four bits were bounded before version 23 and keep their low bits since: ONNX leaves
-   them undefined, and this is what its cases have had. */
-static kilni_onnx_ref converted(kilni_onnx_call *call, kilni_onnx_ref x, kiln_dtype dtype,
-                                int32_t narrow)
-{
-    if (kilni_onnx_ok(call) && narrow != 0 && call->version >= 23 && kilni_onnx_is_float(x)) {
-        x = kilni_onnx_cast(call, kilni_onnx_unary(call, KILN_OP_ROUND, x), KILN_DTYPE_I32);
-    }
-    return kilni_onnx_cast_to(call, x, dtype, narrow);
-}
-
-void kilni_onnx_op_cast(kilni_onnx_call *call)
-{
-    kiln_dtype dtype = kilni_onnx_attr_dtype(call, "to", KILN_DTYPE_NONE);
-    if (dtype == KILN_DTYPE_NONE) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute 'to' is missing");
-        return;
-    }
-    const kilni_onnx_attr *to = kilni_onnx_attr_find(call, "to");
-    int32_t narrow = to->type == KILNI_ONNX_ATTR_INT ? kilni_onnx_narrow_of(to->i) : 0;
-    kilni_onnx_out(call, 0, converted(call, kilni_onnx_in(call, 0), dtype, narrow));
-}
-
-void kilni_onnx_op_cast_like(kilni_onnx_call *call)
-{
-    kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    kilni_onnx_ref like = kilni_onnx_in(call, 1);
-    if (kilni_onnx_ok(call)) {
-        kilni_onnx_out(call, 0, converted(call, x, like->desc.dtype, like->narrow));
-    }
-}
-
-/* The same bits under another type of the same width. Between integers and truths a cast does that;
-   floats go through the host. */
-void kilni_onnx_op_bit_cast(kilni_onnx_call *call)
-{
-    kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    kiln_dtype dtype = kilni_onnx_attr_dtype(call, "to", KILN_DTYPE_NONE);
-    const kilni_onnx_attr *to = kilni_onnx_attr_find(call, "to");
-    if (!kilni_onnx_ok(call)) {
-        return;
-    }
-    int32_t narrow = to != NULL ? kilni_onnx_narrow_of(to->i) : 0;
-    if (dtype == KILN_DTYPE_NONE || kiln_dtype_size(dtype) != kiln_dtype_size(x->desc.dtype) ||
-        (narrow == 0) != (x->narrow == 0)) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute 'to' names no type as wide as %s",
-                        kiln_dtype_name(x->desc.dtype));
-        return;
-    }
-    bool floats = kilni_onnx_is_float(x) || kiln_dtype_kind_of(dtype) == KILN_KIND_FLOAT;
-    if (x->desc.dtype == dtype || !floats) {
-        kilni_onnx_out(call, 0, kilni_onnx_cast_to(call, x, dtype, narrow));
-        return;
-    }
-    const void *bits = kilni_onnx_host(call, x);
-    kilni_onnx_ref y = kilni_onnx_const_data(call, dtype, x->desc.rank, x->desc.dims, bits);
-    if (kilni_onnx_ok(call)) {
-        y->constant = x->constant;
-    }
-    kilni_onnx_out(call, 0, y);
 }
 
 void kilni_onnx_op_clip_attrs(kilni_onnx_call *call)

@@ -271,7 +271,8 @@ void kilni_onnx_note_source(kilni_onnx_call *call, kilni_onnx_ref value)
     int64_t block = kilni_onnx_attr_int(call, "block_size", 0);
     int64_t axis = kilni_onnx_attr_int(call, "axis", 1);
     if (!kilni_onnx_ok(call) || value->desc.rank != 2 || value->desc.dtype != KILN_DTYPE_F32 ||
-        value->constant ||
+        value->constant || kilni_onnx_is_bits(parts[0]->narrow) ||
+        kilni_onnx_is_bits(parts[1]->narrow) ||
         (parts[0]->desc.dtype != KILN_DTYPE_U8 && parts[0]->desc.dtype != KILN_DTYPE_I8)) {
         return;
     }

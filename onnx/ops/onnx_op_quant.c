@@ -104,16 +104,18 @@ void kilni_onnx_op_dequantize_linear(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ref given = kilni_onnx_in(call, 1);
-    kilni_onnx_ref scale = spread(call, given, x);
+    kilni_onnx_ref scale = kilni_onnx_decoded(call, spread(call, given, x));
     kilni_onnx_ref zero = taken_zero(call, 2, x);
     if (!kilni_onnx_ok(call)) {
         return;
     }
+    kiln_dtype whole = kilni_onnx_is_bits(x->narrow) ? KILN_DTYPE_F32 : KILN_DTYPE_I32;
     kiln_dtype dtype = kilni_onnx_attr_dtype(call, "output_dtype", scale->desc.dtype);
     kiln_dtype wide = dtype == KILN_DTYPE_F64 ? dtype : wide_of(scale);
-    kilni_onnx_ref y = kilni_onnx_cast(call, x, KILN_DTYPE_I32);
+    kilni_onnx_ref y = kilni_onnx_cast(call, kilni_onnx_decoded(call, x), whole);
     if (zero != NULL) {
-        y = kilni_onnx_binary(call, KILN_OP_SUB, y, kilni_onnx_cast(call, zero, KILN_DTYPE_I32));
+        zero = kilni_onnx_cast(call, kilni_onnx_decoded(call, zero), whole);
+        y = kilni_onnx_binary(call, KILN_OP_SUB, y, zero);
     }
     y = kilni_onnx_cast(call, y, wide);
     y = kilni_onnx_binary(call, KILN_OP_MUL, y, kilni_onnx_cast(call, scale, wide));
@@ -157,12 +159,14 @@ static kilni_onnx_ref divided(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onn
                                     : kilni_onnx_cast(call, kilni_onnx_cast(call, y, named), wide);
 }
 
-/* A cast to an integer saturates, which is what quantisation wants. */
+/* A cast to an integer saturates, which is what quantisation wants; small floats need no rounding
+ * before it, and do as `saturate` says. */
 void kilni_onnx_op_quantize_linear(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    kilni_onnx_ref scale = spread(call, kilni_onnx_in(call, 1), x);
-    kilni_onnx_ref zero = taken_zero(call, 2, x);
+    kilni_onnx_ref scale = kilni_onnx_decoded(call, spread(call, kilni_onnx_in(call, 1), x));
+    kilni_onnx_ref zero = kilni_onnx_decoded(call, taken_zero(call, 2, x));
+    bool saturate = kilni_onnx_attr_int(call, "saturate", 1) != 0;
     int32_t narrow = 0;
     kiln_dtype dtype = quantised_type(call, kilni_onnx_opt(call, 2), &narrow);
     if (!kilni_onnx_ok(call)) {
@@ -170,11 +174,14 @@ void kilni_onnx_op_quantize_linear(kilni_onnx_call *call)
     }
     kilni_onnx_ref y = divided(call, x, scale);
     kiln_dtype wide = kilni_onnx_ok(call) ? y->desc.dtype : KILN_DTYPE_F32;
-    y = kilni_onnx_unary(call, KILN_OP_ROUND, y);
+    bool bits = kilni_onnx_is_bits(narrow);
+    y = bits ? y : kilni_onnx_unary(call, KILN_OP_ROUND, y);
     if (zero != NULL) {
         y = kilni_onnx_binary(call, KILN_OP_ADD, y, kilni_onnx_cast(call, zero, wide));
     }
-    kilni_onnx_out(call, 0, kilni_onnx_cast_to(call, y, dtype, narrow));
+    kilni_onnx_out(call, 0,
+                   bits ? kilni_onnx_encoded(call, y, narrow, saturate, KILNI_ONNX_UP)
+                        : kilni_onnx_cast_to(call, y, dtype, narrow));
 }
 
 /* x - zero point in i32. The zero point of a is one for each row, that of b one for each column. */

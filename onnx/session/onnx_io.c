@@ -96,10 +96,17 @@ static kiln_status bind_tensor(const kiln_onnx_session *session, const kiln_onnx
         return status;
     }
     kilni_onnx_ref value = *out_value;
-    value->tensor = kiln_retain(tensor);
-    value->host = host;
     value->narrow = kilni_onnx_narrow_of(info->onnx_type);
-    value->desc.dtype = kiln_tensor_dtype(tensor);
+    if (kilni_onnx_is_bits(value->narrow)) {
+        status = kiln_bits_as(tensor, KILN_DTYPE_U8, &value->tensor, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+    } else {
+        value->tensor = kiln_retain(tensor);
+    }
+    value->host = host;
+    value->desc.dtype = kiln_tensor_dtype(value->tensor);
     value->desc.rank = (uint8_t)kiln_tensor_rank(tensor);
     memcpy(value->desc.dims, kiln_tensor_dims(tensor),
            value->desc.rank * sizeof(value->desc.dims[0]));
@@ -201,6 +208,9 @@ static kiln_status give_tensor(const kiln_onnx_session *session, kilni_onnx_ref 
     kiln_status status = kilni_onnx_to_device(session->device, value, &tensor, err);
     if (status != KILN_STATUS_OK) {
         return status;
+    }
+    if (kilni_onnx_is_bits(value->narrow)) {
+        return kiln_bits_as(tensor, kilni_onnx_type_dtype(value->narrow), out_tensor, err);
     }
     if (value->constant || value->given) {
         return kiln_contiguous(tensor, out_tensor, err);

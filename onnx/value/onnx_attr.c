@@ -120,7 +120,7 @@ kiln_dtype kilni_onnx_dtype_of(kilni_onnx_call *call, int64_t onnx_type)
         KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "element type %s is not supported",
                         name == NULL ? "of an unknown number" : name);
     }
-    return dtype;
+    return kiln_dtype_kind_of(dtype) == KILN_KIND_SMALL ? KILN_DTYPE_U8 : dtype;
 }
 
 kiln_dtype kilni_onnx_attr_dtype(kilni_onnx_call *call, const char *name, kiln_dtype fallback)

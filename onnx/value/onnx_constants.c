@@ -99,7 +99,7 @@ static kiln_status new_constant(kiln_onnx_session *session, const kilni_onnx_ten
         kilni_onnx_file_ref(value->file);
     }
     value->narrow = kilni_onnx_narrow_of(tensor->onnx_type);
-    value->desc.dtype = tensor->dtype;
+    value->desc.dtype = kilni_onnx_is_bits(value->narrow) ? KILN_DTYPE_U8 : tensor->dtype;
     value->desc.rank = (uint8_t)tensor->rank;
     memcpy(value->desc.dims, tensor->dims, sizeof(tensor->dims));
     kiln_status status =

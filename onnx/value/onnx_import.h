@@ -41,7 +41,7 @@ typedef struct kilni_onnx_value {
     bool given; ///< an input of the run
     bool looked; ///< its contents on the host decided about something
     kiln_tensor_desc desc;
-    int32_t narrow; ///< ONNX's number of INT4 or UINT4, which i8 and u8 hold; 0: as the dtype says
+    int32_t narrow; ///< ONNX's number of a type of few bits, which i8 or u8 holds; 0: the dtype's
     kiln_tensor *tensor;
     const void *host; ///< dense, at any address
     void *owned; ///< `host` when it is ours to free
@@ -182,12 +182,14 @@ bool kilni_onnx_attr_ints(kilni_onnx_call *call, const char *name, kilni_onnx_in
 /// An element type given as ONNX's number, where 0 is as if left out; NONE after failing when Kiln
 /// has it not.
 kiln_dtype kilni_onnx_attr_dtype(kilni_onnx_call *call, const char *name, kiln_dtype fallback);
-/// ONNX's number of a type of four bits; 0 for every other.
+/// ONNX's number of a type of few bits: the floats of 8 and 4, the integers of 4 and 2; 0 for every
+/// other.
 static inline int32_t kilni_onnx_narrow_of(int64_t onnx_type)
 {
-    bool narrow = onnx_type == KILNI_ONNX_TYPE_INT4 || onnx_type == KILNI_ONNX_TYPE_UINT4;
+    bool narrow = onnx_type >= KILNI_ONNX_TYPE_F8E4M3FN && onnx_type <= KILNI_ONNX_TYPE_INT2;
     return narrow ? (int32_t)onnx_type : 0;
 }
+/// The dtype that holds a value of ONNX's type: u8 for small floats.
 kiln_dtype kilni_onnx_dtype_of(kilni_onnx_call *call, int64_t onnx_type);
 
 // ---- constants ----
@@ -237,10 +239,28 @@ kilni_onnx_ref kilni_onnx_mask_fill(kilni_onnx_call *call, kilni_onnx_ref x, kil
                                     double value);
 /// The value itself when it has the dtype already.
 kilni_onnx_ref kilni_onnx_cast(kilni_onnx_call *call, kilni_onnx_ref x, kiln_dtype dtype);
-/// To one of ONNX's types, those of four bits among them: floats are rounded and bounded, integers
+/// To one of ONNX's types, those of few bits among them: floats are rounded and bounded, integers
 /// keep their low bits.
 kilni_onnx_ref kilni_onnx_cast_to(kilni_onnx_call *call, kilni_onnx_ref x, kiln_dtype dtype,
                                   int32_t narrow);
+
+/// How numbers become powers of two in float8e8m0.
+typedef enum kilni_onnx_rounding {
+    KILNI_ONNX_NEAREST = 0,
+    KILNI_ONNX_UP = 1,
+    KILNI_ONNX_DOWN = 2
+} kilni_onnx_rounding;
+
+/// Whether u8 holds the bits of a small float.
+static inline bool kilni_onnx_is_bits(int32_t narrow)
+{
+    return kiln_dtype_kind_of(kilni_onnx_type_dtype(narrow)) == KILN_KIND_SMALL;
+}
+/// The numbers that bits stand for, in f32; every other value itself.
+kilni_onnx_ref kilni_onnx_decoded(kilni_onnx_call *call, kilni_onnx_ref x);
+/// Bits of the small float that `narrow` names; saturating, what is too large becomes the largest.
+kilni_onnx_ref kilni_onnx_encoded(kilni_onnx_call *call, kilni_onnx_ref x, int32_t narrow,
+                                  bool saturate, kilni_onnx_rounding rounding);
 kilni_onnx_ref kilni_onnx_reshape(kilni_onnx_call *call, kilni_onnx_ref x, const int64_t *dims,
                                   uint32_t rank);
 kilni_onnx_ref kilni_onnx_expand(kilni_onnx_call *call, kilni_onnx_ref x, const int64_t *dims,
