@@ -146,6 +146,9 @@ static PyObject *number_of(const element *value, kiln_dtype dtype)
     case KILN_DTYPE_F64:
         return PyFloat_FromDouble(value->f64);
     default:
+        if (kiln_dtype_kind_of(dtype) == KILN_KIND_SMALL) {
+            return PyFloat_FromDouble((double)kiln_small_to_f32(dtype, value->u8));
+        }
         return PyErr_Format(PyExc_TypeError, "an element of dtype %s is no number by itself",
                             kilni_py_dtype_name(dtype));
     }
@@ -169,6 +172,19 @@ PyObject *kilni_py_array_item(PyObject *self, PyObject *nothing)
     }
     KILNI_PY_CALL_WITH(status, &err, &tensor, 1, kiln_read(tensor, &value, bytes, &err));
     return status == KILN_STATUS_OK ? number_of(&value, dtype) : kilni_py_raise(&err);
+}
+
+static PyObject *bits_as(PyObject *self, PyObject *object)
+{
+    kiln_tensor *tensor = kilni_py_tensor(self), *made = NULL;
+    kiln_dtype dtype = kilni_py_dtype_of(object, NULL);
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_status status = KILN_STATUS_OK;
+    if (dtype == KILN_DTYPE_NONE) {
+        return NULL;
+    }
+    KILNI_PY_CALL_WITH(status, &err, &tensor, 1, kiln_bits_as(tensor, dtype, &made, &err));
+    return status == KILN_STATUS_OK ? kilni_py_array_new(made) : kilni_py_raise(&err);
 }
 
 static PyObject *to_device(PyObject *self, PyObject *args, PyObject *keywords)
@@ -224,6 +240,10 @@ static PyMethodDef methods[] = {
      "to_device($self, device, /, *, stream=None)\n--\n\nThe array on another device, of whatever "
      "platform. Returns at once."},
     {"_dlpack", kilni_py_dlpack, METH_VARARGS, NULL},
+    {"bits_as", bits_as, METH_O,
+     "bits_as(dtype, /)\n--\n\nThe same bits under another dtype, without a copy: uint8 and the "
+     "floats "
+     "of 8 bits\nand fewer. astype gives the same numbers."},
     {"_nonzero", find_nonzero, METH_NOARGS, NULL},
     {"_replace", replace, METH_O, NULL},
     {NULL, NULL, 0, NULL},

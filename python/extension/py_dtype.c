@@ -15,13 +15,26 @@ static const struct {
     const char *name; ///< the array API's, where it has one
     const char *format; ///< of the buffer protocol
 } facts[KILN_DTYPE_LIMIT] = {
-    [KILN_DTYPE_BOOL] = {"bool", "?"},      [KILN_DTYPE_U8] = {"uint8", "B"},
-    [KILN_DTYPE_U16] = {"uint16", "H"},     [KILN_DTYPE_U32] = {"uint32", "I"},
-    [KILN_DTYPE_U64] = {"uint64", "L"},     [KILN_DTYPE_I8] = {"int8", "b"},
-    [KILN_DTYPE_I16] = {"int16", "h"},      [KILN_DTYPE_I32] = {"int32", "i"},
-    [KILN_DTYPE_I64] = {"int64", "l"},      [KILN_DTYPE_F16] = {"float16", "e"},
-    [KILN_DTYPE_BF16] = {"bfloat16", NULL}, [KILN_DTYPE_F32] = {"float32", "f"},
+    [KILN_DTYPE_BOOL] = {"bool", "?"},
+    [KILN_DTYPE_U8] = {"uint8", "B"},
+    [KILN_DTYPE_U16] = {"uint16", "H"},
+    [KILN_DTYPE_U32] = {"uint32", "I"},
+    [KILN_DTYPE_U64] = {"uint64", "L"},
+    [KILN_DTYPE_I8] = {"int8", "b"},
+    [KILN_DTYPE_I16] = {"int16", "h"},
+    [KILN_DTYPE_I32] = {"int32", "i"},
+    [KILN_DTYPE_I64] = {"int64", "l"},
+    [KILN_DTYPE_F16] = {"float16", "e"},
+    [KILN_DTYPE_BF16] = {"bfloat16", NULL},
+    [KILN_DTYPE_F32] = {"float32", "f"},
     [KILN_DTYPE_F64] = {"float64", "d"},
+    // As ml_dtypes calls them.
+    [KILN_DTYPE_F8E4M3FN] = {"float8_e4m3fn", NULL},
+    [KILN_DTYPE_F8E4M3FNUZ] = {"float8_e4m3fnuz", NULL},
+    [KILN_DTYPE_F8E5M2] = {"float8_e5m2", NULL},
+    [KILN_DTYPE_F8E5M2FNUZ] = {"float8_e5m2fnuz", NULL},
+    [KILN_DTYPE_F8E8M0] = {"float8_e8m0fnu", NULL},
+    [KILN_DTYPE_F4E2M1] = {"float4_e2m1fn", NULL},
 };
 _Static_assert(sizeof(long) == sizeof(int64_t), "'l' is the format of 64-bit integers");
 
@@ -86,7 +99,8 @@ kiln_dtype kilni_py_promote(kiln_dtype a, kiln_dtype b)
     if (a == b) {
         return a;
     }
-    if (x == KILN_KIND_QUANT || y == KILN_KIND_QUANT) {
+    const unsigned apart = (unsigned)KILN_KIND_QUANT | (unsigned)KILN_KIND_SMALL;
+    if ((((unsigned)x | (unsigned)y) & apart) != 0) {
         return KILN_DTYPE_NONE;
     }
     if (x == y) {
@@ -238,6 +252,8 @@ static PyObject *get_kind(PyObject *self, void *unused)
         return PyUnicode_FromString("signed integer");
     case KILN_KIND_FLOAT:
         return PyUnicode_FromString("real floating");
+    case KILN_KIND_SMALL:
+        return PyUnicode_FromString("small floating");
     default:
         return PyUnicode_FromString("quantised");
     }

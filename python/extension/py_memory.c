@@ -261,6 +261,37 @@ static PyObject *from_bytes(PyObject *module, PyObject *args)
 
 // ---- in, from DLPack ----
 
+/// DLPack's codes of floats of 8 bits, since 1.1; of 4 bits it packs two into a byte.
+static const struct {
+    uint8_t code;
+    kiln_dtype dtype;
+} small_codes[] = {{10, KILN_DTYPE_F8E4M3FN},
+                   {11, KILN_DTYPE_F8E4M3FNUZ},
+                   {12, KILN_DTYPE_F8E5M2},
+                   {13, KILN_DTYPE_F8E5M2FNUZ},
+                   {14, KILN_DTYPE_F8E8M0}};
+enum { SMALL_CODES = sizeof(small_codes) / sizeof(small_codes[0]) };
+
+static kiln_dtype small_of_code(uint8_t code)
+{
+    for (size_t i = 0; i < SMALL_CODES; i++) {
+        if (small_codes[i].code == code) {
+            return small_codes[i].dtype;
+        }
+    }
+    return KILN_DTYPE_NONE;
+}
+
+static int code_of_small(kiln_dtype dtype)
+{
+    for (size_t i = 0; i < SMALL_CODES; i++) {
+        if (small_codes[i].dtype == dtype) {
+            return small_codes[i].code;
+        }
+    }
+    return -1;
+}
+
 static kiln_dtype dtype_of_dl(const dl_tensor *tensor)
 {
     kiln_dtype_kind kind = KILN_KIND_NONE;
@@ -282,7 +313,7 @@ static kiln_dtype dtype_of_dl(const dl_tensor *tensor)
     case DL_BOOL:
         return tensor->bits == 8 ? KILN_DTYPE_BOOL : KILN_DTYPE_NONE;
     default:
-        return KILN_DTYPE_NONE;
+        return tensor->bits == 8 ? small_of_code(tensor->code) : KILN_DTYPE_NONE;
     }
     for (int i = 1; i < KILN_DTYPE_LIMIT; i++) {
         if (i != KILN_DTYPE_BF16 && kiln_dtype_kind_of((kiln_dtype)i) == kind &&
@@ -520,7 +551,7 @@ static int code_of(kiln_dtype dtype)
     case KILN_KIND_FLOAT:
         return dtype == KILN_DTYPE_BF16 ? DL_BFLOAT : DL_FLOAT;
     default:
-        return -1;
+        return code_of_small(dtype);
     }
 }
 

@@ -163,8 +163,9 @@ static kiln_dtype accepted(const call *self, kiln_dtype dtype)
 {
     kiln_dtype_kind kind = kiln_dtype_kind_of(dtype);
     kiln_accept accept = self->info->accept;
-    if (((unsigned)accept & (unsigned)kind) != 0 || kind == KILN_KIND_QUANT) {
-        return dtype;
+    if (((unsigned)accept & (unsigned)kind) != 0 || kind == KILN_KIND_QUANT ||
+        kind == KILN_KIND_SMALL) {
+        return dtype; // of the last two recording says what is wrong
     }
     if (accept == KILN_ACCEPT_LOGIC) {
         return KILN_DTYPE_BOOL;

@@ -34,13 +34,25 @@ def __dlpack_device__(self, /):
 @_method
 def __array__(self, dtype=None, copy=None):
     import numpy
-    x = ops.cast(self, "float32") if self.dtype == "bfloat16" else self
-    made = numpy.asarray(memoryview(x))
+    if self.dtype.kind == "small floating":
+        made = _small_numpy(self)
+    else:
+        made = numpy.asarray(memoryview(ops.cast(self, "float32") if self.dtype == "bfloat16" else self))
     if dtype is not None and made.dtype != dtype:
         if copy is False:
             raise ValueError(f"{made.dtype} as {numpy.dtype(dtype)} needs a copy")
         return made.astype(dtype)
     return made.copy() if copy else made
+
+
+def _small_numpy(x):
+    """The bits as an array of ml_dtypes; where that is not installed, the numbers as float32."""
+    import numpy
+    try:
+        import ml_dtypes
+    except ImportError:
+        return numpy.asarray(memoryview(ops.cast(x, "float32")))
+    return numpy.asarray(memoryview(x.bits_as("uint8"))).view(getattr(ml_dtypes, x.dtype.name))
 
 
 Array.__array_priority__ = 1000  # ndarray + Array is Array's
@@ -57,7 +69,8 @@ def tolist(self, /):
     """The values as nested lists."""
     if self.ndim == 0:
         return self.item()
-    x = ops.cast(self, "float32") if self.dtype.name in ("bfloat16", "float16") else self
+    wide = self.dtype.name in ("bfloat16", "float16") or self.dtype.kind == "small floating"
+    x = ops.cast(self, "float32") if wide else self
     return memoryview(x).tolist() if x.size else _empty_lists(x.shape)
 
 
@@ -120,6 +133,8 @@ def __complex__(self, /):
 @_method
 def __reduce__(self, /):
     from ._creation import asarray
+    if self.dtype.kind == "small floating":
+        return _rebuild, (bytes(memoryview(self.bits_as("uint8"))), self.dtype.name, self.shape, self.dtype.name)
     if self.dtype == "bfloat16":
         return _rebuild, (bytes(memoryview(ops.cast(self, "float32"))), "float32", self.shape, "bfloat16")
     return _rebuild, (bytes(memoryview(self)), self.dtype.name, self.shape, self.dtype.name)

@@ -13,6 +13,7 @@ __all__ = ["arange", "array", "asarray", "devices", "empty", "empty_like", "eye"
 
 _CODES = {"bool": "?", "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q", "int8": "b", "int16": "h",
           "int32": "i", "int64": "q", "float16": "e", "float32": "f", "float64": "d"}
+_SMALL = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn")
 
 
 class _DeviceLine(str):
@@ -139,6 +140,8 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None) -> Array:
 
 
 def _of_memory(obj, device, copy):
+    if getattr(getattr(obj, "dtype", None), "name", None) in _SMALL and hasattr(obj, "view"):  # ml_dtypes
+        return _kiln._from_buffer(obj.view("uint8"), device, copy is False).bits_as(obj.dtype.name)
     try:
         memoryview(obj).release()
         is_buffer = True

@@ -13,7 +13,9 @@ _MOST = 16  # graphs that a session keeps, the last used ones
 
 _TYPES = {"bool": "bool", "uint8": "uint8", "uint16": "uint16", "uint32": "uint32", "uint64": "uint64", "int8": "int8",
           "int16": "int16", "int32": "int32", "int64": "int64", "float16": "float16", "bfloat16": "bfloat16",
-          "float32": "float", "float64": "double"}
+          "float32": "float", "float64": "double", "float8_e4m3fn": "float8e4m3fn",
+          "float8_e4m3fnuz": "float8e4m3fnuz", "float8_e5m2": "float8e5m2", "float8_e5m2fnuz": "float8e5m2fnuz",
+          "float8_e8m0fnu": "float8e8m0", "float4_e2m1fn": "float4e2m1"}
 
 
 class NodeArg:
