@@ -104,9 +104,11 @@ int main(void)
            "ai.onnx.preview.\n\n",
            NEWEST, NEWEST);
     printf("Element types: the floats of 16, 32 and 64 bits with bfloat16, all integers, bool. "
-           "int4 and uint4 take a byte each and\nare i8 and u8 outside. Strings, complex numbers, "
-           "floats of 8 bits and fewer, int2 and uint2 are refused by name.\nTensors have at most "
-           "8 axes.\n\n"
+           "Those of few bits take a byte for\neach element: int4, uint4, int2 and uint2 are i8 "
+           "and u8 outside; float8 of every kind and float4 are f8e4m3fn,\nf8e4m3fnuz, f8e5m2, "
+           "f8e5m2fnuz, f8e8m0 and f4e2m1, which are cast, moved, quantised to and from, and not "
+           "computed with.\nStrings, complex numbers and floats of 6 bits are refused by name. "
+           "Tensors have at most 8 axes.\n\n"
            "## Served\n\nFrom 1 means from the set in which ONNX brought it.\n\n");
     write_served();
     write_reasons("On the host",
