@@ -14,17 +14,6 @@ static kilni_onnx_ref along_axis(kilni_onnx_call *call, kilni_onnx_ref value, ui
     return kilni_onnx_reshape(call, value, dims, rank - axis);
 }
 
-static bool blocks_fit(const kiln_tensor_desc *value, const kiln_tensor_desc *x, uint32_t axis,
-                       int64_t block)
-{
-    bool fits = value->rank == x->rank;
-    for (uint32_t i = 0; fits && i < x->rank; i++) {
-        int64_t blocks = x->dims[i] / block + (x->dims[i] % block != 0);
-        fits = value->dims[i] == (i == axis ? blocks : x->dims[i]);
-    }
-    return fits;
-}
-
 /* One for each block of elements along the axis: laid out as x is. */
 static kilni_onnx_ref in_blocks(kilni_onnx_call *call, kilni_onnx_ref value,
                                 const kiln_tensor_desc *x, uint32_t axis, int64_t block)
@@ -66,7 +55,7 @@ static kilni_onnx_ref spread(kilni_onnx_call *call, kilni_onnx_ref value, kilni_
     /* No block is longer than its axis, so that the product of both stays a length. */
     int64_t length = x->desc.dims[axis] > 0 ? x->desc.dims[axis] : 1;
     block = block > length ? length : block;
-    if (block < 1 || !blocks_fit(&value->desc, &x->desc, axis, block)) {
+    if (block < 1 || !kilni_onnx_blocks_fit(&value->desc, &x->desc, axis, block)) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT,
                         "scale or zero point of rank %u does not fit blocks of %lld along axis %u",
                         value->desc.rank, (long long)block, axis);
@@ -104,6 +93,11 @@ void kilni_onnx_op_dequantize_linear(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ref given = kilni_onnx_in(call, 1);
+    kilni_onnx_ref kept = kilni_onnx_small_weight(call, x, given);
+    if (kept != NULL) {
+        kilni_onnx_out(call, 0, kept);
+        return;
+    }
     kilni_onnx_ref scale = kilni_onnx_decoded(call, spread(call, given, x));
     kilni_onnx_ref zero = taken_zero(call, 2, x);
     if (!kilni_onnx_ok(call)) {

@@ -258,6 +258,13 @@ static inline bool kilni_onnx_is_bits(int32_t narrow)
 }
 /// The numbers that bits stand for, in f32; every other value itself.
 kilni_onnx_ref kilni_onnx_decoded(kilni_onnx_call *call, kilni_onnx_ref x);
+/// Whether there is a scale for each block of `block` elements of x along the axis.
+bool kilni_onnx_blocks_fit(const kiln_tensor_desc *scale, const kiln_tensor_desc *x, uint32_t axis,
+                           int64_t block);
+/// The numbers of a weight of small floats and its scale, by DequantizeLinear's attributes, made
+/// once. NULL: not of the file, small enough to be folded, or of a zero point.
+kilni_onnx_ref kilni_onnx_small_weight(kilni_onnx_call *call, kilni_onnx_ref x,
+                                       kilni_onnx_ref scale);
 /// Bits of the small float that `narrow` names; saturating, what is too large becomes the largest.
 kilni_onnx_ref kilni_onnx_encoded(kilni_onnx_call *call, kilni_onnx_ref x, int32_t narrow,
                                   bool saturate, kilni_onnx_rounding rounding);
