@@ -132,8 +132,12 @@ static double element(const npy_array *array, size_t index)
     case KILN_DTYPE_I8:
         return (double)((const int8_t *)array->data)[index];
     default:
-        return (double)((const uint8_t *)array->data)[index];
+        break;
     }
+    uint8_t byte = ((const uint8_t *)array->data)[index];
+    return kiln_dtype_kind_of(array->dtype) == KILN_KIND_SMALL
+               ? (double)kiln_small_to_f32(array->dtype, byte)
+               : (double)byte;
 }
 
 static size_t count_of(const npy_array *array)

@@ -181,13 +181,28 @@ static bool has_input(const model_session *self, const char *name)
     return false;
 }
 
+/// NumPy has no small floats: bytes are the bits of one where the model takes such.
+static kiln_dtype input_dtype(const model_session *self, const char *name, kiln_dtype dtype)
+{
+    size_t count = 0;
+    const kiln_onnx_value_info *infos = kiln_onnx_model_inputs(self->model, &count);
+    for (size_t i = 0; dtype == KILN_DTYPE_U8 && i < count; i++) {
+        if (strcmp(infos[i].name, name) == 0 &&
+            kiln_dtype_kind_of(infos[i].dtype) == KILN_KIND_SMALL) {
+            return infos[i].dtype;
+        }
+    }
+    return dtype;
+}
+
 /// Uploads arrays[n_inputs] as the input `name`.
 static kiln_status add_input(model_session *self, const char *name, kiln_error *err)
 {
     size_t place = self->n_inputs;
     const npy_array *array = &self->arrays[place];
-    kiln_status status = kiln_tensor_create(self->device, array->dtype, array->rank, array->dims,
-                                            array->data, &self->tensors[place], err);
+    kiln_status status =
+        kiln_tensor_create(self->device, input_dtype(self, name, array->dtype), array->rank,
+                           array->dims, array->data, &self->tensors[place], err);
     if (status == KILN_STATUS_OK) {
         self->inputs[place] =
             (kiln_onnx_input){.name = name, .tensor = self->tensors[place], .host = array->data};

@@ -233,8 +233,10 @@ void npy_free(npy_array *array)
 
 // ---- writing ----
 
+/// NumPy has no small floats: their bits are its bytes.
 static const char *descr_of(kiln_dtype dtype)
 {
+    dtype = kiln_dtype_kind_of(dtype) == KILN_KIND_SMALL ? KILN_DTYPE_U8 : dtype;
     for (size_t i = 0; i < TYPES; i++) {
         if (types[i].dtype == dtype) {
             return types[i].descr;

@@ -22,6 +22,7 @@ except ImportError:
 import numpy_bf16
 import numpy_nn
 import numpy_search
+import numpy_small
 import numpy_window
 import numpy_data
 
@@ -306,6 +307,8 @@ OTHERS = {  # name -> function of inputs, attributes, shape of the result; a tup
                                         scalar(i[0], a["max"])),
     "clamp_min": lambda i, a, s: np.maximum(i[0], scalar(i[0], a["value"])),
     "clamp_max": lambda i, a, s: np.minimum(i[0], scalar(i[0], a["value"])),
+    "encode_small": lambda i, a, s: numpy_small.encode(int(a["value"]), i[0]),
+    "decode_small": lambda i, a, s: numpy_small.decode(int(a["value"]), np.clip(np.nan_to_num(i[0]), 0, 255)),
     "where": lambda i, a, s: np.where(i[2], i[0], i[1]),
     "mask_fill": lambda i, a, s: np.where(i[1], scalar(i[0], a["value"]), i[0]),
     "cast": lambda i, a, s: cast(i[0], **a),

@@ -13,6 +13,7 @@ from onnx_writer import Graph, Ref, Sparse, function, node
 import newer_cases
 import newest_cases
 import older_cases
+import small_cases
 
 
 # ---- elementwise of opsets 18 to 21 ----
@@ -470,5 +471,5 @@ def layers():
 
 
 for make in (elementwise, shapes, reductions, old_opsets, windows_and_grids, searches, loops, scans, sequences,
-             functions, layers, newer_cases.make, older_cases.make, newest_cases.make):
+             functions, layers, newer_cases.make, older_cases.make, newest_cases.make, small_cases.make):
     make()

@@ -6,19 +6,24 @@ import struct
 import numpy as np
 
 TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
-         "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16, "uint4": 21, "int4": 22}
+         "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16, "float8e4m3fn": 17,
+         "float8e4m3fnuz": 18, "float8e5m2": 19, "float8e5m2fnuz": 20, "uint4": 21, "int4": 22, "float4e2m1": 23,
+         "float8e8m0": 24, "uint2": 25, "int2": 26}
 
 
 class Narrow:
-    """Integers of four bits."""
+    """Integers and floats of 2, 4 or 8 bits; of floats `array` has their bits."""
 
     def __init__(self, array, name):
         self.array, self.name, self.shape = np.asarray(array), name, np.asarray(array).shape
 
     def packed(self):
-        """Two in a byte, the first in the lower half."""
-        bits = np.append(self.array.astype(np.int8).ravel() & 15, np.zeros(self.array.size % 2, np.int8))
-        return (bits[::2] | bits[1::2] << 4).astype(np.uint8)
+        """Several in a byte, from the low bits up."""
+        bits = 8 if self.name.startswith("float8") else int(self.name[-1]) if "int" in self.name else 4
+        count = 8 // bits
+        values = self.array.ravel().astype(np.int64) & (1 << bits) - 1
+        values = np.append(values, np.zeros(-values.size % count, np.int64)).reshape(-1, count)
+        return (values << bits * np.arange(count)).sum(1).astype(np.uint8)
 
 
 class Brain:

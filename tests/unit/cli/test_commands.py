@@ -238,6 +238,23 @@ def differences_are_found_where_they_are():
 
 
 @case
+def small_floats_are_bytes_in_files():
+    with tempfile.TemporaryDirectory() as folder:
+        sys.path.insert(0, os.path.join(ROOT, "tests/onnx_cases"))
+        import numpy as np
+        import onnx_writer as onnx
+        bits = np.array([[0x38, 0xC0], [0x7E, 0x01]], np.uint8)
+        x, y = onnx.Narrow(bits, "float8e4m3fn"), onnx.Narrow(bits.T, "float8e4m3fn")
+        graph = onnx.Graph([onnx.node("Transpose", ["x"], ["y"])], {"x": x}, {"y": y})
+        model = write(folder, "turned.onnx", onnx.model(graph, 25))
+        paths = [os.path.join(folder, name) for name in ("x.npy", "y.npy")]
+        np.save(paths[0], bits)
+        expect(kiln("run", model, "--input", paths[0], "--output", paths[1], *FAST), 0,
+               "y: f8e4m3fn[2,2] = 1 448 -2 0.00195312")
+        assert np.array_equal(np.load(paths[1]), bits.T)
+
+
+@case
 def named_input_and_output():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "out.npy")
