@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Writes the operator table for C++: a function for each operator, options and results as structs,
-// C++'s operators, and names of dtypes. runtime/cpp/kiln.hpp includes it (kiln_ops_cpp.inc) inside
-// its namespace. Usage: gen_cpp functions|calls, to standard output; `calls` is a program that
+// C++'s operators, and names of dtypes. kiln.hpp includes it: kiln_ops.hpp.
+// Usage: gen_cpp functions|calls, to standard output; `calls` is a program that
 // calls each function once. The build does it; nothing of it is committed.
 
 #include "base.h"
@@ -520,7 +520,11 @@ static void print_signs(FILE *file)
 static void write_functions(FILE *file)
 {
     fprintf(file,
-            "// %s\n// %s\n// Part of kiln.hpp, inside its namespace.\n// clang-format off\n\n",
+            "// %s\n// %s\n#ifndef KILN_OPS_HPP\n#define KILN_OPS_HPP\n\n"
+            "/// Part of kiln.hpp: the operators.\n\n#include <cstdint>\n#include <limits>\n"
+            "#include <string>\n#include <utility>\n#include <vector>\n\n"
+            "#include \"kiln_tensor.hpp\"\n\n// clang-format off\nnamespace kiln\n{\n"
+            "#ifdef KILN_NO_EXCEPTIONS\ninline namespace without_exceptions\n{\n#endif\n\n",
             licence, origin);
     for (int dtype = 1; dtype < KILN_DTYPE_LIMIT; dtype++) {
         const char *name = kiln_dtype_name((kiln_dtype)dtype);
@@ -545,7 +549,8 @@ static void write_functions(FILE *file)
         }
     }
     print_signs(file);
-    fprintf(file, "// clang-format on\n");
+    fprintf(file, "\n#ifdef KILN_NO_EXCEPTIONS\n} // inline namespace without_exceptions\n#endif\n"
+                  "} // namespace kiln\n// clang-format on\n\n#endif\n");
 }
 
 // ---- a call of each ----
