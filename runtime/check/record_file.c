@@ -274,7 +274,8 @@ void kilni_record_file(const kilni_run *run)
     }
     if (status != KILN_STATUS_OK) {
         kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime",
-                       "a stream of %u operations is not recorded: %s", run->segment->plan->n_ops,
+                       "a stream of %u %s is not recorded: %s", run->segment->plan->n_ops,
+                       kiln_plural(run->segment->plan->n_ops, "operation", "operations"),
                        err.message);
     }
     kiln_replay_destroy(replay);
