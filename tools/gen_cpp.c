@@ -4,57 +4,21 @@
 // Usage: gen_cpp functions|calls, to standard output; `calls` is a program that
 // calls each function once. The build does it; nothing of it is committed.
 
-#include "base.h"
-#include "ir.h"
+#include "op_table.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const licence = "SPDX-License-Identifier: MIT OR Apache-2.0";
-static const char *const origin =
-    "Written by tools/gen_cpp from ir/op/ops.def and ir/op/attrs.def.";
+static const char *const licence = KILN_GEN_LICENCE;
+static const char *const origin = KILN_GEN_ORIGIN("gen_cpp");
 
 // With more attributes that may be left out they are a struct.
 enum { MAX_OPEN_PARAMETERS = 2 };
-// With more parameters for attributes the function of kiln_ops.h takes a struct: see gen_ops.
-enum { MAX_C_PARAMETERS = 6 };
-
 static bool has_function(const kiln_op_info *info)
 {
     return info->cls != KILN_CLASS_CONTROL && info->cls != KILN_CLASS_CUSTOM;
-}
-
-static bool is_variadic(const kiln_op_signature *signature)
-{
-    return signature->max_inputs == KILN_MAX_INPUTS;
-}
-
-static bool is_filled_in(kiln_attr_key key)
-{
-    return key == KILN_KEY_SEED || key == KILN_KEY_STREAM || key == KILN_KEY_POSITION;
-}
-
-static bool is_list(kiln_attr_type type)
-{
-    return type == KILN_ATTR_I64_LIST || type == KILN_ATTR_F64_LIST;
-}
-
-/// Whether a call may leave the attribute out; what makes tensors has its device's dtype then.
-static bool is_open(const kiln_op_signature *signature, const kiln_attr_spec *spec)
-{
-    return spec->optional || (signature->max_inputs == 0 && spec->key == KILN_KEY_DTYPE);
-}
-
-static bool takes_c_options(const kiln_op_signature *signature)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < signature->n_attrs; i++) {
-        kiln_attr_key key = signature->attrs[i].key;
-        count += is_filled_in(key) ? 0 : is_list(kiln_attr_type_of(key)) ? 2 : 1;
-    }
-    return count > MAX_C_PARAMETERS;
 }
 
 static bool takes_options(const kiln_op_signature *signature)
@@ -628,13 +592,9 @@ static void write_calls(FILE *file)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "functions") == 0) {
-        write_functions(stdout);
-    } else if (argc == 2 && strcmp(argv[1], "calls") == 0) {
-        write_calls(stdout);
-    } else {
-        fprintf(stderr, "usage: gen_cpp functions|calls\n");
-        return 2;
-    }
-    return fflush(stdout) == 0 ? 0 : 1;
+    static const gen_output outputs[] = {
+        {"functions", write_functions},
+        {"calls", write_calls},
+    };
+    return gen_main(argc, argv, outputs, sizeof(outputs) / sizeof(outputs[0]));
 }
