@@ -489,7 +489,7 @@ def plugin_words_for_replays():
         expect(kiln("plugin", "run", path, "--compare", KILN_CACHE_DIR=folder), 0, "as the reference")
         expect(kiln("plugin", "dump", path, KILN_CACHE_DIR=folder), 0, "block 0", "kiln_elementwise", "__kernel")
         run = kiln("plugin", "bench", path, "--repeat", "3", KILN_CACHE_DIR=folder)
-        expect(run, 0, "3 of 3 operations in 1 blocks", "copy limit", "times as fast")
+        expect(run, 0, "3 of 3 operations in 1 block\n", "copy limit", "times as fast")
         expect(kiln("plugin", "bench", path, "--no-fusion", "--repeat", "3", KILN_CACHE_DIR=folder), 0, "0 of 3 operations")
         expect_error(kiln("plugin", "reduce", path, "--output", small, KILN_CACHE_DIR=folder), "")
         assert not os.path.exists(small)

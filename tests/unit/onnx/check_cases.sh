@@ -13,7 +13,7 @@ need_device() {
 
 # judge STATUS TEXT [PATTERN]: the lines of the pattern, the last line, and whether enough passed. Ends the script.
 judge() {
-    echo "$2" | grep -E "${3:-FAIL}"
+    echo "$2" | sed '$d' | grep -E "${3:-FAIL}"
     last=$(echo "$2" | tail -n 1)
     echo "$last"
     passed=${last%% passed*}
