@@ -413,8 +413,9 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
                        : "none");
     tournament->settled = true;
     tournament->unfused_ns = winner.unfused_ns;
-    engine->stats.contests_measured++;
-    engine->stats.contests_surprising += is_surprising(&winner, tournament, (double)b->baseline_ns);
+    engine->stats.tournaments_measured++;
+    engine->stats.tournaments_surprising +=
+        is_surprising(&winner, tournament, (double)b->baseline_ns);
     own->outdone = own->outdone || winner.chosen != predicted;
     if (own->node != NULL) { // the next plan of this segment begins with the winner, and tells
         kilni_fuse_plan_store_discard(&engine->plans, own);
