@@ -127,10 +127,26 @@ static uint64_t launched(kiln_backend *backend)
     return stats.kernels_launched;
 }
 
-static void count_launches(kiln_op op, uint64_t count)
+static bool has_elements(const kiln_op_record *record)
 {
-    if (count > 0 && (fewest_launches[op] == 0 || count < fewest_launches[op])) {
-        fewest_launches[op] = count;
+    for (unsigned i = 0; i < record->n_outputs; i++) {
+        if (kiln_desc_count(&record->outputs[i]) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Not of operations on nothing: they skip what is usual, or fill the result. */
+static void count_launches(const kiln_op_record *record, uint64_t count)
+{
+    uint64_t *fewest = &fewest_launches[record->op];
+    bool elements = has_elements(record);
+    for (unsigned i = 0; i < record->n_inputs; i++) {
+        elements = elements && kiln_desc_count(&record->inputs[i]) > 0;
+    }
+    if (elements && count > 0 && (*fewest == 0 || count < *fewest)) {
+        *fewest = count;
     }
 }
 
@@ -156,7 +172,7 @@ static kiln_status run_on_buffers(kiln_backend *backend, const kiln_op_record *r
         make_fresh(record, &fresh);
         status = execute_or_expand(&env, backend, &fresh.record, inputs, outputs, err);
         if (backend == tested && !kiln_ir_is_expanded(backend, record)) {
-            count_launches(record->op, launched(backend) - before);
+            count_launches(record, launched(backend) - before);
         }
     }
     for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_outputs; i++) {
@@ -221,16 +237,6 @@ static void report(const kiln_op_record *record, coverage *cover, const char *la
     KILN_FAIL("%s(%s), %s: %s", kiln_op_info_of(record->op)->name,
               line.text != NULL ? line.text : "", layout, text);
     kiln_string_fini(&line);
-}
-
-static bool has_elements(const kiln_op_record *record)
-{
-    for (unsigned i = 0; i < record->n_outputs; i++) {
-        if (kiln_desc_count(&record->outputs[i]) > 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 static void compare_results(const kiln_op_record *record, const void *const *data, coverage *cover,

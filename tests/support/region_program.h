@@ -72,8 +72,8 @@ typedef struct session {
     uint32_t complaints; ///< warnings: a kernel that does not build is one, not an error
 } session;
 
-/// The session that has the fuser, open between region_open_all and region_close_all; and what failed
-/// last.
+/// The session that has the fuser, open between region_open_all and region_close_all, and what
+/// failed last.
 extern session region_fused;
 extern kiln_error region_err;
 
