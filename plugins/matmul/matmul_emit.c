@@ -46,6 +46,9 @@ static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
     case MM_PARAM_EXTENT:
         kf_text_addf(text, "long d%u", p->index);
         break;
+    case MM_PARAM_DIM:
+        kf_text_addf(text, "int e%u_%u", p->index, p->axis);
+        break;
     case MM_PARAM_TEMP:
         kf_text_addf(text, "__global %s%s *%s", p->axis == KF_ACCESS_READ ? "const " : "",
                      p->index == MM_TEMP_COUNTS  ? "int"

@@ -34,6 +34,17 @@ typedef struct mm_operand {
     uint16_t zero; ///< of integers: value with the zero points; or MM_NO_VALUE
 } mm_operand;
 
+/// A convolution of two axes as a product: of its weights, [filters, channels, height, width] read
+/// as a matrix of filters, and for each image of a matrix with a column for each place of the
+/// result, which is the right operand. Only for fusers that pack it (plugins/nvidia_tensor).
+typedef struct mm_window {
+    uint32_t is_there;
+    int32_t lengths[2];
+    int32_t strides[2];
+    int32_t dilations[2];
+    int32_t begin[2]; ///< padding
+} mm_window;
+
 /// A product, elementwise operators with one operand before it, any behind it.
 typedef struct mm_block {
     kf_chain chain;
@@ -53,11 +64,15 @@ typedef struct mm_block {
     uint32_t swapped; ///< one column, done as one row: left is b
     mm_operand left; ///< whose outer axis are the rows
     mm_operand right;
+    mm_window window;
     uint32_t constant_ids[8]; ///< tensors of 256 first ids that never change, as bits
 } mm_block;
 
 void mm_block_init(mm_block *block);
 void mm_block_copy(mm_block *to, const mm_block *from);
+/// Notes which of the operation's tensors never change.
+void mm_note_constants(mm_block *block, const kf_op *op);
+uint32_t mm_is_constant(const mm_block *block, uint32_t value);
 /// Shows one operation. It joins, or closes the block and the reason is reported.
 void mm_block_push(mm_block *block, const kf_chain_device *device, const kf_host *host,
                    const kf_op *op);
@@ -106,7 +121,8 @@ typedef enum mm_param_kind {
     MM_PARAM_K = 9,
     MM_PARAM_DEPTH = 10, ///< terms of a part of the sum
     MM_PARAM_PARTS = 11,
-    MM_PARAM_TEMP = 12 ///< index: MM_TEMP_*
+    MM_PARAM_TEMP = 12, ///< index: MM_TEMP_*
+    MM_PARAM_DIM = 13 ///< extent of an axis of value `index`
 } mm_param_kind;
 
 enum { MM_TEMP_LEFT, MM_TEMP_RIGHT, MM_TEMP_PARTS, MM_TEMP_COUNTS, MM_TEMPS };

@@ -270,6 +270,11 @@ static void pack_kernel(mm_plan *plan, mm_role role)
     if (right) {
         add(kernel, MM_PARAM_TEMP, MM_TEMP_RIGHT, KF_ACCESS_WRITE);
     }
+    if (right && plan->block->window.is_there) { // height and width of the image, then the result's
+        add(kernel, MM_PARAM_DIM, plan->block->right.source, 2);
+        add(kernel, MM_PARAM_DIM, plan->block->right.source, 3);
+        add(kernel, MM_PARAM_DIM, plan->block->result, 3);
+    }
 }
 
 /// The left operand as it lies, the packed right one, and the zero points of both.

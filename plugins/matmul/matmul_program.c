@@ -68,11 +68,19 @@ void mm_formula_m(kf_formula *f, const mm_plan *plan)
 
 void mm_formula_n(kf_formula *f, const mm_plan *plan)
 {
+    if (plan->block->window.is_there) { // places of the result
+        kf_formula_product(f, plan->block->chain.values[plan->block->result].symbols + 2, 2);
+        return;
+    }
     symbol(f, mm_outer_symbol(plan->block, &plan->block->right));
 }
 
 void mm_formula_k(kf_formula *f, const mm_plan *plan)
 {
+    if (plan->block->window.is_there) { // weights of a filter
+        kf_formula_product(f, plan->block->chain.values[plan->block->left.source].symbols + 1, 3);
+        return;
+    }
     symbol(f, mm_inner_symbol(plan->block));
 }
 
@@ -449,6 +457,9 @@ static void value_formula(kf_formula *f, const mm_plan *plan, const mm_param *pa
     switch (param->kind) {
     case MM_PARAM_EXTENT:
         symbol(f, plan->block->chain.values[plan->block->result].symbols[param->index]);
+        break;
+    case MM_PARAM_DIM:
+        symbol(f, plan->block->chain.values[param->index].symbols[param->axis]);
         break;
     case MM_PARAM_M:
         mm_formula_m(f, plan);

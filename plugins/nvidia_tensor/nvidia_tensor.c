@@ -87,11 +87,30 @@ static uint32_t is_taken(const mm_block *block)
            kf_dtype_of(block->chain.values[block->result].dtype).bytes <= 4;
 }
 
+static void take_conv(kf_builder *builder, const kf_block *values, const kf_op *op)
+{
+    mm_block *block = &builder->block;
+    if (!tensor_take_conv(block, &builder->fuser->device, builder->fuser->host, values, op)) {
+        block->closed = 1;
+        return;
+    }
+    block->shown[block->n_shown++] = "conv";
+    block->len++;
+}
+
 static void builder_push(kf_builder *builder, const kf_block *values, const kf_op *op)
 {
     mm_block *block = &builder->block;
     uint32_t had_product = block->has_product;
-    (void)values; // no value is ever needed: the kernels take sizes and scalars as arguments
+    if (op->kind == KF_OP_CONV && !had_product && !block->closed && block->len == 0) {
+        take_conv(builder, values, op);
+        return;
+    }
+    if (block->window.is_there && !block->closed && op->kind != KF_OP_DROP &&
+        !tensor_may_follow(block, builder->fuser->host, op)) {
+        block->closed = 1;
+        return;
+    }
     mm_block_push(block, &builder->fuser->device, builder->fuser->host, op);
     if (!had_product && block->has_product && !block->closed && !is_taken(block)) {
         kf_decline(builder->fuser->host, KF_CODE_SHAPE, op->position,

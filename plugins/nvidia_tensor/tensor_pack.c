@@ -4,8 +4,6 @@
 // the step goes through local memory, read by vectors along the lines.
 #include "nvidia_tensor.h"
 
-enum { LINE_PAD = 2 }; // elements behind a line of the local tile, against bank conflicts
-
 void tensor_emit_pack_functions(kf_text *text, const mm_plan *plan)
 {
     if (plan->copies == 1) {
@@ -143,11 +141,33 @@ static void emit_along(kf_text *text, const mm_plan *plan, uint32_t left)
     kf_text_add(text, "    }\n");
 }
 
+/// From the local tile, in which a line is a term, to pieces.
+static void emit_pieces(kf_text *text, const mm_plan *plan, uint32_t left)
+{
+    uint32_t per_piece = 16 / tensor_element_bytes(plan);
+    kf_text_addf(text,
+                 "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+                 "    for (int u = item; u < %u; u += %u) {\n"
+                 "        const int c = u %% 8, r = u / 8;\n"
+                 "        __local const %s *own = tile + c * %u + r;\n"
+                 "        const %s%u %s = (%s%u)(",
+                 MM_PACK_LINES * 8, MM_PACK_ITEMS, plan->copies == 1 ? "ushort" : "float",
+                 per_piece * (MM_PACK_LINES + TENSOR_LINE_PAD),
+                 plan->copies == 1 ? "ushort" : "float", per_piece, plan->copies == 1 ? "p16" : "x",
+                 plan->copies == 1 ? "ushort" : "float", per_piece);
+    for (uint32_t i = 0; i < per_piece; i++) {
+        kf_text_addf(text, "%sown[%u]", i == 0 ? "" : ", ", i * (MM_PACK_LINES + TENSOR_LINE_PAD));
+    }
+    kf_text_add(text, ");\n");
+    emit_piece(text, plan, left);
+    kf_text_add(text, "    }\n");
+}
+
 /// Lines are neighbours, or nothing is: the step goes through local memory.
 static void emit_across(kf_text *text, const mm_plan *plan, uint32_t left)
 {
     const mm_operand *operand = operand_of(plan, left);
-    uint32_t per_piece = 16 / tensor_element_bytes(plan), w = plan->width;
+    uint32_t w = plan->width;
     char outer[32], inner[32], value[16];
     mm_stride_name(plan, operand->source, operand->outer, outer);
     mm_stride_name(plan, operand->source, operand->inner, inner);
@@ -166,34 +186,22 @@ static void emit_across(kf_text *text, const mm_plan *plan, uint32_t left)
     emit_lanes(text, plan, "there", value, "        ");
     if (plan->copies == 1) {
         kf_text_addf(text, "        vstore%u(bits_%s(there), 0, tile + q * %u + i);\n", w,
-                     dtype_name(plan), MM_PACK_LINES + LINE_PAD);
+                     dtype_name(plan), MM_PACK_LINES + TENSOR_LINE_PAD);
     } else {
         kf_text_addf(text, "        vstore%u(there, 0, tile + q * %u + i);\n", w,
-                     MM_PACK_LINES + LINE_PAD);
+                     MM_PACK_LINES + TENSOR_LINE_PAD);
     }
-    kf_text_addf(text,
-                 "    }\n"
-                 "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-                 "    for (int u = item; u < %u; u += %u) {\n"
-                 "        const int c = u %% 8, r = u / 8;\n"
-                 "        __local const %s *own = tile + c * %u + r;\n"
-                 "        const %s%u %s = (%s%u)(",
-                 MM_PACK_LINES * 8, MM_PACK_ITEMS, plan->copies == 1 ? "ushort" : "float",
-                 per_piece * (MM_PACK_LINES + LINE_PAD), plan->copies == 1 ? "ushort" : "float",
-                 per_piece, plan->copies == 1 ? "p16" : "x", plan->copies == 1 ? "ushort" : "float",
-                 per_piece);
-    for (uint32_t i = 0; i < per_piece; i++) {
-        kf_text_addf(text, "%sown[%u]", i == 0 ? "" : ", ", i * (MM_PACK_LINES + LINE_PAD));
-    }
-    kf_text_add(text, ");\n");
-    emit_piece(text, plan, left);
     kf_text_add(text, "    }\n");
+    emit_pieces(text, plan, left);
 }
 
 static void emit_side(kf_text *text, const mm_plan *plan, uint32_t left)
 {
     emit_place(text, plan, left);
-    if (reads_along(plan, operand_of(plan, left))) {
+    if (!left && plan->block->window.is_there) {
+        tensor_emit_image(text, plan);
+        emit_pieces(text, plan, left);
+    } else if (reads_along(plan, operand_of(plan, left))) {
         emit_along(text, plan, left);
     } else {
         emit_across(text, plan, left);
@@ -220,7 +228,8 @@ void tensor_emit_pack(kf_text *text, const mm_plan *plan, mm_role role)
                  "    __local %s tile[%u];\n"
                  "    const int item = get_local_id(0);\n"
                  "    long group = get_group_id(0);\n",
-                 plan->copies == 1 ? "ushort" : "float", plan->step * (MM_PACK_LINES + LINE_PAD));
+                 plan->copies == 1 ? "ushort" : "float",
+                 plan->step * (MM_PACK_LINES + TENSOR_LINE_PAD));
     if (role == MM_PACK_BOTH) {
         emit_left_groups(text, plan);
         kf_text_add(text, "    if (group < left_groups) {\n");
