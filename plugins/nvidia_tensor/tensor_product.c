@@ -144,15 +144,15 @@ static void emit_wgmma(kf_text *text, const mm_plan *plan, const char *a, const 
                        uint32_t piece, const char *adds)
 {
     kf_dtype dtype = kf_dtype_of(plan->block->chain.values[plan->block->result].dtype);
-    const char *type = plan->copies > 1 ? "tf32" : dtype.name;
+    uint32_t two = tensor_element_bytes(plan) == 2;
+    const char *type = !two ? "tf32" : dtype.bytes == 4 ? "bf16" : dtype.name;
     uint32_t sums = registers(plan), at = piece * PIECE / 16;
     kf_text_addf(text,
                  "            asm volatile(\"//@ { .reg .pred p; setp.ne.b32 p, %%%u, 0; "
                  "wgmma.mma_async.sync.aligned.m64n%uk%u.f32.%s.%s {",
                  sums + 2, plan->columns, PIECE / tensor_element_bytes(plan), type, type);
     emit_names(text, plan, "%", "");
-    kf_text_addf(text, "}, %%%u, %%%u, p, 1, 1%s; }\" : ", sums, sums + 1,
-                 plan->copies > 1 ? "" : ", 0, 0");
+    kf_text_addf(text, "}, %%%u, %%%u, p, 1, 1%s; }\" : ", sums, sums + 1, two ? ", 0, 0" : "");
     emit_names(text, plan, "\"+f\"(d", ")");
     kf_text_addf(text, " : \"l\"(%s + %u), \"l\"(%s + %u), \"r\"(%s) : \"memory\");\n", a, at, b,
                  at, adds);
