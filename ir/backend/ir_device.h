@@ -79,6 +79,7 @@ typedef struct kiln_device_info { ///< texts belong to the backend
     uint32_t subgroup_size; ///< 0: not known
     uint32_t cache_line_bytes; ///< 0: not known
     uint32_t speeds_doubtful; ///< 1: a later process measures speeds again
+    const uint8_t *op_launches; ///< of each kiln_op on dense operands, at least; NULL: one each
 } kiln_device_info;
 
 typedef struct kiln_backend_stats {
