@@ -38,6 +38,8 @@ void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
     stats.kernels_measuring = device->counts.kernels_measuring;
     stats.blas_measuring = device->counts.blas_measuring;
     stats.measuring_ns = device->samples.budget.spent_ns;
+    stats.bytes_uploaded = device->counts.bytes_uploaded;
+    stats.bytes_read = device->counts.bytes_read;
     pthread_mutex_unlock(&device->lock);
     size_t size = stats.struct_size < sizeof(stats) ? stats.struct_size : sizeof(stats);
     memcpy(out_stats, &stats, size);

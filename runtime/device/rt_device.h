@@ -46,6 +46,8 @@ typedef struct kilni_device_counts {
     uint64_t indices_outside;
     uint64_t kernels_measuring; ///< launched by tournaments
     uint64_t blas_measuring;
+    uint64_t bytes_uploaded;
+    uint64_t bytes_read;
 } kilni_device_counts;
 
 /// What the next sweep gives back. Its lock guards it; nothing else is locked under it.

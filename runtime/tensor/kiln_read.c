@@ -53,6 +53,7 @@ static kiln_status begin_bytes(kiln_request *request, void *out_data, size_t byt
     if (bytes == 0) {
         return KILN_STATUS_OK;
     }
+    request->device->counts.bytes_read += bytes;
     return backend->transfer->read_begin(backend, view->buffer, offset, out_data, bytes,
                                          &request->pending, err);
 }

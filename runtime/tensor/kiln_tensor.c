@@ -323,6 +323,7 @@ static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *da
         return status;
     }
     if (data != NULL) {
+        device->counts.bytes_uploaded += bytes;
         return device->backend->transfer->upload(device->backend, tensor->binding.storage->buffer,
                                                  0, data, bytes, err);
     }
