@@ -96,13 +96,13 @@ static bool same_places(const kiln_view *input, const kiln_view *output)
     return true;
 }
 
-/* An elementwise kernel may write over an operand element by element; the others may not at all. */
+/* Some operations may write over an operand element by element; the others may not at all. */
 static bool needs_own_output(const kilni_exec *exec)
 {
-    bool elementwise = kiln_op_info_of(exec->record->op)->cls == KILN_CLASS_ELEMENTWISE;
+    uint32_t givers = kiln_op_givers(exec->record);
     for (unsigned i = 0; i < exec->record->n_inputs; i++) {
         if (overlaps(&exec->inputs[i], &exec->outputs[0]) &&
-            !(elementwise && same_places(&exec->inputs[i], &exec->outputs[0]))) {
+            !(i < givers && same_places(&exec->inputs[i], &exec->outputs[0]))) {
             return true;
         }
     }
