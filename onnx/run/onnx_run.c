@@ -86,7 +86,7 @@ static kiln_onnx_where computed_where(const kilni_onnx_call *call)
         const kilni_onnx_value *value = call->outputs[i];
         folded =
             folded || (value != NULL && value->form == KILNI_ONNX_TENSOR && value->tensor == NULL &&
-                       !value->given && kiln_desc_count(&value->desc) > 0);
+                       value->growth == NULL && !value->given && kiln_desc_count(&value->desc) > 0);
     }
     return call->on_host || (folded && !constant && !call->has_body) ? KILN_ONNX_ON_HOST
            : folded                                                  ? KILN_ONNX_FOLDED

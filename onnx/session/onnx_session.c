@@ -39,7 +39,11 @@ void kiln_onnx_session_destroy(kiln_onnx_session *session)
     for (uint32_t i = 0; i < session->kept_size; i++) {
         kilni_onnx_release(&session->env, session->kept[i].value);
     }
+    for (uint32_t i = 0; i < session->n_bindings; i++) {
+        kilni_onnx_binding_drop(&session->bindings[i]);
+    }
     kiln_env env = session->env;
+    kiln_free(&env, session->bindings);
     kiln_free(&env, session->kept);
     kiln_arena_fini(&session->arena);
     if (session->host != NULL) {

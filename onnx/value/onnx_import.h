@@ -33,6 +33,16 @@ typedef struct kilni_onnx_source {
     int64_t block; ///< rows that share a scale; 0: all
 } kilni_onnx_source;
 
+/// A bound input that a run lengthens: memory with room behind what is there, so that only what is
+/// new is written.
+typedef struct kilni_onnx_growth {
+    kiln_tensor *store; ///< as long as there is room for; NULL: nothing was lengthened yet
+    uint32_t axis;
+    int64_t length; ///< what is there along the axis
+    int64_t reserve; ///< asked for; 0: as much again as there is
+    bool grown; ///< in this run
+} kilni_onnx_growth;
+
 /// A value of the graph: a tensor on the device, on the host, or both; or a list of tensors.
 typedef struct kilni_onnx_value {
     uint32_t refs;
@@ -43,6 +53,8 @@ typedef struct kilni_onnx_value {
     kiln_tensor_desc desc;
     int32_t narrow; ///< ONNX's number of INT4 or UINT4, which i8 and u8 hold; 0: as the dtype says
     kiln_tensor *tensor;
+    kilni_onnx_growth *growth; ///< a bound input or what it was lengthened to; without a tensor it
+                               ///< is the beginning of the store. Borrowed from the session
     const void *host; ///< dense, at any address
     void *owned; ///< `host` when it is ours to free
     kilni_onnx_file *file; ///< of a constant: where `host` lies, held; or NULL
@@ -123,6 +135,17 @@ bool kilni_onnx_is_small(const kilni_onnx_value *value);
 /// The value on the device, uploaded when it is not there yet. Borrowed.
 kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
                                  kiln_tensor **out_tensor, kiln_error *err);
+
+/// A bound input with `x` behind it along an axis, as the beginning of its store; NULL when that is
+/// not what `past` is, or it was lengthened in this run already: then it is an ordinary value.
+kilni_onnx_ref kilni_onnx_lengthen(kilni_onnx_call *call, kilni_onnx_ref past, kilni_onnx_ref x,
+                                   int64_t axis);
+/// The beginning of a store as a tensor. Errors: those of recording.
+kiln_status kilni_onnx_growth_view(const kilni_onnx_growth *growth, int64_t length,
+                                   kiln_tensor **out_tensor, kiln_error *err);
+/// Puts a tensor into the store from `start` on.
+kiln_status kilni_onnx_growth_write(kilni_onnx_growth *growth, kiln_tensor *tensor, int64_t start,
+                                    kiln_error *err);
 
 // ---- inputs, outputs, failure ----
 
