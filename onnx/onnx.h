@@ -108,7 +108,7 @@ typedef struct kiln_onnx_input {
 /// Resolves names, versions and operators of the whole model. `*out_session` is the caller's
 /// (kiln_onnx_session_destroy). `model` must outlive it; it holds the device. Errors: also
 /// UNIMPLEMENTED naming operator, domain, version and node; INVALID_ARGUMENT for a graph that
-/// contradicts itself.
+/// contradicts itself; RESOURCE_EXHAUSTED also for constants that the device has no room for.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_create(const kiln_onnx_model *model,
                                                              kiln_device *device,
                                                              kiln_onnx_session **out_session,
