@@ -27,14 +27,18 @@ static void output_params(cv_kernel *k, const cv_plan *plan, const cv_step *step
 static void input_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     const cv_value *value = &plan->region->values[step->input];
-    uint32_t product = step->kind == CV_CONV || step->kind == CV_DEPTHWISE;
+    uint32_t product = cv_is_product(step->kind);
     const cv_window *w = product ? &plan->region->ops[step->op].window : NULL;
     cv_param_image(k, plan, step->input, "in", KF_ACCESS_READ, w != NULL ? w->begin[0] : 0,
                    w != NULL ? w->begin[1] : 0);
-    cv_param_int(k, "in_blocks", cv_plan_blocks(plan, step->input));
+    cv_param_int(k, "in_blocks", cv_plan_depth(plan, step));
     cv_param_int(k, "in_channels", value->channels);
     cv_param_int(k, "in_height", value->height);
     cv_param_int(k, "in_width", value->width);
+    if (step->kind == CV_CONV) {
+        cv_param_int(k, "group_blocks",
+                     cv_plan_blocks(plan, step->output) / plan->region->ops[step->op].groups);
+    }
 }
 
 // ---- kernels ----
@@ -212,12 +216,42 @@ static void emit_export(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     cv_kernel_close(k, cv_export_text, "export");
 }
 
+/// The function `spread`: for each of the groups in a block, its i-th channel in all its lanes.
+static void spread_text(kf_text *text, int32_t inputs)
+{
+    kf_text_add(text, "static inline float16 spread(float16 v, int i)\n{\n    switch (i) {\n");
+    for (int32_t i = 0; i < inputs; i++) {
+        kf_text_addf(text, "    case %d: return v.s", (int)i);
+        for (int32_t lane = 0; lane < CV_LANES; lane++) {
+            kf_text_addf(text, "%x", (unsigned)(lane / inputs * inputs + i));
+        }
+        kf_text_add(text, ";\n");
+    }
+    kf_text_add(text, "    default: return v;\n    }\n}\n");
+}
+
+static void group_defines(kf_text *text, const cv_region *region, const cv_op *op)
+{
+    int32_t inputs = region->values[op->inputs[0]].channels / op->groups;
+    uint32_t spreads = cv_op_spreads(region, op);
+    cv_text_define(text, "GI", inputs);
+    cv_text_define(text, "GO", region->values[op->result].channels / op->groups);
+    cv_text_define(text, "SPREAD", spreads);
+    if (spreads) {
+        spread_text(text, inputs);
+    }
+}
+
 static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
-    static const char *const roles[] = {"", "conv", "depthwise", "pool", "mean", "map"};
-    static const char *const bodies[] = {"",           cv_conv_text, cv_depthwise_text,
-                                         cv_pool_text, cv_mean_text, cv_map_text};
-    uint32_t is_product = step->kind == CV_CONV || step->kind == CV_DEPTHWISE;
+    static const char *const roles[CV_GROUPED + 1] = {
+        [CV_CONV] = "conv", [CV_DEPTHWISE] = "depthwise", [CV_POOL] = "pool", [CV_MEAN] = "mean",
+        [CV_MAP] = "map",   [CV_GROUPED] = "grouped"};
+    static const char *const bodies[CV_GROUPED + 1] = {
+        [CV_CONV] = cv_conv_text, [CV_DEPTHWISE] = cv_depthwise_text,
+        [CV_POOL] = cv_pool_text, [CV_MEAN] = cv_mean_text,
+        [CV_MAP] = cv_map_text,   [CV_GROUPED] = cv_grouped_text};
+    uint32_t is_product = cv_is_product(step->kind);
     uint32_t is_dot = step->kind == CV_CONV && plan->of_bytes[step->op];
     kf_text later = {0};
     if (step->op != CV_NONE && step->kind != CV_MEAN) {
@@ -229,6 +263,9 @@ static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *ste
         cv_text_define(&k->text, "TH", step->tile_rows);
         cv_text_define(&k->text, "TW", step->tile_columns);
         cv_text_define(&k->text, "ON", step->tile_blocks);
+    }
+    if (step->kind == CV_GROUPED) {
+        group_defines(&k->text, plan->region, &plan->region->ops[step->op]);
     }
     types_text(&k->text, plan, step);
     kf_text_add(&k->text, cv_common_text);

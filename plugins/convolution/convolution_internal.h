@@ -60,6 +60,7 @@ typedef enum cv_kind {
     CV_NORM = 6, ///< a batch norm
     CV_IMPORT = 7, ///< as a step only: a tensor becomes blocks of channels
     CV_EXPORT = 8,
+    CV_GROUPED = 10, ///< a convolution whose groups do not fill blocks
     CV_DERIVE = 9 ///< of constants: a part of what makes numbers of weights of 8 bits
 } cv_kind;
 
@@ -71,6 +72,7 @@ typedef struct cv_op {
     uint32_t position; ///< in the block
     uint8_t n_inputs;
     uint8_t is_max; ///< POOL
+    int32_t groups; ///< of a convolution
     uint8_t include_pad;
     cv_window window;
     cv_number numbers[2];
@@ -140,6 +142,10 @@ uint64_t cv_region_ps(const cv_region *region, const cv_device *device);
 uint32_t cv_region_results(const cv_region *region);
 /// Is the value wanted outside the region?
 uint32_t cv_region_gives(const cv_region *region, uint32_t value);
+/// GROUPED: do groups lie within blocks, so that each channel finds the inputs of its group in one?
+uint32_t cv_op_spreads(const cv_region *region, const cv_op *op);
+/// Is it a product with weights?
+uint32_t cv_is_product(cv_kind kind);
 /// Does the operation read the value?
 uint32_t cv_op_reads(const cv_op *op, uint32_t value);
 
@@ -232,6 +238,8 @@ uint32_t cv_plan_vectors(const cv_plan *plan, uint32_t op);
 uint32_t cv_weights_shift(const cv_region *region, const cv_scaled *weights);
 /// Tiles and rows of all steps, and which have packs: of a plan that was made.
 void cv_plan_cut(cv_plan *plan, const cv_device *device);
+/// Of a convolution: blocks of its image that one of its results is computed from.
+int32_t cv_plan_depth(const cv_plan *plan, const cv_step *step);
 /// Blocks of channels of a value.
 int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value);
 /// Numbers from a row, a block and an image of a value to the next.
@@ -250,6 +258,7 @@ extern const char cv_depthwise_text[];
 extern const char cv_dot_text[];
 extern const char cv_enter_text[];
 extern const char cv_export_text[];
+extern const char cv_grouped_text[];
 extern const char cv_import_text[];
 extern const char cv_leave_text[];
 extern const char cv_map_text[];

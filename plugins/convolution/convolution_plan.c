@@ -25,6 +25,12 @@ int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value)
     return cv_share(plan->region->values[value].channels, plan->places[value].lanes);
 }
 
+int32_t cv_plan_depth(const cv_plan *plan, const cv_step *step)
+{
+    int32_t blocks = cv_plan_blocks(plan, step->input);
+    return step->kind == CV_CONV ? blocks / plan->region->ops[step->op].groups : blocks;
+}
+
 int64_t cv_plan_row(const cv_plan *plan, uint32_t value)
 {
     const cv_place *place = &plan->places[value];
@@ -42,7 +48,7 @@ uint32_t cv_plan_vectors(const cv_plan *plan, uint32_t op)
 {
     const cv_op *product = &plan->region->ops[op];
     cv_scaled weights;
-    if (product->kind != CV_CONV && product->kind != CV_DEPTHWISE) {
+    if (!cv_is_product(product->kind)) {
         return 0;
     }
     if (!plan->of_bytes[op]) {
@@ -175,7 +181,7 @@ static uint32_t folds(const cv_plan *plan, const cv_step *step, uint32_t index)
 {
     const cv_region *region = plan->region;
     if (region->ops[index].kind != CV_NORM || step->n_behind > 0 || step->norm != CV_NONE ||
-        (step->kind != CV_CONV && step->kind != CV_DEPTHWISE) || plan->of_bytes[step->op] ||
+        !cv_is_product(step->kind) || plan->of_bytes[step->op] ||
         cv_region_gives(region, step->output)) {
         return 0;
     }
@@ -390,11 +396,6 @@ static void add_ends(cv_plan *plan)
 
 // ---- places ----
 
-static uint32_t is_product(const cv_step *step)
-{
-    return step->kind == CV_CONV || step->kind == CV_DEPTHWISE;
-}
-
 /// Rows or columns of zeros behind an image that a window reaches.
 static int32_t behind(const cv_window *w, uint32_t axis, int32_t out, int32_t in)
 {
@@ -448,7 +449,7 @@ static void shape_places(cv_plan *plan)
         }
     }
     for (uint32_t i = 0; i < plan->n_steps; i++) {
-        if (is_product(&plan->steps[i])) {
+        if (cv_is_product(plan->steps[i].kind)) {
             widen(plan, &plan->steps[i]);
         }
     }

@@ -192,6 +192,14 @@ static uint32_t weights_input(cv_reader *r, uint32_t index)
     return constant_input(r, index, KF_DTYPE_F32);
 }
 
+static cv_kind kind_of(int32_t inputs, int32_t outputs, int32_t groups)
+{
+    if (groups == 1 || (inputs % CV_LANES == 0 && outputs % CV_LANES == 0)) {
+        return CV_CONV;
+    }
+    return inputs == 1 && outputs == 1 ? CV_DEPTHWISE : CV_GROUPED;
+}
+
 static uint32_t read_conv(cv_reader *r)
 {
     const kf_tensor *weight = r->op->inputs[1];
@@ -204,12 +212,12 @@ static uint32_t read_conv(cv_reader *r)
     int32_t channels = r->region->values[x].channels;
     int32_t outputs = extent(r, &weight->dims[0]);
     int32_t lengths[2] = {extent(r, &weight->dims[2]), extent(r, &weight->dims[3])};
-    uint32_t depthwise =
-        n_groups > 1 && n_groups == channels && outputs == channels && weight->dims[1].symbol == 0;
-    if ((n_groups != 1 && !depthwise) || !read_window(r, lengths)) {
-        return cv_decline(r, KF_CODE_SHAPE, "groups of several channels, or a large window");
+    if (n_groups < 1 || channels % n_groups != 0 || outputs % n_groups != 0 ||
+        !read_window(r, lengths)) {
+        return cv_decline(r, KF_CODE_SHAPE, "no whole groups, or a large window");
     }
-    r->made.kind = depthwise ? CV_DEPTHWISE : CV_CONV;
+    r->made.groups = (int32_t)n_groups;
+    r->made.kind = kind_of(channels / r->made.groups, outputs / r->made.groups, r->made.groups);
     r->made.inputs[0] = (uint16_t)x;
     r->made.inputs[1] = (uint16_t)w;
     r->made.n_inputs = 2;

@@ -5,6 +5,7 @@
 
 enum {
     SHARE_PERCENT = 60, ///< of the device's rate that convolutions reach
+    MOST_SPREAD = 512, ///< terms of one sum
     TURN_COST = 5 ///< passes over memory that it takes to convert an image
 };
 
@@ -20,6 +21,11 @@ void cv_region_copy(cv_region *to, const cv_region *from)
     memcpy(to->values, from->values, from->n_values * sizeof(*from->values));
 }
 
+uint32_t cv_is_product(cv_kind kind)
+{
+    return kind == CV_CONV || kind == CV_DEPTHWISE || kind == CV_GROUPED;
+}
+
 uint32_t cv_op_reads(const cv_op *op, uint32_t value)
 {
     for (uint32_t i = 0; i < op->n_inputs; i++) {
@@ -28,6 +34,14 @@ uint32_t cv_op_reads(const cv_op *op, uint32_t value)
         }
     }
     return 0;
+}
+
+uint32_t cv_op_spreads(const cv_region *region, const cv_op *op)
+{
+    int32_t inputs = region->values[op->inputs[0]].channels / op->groups;
+    int32_t taps = op->window.lengths[0] * op->window.lengths[1];
+    return inputs == region->values[op->result].channels / op->groups && CV_LANES % inputs == 0 &&
+           inputs > 1 && inputs * taps <= MOST_SPREAD;
 }
 
 uint32_t cv_region_gives(const cv_region *region, uint32_t value)
@@ -99,6 +113,18 @@ uint64_t cv_region_ps(const cv_region *region, const cv_device *device)
     return ps;
 }
 
+/// Multiplications for each result and element of the window: where groups do not fill blocks, a
+/// block is computed for each group that it has channels of, or its image is spread.
+static uint64_t products_each(const cv_region *region, const cv_op *op)
+{
+    uint32_t inputs = (uint32_t)(region->values[op->inputs[0]].channels / op->groups);
+    uint32_t outputs = (uint32_t)(region->values[op->result].channels / op->groups);
+    if (op->kind == CV_CONV) {
+        return inputs;
+    }
+    return cv_op_spreads(region, op) ? 2 * inputs : (uint64_t)inputs * (CV_LANES / outputs + 2);
+}
+
 /// Is the product one of bytes by bytes?
 static uint32_t is_whole(const cv_reader *r)
 {
@@ -132,8 +158,8 @@ static void add_cost(const cv_reader *r)
             break;
         }
     }
-    if (op->kind == CV_CONV) {
-        uint64_t flops = 2 * places * (uint32_t)region->values[op->inputs[0]].channels;
+    if (op->kind == CV_CONV || op->kind == CV_GROUPED) {
+        uint64_t flops = 2 * places * products_each(region, op);
         uint64_t rate = is_whole(r) ? whole_rate(r->device) : 1;
         region->ps +=
             flops * (uint64_t)r->device->cost.ps_per_kflop / 1024 * 100 / (SHARE_PERCENT * rate);
@@ -197,7 +223,8 @@ static uint32_t push(cv_reader *r)
 
 static const char *shown_name(const cv_op *op)
 {
-    static const char *const names[] = {"", "conv", "depthwise", "pool", "mean", "", "batch_norm"};
+    static const char *const names[] = {"",           "conv", "depthwise", "pool", "mean",   "",
+                                        "batch_norm", "",     "",          "",     "grouped"};
     return op->row != NULL ? op->row->name : names[op->kind];
 }
 

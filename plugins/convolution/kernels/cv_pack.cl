@@ -6,7 +6,8 @@
 // WHOLE(i) is the signed byte.
 //
 // Defines: VECTORS, WEIGHTS (0: none, 1: [block][input block][KH][KW][IB][16], 2: of one channel each,
-// [block][KH][KW][16], 3: bytes, [block][input block][KH][KW][IB / 4][16][4]), IB, KH, KW.
+// [block][KH][KW][16], 3: bytes, [block][input block][KH][KW][IB / 4][16][4], 4: of a group's channels,
+// [block][KH][KW][channel][16]), IB, KH, KW. `in_channels` are a group's.
 
 #if WEIGHTS == 3
 // Of the signed bytes of one channel's weights.
@@ -27,7 +28,7 @@ __kernel void KERNEL(PARAMS)
         const bool is_channel = o < channels;
         SUM(sum_of_weights)
         PACK_VECTORS
-#if WEIGHTS == 1 || WEIGHTS == 2
+#if WEIGHTS == 1 || WEIGHTS == 2 || WEIGHTS == 4
         const float scale = is_channel ? SCALE(o) : 0.0f;
 #endif
 #if WEIGHTS == 1
@@ -46,6 +47,16 @@ __kernel void KERNEL(PARAMS)
         for (int tap = 0; tap < KH * KW; tap++) {
             pack[((long)VECTORS * blocks + block * KH * KW + tap) * 16 + lane] =
                 is_channel ? WEIGHT(o, (long)o * KH * KW + tap) * scale : 0.0f;
+        }
+#elif WEIGHTS == 4
+        __global float *to =
+            pack + ((long)VECTORS * blocks + (long)block * KH * KW * in_channels) * 16 + lane;
+        for (int c = 0; c < in_channels; c++) {
+            for (int tap = 0; tap < KH * KW; tap++) {
+                to[(tap * in_channels + c) * 16] =
+                    is_channel ? WEIGHT(o, ((long)o * in_channels + c) * KH * KW + tap) * scale
+                               : 0.0f;
+            }
         }
 #elif WEIGHTS == 3
         __global char *to = (__global char *)(pack + (long)VECTORS * blocks * 16) +

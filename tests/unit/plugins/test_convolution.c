@@ -31,7 +31,6 @@ typedef enum node_kind {
     IMAGE,
     CONSTANT,
     CONV,
-    DEPTHWISE,
     NORM,
     MAX_POOL,
     AVG_POOL,
@@ -66,6 +65,7 @@ typedef struct node {
     int64_t dims[4];
     uint32_t rank;
     window window;
+    int64_t groups; ///< of a convolution
     double a, b;
     bool include_pad;
     bool ceil_mode;
@@ -142,13 +142,14 @@ static void windows_of(node *made, const node *x)
     }
 }
 
-static int product(program *p, node_kind kind, int x, int64_t outputs, bool bias, window w)
+static int grouped(program *p, int64_t groups, int x, int64_t outputs, bool bias, window w)
 {
     const node *in = &p->nodes[x];
-    int64_t inputs = kind == CONV ? in->dims[1] : 1;
+    int64_t inputs = in->dims[1] / groups;
     const int64_t dims[] = {outputs, inputs, w.lengths[0], w.lengths[1]};
     double reach = 2 / sqrt((double)(inputs * w.lengths[0] * w.lengths[1]));
-    node made = {.kind = kind, .rank = 4, .window = w, .dims = {in->dims[0], outputs}};
+    node made = {
+        .kind = CONV, .rank = 4, .window = w, .groups = groups, .dims = {in->dims[0], outputs}};
     windows_of(&made, in);
     made.inputs[made.n_inputs++] = x;
     made.inputs[made.n_inputs++] = constant(p, 4, dims, -reach, reach);
@@ -162,7 +163,7 @@ static int product(program *p, node_kind kind, int x, int64_t outputs, bool bias
 
 static int conv(program *p, int x, int64_t outputs, bool bias, window w)
 {
-    return product(p, CONV, x, outputs, bias, w);
+    return grouped(p, 1, x, outputs, bias, w);
 }
 
 static int conv1(program *p, int x, int64_t outputs)
@@ -177,7 +178,7 @@ static int conv3(program *p, int x, int64_t outputs)
 
 static int depthwise(program *p, int x, bool bias, window w)
 {
-    return product(p, DEPTHWISE, x, p->nodes[x].dims[1], bias, w);
+    return grouped(p, p->nodes[x].dims[1], x, p->nodes[x].dims[1], bias, w);
 }
 
 /// A batch norm with epsilon.
@@ -364,7 +365,7 @@ static kiln_status record_product(const node *n, kiln_tensor **in, kiln_tensor *
     o.dilations = n->window.dilations;
     o.n_strides = o.n_dilations = 2;
     o.n_padding = 4;
-    o.groups = n->kind == DEPTHWISE ? n->dims[1] : 1;
+    o.groups = n->groups;
     return kiln_conv(in[0], in[1], n->n_inputs == 3 ? in[2] : NULL, &o, out, &err);
 }
 
@@ -433,7 +434,6 @@ static kiln_status record(const node *n, kiln_tensor **in, kiln_tensor **out)
     static const int64_t axes[] = {2, 3};
     switch (n->kind) {
     case CONV:
-    case DEPTHWISE:
         return record_product(n, in, out);
     case NORM:
         return kiln_batch_norm(in[0], in[1], in[2], in[3], in[4], n->a, out, &err);
@@ -714,7 +714,7 @@ static void single(program *p, const product_case *c)
     p->count = 0;
     p->products = 0;
     int x = image(p, c->n, c->channels, c->height, c->width);
-    int y = product(p, c->depthwise ? DEPTHWISE : CONV, x, c->outputs, c->bias, c->window);
+    int y = grouped(p, c->depthwise ? c->channels : 1, x, c->outputs, c->bias, c->window);
     keep(p, y);
 }
 
@@ -730,6 +730,58 @@ static void test_products(void)
         }
         snprintf(p.name, sizeof(p.name), "product %zu", i);
         single(&p, &product_cases[i]);
+        check(&p);
+    }
+    close_all();
+}
+
+typedef struct grouped_case {
+    int64_t n, groups, inputs, outputs; ///< channels of a group
+    int64_t height, width;
+    window window;
+    bool bias;
+    bool odd; ///< the image has NaN and infinities
+} grouped_case;
+
+static const grouped_case grouped_cases[] = {
+    {1, 8, 4, 4, 9, 13, W(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), true, true}, // within blocks
+    {2, 5, 8, 8, 7, 15, W(3, 3, 2, 2, 1, 1, 1, 1, 1, 1), false, true},
+    {1, 9, 2, 2, 5, 3, W(5, 3, 1, 2, 1, 2, 2, 1, 0, 3), true, true},
+    {1, 2, 16, 16, 7, 29, W(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), true, true}, // whole blocks
+    {2, 3, 32, 64, 7, 5, W(3, 3, 2, 1, 1, 1, 1, 1, 1, 1), false, true},
+    {1, 2, 64, 16, 14, 14, W(1, 1, 1, 1, 1, 1, 0, 0, 0, 0), true, true},
+    {1, 3, 24, 24, 6, 11, W(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), true, true}, // across blocks
+    {2, 2, 20, 20, 9, 4, W(1, 1, 2, 2, 1, 1, 0, 0, 0, 0), false, true},
+    {1, 10, 1, 3, 8, 9, W(3, 3, 1, 1, 2, 1, 2, 1, 2, 1), true, true},
+    {1, 7, 3, 1, 8, 9, W(2, 2, 1, 1, 1, 1, 0, 1, 1, 0), true, true},
+    {1, 2, 40, 5, 5, 17, W(3, 3, 3, 1, 1, 1, 2, 0, 0, 2), false, false},
+    {1, 2, 8, 8, 20, 21, W(9, 9, 1, 1, 1, 1, 4, 4, 4, 4), true, false}, // sums too long to spread
+};
+
+/// With a batch norm, an activation and a residual behind it.
+static void grouped_region(program *p, const grouped_case *c)
+{
+    int x = image(p, c->n, c->groups * c->inputs, c->height, c->width);
+    p->nodes[x].odd = c->odd;
+    int y = grouped(p, c->groups, x, c->groups * c->outputs, c->bias, c->window);
+    int z = map(p, RELU, norm(p, y));
+    const node *out = &p->nodes[z];
+    int other = image(p, out->dims[0], out->dims[1], out->dims[2], out->dims[3]);
+    if (c->bias) { // otherwise the norm goes into the weights
+        keep(p, y);
+    }
+    keep(p, conv1(p, both(p, ADD, z, other), 24));
+}
+
+static void test_groups(void)
+{
+    if (!open_all()) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(grouped_cases) / sizeof(grouped_cases[0]); i++) {
+        program p = {.unfused = i % 3 == 0};
+        snprintf(p.name, sizeof(p.name), "groups %zu", i);
+        grouped_region(&p, &grouped_cases[i]);
         check(&p);
     }
     close_all();
@@ -1323,7 +1375,9 @@ static int random_window(dice *d, int x)
     case 0:
         return conv3(d->p, x, outputs);
     case 1:
-        return in->dims[1] > 1 ? depthwise(d->p, x, false, square(3, 1, 1)) : conv1(d->p, x, 5);
+        return in->dims[1] == 16 ? grouped(d->p, 1 << roll(d, 5), x, 16, false, square(3, 1, 1))
+               : in->dims[1] > 1 ? depthwise(d->p, x, false, square(3, 1, 1))
+                                 : conv1(d->p, x, 5);
     case 2:
         return pool(d->p, MAX_POOL, x, square(3, 1, 1), false, false);
     case 3:
@@ -1457,5 +1511,6 @@ static void test_packs_stay(void)
 }
 
 KILN_TEST_MAIN("unit/plugins/convolution", KILN_TEST(test_products), KILN_TEST(test_products_long),
-               KILN_TEST(test_regions), KILN_TEST(test_sizes), KILN_TEST(test_ends),
-               KILN_TEST(test_limits), KILN_TEST(test_packs_stay), KILN_TEST(test_random_programs))
+               KILN_TEST(test_groups), KILN_TEST(test_regions), KILN_TEST(test_sizes),
+               KILN_TEST(test_ends), KILN_TEST(test_limits), KILN_TEST(test_packs_stay),
+               KILN_TEST(test_random_programs))
