@@ -11,7 +11,8 @@ static void output_params(cv_kernel *k, const cv_plan *plan, const cv_step *step
 {
     const cv_place *place = &plan->places[step->output];
     const cv_value *value = &plan->region->values[step->output];
-    cv_param_image(k, plan, step->output, "out", KF_ACCESS_WRITE, 0, 0);
+    uint32_t access = step->kind == CV_CONCAT ? KF_ACCESS_READ_WRITE : KF_ACCESS_WRITE;
+    cv_param_image(k, plan, step->output, "out", access, 0, 0);
     cv_param_int(k, "out_top", place->top);
     cv_param_int(k, "out_left", place->left);
     cv_param_int(k, "out_bottom", place->bottom);
@@ -242,6 +243,27 @@ static void group_defines(kf_text *text, const cv_region *region, const cv_op *o
     }
 }
 
+static void emit_concat(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+{
+    kf_text later = {0};
+    types_text(&k->text, plan, step);
+    kf_text_add(&k->text, cv_common_text);
+    cv_params_begin(k);
+    output_params(k, plan, step);
+    cv_concat_params(k, plan, step);
+    border(k, plan, step, &later);
+    if (step->pack != CV_NONE) {
+        cv_param_pack(k, plan, step, KF_ACCESS_READ);
+    }
+    cv_finish_params(k, plan, step);
+    cv_params_end(k);
+    add_later(k, &later);
+    cv_concat_text_add(&k->text, plan, step);
+    cv_finish_text(&k->text, plan, step);
+    k->items *= step->chunks;
+    cv_kernel_close(k, cv_concat_text, "concat");
+}
+
 static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     static const char *const roles[CV_GROUPED + 1] = {
@@ -301,5 +323,5 @@ void cv_emit_step(cv_kernel *k, const cv_plan *plan, const cv_step *step)
         (is_float ? emit_export : emit_leave)(k, plan, step);
         return;
     }
-    emit_computing(k, plan, step);
+    (step->kind == CV_CONCAT ? emit_concat : emit_computing)(k, plan, step);
 }

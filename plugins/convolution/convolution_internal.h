@@ -61,6 +61,7 @@ typedef enum cv_kind {
     CV_IMPORT = 7, ///< as a step only: a tensor becomes blocks of channels
     CV_EXPORT = 8,
     CV_GROUPED = 10, ///< a convolution whose groups do not fill blocks
+    CV_CONCAT = 11, ///< along channels
     CV_DERIVE = 9 ///< of constants: a part of what makes numbers of weights of 8 bits
 } cv_kind;
 
@@ -72,6 +73,9 @@ typedef struct cv_op {
     uint32_t position; ///< in the block
     uint8_t n_inputs;
     uint8_t is_max; ///< POOL
+    uint8_t is_part; ///< CONCAT: one of several with one result
+    uint16_t onto; ///< CONCAT: the value that has the channels before it, or CV_NONE
+    int32_t from; ///< CONCAT: the first channel
     int32_t groups; ///< of a convolution
     uint8_t include_pad;
     cv_window window;
@@ -123,9 +127,16 @@ uint32_t cv_derives(const cv_reader *r);
 uint32_t cv_read_derived(cv_reader *r);
 /// An image, of the same batch as the region's or the first; 0: it is none.
 uint32_t cv_read_image(const cv_reader *r, const kf_tensor *t, cv_value *out);
+/// An image that this region knows or can read; otherwise CV_NONE.
+uint32_t cv_read_input(cv_reader *r, uint32_t index);
+/// A concatenation along channels: of many images it becomes several operations, of which all but
+/// the last are added here.
+uint32_t cv_read_concat(cv_reader *r);
 /// The value with the id, or CV_NONE.
 uint32_t cv_find(const cv_region *region, uint32_t id);
 uint32_t cv_add_value(cv_region *region, const cv_value *value);
+/// Puts the operation at hand and its result into the region.
+void cv_add_op(cv_reader *r);
 /// Reports; gives 0.
 uint32_t cv_decline(const cv_reader *r, uint32_t code, const char *why);
 
@@ -246,6 +257,8 @@ int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value);
 int64_t cv_plan_row(const cv_plan *plan, uint32_t value);
 int64_t cv_plan_plane(const cv_plan *plan, uint32_t value);
 int64_t cv_plan_batch(const cv_plan *plan, uint32_t value);
+/// Does the step read the image in blocks?
+uint32_t cv_step_reads(const cv_plan *plan, const cv_step *step, uint32_t value);
 /// Is the value computed by the step, its last one or one before?
 uint32_t cv_step_makes(const cv_region *region, const cv_step *step, uint32_t value);
 
@@ -253,6 +266,7 @@ uint32_t cv_step_makes(const cv_region *region, const cv_step *step, uint32_t va
 
 // The files of kernels/.
 extern const char cv_common_text[];
+extern const char cv_concat_text[];
 extern const char cv_conv_text[];
 extern const char cv_depthwise_text[];
 extern const char cv_dot_text[];
@@ -297,6 +311,9 @@ typedef struct cv_kernel {
 /// Zero-initialise `kernel`; free its text.
 void cv_emit_step(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
 void cv_emit_pack(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
+/// The images that a concatenation reads as parameters, and where each channel lies.
+void cv_concat_params(cv_kernel *k, const cv_plan *plan, const cv_step *step);
+void cv_concat_text_add(kf_text *text, const cv_plan *plan, const cv_step *step);
 /// Numbers in the pack of a step.
 int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step);
 

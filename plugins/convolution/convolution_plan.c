@@ -80,6 +80,18 @@ static uint32_t holds(const cv_step *step, uint32_t op)
     return step->op == op || step->norm == op;
 }
 
+uint32_t cv_step_reads(const cv_plan *plan, const cv_step *step, uint32_t value)
+{
+    uint32_t reads = step->input == value && step->kind != CV_IMPORT;
+    for (uint32_t k = 0; k < step->n_images; k++) {
+        reads |= step->images[k] == value;
+    }
+    for (uint32_t k = 0; step->kind == CV_CONCAT && k < plan->region->ops[step->op].n_inputs; k++) {
+        reads |= cv_plan_input(plan, step->op, k) == value;
+    }
+    return reads;
+}
+
 uint32_t cv_step_makes(const cv_region *region, const cv_step *step, uint32_t value)
 {
     uint32_t op = region->values[value].op;
@@ -204,7 +216,8 @@ static uint32_t join(cv_plan *plan, uint32_t index)
     }
     cv_step *step = &plan->steps[last], old = *step;
     uint32_t vectors = vectors_of(region, op);
-    if (!same_size(&region->values[step->output], &region->values[op->result]) ||
+    uint32_t is_part = step->kind == CV_CONCAT && region->ops[step->op].is_part;
+    if (is_part || !same_size(&region->values[step->output], &region->values[op->result]) ||
         step->n_vectors + vectors + 1 > CV_MAX_VECTORS) {
         return 0;
     }
@@ -348,16 +361,10 @@ static void group(cv_plan *plan)
 
 // ---- images from outside, and for outside ----
 
-/// Does a step read the image in blocks?
 static uint32_t is_read_in_blocks(const cv_plan *plan, uint32_t value, uint32_t first)
 {
     for (uint32_t i = first; i < CV_MAX_STEPS; i++) {
-        const cv_step *step = &plan->steps[i];
-        uint32_t reads = step->input == value && step->kind != CV_IMPORT;
-        for (uint32_t k = 0; k < step->n_images; k++) {
-            reads |= step->images[k] == value;
-        }
-        if (reads) {
+        if (cv_step_reads(plan, &plan->steps[i], value)) {
             return 1;
         }
     }
@@ -428,11 +435,17 @@ static uint32_t is_for_products(const cv_plan *plan, uint32_t value)
                 return 0;
             }
         }
-        if (step->input == value && step->kind != CV_CONV && step->kind != CV_IMPORT) {
+        if (step->kind != CV_CONV && cv_step_reads(plan, step, value)) {
             return 0;
         }
     }
     return 1;
+}
+
+/// The value whose memory the step writes on; CV_NONE: memory of its own.
+static uint32_t onto_of(const cv_plan *plan, const cv_step *step)
+{
+    return step->kind == CV_CONCAT ? plan->region->ops[step->op].onto : CV_NONE;
 }
 
 static void shape_places(cv_plan *plan)
@@ -453,6 +466,12 @@ static void shape_places(cv_plan *plan)
             widen(plan, &plan->steps[i]);
         }
     }
+    for (uint32_t i = plan->n_steps; i-- > 0;) { // the parts of a concatenation are one image
+        uint32_t onto = onto_of(plan, &plan->steps[i]);
+        if (onto != CV_NONE) {
+            plan->places[onto] = plan->places[plan->steps[i].output];
+        }
+    }
 }
 
 static uint32_t last_reader(const cv_plan *plan, uint32_t value)
@@ -460,11 +479,7 @@ static uint32_t last_reader(const cv_plan *plan, uint32_t value)
     uint32_t last = 0;
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const cv_step *step = &plan->steps[i];
-        uint32_t reads = step->input == value;
-        for (uint32_t k = 0; k < step->n_images; k++) {
-            reads |= step->images[k] == value;
-        }
-        last = reads ? i : last;
+        last = step->input == value || cv_step_reads(plan, step, value) ? i : last;
     }
     return last;
 }
@@ -501,7 +516,9 @@ static void give_slots(cv_plan *plan)
         if (plan->steps[i].kind != CV_EXPORT) {
             int64_t bytes =
                 cv_plan_batch(plan, value) * cv_value_bytes(&plan->region->values[value]);
-            uint32_t slot = take_slot(plan, free_from, i, bytes);
+            uint32_t onto = onto_of(plan, &plan->steps[i]);
+            uint32_t slot =
+                onto != CV_NONE ? plan->places[onto].slot : take_slot(plan, free_from, i, bytes);
             plan->places[value].slot = (uint16_t)slot;
             free_from[slot] = last_reader(plan, value) + 1;
         }

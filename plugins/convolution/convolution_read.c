@@ -64,8 +64,16 @@ uint32_t cv_add_value(cv_region *region, const cv_value *value)
     return region->n_values++;
 }
 
-/// The image that input `index` is; CV_NONE: it is none that this region can read.
-static uint32_t image_input(cv_reader *r, uint32_t index)
+void cv_add_op(cv_reader *r)
+{
+    cv_region *region = r->region;
+    r->result.op = (uint16_t)region->n_ops;
+    r->made.result = (uint16_t)cv_add_value(region, &r->result);
+    r->made.position = r->op->position;
+    region->ops[region->n_ops++] = r->made;
+}
+
+uint32_t cv_read_input(cv_reader *r, uint32_t index)
 {
     const kf_tensor *t = r->op->inputs[index];
     cv_value image;
@@ -80,7 +88,7 @@ static uint32_t image_input(cv_reader *r, uint32_t index)
 
 static uint32_t float_input(cv_reader *r, uint32_t index)
 {
-    uint32_t image = image_input(r, index);
+    uint32_t image = cv_read_input(r, index);
     return image != CV_NONE && r->region->values[image].dtype == KF_DTYPE_F32 ? image : CV_NONE;
 }
 
@@ -324,7 +332,7 @@ static uint32_t map_input(cv_reader *r, uint32_t index)
             return vector;
         }
     }
-    uint32_t image = image_input(r, index);
+    uint32_t image = cv_read_input(r, index);
     if (image == CV_NONE) {
         // a constant that is known already
         return vector_input(r, index, 3, result->channels);

@@ -163,6 +163,8 @@ static void add_cost(const cv_reader *r)
         uint64_t rate = is_whole(r) ? whole_rate(r->device) : 1;
         region->ps +=
             flops * (uint64_t)r->device->cost.ps_per_kflop / 1024 * 100 / (SHARE_PERCENT * rate);
+    } else if (op->kind == CV_CONCAT) {
+        region->ps += 2 * bytes_ps(region, r->device, op->result);
     } else if (op->kind == CV_DEPTHWISE || op->kind == CV_POOL || op->kind == CV_MEAN) {
         region->ps +=
             bytes_ps(region, r->device, op->inputs[0]) + bytes_ps(region, r->device, op->result);
@@ -183,12 +185,8 @@ static uint32_t leads(const cv_reader *r)
 
 static uint32_t add_op(cv_reader *r)
 {
-    cv_region *region = r->region;
-    r->result.op = (uint16_t)region->n_ops;
-    r->made.result = (uint16_t)cv_add_value(region, &r->result);
-    r->made.position = r->op->position;
-    region->ops[region->n_ops++] = r->made;
-    region->n_products += r->op->kind == KF_OP_CONV;
+    cv_add_op(r);
+    r->region->n_products += r->op->kind == KF_OP_CONV;
     add_cost(r);
     return 1;
 }
@@ -218,13 +216,15 @@ static uint32_t push(cv_reader *r)
     if (op->n_outputs != 1 || !cv_read_image(r, op->outputs[0], &r->result)) {
         return cv_decline(r, KF_CODE_SHAPE, "its result is no image of the region's batch");
     }
-    return cv_read_op(r) && add_op(r);
+    return (op->kind == KF_OP_CONCAT ? cv_read_concat(r) : cv_read_op(r)) && add_op(r);
 }
 
 static const char *shown_name(const cv_op *op)
 {
-    static const char *const names[] = {"",           "conv", "depthwise", "pool", "mean",   "",
-                                        "batch_norm", "",     "",          "",     "grouped"};
+    static const char *const names[CV_CONCAT + 1] = {
+        [CV_CONV] = "conv",    [CV_DEPTHWISE] = "depthwise", [CV_POOL] = "pool",
+        [CV_MEAN] = "mean",    [CV_NORM] = "batch_norm",     [CV_GROUPED] = "grouped",
+        [CV_CONCAT] = "concat"};
     return op->row != NULL ? op->row->name : names[op->kind];
 }
 

@@ -18,6 +18,7 @@
 
 enum {
     MAX_NODES = 256,
+    MOST_INPUTS = 12,
     JUDGED_PRODUCTS = 1 << 20, ///< multiplications that the reference may do
     RANDOM_PROGRAMS = 40,
     RANDOM_PROGRAMS_LONG = 400
@@ -48,7 +49,8 @@ typedef enum node_kind {
     ADD,
     SUB,
     MUL,
-    MAXIMUM
+    MAXIMUM,
+    CONCAT ///< along channels
 } node_kind;
 
 typedef struct window {
@@ -60,7 +62,7 @@ typedef struct window {
 
 typedef struct node {
     node_kind kind;
-    int inputs[5];
+    int inputs[MOST_INPUTS];
     int n_inputs;
     int64_t dims[4];
     uint32_t rank;
@@ -262,6 +264,20 @@ static int silu(program *p, int x)
     return both(p, MUL, x, map(p, SIGMOID, x));
 }
 
+static int concat(program *p, const int *pieces, int count)
+{
+    node made = p->nodes[pieces[0]];
+    made.kind = CONCAT;
+    made.kept = made.odd = false;
+    made.n_inputs = count;
+    made.dims[1] = 0;
+    for (int i = 0; i < count; i++) {
+        made.inputs[i] = pieces[i];
+        made.dims[1] += p->nodes[pieces[i]].dims[1];
+    }
+    return add_node(p, &made);
+}
+
 /// What squeeze-and-excite does: a factor for each channel of an image from its own means.
 static int gate(program *p, int x)
 {
@@ -440,6 +456,8 @@ static kiln_status record(const node *n, kiln_tensor **in, kiln_tensor **out)
     case MAX_POOL:
     case AVG_POOL:
         return record_pool(n, in[0], out);
+    case CONCAT:
+        return kiln_concat(in, (size_t)n->n_inputs, 1, out, &err);
     case MEAN:
         return kiln_mean(in[0], axes, 2, true, out, &err);
     default:
@@ -469,7 +487,7 @@ static bool record_all(const program *p, kiln_device *device, uint64_t salt, kil
     }
     for (int i = 0; i < p->count; i++) {
         const node *n = &p->nodes[i];
-        kiln_tensor *in[5] = {NULL};
+        kiln_tensor *in[MOST_INPUTS] = {NULL};
         for (int k = 0; k < n->n_inputs; k++) {
             in[k] = values[n->inputs[k]];
         }
@@ -782,6 +800,52 @@ static void test_groups(void)
         program p = {.unfused = i % 3 == 0};
         snprintf(p.name, sizeof(p.name), "groups %zu", i);
         grouped_region(&p, &grouped_cases[i]);
+        check(&p);
+    }
+    close_all();
+}
+
+/// Images of these many channels, and behind their concatenation a region's end.
+static void concat_region(program *p, const int *channels, int count, int seed)
+{
+    int x = image(p, 1 + seed % 2, 17, 5 + seed, 7), pieces[MOST_INPUTS];
+    p->nodes[x].odd = seed % 3 == 1;
+    for (int i = 0; i < count; i++) {
+        pieces[i] = i == 2   ? image(p, 1 + seed % 2, channels[i], 5 + seed, 7)
+                    : i == 3 ? depthwise(p, x, true, square(3, 1, 1))
+                             : map(p, RELU, conv1(p, x, channels[i]));
+    }
+    int y = concat(p, pieces, count);
+    int z = seed % 2 == 0 ? map(p, RELU, norm(p, y)) : y;
+    if (seed % 4 > 1) {
+        keep(p, y);
+    }
+    keep(p, pool(p, MAX_POOL, z, square(2, 1, 0), false, false));
+    keep(p, conv3(p, z, 20));
+}
+
+static void test_concats(void)
+{
+    static const int channels[][MOST_INPUTS] = {
+        {16, 32, 0},
+        {5, 3, 16, 0},
+        {64, 16, 48, 17, 0},
+        {16, 16, 32, 17, 16, 0},
+        {7, 16, 24, 17, 3, 40, 1, 0},
+        {32, 32, 32, 17, 32, 32, 32, 32, 32, 0},
+        {1, 1, 5, 17, 2, 3, 1, 1, 9, 20, 0},
+    };
+    if (!open_all()) {
+        return;
+    }
+    for (int i = 0; i < (int)(sizeof(channels) / sizeof(channels[0])); i++) {
+        program p = {.unfused = i == 4};
+        int count = 0;
+        while (channels[i][count] != 0) {
+            count++;
+        }
+        snprintf(p.name, sizeof(p.name), "concatenation %d", i);
+        concat_region(&p, channels[i], count, i);
         check(&p);
     }
     close_all();
@@ -1371,7 +1435,9 @@ static int random_window(dice *d, int x)
     const node *in = &d->p->nodes[x];
     int64_t outputs = channels[roll(d, 3)];
     bool fits = in->dims[2] > 1 && in->dims[3] > 1;
-    switch (roll(d, 7)) {
+    switch (roll(d, 8)) {
+    case 6:
+        return in->dims[1] < 80 ? concat(d->p, (int[]){x, partner(d, x)}, 2) : conv1(d->p, x, 5);
     case 0:
         return conv3(d->p, x, outputs);
     case 1:
@@ -1460,7 +1526,7 @@ static uint64_t launches_again(const program *p, session *s, kiln_tensor **value
     kiln_device_stats before = stats_of(s->device);
     for (int i = 0; i < p->count; i++) {
         const node *n = &p->nodes[i];
-        kiln_tensor *in[5] = {NULL};
+        kiln_tensor *in[MOST_INPUTS] = {NULL};
         for (int k = 0; k < n->n_inputs; k++) {
             in[k] = values[n->inputs[k]];
         }
@@ -1511,6 +1577,6 @@ static void test_packs_stay(void)
 }
 
 KILN_TEST_MAIN("unit/plugins/convolution", KILN_TEST(test_products), KILN_TEST(test_products_long),
-               KILN_TEST(test_groups), KILN_TEST(test_regions), KILN_TEST(test_sizes),
-               KILN_TEST(test_ends), KILN_TEST(test_limits), KILN_TEST(test_packs_stay),
-               KILN_TEST(test_random_programs))
+               KILN_TEST(test_groups), KILN_TEST(test_concats), KILN_TEST(test_regions),
+               KILN_TEST(test_sizes), KILN_TEST(test_ends), KILN_TEST(test_limits),
+               KILN_TEST(test_packs_stay), KILN_TEST(test_random_programs))
