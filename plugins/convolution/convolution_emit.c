@@ -11,7 +11,8 @@ static void output_params(cv_kernel *k, const cv_plan *plan, const cv_step *step
 {
     const cv_place *place = &plan->places[step->output];
     const cv_value *value = &plan->region->values[step->output];
-    uint32_t access = step->kind == CV_CONCAT ? KF_ACCESS_READ_WRITE : KF_ACCESS_WRITE;
+    uint32_t goes_on = step->kind == CV_CONCAT && plan->region->ops[step->op].onto != CV_NONE;
+    uint32_t access = goes_on ? KF_ACCESS_READ_WRITE : KF_ACCESS_WRITE;
     cv_param_image(k, plan, step->output, "out", access, 0, 0);
     cv_param_int(k, "out_top", place->top);
     cv_param_int(k, "out_left", place->left);
