@@ -265,6 +265,18 @@ static void emit_concat(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     cv_kernel_close(k, cv_concat_text, "concat");
 }
 
+static void winograd_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+{
+    const cv_value *out = &plan->region->values[step->output];
+    cv_param_add(
+        k, (cv_param){.kind = CV_PARAM_TEMP, .index = plan->scratch, .access = KF_ACCESS_WRITE},
+        "__global float *", "scratch");
+    cv_param_int(k, "scratch_each", cv_winograd_floats(plan, step));
+    cv_param_int(k, "splits", step->splits);
+    cv_param_int(k, "tiles_x", cv_share(out->width, 2));
+    cv_param_int(k, "tiles", (int64_t)cv_share(out->height, 2) * cv_share(out->width, 2));
+}
+
 static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     static const char *const roles[CV_GROUPED + 1] = {
@@ -286,6 +298,7 @@ static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *ste
         cv_text_define(&k->text, "TH", step->tile_rows);
         cv_text_define(&k->text, "TW", step->tile_columns);
         cv_text_define(&k->text, "ON", step->tile_blocks);
+        cv_text_define(&k->text, "TN", step->tile_columns);
     }
     if (step->kind == CV_GROUPED) {
         group_defines(&k->text, plan->region, &plan->region->ops[step->op]);
@@ -302,15 +315,21 @@ static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *ste
     if (step->pack != CV_NONE) {
         cv_param_pack(k, plan, step, KF_ACCESS_READ);
     }
+    if (step->is_winograd) {
+        winograd_params(k, plan, step);
+    }
     cv_load_params(k, plan, step);
     cv_finish_params(k, plan, step);
     cv_params_end(k);
     add_later(k, &later);
     cv_load_text(&k->text, plan, step);
     cv_finish_text(&k->text, plan, step);
-    k->items = (int64_t)(cv_plan_blocks(plan, step->output) / step->tile_blocks) * step->chunks;
-    cv_kernel_close(k, is_dot ? cv_dot_text : bodies[step->kind],
-                    is_dot ? "dot" : roles[step->kind]);
+    int64_t shares = cv_plan_blocks(plan, step->output) / step->tile_blocks;
+    k->items = (step->is_winograd ? step->splits : shares) * step->chunks;
+    const char *body = is_dot              ? cv_dot_text
+                       : step->is_winograd ? cv_winograd_text
+                                           : bodies[step->kind];
+    cv_kernel_close(k, body, is_dot ? "dot" : step->is_winograd ? "winograd" : roles[step->kind]);
 }
 
 void cv_emit_step(cv_kernel *k, const cv_plan *plan, const cv_step *step)

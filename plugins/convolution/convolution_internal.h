@@ -210,6 +210,8 @@ typedef struct cv_step {
     int32_t tile_blocks;
     int32_t rows; ///< of a work-item
     int32_t chunks; ///< work-items of an image's block
+    int32_t splits; ///< in Winograd's form: shares of the blocks
+    uint8_t is_winograd; ///< a convolution in Winograd's form
 } cv_step;
 
 typedef struct cv_plan {
@@ -219,7 +221,8 @@ typedef struct cv_plan {
     uint32_t n_steps;
     uint32_t n_packs;
     uint32_t n_slots;
-    int64_t slot_bytes[CV_MAX_STEPS]; ///< for n = 1
+    uint32_t scratch; ///< slot of what work-items keep for themselves
+    int64_t slot_bytes[CV_MAX_STEPS + 1]; ///< for n = 1
     cv_step steps[CV_MAX_STEPS];
     cv_place places[CV_MAX_VALUES];
     uint16_t step_of[CV_MAX_OPS];
@@ -237,6 +240,13 @@ int32_t cv_value_bytes(const cv_value *value);
 
 /// Fills in before, of_bytes, sources and what stands around images of 8 bits.
 void cv_plan_bytes(cv_plan *plan);
+
+/// Does Winograd's form suit the step? It then reads a row and a column more behind an odd image.
+uint32_t cv_winograd_suits(const cv_plan *plan, const cv_step *step);
+/// Groups of tiles and work-items of such a step.
+void cv_winograd_cut(const cv_plan *plan, cv_step *step);
+/// Numbers that a work-item keeps for itself.
+int64_t cv_winograd_floats(const cv_plan *plan, const cv_step *step);
 
 int32_t cv_share(int64_t count, int64_t parts);
 int32_t cv_most(int32_t a, int32_t b);
@@ -279,6 +289,7 @@ extern const char cv_map_text[];
 extern const char cv_mean_text[];
 extern const char cv_pack_text[];
 extern const char cv_pool_text[];
+extern const char cv_winograd_text[];
 
 typedef enum cv_param_kind {
     CV_PARAM_TEMP, ///< `index`: slot, or n_slots + pack; `access`

@@ -19,7 +19,7 @@ int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step)
             inputs = (int64_t)cv_plan_depth(plan, step) * plan->places[step->input].lanes;
         }
         inputs /= is_dot(plan, step) ? 4 : 1;
-        numbers += inputs * w->lengths[0] * w->lengths[1];
+        numbers += inputs * (step->is_winograd ? 16 : w->lengths[0] * w->lengths[1]);
     }
     return numbers * blocks * CV_LANES;
 }
@@ -187,6 +187,7 @@ void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     cv_text_define(&k->text, "VECTORS", step->n_vectors);
     cv_text_define(&k->text, "WEIGHTS",
                    is_dot(plan, step)           ? 3
+                   : step->is_winograd          ? 5
                    : step->kind == CV_CONV      ? 1
                    : step->kind == CV_DEPTHWISE ? 2
                    : step->kind == CV_GROUPED   ? 4

@@ -418,6 +418,10 @@ static void widen(cv_plan *plan, const cv_step *step)
     cv_place *place = &plan->places[step->input];
     int32_t bottom = behind(&op->window, 0, out->height, in->height);
     int32_t right = behind(&op->window, 1, out->width, in->width);
+    if (step->is_winograd) {
+        bottom += out->height % 2;
+        right += out->width % 2;
+    }
     plan->failed |= bottom > UINT8_MAX || right > UINT8_MAX;
     place->top = (uint8_t)cv_most(place->top, op->window.begin[0]);
     place->left = (uint8_t)cv_most(place->left, op->window.begin[1]);
@@ -462,6 +466,7 @@ static void shape_places(cv_plan *plan)
         }
     }
     for (uint32_t i = 0; i < plan->n_steps; i++) {
+        plan->steps[i].is_winograd = (uint8_t)cv_winograd_suits(plan, &plan->steps[i]);
         if (cv_is_product(plan->steps[i].kind)) {
             widen(plan, &plan->steps[i]);
         }

@@ -73,6 +73,7 @@ typedef struct node {
     bool ceil_mode;
     bool kept; ///< a result that the program holds
     bool odd; ///< IMAGE: with NaN and infinities
+    bool has_nan; ///< IMAGE: with NaN
 } node;
 
 typedef struct program {
@@ -82,6 +83,7 @@ typedef struct program {
     int64_t products; ///< multiplications
     bool unfused; ///< compared with the unfused run, too
     uint64_t apart; ///< operations that the region must not take
+    bool infinity_is_nan; ///< what is infinite elsewhere may be NaN
     node nodes[MAX_NODES];
 } program;
 
@@ -358,9 +360,9 @@ static kiln_tensor *source(const program *p, const node *n, kiln_device *device,
     for (size_t i = 0; data != NULL && i < count; i++) {
         data[i] = (float)(n->a + (n->b - n->a) * next_number(&seed));
     }
-    for (size_t i = 0; data != NULL && n->odd && i < 4; i++) {
+    for (size_t i = 0; data != NULL && (n->odd || n->has_nan) && i < 4; i++) {
         at = (size_t)(next_number(&seed) * (double)count);
-        data[at < count ? at : 0] = odd[i];
+        data[at < count ? at : 0] = n->odd ? odd[i] : NAN;
     }
     if (KILN_CHECK(data != NULL)) {
         (void)ok(kiln_tensor_create(device, KILN_DTYPE_F32, n->rank, n->dims, data, &tensor, &err),
@@ -560,8 +562,11 @@ static double largest(const float *data, size_t count)
     return most;
 }
 
-static bool agree(float a, float b, double bound)
+static bool agree(const program *p, float a, float b, double bound)
 {
+    if (p->infinity_is_nan && !isfinite(b)) {
+        return !isfinite(a);
+    }
     if (isnan(a) || isnan(b)) {
         return isnan(a) && isnan(b);
     }
@@ -576,7 +581,7 @@ static void compare(const program *p, const results *a, const results *b, const 
     for (int i = 0; i < a->count; i++) {
         double bound = TOLERANCE * largest(b->data[i], b->floats[i]);
         size_t at = 0;
-        while (at < b->floats[i] && agree(a->data[i][at], b->data[i][at], bound)) {
+        while (at < b->floats[i] && agree(p, a->data[i][at], b->data[i][at], bound)) {
             at++;
         }
         if (at < b->floats[i]) {
@@ -800,6 +805,51 @@ static void test_groups(void)
         program p = {.unfused = i % 3 == 0};
         snprintf(p.name, sizeof(p.name), "groups %zu", i);
         grouped_region(&p, &grouped_cases[i]);
+        check(&p);
+    }
+    close_all();
+}
+
+typedef struct winograd_case {
+    int64_t n, channels, height, width, outputs;
+    int64_t padding[4];
+    bool bias;
+    bool odd; ///< the image has NaN and infinities; otherwise only NaN
+} winograd_case;
+
+/// Of whole and broken tiles, groups and parts of sums; with enough tiles for Winograd's form.
+static const winograd_case winograd_cases[] = {
+    {1, 32, 12, 12, 32, {1, 1, 1, 1}, true, false}, {2, 40, 11, 13, 20, {1, 1, 1, 1}, false, true},
+    {1, 72, 15, 9, 64, {0, 0, 0, 0}, true, false},  {1, 160, 9, 16, 32, {2, 0, 1, 2}, true, true},
+    {3, 33, 1, 65, 24, {1, 1, 1, 1}, false, false}, {1, 64, 14, 14, 128, {1, 1, 1, 1}, true, true},
+};
+
+/// A convolution, and one with a norm, an activation and a residual behind it.
+static void winograd_region(program *p, const winograd_case *c)
+{
+    window w = square(3, 1, 0);
+    memcpy(w.padding, c->padding, sizeof(w.padding));
+    int x = image(p, c->n, c->channels, c->height, c->width);
+    p->nodes[x].odd = c->odd;
+    p->nodes[x].has_nan = !c->odd;
+    p->infinity_is_nan = c->odd;
+    keep(p, conv(p, x, c->outputs, c->bias, w));
+    int other = image(p, c->n, c->channels, c->height, c->width);
+    int y = norm(p, conv(p, other, c->outputs, c->bias, w));
+    const node *out = &p->nodes[y];
+    int residual = image(p, out->dims[0], out->dims[1], out->dims[2], out->dims[3]);
+    keep(p, map(p, RELU, both(p, ADD, y, residual)));
+}
+
+static void test_winograd(void)
+{
+    if (!open_all()) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(winograd_cases) / sizeof(winograd_cases[0]); i++) {
+        program p = {.count = 0};
+        snprintf(p.name, sizeof(p.name), "Winograd %zu", i);
+        winograd_region(&p, &winograd_cases[i]);
         check(&p);
     }
     close_all();
@@ -1577,6 +1627,6 @@ static void test_packs_stay(void)
 }
 
 KILN_TEST_MAIN("unit/plugins/convolution", KILN_TEST(test_products), KILN_TEST(test_products_long),
-               KILN_TEST(test_groups), KILN_TEST(test_concats), KILN_TEST(test_regions),
-               KILN_TEST(test_sizes), KILN_TEST(test_ends), KILN_TEST(test_limits),
-               KILN_TEST(test_packs_stay), KILN_TEST(test_random_programs))
+               KILN_TEST(test_groups), KILN_TEST(test_concats), KILN_TEST(test_winograd),
+               KILN_TEST(test_regions), KILN_TEST(test_sizes), KILN_TEST(test_ends),
+               KILN_TEST(test_limits), KILN_TEST(test_packs_stay), KILN_TEST(test_random_programs))

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Which convolutions are computed in Winograd's form, and how their tiles of 2x2 results are cut
+// into work-items. Its weights are 16/9 as large, so it wants enough tiles to use each of them for.
+#include "convolution_internal.h"
+
+enum {
+    LEAST_REGISTERS = 28, ///< vectors of sums, as measured with AVX-512
+    LEAST_TILES = 32,
+    LEAST_CHANNELS = 32,
+    LEAST_GROUP = 6, ///< tiles; two blocks of them and their operands stay in registers
+    MOST_GROUP = 8,
+    TOGETHER = 2, ///< blocks
+    TURN_CYCLES = 4 ///< to transform 16 channels of one of 16 places
+};
+
+static int32_t tiles_of(const cv_value *out)
+{
+    return cv_share(out->height, 2) * cv_share(out->width, 2);
+}
+
+uint32_t cv_winograd_suits(const cv_plan *plan, const cv_step *step)
+{
+    if (step->kind != CV_CONV || plan->of_bytes[step->op]) {
+        return 0;
+    }
+    const cv_op *op = &plan->region->ops[step->op];
+    const cv_window *w = &op->window;
+    const cv_value *out = &plan->region->values[op->result];
+    uint32_t is_plain = op->groups == 1;
+    for (uint32_t i = 0; i < 2; i++) {
+        is_plain &= w->lengths[i] == 3 && w->strides[i] == 1 && w->dilations[i] == 1;
+    }
+    return is_plain && plan->device->registers >= LEAST_REGISTERS && tiles_of(out) >= LEAST_TILES &&
+           cv_share(out->channels, CV_LANES) % TOGETHER == 0 &&
+           plan->region->values[step->input].channels >= LEAST_CHANNELS;
+}
+
+/// Tiles of a group: the fewest multiplications and loads of weights.
+static int32_t choose_group(int32_t tiles)
+{
+    int32_t best = LEAST_GROUP;
+    for (int32_t n = LEAST_GROUP; n <= MOST_GROUP; n++) {
+        if (cv_share(tiles, n) * (n + 1) < cv_share(tiles, best) * (best + 1)) {
+            best = n;
+        }
+    }
+    return best;
+}
+
+/// Cycles of the processor that has most to do, about, when each item has `rows` groups and one of
+/// `splits` shares of the blocks.
+static int64_t time_of(const cv_plan *plan, const cv_step *step, int32_t rows, int32_t splits)
+{
+    int64_t depth = cv_plan_depth(plan, step), blocks = cv_plan_blocks(plan, step->output);
+    int32_t groups = cv_share(tiles_of(&plan->region->values[step->output]), step->tile_columns);
+    int32_t rounds =
+        cv_share((int64_t)cv_share(groups, rows) * splits, (int64_t)plan->device->units);
+    int64_t each = depth * (TURN_CYCLES + CV_LANES * blocks / splits);
+    return rounds * rows * each;
+}
+
+void cv_winograd_cut(const cv_plan *plan, cv_step *step)
+{
+    int32_t blocks = cv_plan_blocks(plan, step->output);
+    int32_t tiles = tiles_of(&plan->region->values[step->output]);
+    int64_t best = INT64_MAX;
+    step->tile_rows = 2;
+    step->tile_columns = choose_group(tiles);
+    step->tile_blocks = TOGETHER;
+    int32_t groups = cv_share(tiles, step->tile_columns);
+    for (int32_t splits = 1; splits <= 8 && blocks % (splits * TOGETHER) == 0; splits *= 2) {
+        for (int32_t rows = groups; rows >= 1; rows--) {
+            // the largest pieces that are not a tenth slower than others
+            int64_t cost = time_of(plan, step, rows, splits);
+            if (best == INT64_MAX || cost < best - best / 10) {
+                best = cost;
+                step->rows = rows;
+                step->chunks = cv_share(groups, rows);
+                step->splits = splits;
+            }
+        }
+    }
+}
+
+int64_t cv_winograd_floats(const cv_plan *plan, const cv_step *step)
+{
+    int64_t numbers = (int64_t)cv_plan_depth(plan, step) + TOGETHER;
+    return numbers * 16 * step->tile_columns * CV_LANES;
+}
