@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Concatenations along channels. Of more images than one launch reads it is several operations:
 // each writes its channels into the image that the one before has begun.
-#include "convolution_emit.h"
+#include "convolution_internal.h"
 
 enum { PIECES = 4, MOST_PIECES = 64 }; // of an operation; a fifth input is what it goes on
 
@@ -72,46 +72,4 @@ uint32_t cv_read_concat(cv_reader *r)
     }
     close_op(r);
     return 1;
-}
-
-static uint32_t pieces_of(const cv_op *op)
-{
-    return op->onto != CV_NONE ? op->n_inputs - 1u : op->n_inputs;
-}
-
-void cv_concat_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
-{
-    const cv_op *op = &plan->region->ops[step->op];
-    int32_t last = op->from;
-    for (uint32_t i = 0; i < pieces_of(op); i++) {
-        char name[16];
-        snprintf(name, sizeof(name), "piece%u", (unsigned)i);
-        cv_param_image(k, plan, cv_plan_input(plan, step->op, i), name, KF_ACCESS_READ, 0, 0);
-        last += plan->region->values[op->inputs[i]].channels;
-        snprintf(name, sizeof(name), "last%u", (unsigned)i);
-        cv_param_int(k, name, last);
-    }
-    cv_param_int(k, "from_channel", op->from);
-    cv_param_int(k, "first_block", op->from / CV_LANES);
-    k->items = cv_share(last, CV_LANES) - op->from / CV_LANES;
-    cv_param_int(k, "n_blocks", k->items);
-}
-
-void cv_concat_text_add(kf_text *text, const cv_plan *plan, const cv_step *step)
-{
-    uint32_t n = pieces_of(&plan->region->ops[step->op]);
-    kf_text_add(text, "#define SOURCE(c) { int p = c; if (p < from_channel) "
-                      "{ from = result + lane; step = out_row; }");
-    for (uint32_t i = 0; i < n; i++) {
-        char before[16] = "from_channel";
-        if (i > 0) {
-            snprintf(before, sizeof(before), "last%u", (unsigned)i - 1);
-        }
-        kf_text_addf(text, " else if (p < last%u) { p -= %s; from = piece%u + n * piece%u_batch + ",
-                     (unsigned)i, before, (unsigned)i, (unsigned)i);
-        kf_text_addf(text, "piece%u_base + (long)(p / 16) * piece%u_plane + p %% 16; ", (unsigned)i,
-                     (unsigned)i);
-        kf_text_addf(text, "step = piece%u_row; }", (unsigned)i);
-    }
-    kf_text_add(text, " }\n");
 }

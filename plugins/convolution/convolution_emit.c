@@ -244,6 +244,50 @@ static void group_defines(kf_text *text, const cv_region *region, const cv_op *o
     }
 }
 
+// ---- concatenations ----
+
+static uint32_t pieces_of(const cv_op *op)
+{
+    return op->onto != CV_NONE ? op->n_inputs - 1u : op->n_inputs;
+}
+
+static void concat_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+{
+    const cv_op *op = &plan->region->ops[step->op];
+    int32_t last = op->from;
+    for (uint32_t i = 0; i < pieces_of(op); i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "piece%u", (unsigned)i);
+        cv_param_image(k, plan, cv_plan_input(plan, step->op, i), name, KF_ACCESS_READ, 0, 0);
+        last += plan->region->values[op->inputs[i]].channels;
+        snprintf(name, sizeof(name), "last%u", (unsigned)i);
+        cv_param_int(k, name, last);
+    }
+    cv_param_int(k, "from_channel", op->from);
+    cv_param_int(k, "first_block", op->from / CV_LANES);
+    k->items = cv_share(last, CV_LANES) - op->from / CV_LANES;
+    cv_param_int(k, "n_blocks", k->items);
+}
+
+static void source_text(kf_text *text, const cv_plan *plan, const cv_step *step)
+{
+    uint32_t n = pieces_of(&plan->region->ops[step->op]);
+    kf_text_add(text, "#define SOURCE(c) { int p = c; if (p < from_channel) "
+                      "{ from = result + lane; step = out_row; }");
+    for (uint32_t i = 0; i < n; i++) {
+        char before[16] = "from_channel";
+        if (i > 0) {
+            snprintf(before, sizeof(before), "last%u", (unsigned)i - 1);
+        }
+        kf_text_addf(text, " else if (p < last%u) { p -= %s; from = piece%u + n * piece%u_batch + ",
+                     (unsigned)i, before, (unsigned)i, (unsigned)i);
+        kf_text_addf(text, "piece%u_base + (long)(p / 16) * piece%u_plane + p %% 16; ", (unsigned)i,
+                     (unsigned)i);
+        kf_text_addf(text, "step = piece%u_row; }", (unsigned)i);
+    }
+    kf_text_add(text, " }\n");
+}
+
 static void emit_concat(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     kf_text later = {0};
@@ -251,7 +295,7 @@ static void emit_concat(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     kf_text_add(&k->text, cv_common_text);
     cv_params_begin(k);
     output_params(k, plan, step);
-    cv_concat_params(k, plan, step);
+    concat_params(k, plan, step);
     border(k, plan, step, &later);
     if (step->pack != CV_NONE) {
         cv_param_pack(k, plan, step, KF_ACCESS_READ);
@@ -259,11 +303,13 @@ static void emit_concat(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     cv_finish_params(k, plan, step);
     cv_params_end(k);
     add_later(k, &later);
-    cv_concat_text_add(&k->text, plan, step);
+    source_text(&k->text, plan, step);
     cv_finish_text(&k->text, plan, step);
     k->items *= step->chunks;
     cv_kernel_close(k, cv_concat_text, "concat");
 }
+
+// ---- what computes ----
 
 static void winograd_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {

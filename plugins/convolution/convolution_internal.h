@@ -211,7 +211,7 @@ typedef struct cv_step {
     int32_t rows; ///< of a work-item
     int32_t chunks; ///< work-items of an image's block
     int32_t splits; ///< in Winograd's form: shares of the blocks
-    uint8_t is_winograd; ///< a convolution in Winograd's form
+    uint8_t is_winograd; ///< a convolution in Winograd's form, which reads whole tiles
 } cv_step;
 
 typedef struct cv_plan {
@@ -241,9 +241,7 @@ int32_t cv_value_bytes(const cv_value *value);
 /// Fills in before, of_bytes, sources and what stands around images of 8 bits.
 void cv_plan_bytes(cv_plan *plan);
 
-/// Does Winograd's form suit the step? It then reads a row and a column more behind an odd image.
-uint32_t cv_winograd_suits(const cv_plan *plan, const cv_step *step);
-/// Groups of tiles and work-items of such a step.
+/// Groups of tiles and work-items of a step in Winograd's form.
 void cv_winograd_cut(const cv_plan *plan, cv_step *step);
 /// Numbers that a work-item keeps for itself.
 int64_t cv_winograd_floats(const cv_plan *plan, const cv_step *step);
@@ -322,9 +320,6 @@ typedef struct cv_kernel {
 /// Zero-initialise `kernel`; free its text.
 void cv_emit_step(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
 void cv_emit_pack(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
-/// The images that a concatenation reads as parameters, and where each channel lies.
-void cv_concat_params(cv_kernel *k, const cv_plan *plan, const cv_step *step);
-void cv_concat_text_add(kf_text *text, const cv_plan *plan, const cv_step *step);
 /// Numbers in the pack of a step.
 int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step);
 

@@ -4,9 +4,6 @@
 #include "convolution_internal.h"
 
 enum {
-    LEAST_REGISTERS = 28, ///< vectors of sums, as measured with AVX-512
-    LEAST_TILES = 32,
-    LEAST_CHANNELS = 32,
     LEAST_GROUP = 6, ///< tiles; two blocks of them and their operands stay in registers
     MOST_GROUP = 8,
     TOGETHER = 2, ///< blocks
@@ -16,23 +13,6 @@ enum {
 static int32_t tiles_of(const cv_value *out)
 {
     return cv_share(out->height, 2) * cv_share(out->width, 2);
-}
-
-uint32_t cv_winograd_suits(const cv_plan *plan, const cv_step *step)
-{
-    if (step->kind != CV_CONV || plan->of_bytes[step->op]) {
-        return 0;
-    }
-    const cv_op *op = &plan->region->ops[step->op];
-    const cv_window *w = &op->window;
-    const cv_value *out = &plan->region->values[op->result];
-    uint32_t is_plain = op->groups == 1;
-    for (uint32_t i = 0; i < 2; i++) {
-        is_plain &= w->lengths[i] == 3 && w->strides[i] == 1 && w->dilations[i] == 1;
-    }
-    return is_plain && plan->device->registers >= LEAST_REGISTERS && tiles_of(out) >= LEAST_TILES &&
-           cv_share(out->channels, CV_LANES) % TOGETHER == 0 &&
-           plan->region->values[step->input].channels >= LEAST_CHANNELS;
 }
 
 /// Tiles of a group: the fewest multiplications and loads of weights.
