@@ -155,6 +155,8 @@ uint32_t cv_region_results(const cv_region *region);
 uint32_t cv_region_gives(const cv_region *region, uint32_t value);
 /// GROUPED: do groups lie within blocks, so that each channel finds the inputs of its group in one?
 uint32_t cv_op_spreads(const cv_region *region, const cv_op *op);
+/// May the convolution of f32 be computed in Winograd's form?
+uint32_t cv_op_suits_winograd(const cv_region *region, const cv_op *op, const cv_device *device);
 /// Is it a product with weights?
 uint32_t cv_is_product(cv_kind kind);
 /// Does the operation read the value?

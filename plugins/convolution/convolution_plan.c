@@ -5,8 +5,6 @@
 // again once nobody reads it), and the tiles of each convolution.
 #include "convolution_internal.h"
 
-enum { LEAST_REGISTERS = 28, LEAST_TILES = 32, LEAST_CHANNELS = 32 }; // of Winograd's form
-
 int32_t cv_share(int64_t count, int64_t parts)
 {
     return (int32_t)((count + parts - 1) / parts);
@@ -454,24 +452,10 @@ static uint32_t onto_of(const cv_plan *plan, const cv_step *step)
     return step->kind == CV_CONCAT ? plan->region->ops[step->op].onto : CV_NONE;
 }
 
-/// Does Winograd's form suit the step? It has been measured with AVX-512. Its weights are 16/9 as
-/// large, so it wants enough tiles to use each of them for.
 static uint32_t suits_winograd(const cv_plan *plan, const cv_step *step)
 {
-    if (step->kind != CV_CONV || plan->of_bytes[step->op]) {
-        return 0;
-    }
-    const cv_op *op = &plan->region->ops[step->op];
-    const cv_window *w = &op->window;
-    const cv_value *out = &plan->region->values[op->result];
-    uint32_t is_plain = op->groups == 1;
-    for (uint32_t i = 0; i < 2; i++) {
-        is_plain &= w->lengths[i] == 3 && w->strides[i] == 1 && w->dilations[i] == 1;
-    }
-    return is_plain && plan->device->registers >= LEAST_REGISTERS &&
-           cv_share(out->height, 2) * cv_share(out->width, 2) >= LEAST_TILES &&
-           cv_share(out->channels, CV_LANES) % 2 == 0 &&
-           plan->region->values[step->input].channels >= LEAST_CHANNELS;
+    return step->kind == CV_CONV && !plan->of_bytes[step->op] &&
+           cv_op_suits_winograd(plan->region, &plan->region->ops[step->op], plan->device);
 }
 
 static void shape_places(cv_plan *plan)

@@ -7,6 +7,7 @@ enum {
     LEAST_GROUP = 6, ///< tiles; two blocks of them and their operands stay in registers
     MOST_GROUP = 8,
     TOGETHER = 2, ///< blocks
+    MOST_ITEMS = 8, ///< work-items of each unit
     TURN_CYCLES = 4 ///< to transform 16 channels of one of 16 places
 };
 
@@ -49,10 +50,10 @@ void cv_winograd_cut(const cv_plan *plan, cv_step *step)
     step->tile_blocks = TOGETHER;
     int32_t groups = cv_share(tiles, step->tile_columns);
     for (int32_t splits = 1; splits <= 8 && blocks % (splits * TOGETHER) == 0; splits *= 2) {
-        for (int32_t rows = groups; rows >= 1; rows--) {
-            // the largest pieces that are not a tenth slower than others
+        int32_t least = cv_share(groups, cv_share(MOST_ITEMS * plan->device->units, splits));
+        for (int32_t rows = least; rows <= groups; rows++) { // pieces are larger where that pays
             int64_t cost = time_of(plan, step, rows, splits);
-            if (best == INT64_MAX || cost < best - best / 10) {
+            if (best == INT64_MAX || cost < best - best / 20) {
                 best = cost;
                 step->rows = rows;
                 step->chunks = cv_share(groups, rows);
