@@ -73,6 +73,12 @@ static void print_one(kiln_op op)
     }
 }
 
+static const char *op_name_at(size_t index, const void *unused)
+{
+    (void)unused;
+    return index < KILN_OP_COUNT ? kiln_op_info_of((kiln_op)index)->name : NULL;
+}
+
 int cmd_ops(int argc, char **argv)
 {
     static const struct argp argp = {NULL,     parse_ops_option,
@@ -84,8 +90,13 @@ int cmd_ops(int argc, char **argv)
     if (name != NULL) {
         kiln_op op = kiln_op_from_name(name);
         if (op == KILN_OP_COUNT) {
-            fprintf(stderr, "kiln ops: there is no operator \"%s\"; `kiln ops` lists them\n", name);
-            return CLI_FAILED;
+            char guess[CLI_GUESS_ROOM];
+            kiln_error err = KILN_ERROR_INIT;
+            cli_guess(guess, name, op_name_at, NULL);
+            (void)kiln_fail(&err, NOT_FOUND,
+                            "there is no operator \"%.60s\"%s `kiln ops` lists them", name,
+                            guess[0] != '\0' ? guess : ";");
+            return cli_fail("ops", &err);
         }
         print_one(op);
         return CLI_OK;

@@ -9,6 +9,7 @@
 #include "kiln.h"
 
 #include <argp.h>
+#include <stdio.h>
 
 typedef struct cli_command {
     const char *name;
@@ -22,6 +23,15 @@ typedef struct cli_command {
 int cmd_cache_prepare(int argc, char **argv); ///< `kiln cache prepare`
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+extern const cli_command cli_commands[]; ///< all of `kiln`; a row of NULLs ends them
+
+/// Names to choose the nearest from; NULL past the last.
+typedef const char *(*cli_name_fn)(size_t index, const void *user);
+/// "; did you mean \"relu\"?", or "" when nothing is near.
+enum { CLI_GUESS_ROOM = 96 };
+const char *cli_guess(char out_text[CLI_GUESS_ROOM], const char *name, cli_name_fn names,
+                      const void *user);
 
 /// Whether every device records the operator as simpler ones, so that no fuser ever sees it.
 bool cli_op_is_always_expanded(kiln_op op);
@@ -89,6 +99,11 @@ typedef struct cli_names {
 } cli_names;
 void cli_names_add(cli_names *names, const char *name);
 const char *cli_names_end(cli_names *names); ///< "none" for an empty list
+
+typedef enum cli_colour { CLI_PLAIN, CLI_RED, CLI_GREEN, CLI_YELLOW, CLI_BOLD } cli_colour;
+/// The terminal's sequence for a colour, CLI_PLAIN to end it; "" where the file is no terminal, and
+/// where NO_COLOR is set (https://no-color.org) or TERM is dumb.
+const char *cli_colour_of(FILE *file, cli_colour colour);
 
 /// "1.23 ms", "4.5 MiB": written into a buffer of the caller.
 const char *cli_format_ns(char out_text[32], double ns);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct argp_option device_options[] = {
     {"device", 'd', "ADDRESS", 0, "device to use, such as opencl:0 (see `kiln devices`)", 0},
@@ -223,9 +224,26 @@ kiln_status cli_check_local(const kiln_device *device, const char *command, kiln
                      at != NULL ? at + 1 : name, command);
 }
 
+const char *cli_colour_of(FILE *file, cli_colour colour)
+{
+    static const char *const sequences[] = {"\033[0m", "\033[31m", "\033[32m", "\033[33m",
+                                            "\033[1m"};
+    const char *off = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+    bool wanted = (off == NULL || *off == '\0') && term != NULL && strcmp(term, "dumb") != 0;
+    return wanted && isatty(fileno(file)) != 0 ? sequences[colour] : "";
+}
+
+static void print_name(const char *command)
+{
+    fprintf(stderr, "%skiln %s:%s ", cli_colour_of(stderr, CLI_RED), command,
+            cli_colour_of(stderr, CLI_PLAIN));
+}
+
 int cli_fail(const char *command, const kiln_error *err)
 {
-    fprintf(stderr, "kiln %s: %s\n", command, err->message);
+    print_name(command);
+    fprintf(stderr, "%s\n", err->message);
     return CLI_FAILED;
 }
 
@@ -233,7 +251,7 @@ int cli_usage(const char *command, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "kiln %s: ", command);
+    print_name(command);
     vfprintf(stderr, format, args);
     fprintf(stderr, "; see `kiln %s --help`\n", command);
     va_end(args);

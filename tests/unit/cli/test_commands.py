@@ -13,34 +13,7 @@ import tempfile
 import time
 import xml.etree.ElementTree
 
-KILN, ROOT = sys.argv[1], sys.argv[2]
-BUILD = os.path.dirname(os.path.dirname(os.path.abspath(KILN)))
-MODEL = os.path.join(ROOT, "examples/digits/digits.onnx")
-INPUT = os.path.join(ROOT, "examples/digits/three.npy")
-FAST = ["--device", "reference"]
-CASES = []
-
-
-def case(function):
-    CASES.append(function)
-    return function
-
-
-def kiln(*arguments, **environment):
-    return subprocess.run([KILN, *arguments], capture_output=True, text=True, check=False,
-                          env={**os.environ, **environment}, timeout=300)
-
-
-def expect(run, code, *parts, stream="stdout"):
-    text = getattr(run, stream)
-    assert run.returncode == code, f"rc {run.returncode}, not {code}: {run.stdout}{run.stderr}"
-    for part in parts:
-        assert part in text, f"no {part!r} in {text!r}"
-
-
-def expect_error(run, *parts, code=1):
-    expect(run, code, *parts, stream="stderr")
-    assert len(run.stderr.strip().splitlines()) == 1, f"not one line: {run.stderr!r}"
+from command import BUILD, FAST, INPUT, KILN, MODEL, ROOT, case, expect, expect_error, kiln, main
 
 
 def commands():
@@ -929,17 +902,5 @@ def privileged_programs_ignore_the_environment():
         assert "/somewhere" not in run.stdout, f"the environment was read: {run.stdout}"
 
 
-def main():
-    failed = 0
-    for function in CASES:
-        try:
-            function()
-        except (AssertionError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
-            failed += 1
-            print(f"FAIL unit/cli/commands {function.__name__}\n    {error}")
-    print(f"kiln-test: {len(CASES) - failed} passed, {failed} failed, 0 skipped")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("commands"))
