@@ -13,7 +13,8 @@
 static const struct argp_option bench_options_table[] = {
     {"device", 'd', "ADDRESS", 0, "device to measure on", 0},
     {"json", 'j', NULL, 0, "one JSON object a line instead of a table", 0},
-    {"samples", 'n', "COUNT", 0, "samples of each figure", 0},
+    {"runs", 'r', "COUNT", 0, "timed runs of each figure", 0},
+    {"samples", 'n', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
     {"only", 'o', "WORD", 0,
      "of `kernels`, `ops`, `fusion`, `choice`, `matmul`, `models`: cases whose name contains it",
      0},
@@ -87,10 +88,11 @@ static error_t parse_bench_option(int key, char *text, struct argp_state *state)
     case 'o':
         arguments->options.only = text;
         return 0;
-    case 'n':
+    case 'r':
+    case 'n': // of --samples, the older name
         arguments->options.samples = (uint32_t)strtoul(text, &end, 10);
         if (*text == '\0' || *end != '\0' || arguments->options.samples == 0) {
-            argp_error(state, "--samples %s: a count from 1", text);
+            argp_error(state, "--runs %s: a count from 1", text);
         }
         return 0;
     case 'f':

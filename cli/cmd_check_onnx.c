@@ -522,7 +522,7 @@ static error_t parse_check_option(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_AGAIN:
         if (!parse_again(text, &options->again)) {
-            argp_error(state, "--again=%s is no number from 0 to 1000", text);
+            argp_error(state, "--runs=%s is no number from 0 to 1000", text);
         }
         return 0;
     case KEY_COUNTS:
@@ -553,8 +553,9 @@ static const struct argp_option choices[] = {
      "counts by folder, list and operator; without DIR, Debian's libonnx-testdata", 0},
     {"strict", KEY_STRICT, NULL, 0,
      "fail what is skipped and on no list, and what the host computes and is on no list", 0},
-    {"again", KEY_AGAIN, "COUNT", 0,
+    {"runs", KEY_AGAIN, "COUNT", 0,
      "run each case COUNT times more in its session, inputs on the device only", 0},
+    {"again", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
     {"counts", KEY_COUNTS, "FILE", 0, "fail a case with more kernels or host nodes than FILE holds",
      0},
     {"write-counts", KEY_WRITE, "FILE", 0, "write kernels and host nodes of each case to FILE", 0},

@@ -78,6 +78,10 @@ void cli_print_fused(bool remote, uint64_t ops, uint64_t fused, uint64_t blocks)
 /// machine.
 kiln_status cli_check_local(const kiln_device *device, const char *command, kiln_error *err);
 
+/// Whether a file could be written, before anything is run for it; changes nothing. "-" can. Errors:
+/// UNAVAILABLE.
+kiln_status cli_check_output(const char *path, kiln_error *err);
+
 /// Prints "kiln COMMAND: text" on standard error and returns the exit status.
 int cli_fail(const char *command, const kiln_error *err);
 int cli_usage(const char *command, const char *format, ...) KILN_PRINTF(2, 3);

@@ -4,6 +4,7 @@
 
 #include "cli.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const struct argp_option device_options[] = {
@@ -222,6 +224,25 @@ kiln_status cli_check_local(const kiln_device *device, const char *command, kiln
                      "the server at %.100s plans and fuses, nothing of it is here; run `kiln %s` "
                      "on its machine",
                      at != NULL ? at + 1 : name, command);
+}
+
+kiln_status cli_check_output(const char *path, kiln_error *err)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    struct stat stat_of;
+    bool there = stat(path, &stat_of) == 0;
+    if (strcmp(path, "-") == 0) {
+        return KILN_STATUS_OK;
+    }
+    if (there && S_ISDIR(stat_of.st_mode)) {
+        return kiln_fail(err, UNAVAILABLE, "%.200s: is a folder", path);
+    }
+    snprintf(folder, sizeof(folder), "%.*s", slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path),
+             slash == NULL ? "." : path);
+    return access(there ? path : folder, there ? W_OK : W_OK | X_OK) == 0
+               ? KILN_STATUS_OK
+               : kiln_fail(err, UNAVAILABLE, "%.200s: %s", path, strerror(errno));
 }
 
 const char *cli_colour_of(FILE *file, cli_colour colour)

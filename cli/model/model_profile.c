@@ -6,6 +6,7 @@
 #include "kiln_explained.h"
 #include "model_run.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +22,69 @@ typedef struct row { ///< a block, or an operation alone
     double bytes;
 } row;
 
+/// What the device reaches at best.
+typedef struct peaks {
+    double flops_per_ns; ///< of a large product of f32
+    double bytes_per_ns; ///< of a copy, read plus written
+    double clock_flops_per_ns; ///< as the device's clock and width say
+} peaks;
+
 typedef struct profile {
     FILE *out;
-    const kiln_device_info *info;
+    json_t *list;
+    peaks peak;
     uint32_t graphs;
     kiln_status status;
     kiln_error *err;
 } profile;
+
+// ---- peaks ----
+
+static kiln_status run_product(kiln_device *device, kiln_tensor *a, kiln_tensor *b, double *out_ns,
+                               kiln_error *err)
+{
+    kiln_tensor *product = NULL;
+    uint64_t start = kiln_time_ns();
+    kiln_status status = kiln_matmul(a, b, false, false, &product, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_sync(device, err);
+    }
+    *out_ns = (double)(kiln_time_ns() - start);
+    kiln_release(product);
+    return status;
+}
+
+/// The best of a few products: what the device computes when nothing hinders it.
+static kiln_status measure_peaks(kiln_device *device, peaks *out_peaks, kiln_error *err)
+{
+    enum { EXTENT = 1024, PRODUCTS = 5 };
+    static const int64_t dims[] = {EXTENT, EXTENT};
+    const kiln_device_info *info = kiln_device_info_of(device);
+    kiln_tensor *a = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    double least = INFINITY;
+    KILN_TRY(out, status,
+             kiln_full(device, dims, 2, KILN_DTYPE_F32, kiln_f64(1.0 / EXTENT), &a, err));
+    for (int i = 0; i < PRODUCTS; i++) {
+        double ns = 0;
+        KILN_TRY(out, status, run_product(device, a, a, &ns, err));
+        least = ns < least ? ns : least;
+    }
+    *out_peaks = (peaks){.flops_per_ns = 2.0 * EXTENT * EXTENT * EXTENT / least,
+                         .bytes_per_ns = (double)info->bytes_per_s / 1e9,
+                         .clock_flops_per_ns = (double)info->flops_f32 / 1e9};
+out:
+    kiln_release(a);
+    return status;
+}
+
+/// How near a row comes to the peak that is nearer: 1 is all of it.
+static double share_of_peak(const peaks *peak, const row *r)
+{
+    double flops = peak->flops_per_ns > 0 ? r->flops / peak->flops_per_ns : 0;
+    double bytes = peak->bytes_per_ns > 0 ? r->bytes / peak->bytes_per_ns : 0;
+    return r->ns > 0 ? fmax(flops, bytes) / r->ns : 0;
+}
 
 // ---- work ----
 
@@ -224,7 +281,7 @@ static void write_launches(FILE *out, const kiln_explanation *e, const row *r, d
     for (uint32_t i = 0; i < e->n_steps && r->launches > 1; i++) {
         const kiln_explained_step *step = &e->steps[i];
         if (step->block == r->block && step->kernel != NULL && step->measured_ns * 100 >= all) {
-            fprintf(out, "%5.1f %% %10s %35s    step %u: %s\n", 100 * step->measured_ns / all,
+            fprintf(out, "%5.1f %% %10s %43s    step %u: %s\n", 100 * step->measured_ns / all,
                     cli_format_ns(text, step->measured_ns), "", i, step->kernel);
         }
     }
@@ -241,16 +298,18 @@ static void write_rows(const profile *p, const kiln_explanation *e, const row *r
     fprintf(p->out, "profile: %s in %zu blocks and single operations, medians of the runs\n",
             cli_format_ns(text, all), count);
     fprintf(p->out,
-            "the device: %.1f GFLOP/s of f32 by its clock, a copy moves %.1f GB/s as measured\n",
-            (double)p->info->flops_f32 / 1e9, (double)p->info->bytes_per_s / 1e9);
-    fprintf(p->out, "%7s %10s %8s %8s %8s %6s  %s\n", "share", "time", "launches", "GFLOP/s",
-            "GB/s", "block", "what");
+            "the device as measured: %.1f GFLOP/s of f32 in a large product (%.1f by its clock), "
+            "%.1f GB/s in a copy\n",
+            p->peak.flops_per_ns, p->peak.clock_flops_per_ns, p->peak.bytes_per_ns);
+    fprintf(p->out, "%7s %10s %8s %8s %8s %7s %6s  %s\n", "share", "time", "launches", "GFLOP/s",
+            "GB/s", "of peak", "block", "what");
     for (size_t i = 0; i < count && i < SHOWN; i++) {
         const row *r = &rows[i];
         fprintf(p->out, "%5.1f %% %10s %8u", all > 0 ? 100 * r->ns / all : 0,
                 cli_format_ns(text, r->ns), r->launches);
         write_rate(p->out, r->flops, r->ns);
         write_rate(p->out, r->bytes, r->ns);
+        fprintf(p->out, " %5.0f %%", 100 * share_of_peak(&p->peak, r));
         if (r->block == UINT32_MAX) {
             fprintf(p->out, " %6s  ", "-");
         } else {
@@ -262,6 +321,55 @@ static void write_rows(const profile *p, const kiln_explanation *e, const row *r
     if (count > SHOWN) {
         fprintf(p->out, "%5.1f %% %10s  %zu more\n", all > 0 ? 100 * rest / all : 0,
                 cli_format_ns(text, rest), count - SHOWN);
+    }
+}
+
+static json_t *launches_json(const kiln_explanation *e, const row *r)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < e->n_steps; i++) {
+        const kiln_explained_step *step = &e->steps[i];
+        bool own = r->block != UINT32_MAX ? step->block == r->block : step->op == r->op;
+        if (own && step->runs > 0) {
+            json_array_append_new(list, json_pack("{s:i, s:o, s:o}", "step", (int)i, "kernel",
+                                                  cli_json_text(step->kernel), "ns",
+                                                  cli_json_figure(step->measured_ns)));
+        }
+    }
+    return list;
+}
+
+static json_t *row_json(const profile *p, const kiln_explanation *e, const row *r, double all)
+{
+    char *what = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&what, &length);
+    if (out == NULL) {
+        return NULL;
+    }
+    write_name(out, e, r);
+    if (fclose(out) != 0) {
+        return NULL;
+    }
+    what[strcspn(what, "\n")] = '\0';
+    json_t *made =
+        json_pack("{s:o, s:o, s:f, s:f, s:i, s:o, s:o, s:o, s:o}", "what", cli_json_text(what),
+                  "block", r->block != UINT32_MAX ? json_integer(r->block) : json_null(), "ns",
+                  r->ns, "share", all > 0 ? r->ns / all : 0.0, "launches", (int)r->launches,
+                  "flops", cli_json_figure(r->flops), "bytes", cli_json_figure(r->bytes), "of_peak",
+                  cli_json_figure(share_of_peak(&p->peak, r)), "steps", launches_json(e, r));
+    free(what);
+    return made;
+}
+
+static void add_rows(const profile *p, const kiln_explanation *e, const row *rows, size_t count)
+{
+    double all = 0;
+    for (size_t i = 0; i < count; i++) {
+        all += rows[i].ns;
+    }
+    for (size_t i = 0; i < count; i++) {
+        json_array_append_new(p->list, row_json(p, e, &rows[i], all));
     }
 }
 
@@ -284,17 +392,25 @@ static void write_graph(const char *name, kiln_graph *graph, void *user)
         if (name[0] != '\0') {
             fprintf(p->out, "graph %u: %s\n", p->graphs, name);
         }
-        write_rows(p, &e, rows, collect_rows(&e, rows));
+        size_t count = collect_rows(&e, rows);
+        write_rows(p, &e, rows, count);
+        add_rows(p, &e, rows, count);
     }
     free(rows);
     kiln_graph_explained_fini(&e);
 }
 
-kiln_status model_profile(const model_session *session, char **out_text, kiln_error *err)
+kiln_status model_profile(const model_session *session, char **out_text, json_t **out_rows,
+                          kiln_error *err)
 {
     size_t length = 0;
-    profile p = {.info = kiln_device_info_of(session->device), .err = err};
+    profile p = {.err = err};
+    kiln_status status = measure_peaks(session->device, &p.peak, err);
+    if (status != KILN_STATUS_OK) {
+        return kiln_error_context(err, "measuring the device");
+    }
     p.out = open_memstream(out_text, &length);
+    p.list = *out_rows = json_array();
     if (p.out == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a profile");
     }

@@ -506,7 +506,7 @@ def plugin_bench():
     """Blocks by class and size: every fuser alone beside the unfused operations."""
     with tempfile.TemporaryDirectory() as folder:
         path = write(folder, "a.replay", MATMUL)
-        run = kiln("plugin", "bench", path, "--repeat", "3", "--json", "-", KILN_CACHE_DIR=folder)
+        run = kiln("plugin", "bench", path, "--repeat", "3", "--json", KILN_CACHE_DIR=folder)
         expect(run, 0)
         data = json.loads(run.stdout)
         group = data["groups"][0]
@@ -520,7 +520,7 @@ def plugin_bench():
         assert by["org.kiln.matmul/matmul"]["predicted_to_measured"] > 0
         assert sum(one["won"] for one in by.values()) == 1
         expect(kiln("plugin", "bench", MODEL, "--repeat", "2", KILN_CACHE_DIR=folder), 0, "unfused operations", "speedup", "GB/s")
-        expect_error(kiln("plugin", "bench", path, "--json", "/none/x", "--repeat", "1", KILN_CACHE_DIR=folder), "/none/x")
+        expect_error(kiln("plugin", "bench", path, "--json=/none/x", "--repeat", "1", KILN_CACHE_DIR=folder), "/none/x")
         plugin = os.path.join(BUILD, "lib/kiln/test_plugins/chain.so")
         given = kiln("plugin", "bench", path, "--plugin", plugin, "--repeat", "2", KILN_CACHE_DIR=folder)
         expect(given, 0, "unfused operations", "org.kiln.matmul/matmul")
@@ -808,11 +808,11 @@ def small_words_of_plugin_tools():
         expect_error(kiln("replay", path + "x"), "kiln replay: ")
         expect_error(kiln("plugin", "check", "--only", "reslts", plugin), "there are note, exports, ", code=2)
         expect(kiln("plugin", "check", "-n0", plugin), 2, "tries nothing", stream="stderr")
-        run = kiln("plugin", "bench", path, "--repeat", "1", "--json", out, KILN_CACHE_DIR=folder)
+        run = kiln("plugin", "bench", path, "--repeat", "1", f"--json={out}", KILN_CACHE_DIR=folder)
         expect(run, 0, "3 of 3 operations")
         with open(out, encoding="utf-8") as file:
             assert json.load(file)["ops"] == 3
-        run = kiln("plugin", "bench", path, "--repeat", "1", "--json", "-", KILN_CACHE_DIR=folder)
+        run = kiln("plugin", "bench", path, "--repeat", "1", "--json", KILN_CACHE_DIR=folder)
         assert json.loads(run.stdout)["ops"] == 3
 
 

@@ -74,7 +74,7 @@ def wide_model():
 def explained(model, *arguments, said=None):
     """The data; what was written to standard error goes into the list `said`."""
     path = file_of("explain.json")
-    kiln("explain", model, "--json", path, *arguments, said=said)
+    kiln("explain", model, f"--json={path}", *arguments, said=said)
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 
@@ -279,9 +279,9 @@ def one_count_of_operations():
 @case
 def files_that_cannot_be_written():
     for option in ("--json", "--html"):
-        kiln("explain", DIGITS, option, "/nowhere/file", code=1)
+        kiln("explain", DIGITS, f"{option}=/nowhere/file", code=1)
     kiln("run", DIGITS, "--input", INPUT, "--trace", "/nowhere/file", code=1)
-    assert json.loads(kiln("explain", DIGITS, "--json", "-"))["version"] == 1
+    assert json.loads(kiln("explain", DIGITS, "--json"))["version"] == 1
 
 
 # ---- the trace ----
@@ -369,7 +369,7 @@ def browser():
 
 def opened(model, *arguments):
     path = file_of("page.html")
-    kiln("explain", model, "--html", path, "--json", file_of("page.json"), *arguments)
+    kiln("explain", model, "--html", path, "--json=" + file_of("page.json"), *arguments)
     page = browser()
     page.get("about:blank")
     page.get("file://" + path)
