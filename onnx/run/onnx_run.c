@@ -95,10 +95,21 @@ static kiln_onnx_where computed_where(const kilni_onnx_call *call)
 
 static void tell(const kilni_onnx_call *call)
 {
+    enum { MOST_TOLD = 16 };
+    kiln_onnx_node_output outputs[MOST_TOLD];
+    uint32_t count = call->n_outputs < MOST_TOLD ? call->n_outputs : MOST_TOLD;
+    for (uint32_t i = 0; i < count; i++) {
+        const kilni_onnx_value *value = call->outputs[i];
+        bool held = value != NULL && value->form == KILNI_ONNX_TENSOR;
+        outputs[i] = (kiln_onnx_node_output){.name = call->node->outputs[i],
+                                             .tensor = held ? value->tensor : NULL};
+    }
     const kiln_onnx_node_info info = {.struct_size = (uint32_t)sizeof(info),
                                       .where = computed_where(call),
                                       .op_type = call->node->op_type,
-                                      .name = call->node->name};
+                                      .name = call->node->name,
+                                      .n_outputs = count,
+                                      .outputs = outputs};
     call->session->trace(&info, call->session->trace_user);
 }
 
