@@ -66,6 +66,9 @@ error_t cli_parse_file(int key, char *text, struct argp_state *state, const char
 kiln_status cli_open_context(const cli_device_options *options, kiln_context **out_context,
                              kiln_error *err);
 void cli_close_context(kiln_context *context);
+/// From now on the line of progress tells of kernels that this context compiles, if anybody sees
+/// it.
+kiln_status cli_count_compiling(kiln_context *context, kiln_error *err);
 kiln_status cli_open_device(const cli_device_options *options, kiln_context *context,
                             kiln_device **out_device, kiln_error *err);
 
@@ -78,8 +81,8 @@ void cli_print_fused(bool remote, uint64_t ops, uint64_t fused, uint64_t blocks)
 /// machine.
 kiln_status cli_check_local(const kiln_device *device, const char *command, kiln_error *err);
 
-/// Whether a file could be written, before anything is run for it; changes nothing. "-" can. Errors:
-/// UNAVAILABLE.
+/// Whether a file could be written, before anything is run for it; changes nothing. "-" can.
+/// Errors: UNAVAILABLE.
 kiln_status cli_check_output(const char *path, kiln_error *err);
 
 /// Prints "kiln COMMAND: text" on standard error and returns the exit status.

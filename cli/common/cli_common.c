@@ -3,6 +3,7 @@
 // a terminal.
 
 #include "cli.h"
+#include "cli_progress.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -84,10 +85,18 @@ error_t cli_parse_file(int key, char *text, struct argp_state *state, const char
     }
 }
 
+static atomic_bool counts_only; // what is logged for the line of progress is not printed
+
 static void print_log(const kiln_log_record *record, void *user)
 {
     static const char *const names[] = {"error", "warning", "info", "debug", "trace"};
     (void)user;
+    if (strncmp(record->message, "compiling ", 10) == 0) {
+        cli_progress_compiling();
+    }
+    if (record->level >= KILN_LOG_INFO && atomic_load(&counts_only)) {
+        return;
+    }
     fprintf(stderr, "kiln: %s: %s: %s\n", names[record->level], record->module, record->message);
 }
 
@@ -179,6 +188,17 @@ kiln_status cli_open_context(const cli_device_options *options, kiln_context **o
     return KILN_STATUS_OK;
 }
 
+kiln_status cli_count_compiling(kiln_context *context, kiln_error *err)
+{
+    const kiln_config *config = kiln_context_env(context)->config;
+    bool said = kiln_config_origin(config, KILN_OPTION_LOG) != KILN_ORIGIN_DEFAULT;
+    if (said || !cli_progress_is_seen()) {
+        return KILN_STATUS_OK;
+    }
+    atomic_store(&counts_only, true);
+    return kiln_context_set(context, "log", "warn,cl_backend=info", err);
+}
+
 void cli_close_context(kiln_context *context)
 {
     for (size_t i = 0; i < MAX_OPEN; i++) {
@@ -238,7 +258,10 @@ kiln_status cli_check_output(const char *path, kiln_error *err)
     if (there && S_ISDIR(stat_of.st_mode)) {
         return kiln_fail(err, UNAVAILABLE, "%.200s: is a folder", path);
     }
-    snprintf(folder, sizeof(folder), "%.*s", slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path),
+    snprintf(folder, sizeof(folder), "%.*s",
+             slash == NULL   ? 1
+             : slash == path ? 1
+                             : (int)(slash - path),
              slash == NULL ? "." : path);
     return access(there ? path : folder, there ? W_OK : W_OK | X_OK) == 0
                ? KILN_STATUS_OK

@@ -2,6 +2,7 @@
 // A model file on a device: opens, captures, runs once. What its inputs are is model_inputs.c's;
 // what is counted and told of runs, model_run.c's.
 
+#include "cli_progress.h"
 #include "model_run.h"
 
 #include <stdio.h>
@@ -75,11 +76,24 @@ static kiln_status capture(model_session *self, kiln_error *err)
     return status;
 }
 
+/// At most: a step has one kernel, and steps may share it.
+static void expect_kernels(const model_session *self)
+{
+    kiln_graph_info info = KILN_GRAPH_INFO_INIT;
+    if (self->graph != NULL) {
+        kiln_graph_info_get(self->graph, &info);
+    }
+    cli_progress_expect((unsigned)info.steps);
+}
+
 kiln_status model_session_open(model_session *self, const model_options *options, bool invent,
                                kiln_error *err)
 {
     memset(self, 0, sizeof(*self));
     kiln_status status = cli_open_context(&options->device, &self->context, err);
+    if (status == KILN_STATUS_OK) {
+        status = cli_count_compiling(self->context, err);
+    }
     if (status == KILN_STATUS_OK && options->trace != NULL) {
         status = kiln_trace_start(self->context, err);
     }
@@ -107,6 +121,7 @@ kiln_status model_session_open(model_session *self, const model_options *options
     }
     if (status == KILN_STATUS_OK) {
         status = capture(self, err);
+        expect_kernels(self);
     }
     return status;
 }
