@@ -11,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_HTML = 256, MOST_EXPLAINED_RUNS = 60, MOST_GRAPHS = 256 };
+enum { KEY_HTML = 256, KEY_BESIDE, MOST_EXPLAINED_RUNS = 60, MOST_GRAPHS = 256 };
 
 typedef struct explain_options {
     model_options model;
     bool source;
     const char *html;
+    const char *beside; ///< file with another run as JSON
+    char *beside_text;
     cli_json_options json;
     long runs;
 } explain_options;
@@ -25,6 +27,8 @@ static const struct argp_option explain_options_table[] = {
     {"source", 'S', NULL, 0, "with the source of each fused kernel", 0},
     {"html", KEY_HTML, "FILE", 0, "write a page with the graph, in one file (- : standard output)",
      0},
+    {"beside", KEY_BESIDE, "FILE", 0,
+     "with --html: another run, as --json wrote it, shown side by side with this one", 0},
     {"runs", 'r', "COUNT", 0,
      "runs that are measured, at most 60 (default 5; 0: nothing runs and nothing is measured)", 0},
     {0},
@@ -41,6 +45,14 @@ static error_t parse_explain_option(int key, char *text, struct argp_state *stat
         return 0;
     case 'S':
         options->source = true;
+        return 0;
+    case KEY_BESIDE:
+        options->beside = text;
+        return 0;
+    case ARGP_KEY_END:
+        if (options->beside != NULL && options->html == NULL) {
+            argp_error(state, "--beside goes with --html");
+        }
         return 0;
     case KEY_HTML:
         options->html = text;
@@ -166,7 +178,7 @@ static kiln_status write_data(const explain_options *options, const model_sessio
         status = explain_write(options->json.path != NULL ? options->json.path : "-", json, err);
     }
     if (status == KILN_STATUS_OK && options->html != NULL) {
-        status = explain_html(options->html, json, err);
+        status = explain_html(options->html, json, options->beside_text, err);
     }
     free(json);
     for (size_t i = 0; i < all->count; i++) {
@@ -175,11 +187,14 @@ static kiln_status write_data(const explain_options *options, const model_sessio
     return status;
 }
 
-static kiln_status explain(const explain_options *options, kiln_error *err)
+static kiln_status explain(explain_options *options, kiln_error *err)
 {
     model_session session = {0};
     explained all = {0};
     kiln_status status = KILN_STATUS_OK;
+    if (options->beside != NULL) {
+        KILN_TRY(out, status, explain_read(options->beside, &options->beside_text, err));
+    }
     if (options->html != NULL) {
         KILN_TRY(out, status, cli_check_output(options->html, err));
     }
@@ -205,6 +220,7 @@ static kiln_status explain(const explain_options *options, kiln_error *err)
         status = write_data(options, &session, &all, err);
     }
 out:
+    free(options->beside_text);
     free(all.graphs);
     model_session_close(&session);
     return status;
@@ -223,7 +239,7 @@ int cmd_explain(int argc, char **argv)
         children,
         NULL,
         NULL};
-    explain_options options = {.runs = 5};
+    explain_options options = {.runs = 5, .model.with_nodes = true};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_error err = KILN_ERROR_INIT;
     return explain(&options, &err) == KILN_STATUS_OK ? CLI_OK : cli_fail("explain", &err);

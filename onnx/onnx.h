@@ -137,6 +137,7 @@ typedef struct kiln_onnx_node_info { ///< texts belong to the model
     const char *name;
     uint32_t n_outputs; ///< the first 16 of them
     const kiln_onnx_node_output *outputs; ///< recorded, not yet computed; for the call alone
+    const char *attributes; ///< "group=1, strides=[2,2]", cut where it is long; for the call alone
 } kiln_onnx_node_info;
 
 typedef void (*kiln_onnx_trace_fn)(const kiln_onnx_node_info *info, void *user);

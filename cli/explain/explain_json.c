@@ -4,6 +4,7 @@
 
 #include "cli_json.h"
 #include "explain.h"
+#include "model_work.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -112,6 +113,12 @@ static double measured_of(const kiln_explanation *e, uint32_t block)
     return ns;
 }
 
+static void add_work(json_t *made, model_work work)
+{
+    (void)json_object_set_new(made, "flops", cli_json_figure(work.flops));
+    (void)json_object_set_new(made, "bytes", cli_json_figure(work.bytes));
+}
+
 static json_t *block_of(const kiln_explanation *e, uint32_t index)
 {
     const kiln_explained_block *b = &e->blocks[index];
@@ -133,6 +140,7 @@ static json_t *block_of(const kiln_explanation *e, uint32_t index)
     (void)json_object_set_new(made, "baseline_ns", cli_json_figure(b->baseline_ns));
     (void)json_object_set_new(made, "unfused_ns", cli_json_figure(b->unfused_ns));
     (void)json_object_set_new(made, "measured_ns", cli_json_figure(measured_of(e, index)));
+    add_work(made, model_work_of_block(e, b));
     (void)json_object_set_new(made, "failure", cli_json_text(b->failure));
     (void)json_object_set_new(made, "candidates", candidates_of(b->candidates, b->n_candidates));
     (void)json_object_set_new(made, "launches", launches);
@@ -140,9 +148,11 @@ static json_t *block_of(const kiln_explanation *e, uint32_t index)
     return made;
 }
 
-static json_t *op_of(const kiln_explained_op *op)
+static json_t *op_of(const kiln_explanation *e, const kiln_explained_op *op, uint32_t node)
 {
     json_t *made = json_object();
+    add_work(made, model_work_of_op(e, op));
+    (void)json_object_set_new(made, "node", place_or_null(node));
     (void)json_object_set_new(made, "name", cli_json_text(op->name));
     (void)json_object_set_new(made, "class", cli_json_text(op->kind));
     (void)json_object_set_new(made, "text", cli_json_text(op->text));
@@ -211,6 +221,7 @@ static json_t *device_of(const model_session *session)
     (void)json_object_set_new(made, "compute_units", json_integer(info->compute_units));
     (void)json_object_set_new(made, "bytes_per_s", json_integer((json_int_t)info->bytes_per_s));
     (void)json_object_set_new(made, "launch_ns", json_integer((json_int_t)info->launch_ns));
+    (void)json_object_set_new(made, "flops_f32", cli_json_figure((double)info->flops_f32));
     return made;
 }
 
@@ -277,6 +288,62 @@ static json_t *memory_of(const explain_graph *graph)
     return made;
 }
 
+// ---- nodes of the model ----
+
+/// Through the operations in the order in which they were recorded, and the nodes beside them.
+typedef struct node_walk {
+    const model_nodes *nodes;
+    bool known; ///< the counts agree; else nothing is said
+    size_t at;
+    uint64_t left; ///< operations of the node at hand
+} node_walk;
+
+static bool is_drop(const kiln_explained_op *op)
+{
+    return strcmp(op->name, "drop") == 0;
+}
+
+static node_walk begin_walk(const model_session *session, const kiln_explanation *e)
+{
+    node_walk walk = {.nodes = &session->nodes};
+    uint64_t ops = 0, told = 0;
+    for (uint32_t i = 0; i < e->n_ops; i++) {
+        ops += !is_drop(&e->ops[i]);
+    }
+    for (size_t i = 0; i < session->nodes.count; i++) {
+        told += session->nodes.items[i].n_ops;
+    }
+    walk.known = session->graph != NULL && ops == told && !session->nodes.failed;
+    walk.left = walk.known && session->nodes.count > 0 ? session->nodes.items[0].n_ops : 0;
+    return walk;
+}
+
+static uint32_t next_node(node_walk *walk, const kiln_explained_op *op)
+{
+    if (!walk->known || is_drop(op)) {
+        return UINT32_MAX;
+    }
+    while (walk->left == 0 && walk->at + 1 < walk->nodes->count) {
+        walk->left = walk->nodes->items[++walk->at].n_ops;
+    }
+    walk->left--;
+    return (uint32_t)walk->at;
+}
+
+static json_t *nodes_of(const model_session *session, bool known)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; known && i < session->nodes.count; i++) {
+        const model_node *node = &session->nodes.items[i];
+        json_t *made = json_object();
+        (void)json_object_set_new(made, "name", cli_json_text(node->name));
+        (void)json_object_set_new(made, "operator", cli_json_text(node->op_type));
+        (void)json_object_set_new(made, "attributes", cli_json_text(node->attributes));
+        (void)json_array_append_new(list, made);
+    }
+    return list;
+}
+
 static void fill_lists(json_t *root, const model_session *session, const kiln_explanation *e)
 {
     json_t *fusers = json_array(), *ops = json_array(), *blocks = json_array();
@@ -284,9 +351,11 @@ static void fill_lists(json_t *root, const model_session *session, const kiln_ex
     for (uint32_t i = 0; i < e->n_fusers; i++) {
         (void)json_array_append_new(fusers, cli_json_text(e->fusers[i]));
     }
+    node_walk walk = begin_walk(session, e);
     for (uint32_t i = 0; i < e->n_ops; i++) {
-        (void)json_array_append_new(ops, op_of(&e->ops[i]));
+        (void)json_array_append_new(ops, op_of(e, &e->ops[i], next_node(&walk, &e->ops[i])));
     }
+    (void)json_object_set_new(root, "nodes", nodes_of(session, walk.known));
     for (uint32_t i = 0; i < e->n_blocks; i++) {
         (void)json_array_append_new(blocks, block_of(e, i));
     }
@@ -339,4 +408,22 @@ kiln_status explain_json(const model_session *session, const char *model,
     json_decref(root);
     return *out_text != NULL ? KILN_STATUS_OK
                              : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an explanation");
+}
+
+kiln_status explain_read(const char *path, char **out_text, kiln_error *err)
+{
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
+    if (root == NULL && error.line < 0) {
+        return kiln_fail(err, NOT_FOUND, "%s", error.text);
+    }
+    json_int_t version = json_integer_value(json_object_get(root, "version"));
+    if (version == EXPLAIN_JSON_VERSION && json_is_object(json_object_get(root, "device"))) {
+        *out_text = json_dumps(root, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+    }
+    json_decref(root);
+    return *out_text != NULL
+               ? KILN_STATUS_OK
+               : kiln_fail(err, INVALID_ARGUMENT,
+                           "%.200s is not what `kiln explain --json` of this version writes", path);
 }

@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "cli_json.h"
+#include "model_nodes.h"
 #include "npy.h"
 #include "onnx.h"
 #include "picture.h"
@@ -30,6 +31,7 @@ typedef struct model_options {
     const char *shapes[MODEL_RUN_MAX_IO]; ///< "[NAME:]AxB"
     size_t n_shapes;
     picture_options picture;
+    bool with_nodes; ///< the session notes which node each operation is of
     const char *trace; ///< file for a trace; NULL: none; "": traced, the caller writes the file
 } model_options;
 
@@ -51,6 +53,8 @@ typedef struct model_session {
     npy_array arrays[MODEL_RUN_MAX_IO];
     size_t n_inputs;
     size_t n_outputs;
+    model_nodes nodes; ///< of the graph, with_nodes
+    bool with_nodes;
     kiln_graph
         *graph; ///< NULL: the model asks for values while it is recorded, so each run records anew
 } model_session;

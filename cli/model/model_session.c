@@ -60,8 +60,14 @@ static kiln_status capture(model_session *self, kiln_error *err)
     if (status != KILN_STATUS_OK) {
         return status;
     }
+    if (self->with_nodes) {
+        model_nodes_begin(&self->nodes, self->session, self->device);
+    }
     status = kiln_onnx_session_run(self->session, self->inputs, self->n_inputs, outputs,
                                    self->n_outputs, err);
+    if (self->with_nodes) {
+        model_nodes_end(&self->nodes, self->session);
+    }
     if (status == KILN_STATUS_OK) {
         status = kiln_graph_end(self->device, outputs, self->n_outputs, &self->graph, err);
     } else {
@@ -90,6 +96,7 @@ kiln_status model_session_open(model_session *self, const model_options *options
                                kiln_error *err)
 {
     memset(self, 0, sizeof(*self));
+    self->with_nodes = options->with_nodes;
     kiln_status status = cli_open_context(&options->device, &self->context, err);
     if (status == KILN_STATUS_OK) {
         status = cli_count_compiling(self->context, err);
@@ -193,6 +200,7 @@ void model_session_graphs(const model_session *self, model_graph_fn fn, void *us
 
 void model_session_close(model_session *self)
 {
+    model_nodes_free(&self->nodes);
     kiln_graph_destroy(self->graph);
     kiln_onnx_session_destroy(self->session);
     for (size_t i = 0; i < MODEL_RUN_MAX_IO; i++) {
