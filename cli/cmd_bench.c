@@ -33,15 +33,22 @@ typedef struct bench_arguments {
     const bench_entry *entry;
 } bench_arguments;
 
+static const char *bench_name_at(size_t index, const void *unused)
+{
+    (void)unused;
+    return bench_at(index) != NULL ? bench_at(index)->name : NULL;
+}
+
 static void ask_for_name(const struct argp_state *state, const char *why, const char *name)
 {
-    char names[400];
+    char names[400], guess[CLI_GUESS_ROOM];
     size_t used = 0;
     for (size_t i = 0; bench_at(i) != NULL && used < sizeof(names); i++) {
         used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i == 0 ? "" : ", ",
                                  bench_at(i)->name);
     }
-    argp_error(state, "%s%s; there are %s", why, name, names);
+    argp_error(state, "%s%s%s%s there are %s", why, name,
+               cli_guess(guess, name, bench_name_at, NULL), guess[0] != '\0' ? "" : ";", names);
 }
 
 static const bench_entry *find(const char *name)

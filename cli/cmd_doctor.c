@@ -5,8 +5,6 @@
 #include "doctor.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct doctor_options {
     cli_device_options device;
@@ -22,31 +20,6 @@ static error_t parse_doctor_option(int key, char *text, struct argp_state *state
         state->child_inputs[1] = &options->json;
     }
     return key == ARGP_KEY_INIT ? 0 : ARGP_ERR_UNKNOWN;
-}
-
-void doctor_tell(doctor *d, doctor_verdict verdict, const char *what, const char *mend,
-                 const char *format, ...)
-{
-    static const char *const words[] = {"good", "slow", "broken"};
-    static const cli_colour colours[] = {CLI_GREEN, CLI_YELLOW, CLI_RED};
-    char text[6000];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    d->counts[verdict]++;
-    if (d->list != NULL) {
-        json_array_append_new(d->list, json_pack("{s:s, s:s, s:o, s:o}", "verdict", words[verdict],
-                                                 "what", what, "text", cli_json_text(text), "mend",
-                                                 cli_json_text(mend)));
-        return;
-    }
-    cli_make_shown(text);
-    printf("%s%-7s%s %-12s %s\n", cli_colour_of(stdout, colours[verdict]), words[verdict],
-           cli_colour_of(stdout, CLI_PLAIN), what, text);
-    if (mend != NULL) {
-        printf("%20s mend: %s\n", "", mend);
-    }
 }
 
 static void look(doctor *d)

@@ -22,7 +22,7 @@
 #endif
 #define IF_NOTHING(...) __VA_ARGS__
 
-const cli_command cli_commands[] = {
+static const cli_command commands[] = {
 #define KILN_COMMAND(id, needs, name, summary) IF_##needs({name, summary, cmd_##id}, )
 #include "commands.def"
 #undef KILN_COMMAND
@@ -44,7 +44,7 @@ static void check_output(void)
 int main(int argc, char **argv)
 {
     argp_err_exit_status = CLI_USAGE;
-    help_set_version();
+    help_begin(commands);
     (void)atexit(check_output);
-    return help_run_word("kiln", cli_commands, argc, argv);
+    return help_run_word("kiln", commands, argc, argv);
 }

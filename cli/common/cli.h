@@ -24,8 +24,6 @@ int cmd_cache_prepare(int argc, char **argv); ///< `kiln cache prepare`
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
-extern const cli_command cli_commands[]; ///< all of `kiln`; a row of NULLs ends them
-
 /// Names to choose the nearest from; NULL past the last.
 typedef const char *(*cli_name_fn)(size_t index, const void *user);
 /// "; did you mean \"relu\"?", or "" when nothing is near.

@@ -48,8 +48,9 @@ typedef struct help_writer {
 kiln_status help_walk(const help_writer *writer, kiln_error *err);
 /// Whether this process describes commands; then it has described the words of `program` too.
 bool help_describes_words(const char *program, const cli_command *words);
-/// Makes --version of each command print Kiln's.
-void help_set_version(void);
+/// First of all: what all commands of `kiln` are, behind which a row of NULLs stands. Makes
+/// --version of each command print Kiln's.
+void help_begin(const cli_command *commands);
 
 /// Every page of `kiln` into FOLDER/kiln-COMMAND.1, or the one of `command` to standard output.
 kiln_status help_write_pages(const char *folder, kiln_error *err);

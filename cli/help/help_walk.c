@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static const cli_command *all_commands;
 static const help_writer *describing; // in the children alone
 static const cli_command *described;
 static bool failed;
@@ -77,8 +78,9 @@ static void tell_version(FILE *file, struct argp_state *state)
     failed = false;
 }
 
-void help_set_version(void)
+void help_begin(const cli_command *commands)
 {
+    all_commands = commands;
     argp_program_version_hook = tell_version;
 }
 
@@ -141,5 +143,5 @@ bool help_describes_words(const char *program, const cli_command *words)
 
 kiln_status help_walk(const help_writer *writer, kiln_error *err)
 {
-    return describe_all(writer, "kiln", cli_commands, err);
+    return describe_all(writer, "kiln", all_commands, err);
 }

@@ -56,6 +56,7 @@ def wrong_words_are_guessed():
     assert "did you mean" not in run.stderr, run.stderr
     expect_error(kiln("plugin", "lsit"), 'did you mean "list"?', "there are allow", code=2)
     expect_error(kiln("ops", "rellu"), 'did you mean "relu"?')
+    expect(kiln("bench", "elementwize"), 2, 'did you mean "elementwise"? there are ', stream="stderr")
     run = kiln("completion", "zhs")
     expect_error(run, 'did you mean "zsh"?', code=2)
 

