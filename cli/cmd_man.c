@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// `kiln man [COMMAND..]`: a manual page, made from the table that the command parses with.
+// `kiln man [COMMAND..]`: a manual page, made from the table that the command
+// parses with. How pages look is help_pages.c's.
 
 #include "help.h"
 

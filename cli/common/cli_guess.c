@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which known name a mistyped one means.
+// Which known name a mistyped one means. Decides how many letters may be wrong; what is said of the
+// guess is the caller's.
 
 #include "cli.h"
 

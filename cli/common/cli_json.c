@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// --json, and the values that commands write with it.
+// --json, and the values that commands write with it. Decides where JSON goes and how texts and
+// figures that JSON cannot hold are written.
 
 #include "cli_json.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The machine without Kiln: processors, load, memory, variables of the environment, OpenCL drivers.
+// Decides from which load and memory on a machine is called busy.
 
 #include "doctor.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// How a finding looks: a line for people with the mend below it, or an object of JSON.
+// How a finding looks: a line for people with the mend below it, or an object of JSON. What is
+// found is for the checks to say.
 
 #include "doctor.h"
 

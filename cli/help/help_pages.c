@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Manual pages in man(7)'s language: one for `kiln`, one for each command and each of its words.
+// Manual pages in man(7)'s language: one for `kiln`, one for each command and each of its
+// words. Decides which sections a page has.
 
 #include "help.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a run gave. Decides how much of an array is shown and what counts as scores of classes.
+// What a run gave, as text and as JSON. Decides how much of an array is shown and what counts as
+// scores of classes.
 
 #include "model_show.h"
 

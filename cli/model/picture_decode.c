@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// PNG and JPEG files to pixels, by libpng and libjpeg. Decides how large a picture may be.
+// PNG and JPEG files to pixels, by libpng and libturbojpeg. Decides how large a picture may be;
+// what becomes of the pixels is picture.c's.
 
 #include "picture.h"
 
 #include <errno.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef KILN_WITH_PNG
 #include <png.h>
 #endif
 #ifdef KILN_WITH_JPEG
-#include <jpeglib.h>
+#include <sys/stat.h>
+#include <turbojpeg.h>
 #endif
 
 enum { MOST_PIXELS = 1 << 28 };
@@ -59,80 +60,53 @@ static kiln_status decode_png(FILE *file, size_t channels, picture_pixels *out_p
 #endif
 
 #ifdef KILN_WITH_JPEG
-typedef struct jpeg_failure {
-    struct jpeg_error_mgr manager; // first: libjpeg knows this part alone
-    jmp_buf back;
-    char text[JMSG_LENGTH_MAX];
-} jpeg_failure;
-
-static void leave_jpeg(j_common_ptr info)
+static kiln_status read_all(FILE *file, unsigned char **out_bytes, size_t *out_length,
+                            kiln_error *err)
 {
-    jpeg_failure *failure = (jpeg_failure *)info->err;
-    info->err->format_message(info, failure->text);
-    longjmp(failure->back, 1);
+    struct stat info;
+    bool regular = fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode);
+    *out_length = regular ? (size_t)info.st_size : 0;
+    *out_bytes = malloc(*out_length + 1);
+    if (*out_bytes == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", *out_length);
+    }
+    return fread(*out_bytes, 1, *out_length, file) == *out_length
+               ? KILN_STATUS_OK
+               : kiln_fail(err, DATA_LOSS, "the file cannot be read to its end");
 }
 
-static void ignore_jpeg(j_common_ptr info)
+static kiln_status decode_jpeg_bytes(tjhandle jpeg, const unsigned char *bytes, size_t length,
+                                     size_t channels, picture_pixels *out_pixels, kiln_error *err)
 {
-    (void)info; // warnings; the library would print them
-}
-
-static void put_row(const unsigned char *rgb, size_t width, size_t channels, unsigned char *target)
-{
-    for (size_t x = 0; x < width; x++) {
-        memcpy(target + x * channels, rgb + x * 3, 3);
-        target[x * channels + 3] = 255;
+    int width = 0, height = 0, sampling = 0, colours = 0;
+    if (tjDecompressHeader3(jpeg, bytes, length, &width, &height, &sampling, &colours) != 0) {
+        return kiln_fail(err, DATA_LOSS, "no JPEG: %s", tjGetErrorStr2(jpeg));
     }
-}
-
-/// Everything that may jump back. `line` is for pictures with opacity, which JPEG has not.
-static kiln_status read_jpeg(struct jpeg_decompress_struct *info, FILE *file, size_t channels,
-                             picture_pixels *out_pixels, unsigned char *volatile *line,
-                             kiln_error *err)
-{
-    jpeg_stdio_src(info, file);
-    (void)jpeg_read_header(info, TRUE);
-    info->out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    (void)jpeg_start_decompress(info);
-    kiln_status status =
-        make_pixels(info->output_width, info->output_height, channels, out_pixels, err);
-    *line = malloc((size_t)info->output_width * 3 + 1);
-    if (status != KILN_STATUS_OK || *line == NULL) {
-        return status != KILN_STATUS_OK
-                   ? status
-                   : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a line");
+    kiln_status status = make_pixels((size_t)width, (size_t)height, channels, out_pixels, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
-    while (info->output_scanline < info->output_height) {
-        unsigned char *target =
-            out_pixels->data + (size_t)info->output_scanline * out_pixels->width * channels;
-        JSAMPROW rows[1] = {channels == 4 ? *line : target};
-        (void)jpeg_read_scanlines(info, rows, 1);
-        if (channels == 4) {
-            put_row(*line, out_pixels->width, channels, target);
-        }
-    }
-    (void)jpeg_finish_decompress(info);
-    return KILN_STATUS_OK;
+    int format = channels == 1 ? TJPF_GRAY : channels == 3 ? TJPF_RGB : TJPF_RGBA;
+    return tjDecompress2(jpeg, bytes, length, out_pixels->data, width, 0, height, format, 0) == 0
+               ? KILN_STATUS_OK
+               : kiln_fail(err, DATA_LOSS, "damaged JPEG: %s", tjGetErrorStr2(jpeg));
 }
 
 static kiln_status decode_jpeg(FILE *file, size_t channels, picture_pixels *out_pixels,
                                kiln_error *err)
 {
-    struct jpeg_decompress_struct info;
-    jpeg_failure failure;
-    unsigned char *volatile line = NULL; // as the jump back finds it
-    volatile kiln_status status = KILN_STATUS_OK;
-    info.err = jpeg_std_error(&failure.manager);
-    failure.manager.error_exit = leave_jpeg;
-    failure.manager.output_message = ignore_jpeg;
-    if (setjmp(failure.back) == 0) {
-        jpeg_create_decompress(&info);
-        status = read_jpeg(&info, file, channels, out_pixels, &line, err);
-    } else {
-        status = kiln_fail(err, DATA_LOSS, "no JPEG, or a damaged one: %s", failure.text);
+    unsigned char *bytes = NULL;
+    size_t length = 0;
+    tjhandle jpeg = tjInitDecompress();
+    kiln_status status = jpeg != NULL ? read_all(file, &bytes, &length, err)
+                                      : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for JPEG");
+    if (status == KILN_STATUS_OK) {
+        status = decode_jpeg_bytes(jpeg, bytes, length, channels, out_pixels, err);
     }
-    jpeg_destroy_decompress(&info);
-    free(line);
+    if (jpeg != NULL) {
+        (void)tjDestroy(jpeg);
+    }
+    free(bytes);
     return status;
 }
 #else
@@ -142,7 +116,7 @@ static kiln_status decode_jpeg(FILE *file, size_t channels, picture_pixels *out_
     (void)file;
     (void)channels;
     (void)out_pixels;
-    return kiln_fail(err, UNIMPLEMENTED, "this build reads no JPEG: libjpeg was missing");
+    return kiln_fail(err, UNIMPLEMENTED, "this build reads no JPEG: libturbojpeg was missing");
 }
 #endif
 

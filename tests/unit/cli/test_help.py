@@ -49,10 +49,10 @@ def version_in_every_way():
 
 @case
 def wrong_words_are_guessed():
-    expect_error(kiln("runn"), 'no command "runn"; did you mean "run"?', "there are run, explain", code=2)
+    expect_error(kiln("runn"), 'no command "runn"; did you mean "run"?', "there are run, benchmark", code=2)
     expect_error(kiln("xplain"), 'did you mean "explain"?', code=2)
     run = kiln("frobnicate")
-    expect_error(run, "there are run, explain", code=2)
+    expect_error(run, "there are run, benchmark", code=2)
     assert "did you mean" not in run.stderr, run.stderr
     expect_error(kiln("plugin", "lsit"), 'did you mean "list"?', "there are allow", code=2)
     expect_error(kiln("ops", "rellu"), 'did you mean "relu"?')
