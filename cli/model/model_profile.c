@@ -156,10 +156,11 @@ static void write_rows(const profile *p, const kiln_explanation *e, const row *r
     }
     fprintf(p->out, "profile: %s in %zu blocks and single operations, medians of the runs\n",
             cli_format_ns(text, all), count);
-    fprintf(p->out,
-            "the device as measured: %.1f GFLOP/s of f32 in a large product (%.1f by its clock), "
-            "%.1f GB/s in a copy\n",
-            p->peak.flops_per_ns, p->peak.clock_flops_per_ns, p->peak.bytes_per_ns);
+    fprintf(
+        p->out,
+        "the device: %.1f GFLOP/s of f32 by its clock, %.1f as measured in a product, a copy moves "
+        "%.1f GB/s as measured\n",
+        p->peak.clock_flops_per_ns, p->peak.flops_per_ns, p->peak.bytes_per_ns);
     fprintf(p->out, "%7s %10s %8s %8s %8s %7s %6s  %s\n", "share", "time", "launches", "GFLOP/s",
             "GB/s", "of peak", "block", "what");
     for (size_t i = 0; i < count && i < SHOWN; i++) {

@@ -125,26 +125,42 @@ static kiln_status run_product(kiln_device *device, kiln_tensor *a, kiln_tensor 
     return status;
 }
 
-/// The best of a few products: what the device computes when nothing hinders it.
-kiln_status model_measure_peaks(kiln_device *device, model_peaks *out_peaks, kiln_error *err)
+/// Squares of so many elements a side, the best of a few.
+static kiln_status time_products(kiln_device *device, int64_t extent, double *out_ns,
+                                 kiln_error *err)
 {
-    enum { EXTENT = 1024, PRODUCTS = 5 };
-    static const int64_t dims[] = {EXTENT, EXTENT};
-    const kiln_device_info *info = kiln_device_info_of(device);
+    enum { PRODUCTS = 4 };
+    const int64_t dims[] = {extent, extent};
     kiln_tensor *a = NULL;
     kiln_status status = KILN_STATUS_OK;
-    double least = INFINITY;
-    KILN_TRY(out, status,
-             kiln_full(device, dims, 2, KILN_DTYPE_F32, kiln_f64(1.0 / EXTENT), &a, err));
+    *out_ns = INFINITY;
+    KILN_TRY(out, status, kiln_full(device, dims, 2, KILN_DTYPE_F32, kiln_f64(1e-3), &a, err));
     for (int i = 0; i < PRODUCTS; i++) {
         double ns = 0;
         KILN_TRY(out, status, run_product(device, a, a, &ns, err));
-        least = ns < least ? ns : least;
+        *out_ns = fmin(*out_ns, ns);
     }
-    *out_peaks = (model_peaks){.flops_per_ns = 2.0 * EXTENT * EXTENT * EXTENT / least,
-                               .bytes_per_ns = (double)info->bytes_per_s / 1e9,
-                               .clock_flops_per_ns = (double)info->flops_f32 / 1e9};
 out:
     kiln_release(a);
+    return status;
+}
+
+/// What the device computes when nothing hinders it. Products grow while they take little, for a
+/// slow device has to do no more than it can.
+kiln_status model_measure_peaks(kiln_device *device, model_peaks *out_peaks, kiln_error *err)
+{
+    enum { LEAST = 64, MOST = 1024 };
+    const double enough_ns = 4e6;
+    const kiln_device_info *info = kiln_device_info_of(device);
+    double best = 0, ns = 0;
+    kiln_status status = KILN_STATUS_OK;
+    for (int64_t extent = LEAST; extent <= MOST && ns < enough_ns && status == KILN_STATUS_OK;
+         extent *= 2) {
+        status = time_products(device, extent, &ns, err);
+        best = fmax(best, 2.0 * (double)(extent * extent * extent) / ns);
+    }
+    *out_peaks = (model_peaks){.flops_per_ns = best,
+                               .bytes_per_ns = (double)info->bytes_per_s / 1e9,
+                               .clock_flops_per_ns = (double)info->flops_f32 / 1e9};
     return status;
 }

@@ -599,7 +599,7 @@ static error_t parse_bench_option(int key, char *text, struct argp_state *state)
     case 'r':
         options->repeat = (unsigned)strtoul(text, &end, 10);
         if (*text < '1' || *text > '9' || *end != '\0' || options->repeat > 100000) {
-            argp_error(state, "--repeat %s: a number from 1 to 100000", text);
+            argp_error(state, "--runs %s: a number from 1 to 100000", text);
         }
         return 0;
     case 'j':
