@@ -47,8 +47,9 @@ static void ask_for_name(const struct argp_state *state, const char *why, const 
         used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i == 0 ? "" : ", ",
                                  bench_at(i)->name);
     }
-    argp_error(state, "%s%s%s%s there are %s", why, name,
-               cli_guess(guess, name, bench_name_at, NULL), guess[0] != '\0' ? "" : ";", names);
+    cli_guess(guess, name, bench_name_at, NULL);
+    argp_error(state, "%s%s%s%s there are %s", why, name, guess, guess[0] != '\0' ? "" : ";",
+               names);
 }
 
 static const bench_entry *find(const char *name)
