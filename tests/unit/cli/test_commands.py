@@ -146,9 +146,9 @@ def run_tells_where_its_time_goes():
         shares = [float(row[0]) for row in rows]
         assert shares == sorted(shares, reverse=True) and abs(sum(shares) - 100) < 2, shares
         assert not any("reshape" in row for row in rows), rows
-        (conv,) = [row for row in rows if row[8:] == "conv f32[24,1,3,3] -> f32[1,24,8,8]".split()]
+        (conv,) = [row for row in rows if row[10:] == "conv f32[24,1,3,3] -> f32[1,24,8,8]".split()]
         ns = float(conv[2]) * {"ns": 1, "us": 1e3, "ms": 1e6}[conv[3]]
-        assert conv[4] == "1" and conv[7] == "-", conv
+        assert conv[4] == "1" and conv[9] == "-", conv
         for shown, work in ((conv[5], 2 * 9 * 24 * 8 * 8), (conv[6], 4 * (8 * 8 + 24 * 9 + 24 + 24 * 8 * 8))):
             assert abs(float(shown) - work / ns) < 0.0006 + 0.05 * work / ns, conv
     with tempfile.TemporaryDirectory() as folder:
