@@ -785,7 +785,7 @@ def odd_paths_do_no_harm():
         odd = os.path.join(os.fsencode(folder), b"\xff<b\n.so")
         shutil.copy(os.path.join(EVIL, "evil_none.so"), odd)
         made = [os.path.join(folder, name) for name in ("c.json", "c.xml")]
-        run = subprocess.run([KILN, "plugin", "check", "--only", "note", "-j", made[0], "-u", made[1], odd],
+        run = subprocess.run([KILN, "plugin", "check", "--only", "note", f"--json={made[0]}", "-u", made[1], odd],
                              capture_output=True, check=False, timeout=300)
         assert run.returncode == 0, run.stdout + run.stderr
         with open(made[0], encoding="utf-8") as file:
