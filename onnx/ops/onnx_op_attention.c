@@ -95,14 +95,18 @@ static void hide(kilni_onnx_call *call, attention *a, kilni_onnx_ref mask)
         a->hidden == NULL ? mask : kilni_onnx_binary(call, KILN_OP_LOGICAL_OR, a->hidden, mask);
 }
 
-/* 0, 1, .. count - 1 along axis 2 (rows) or 3 (keys). */
-static kilni_onnx_ref places(kilni_onnx_call *call, int64_t count, uint32_t axis, int64_t first)
+kilni_onnx_ref kilni_onnx_places(kilni_onnx_call *call, int64_t count, uint32_t axis, int64_t first)
 {
     int64_t dims[] = {1, 1, 1, 1};
     dims[axis] = count;
     kilni_onnx_ref line =
         kilni_onnx_arange(call, KILN_DTYPE_I64, count, kiln_i64(first), kiln_i64(1));
     return kilni_onnx_reshape(call, line, dims, 4);
+}
+
+void kilni_onnx_add_bias(kilni_onnx_call *call, attention *a, kilni_onnx_ref bias)
+{
+    a->bias = a->bias == NULL ? bias : kilni_onnx_binary(call, KILN_OP_ADD, a->bias, bias);
 }
 
 void kilni_onnx_hide_far(kilni_onnx_call *call, attention *a, kiln_op op, int64_t most)
@@ -112,16 +116,17 @@ void kilni_onnx_hide_far(kilni_onnx_call *call, attention *a, kiln_op op, int64_
     if (a->first == NULL && worst <= 0) {
         return;
     }
-    kilni_onnx_ref row =
-        places(call, a->rows, 2, (a->first == NULL ? a->offset : 0) + (before ? -most : most));
+    kilni_onnx_ref row = kilni_onnx_places(
+        call, a->rows, 2, (a->first == NULL ? a->offset : 0) + (before ? -most : most));
     row = a->first == NULL ? row : kilni_onnx_binary(call, KILN_OP_ADD, row, a->first);
-    hide(call, a, kilni_onnx_binary(call, op, places(call, a->keys, 3, 0), row));
+    hide(call, a, kilni_onnx_binary(call, op, kilni_onnx_places(call, a->keys, 3, 0), row));
 }
 
 void kilni_onnx_hide_from(kilni_onnx_call *call, attention *a, kilni_onnx_ref lengths)
 {
     hide(call, a,
-         kilni_onnx_binary(call, KILN_OP_GREATER_EQUAL, places(call, a->keys, 3, 0), lengths));
+         kilni_onnx_binary(call, KILN_OP_GREATER_EQUAL, kilni_onnx_places(call, a->keys, 3, 0),
+                           lengths));
 }
 
 /* Samples with fewer keys than the others: those behind them are padding, and the rows stand at
@@ -251,10 +256,10 @@ static kilni_onnx_ref ungrouped(kilni_onnx_call *call, const attention *a, kilni
     return kilni_onnx_reshape(call, x, dims, 4);
 }
 
-double kilni_onnx_score_scale(kilni_onnx_call *call, const attention *a)
+double kilni_onnx_default_scale(const attention *a)
 {
-    int64_t size = kilni_onnx_ok(call) ? a->query->desc.dims[a->query->desc.rank - 1u] : 1;
-    return kilni_onnx_attr_float(call, "scale", size > 0 ? 1 / sqrt((double)size) : 1);
+    int64_t size = a->query == NULL ? 0 : a->query->desc.dims[a->query->desc.rank - 1u];
+    return size > 0 ? 1 / sqrt((double)size) : 1;
 }
 
 /* Views come before all products, so that nothing stands between those and what fusers join. */
@@ -298,6 +303,20 @@ static kilni_onnx_ref scores_of(kilni_onnx_call *call, const attention *a)
     return scores;
 }
 
+/* A column behind the keys that takes its share of each row. */
+static kilni_onnx_ref with_sink(kilni_onnx_call *call, const attention *a, kilni_onnx_ref scores)
+{
+    if (a->sink == NULL || !kilni_onnx_ok(call)) {
+        return scores;
+    }
+    kiln_tensor_desc column = scores->desc;
+    column.dims[column.rank - 1u] = 1;
+    kilni_onnx_ref sink = kilni_onnx_cast(call, grouped(call, a, a->sink, false), column.dtype);
+    const kilni_onnx_ref parts[] = {scores,
+                                    kilni_onnx_expand(call, sink, column.dims, column.rank)};
+    return kilni_onnx_concat(call, parts, 2, -1);
+}
+
 static kilni_onnx_ref shares_of(kilni_onnx_call *call, const attention *a, kilni_onnx_ref scores)
 {
     if (!kilni_onnx_ok(call)) {
@@ -305,7 +324,11 @@ static kilni_onnx_ref shares_of(kilni_onnx_call *call, const attention *a, kilni
     }
     kiln_dtype own = scores->desc.dtype;
     scores = kilni_onnx_cast(call, scores, a->precision == KILN_DTYPE_NONE ? own : a->precision);
-    kilni_onnx_ref shares = kilni_onnx_with_axis(call, KILN_OP_SOFTMAX, scores, -1);
+    kilni_onnx_ref shares =
+        kilni_onnx_with_axis(call, KILN_OP_SOFTMAX, with_sink(call, a, scores), -1);
+    if (a->sink != NULL && kilni_onnx_ok(call)) {
+        shares = kilni_onnx_slice_axis(call, shares, shares->desc.rank - 1u, 0, a->keys, 1);
+    }
     shares = kilni_onnx_cast(call, shares, own);
     if (kilni_onnx_wants(call, 3)) {
         give(call, a, KILNI_ONNX_SHARES,
@@ -317,10 +340,10 @@ static kilni_onnx_ref shares_of(kilni_onnx_call *call, const attention *a, kilni
 kilni_onnx_ref kilni_onnx_attend(kilni_onnx_call *call, attention *a)
 {
     static const int64_t turned[] = {0, 2, 1, 3};
-    group(call, a);
     if (!kilni_onnx_ok(call)) {
         return NULL;
     }
+    group(call, a);
     kilni_onnx_ref shares = shares_of(call, a, scores_of(call, a));
     kilni_onnx_ref y = kilni_onnx_matmul(call, shares, a->value, false, false);
     y = a->blind == NULL ? y : kilni_onnx_mask_fill(call, y, a->blind, 0);
@@ -339,7 +362,7 @@ void kilni_onnx_op_attention(kilni_onnx_call *call)
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    a.scale = kilni_onnx_score_scale(call, &a);
+    a.scale = kilni_onnx_attr_float(call, "scale", kilni_onnx_default_scale(&a));
     a.cap = kilni_onnx_attr_float(call, "softcap", 0);
     a.precision = kilni_onnx_attr_dtype(call, "softmax_precision", KILN_DTYPE_NONE);
     a.given_step = kilni_onnx_attr_int(call, "qk_matmul_output_mode", 0);
@@ -399,7 +422,7 @@ void kilni_onnx_op_flex_attention(kilni_onnx_call *call)
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    a.scale = kilni_onnx_score_scale(call, &a);
+    a.scale = kilni_onnx_attr_float(call, "scale", kilni_onnx_default_scale(&a));
     kilni_onnx_ref scores = kilni_onnx_cast(call, scores_of(call, &a), wide);
     scores = modified(call, "score_mod", ungrouped(call, &a, scores));
     kilni_onnx_ref shares = kilni_onnx_with_axis(call, KILN_OP_SOFTMAX, scores, -1);
