@@ -109,6 +109,9 @@ static void finish(kilni_onnx_call *call, attention *a, kilni_onnx_ref mask, kil
 {
     a->flat = true;
     kilni_onnx_attention_measure(call, a);
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
     a->scale = kilni_onnx_attr_float(call, "scale", 0);
     a->scale = a->scale != 0.0 ? a->scale : kilni_onnx_default_scale(a);
     take_key_mask(call, a, mask);
