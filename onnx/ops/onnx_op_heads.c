@@ -33,13 +33,11 @@ static int64_t heads_asked_for(kilni_onnx_call *call)
 // ---- masks ----
 
 /* `mask_filter_value` where a key is hidden, else 0. */
-static void add_filter(kilni_onnx_call *call, attention *a, kilni_onnx_ref hidden)
+static void add_filter(kilni_onnx_call *call, attention *a, kilni_onnx_ref hidden, kiln_dtype dtype)
 {
     double filter = kilni_onnx_attr_float(call, "mask_filter_value", -10000);
-    if (kilni_onnx_ok(call)) {
-        hidden = kilni_onnx_cast(call, hidden, a->query->desc.dtype);
-        kilni_onnx_add_bias(call, a, kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, hidden, filter));
-    }
+    hidden = kilni_onnx_cast(call, hidden, dtype);
+    kilni_onnx_add_bias(call, a, kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, hidden, filter));
 }
 
 /* Which keys are behind each sample's last, or before its first where the starts are given, too. */
@@ -61,7 +59,8 @@ static kilni_onnx_ref outside(kilni_onnx_call *call, const attention *a, kilni_o
     return kilni_onnx_binary(call, KILN_OP_LOGICAL_OR, hidden, first);
 }
 
-static void take_key_mask(kilni_onnx_call *call, attention *a, kilni_onnx_ref mask)
+static void take_key_mask(kilni_onnx_call *call, attention *a, kilni_onnx_ref mask,
+                          kiln_dtype dtype)
 {
     if (mask == NULL || !kilni_onnx_ok(call)) {
         return;
@@ -80,12 +79,12 @@ static void take_key_mask(kilni_onnx_call *call, attention *a, kilni_onnx_ref ma
         return;
     }
     if (edges) {
-        add_filter(call, a, outside(call, a, mask));
+        add_filter(call, a, outside(call, a, mask), dtype);
         return;
     }
     const int64_t dims[] = {d[0], 1, pairs ? d[1] : 1, a->keys};
     mask = kilni_onnx_reshape(call, mask, dims, 4);
-    add_filter(call, a, kilni_onnx_scalar_int(call, KILN_OP_LESS_EQUAL_SCALAR, mask, 0));
+    add_filter(call, a, kilni_onnx_scalar_int(call, KILN_OP_LESS_EQUAL_SCALAR, mask, 0), dtype);
 }
 
 void kilni_onnx_take_bias(kilni_onnx_call *call, attention *a, kilni_onnx_ref bias)
@@ -104,8 +103,19 @@ void kilni_onnx_take_bias(kilni_onnx_call *call, attention *a, kilni_onnx_ref bi
     kilni_onnx_add_bias(call, a, bias);
 }
 
-/* What both operators have once query, keys and values are there. */
-static void finish(kilni_onnx_call *call, attention *a, kilni_onnx_ref mask, kilni_onnx_ref bias)
+/* Masks come before all products, so that nothing stands between those and the softmax; `a` knows
+   the numbers of samples, rows and keys. */
+static void take_masks(kilni_onnx_call *call, attention *a, kilni_onnx_ref mask,
+                       kilni_onnx_ref bias, kiln_dtype dtype)
+{
+    take_key_mask(call, a, mask, dtype);
+    kilni_onnx_take_bias(call, a, bias);
+    if (kilni_onnx_attr_int(call, "unidirectional", 0) != 0) {
+        kilni_onnx_hide_far(call, a, KILN_OP_GREATER, 0);
+    }
+}
+
+static void attend_to_three(kilni_onnx_call *call, attention *a)
 {
     a->flat = true;
     kilni_onnx_attention_measure(call, a);
@@ -114,11 +124,6 @@ static void finish(kilni_onnx_call *call, attention *a, kilni_onnx_ref mask, kil
     }
     a->scale = kilni_onnx_attr_float(call, "scale", 0);
     a->scale = a->scale != 0.0 ? a->scale : kilni_onnx_default_scale(a);
-    take_key_mask(call, a, mask);
-    kilni_onnx_take_bias(call, a, bias);
-    if (kilni_onnx_attr_int(call, "unidirectional", 0) != 0) {
-        kilni_onnx_hide_far(call, a, KILN_OP_GREATER, 0);
-    }
     kilni_onnx_out(call, 0, kilni_onnx_attend(call, a));
 }
 
@@ -175,17 +180,12 @@ static void join_past(kilni_onnx_call *call, attention *a, kilni_onnx_ref past)
 {
     kilni_onnx_ref *parts[] = {&a->key, &a->value};
     kilni_onnx_ref both[2];
-    if (past != NULL && kilni_onnx_ok(call) && (past->desc.rank != 5 || past->desc.dims[0] != 2)) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT,
-                        "past of rank %u is not [2, batch, heads, rows, size]", past->desc.rank);
-    }
     for (int i = 0; i < 2 && kilni_onnx_ok(call); i++) {
         if (past != NULL) {
             kilni_onnx_ref old = kilni_onnx_slice_axis(call, past, 0, i, i + 1, 1);
             const kilni_onnx_ref line[] = {kilni_onnx_reshape(call, old, past->desc.dims + 1, 4),
                                            *parts[i]};
             *parts[i] = kilni_onnx_concat(call, line, 2, 2);
-            a->offset = past->desc.dims[3];
         }
         if (kilni_onnx_ok(call)) {
             const int64_t *d = (*parts[i])->desc.dims;
@@ -198,39 +198,66 @@ static void join_past(kilni_onnx_call *call, attention *a, kilni_onnx_ref past)
     }
 }
 
-static void attend_to_parts(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref mask,
-                            kilni_onnx_ref past, kilni_onnx_ref bias)
+/* Samples, rows and keys as input and past have them, and what the masks make of them. */
+static void look(kilni_onnx_call *call, attention *a, kilni_onnx_ref past, kilni_onnx_ref mask,
+                 kilni_onnx_ref bias, kiln_dtype dtype)
 {
-    attention a = {0};
-    int64_t columns[3] = {0};
+    const kilni_onnx_value *x = kilni_onnx_in(call, 0);
     refuse_attr(call, "do_rotary");
     refuse_attr(call, "past_present_share_buffer");
+    if (kilni_onnx_ok(call) && x->desc.rank != 3) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "an input of rank %u is not [batch, rows, columns]",
+                        x->desc.rank);
+    }
+    if (past != NULL && kilni_onnx_ok(call) && (past->desc.rank != 5 || past->desc.dims[0] != 2)) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT,
+                        "past of rank %u is not [2, batch, heads, rows, size]", past->desc.rank);
+    }
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
+    a->batch = x->desc.dims[0];
+    a->rows = x->desc.dims[1];
+    a->offset = past == NULL ? 0 : past->desc.dims[3];
+    a->keys = a->offset + a->rows;
+    take_masks(call, a, mask, bias, dtype);
+}
+
+static void attend_to_product(kilni_onnx_call *call, attention *a, kilni_onnx_ref x,
+                              kilni_onnx_ref past)
+{
+    int64_t columns[3] = {0};
     int64_t heads = heads_asked_for(call);
     read_columns(call, x, columns);
-    part(call, &a, x, heads, columns);
-    join_past(call, &a, past);
-    finish(call, &a, mask, bias);
+    part(call, a, x, heads, columns);
+    join_past(call, a, past);
+    attend_to_three(call, a);
 }
 
 void kilni_onnx_op_merged_attention(kilni_onnx_call *call)
 {
+    attention a = {0};
     kilni_onnx_ref x = kilni_onnx_in(call, 0), weight = kilni_onnx_in(call, 1);
-    kilni_onnx_ref bias = kilni_onnx_opt(call, 2);
+    kilni_onnx_ref bias = kilni_onnx_opt(call, 2), past = kilni_onnx_opt(call, 4);
     refuse_input(call, 6, "past_sequence_length");
+    look(call, &a, past, kilni_onnx_opt(call, 3), kilni_onnx_opt(call, 5),
+         kilni_onnx_ok(call) ? x->desc.dtype : KILN_DTYPE_NONE);
     x = kilni_onnx_matmul(call, x, weight, false, false);
     x = bias == NULL ? x : kilni_onnx_binary(call, KILN_OP_ADD, x, bias);
-    attend_to_parts(call, x, kilni_onnx_opt(call, 3), kilni_onnx_opt(call, 4),
-                    kilni_onnx_opt(call, 5));
+    attend_to_product(call, &a, x, past);
 }
 
 void kilni_onnx_op_quantised_attention(kilni_onnx_call *call)
 {
+    attention a = {0};
     const kilni_onnx_ref scales[] = {kilni_onnx_in(call, 3), kilni_onnx_in(call, 4)};
     const kilni_onnx_ref zeros[] = {kilni_onnx_opt(call, 6), kilni_onnx_opt(call, 7)};
+    kilni_onnx_ref past = kilni_onnx_opt(call, 8);
+    look(call, &a, past, kilni_onnx_opt(call, 5), NULL, KILN_DTYPE_F32);
     kilni_onnx_ref x = kilni_onnx_float_product(call, kilni_onnx_in(call, 0),
                                                 kilni_onnx_in(call, 1), scales, zeros);
     x = kilni_onnx_binary(call, KILN_OP_ADD, x, kilni_onnx_in(call, 2));
-    attend_to_parts(call, x, kilni_onnx_opt(call, 5), kilni_onnx_opt(call, 8), NULL);
+    attend_to_product(call, &a, x, past);
 }
 
 // ---- MultiHeadAttention: query, keys and values are given ----
@@ -313,22 +340,44 @@ static kilni_onnx_ref behind_past(kilni_onnx_call *call, kilni_onnx_ref past, ki
     return past == NULL ? x : kilni_onnx_concat(call, parts, 2, 2);
 }
 
+/* Samples, rows and keys as the inputs have them, whatever their form. */
+static void count_keys(kilni_onnx_call *call, attention *a, const kilni_onnx_value *past)
+{
+    const kilni_onnx_value *query = kilni_onnx_in(call, 0), *key = kilni_onnx_opt(call, 1);
+    key = key == NULL ? query : key;
+    if (!kilni_onnx_ok(call)) {
+        return;
+    }
+    if (query->desc.rank < 3 || key->desc.rank < 3 || (past != NULL && past->desc.rank != 4)) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "query of rank %u, key of rank %u, past of rank %u",
+                        query->desc.rank, key->desc.rank, past == NULL ? 0U : past->desc.rank);
+        return;
+    }
+    a->batch = query->desc.dims[0];
+    a->rows = query->desc.dims[1];
+    a->offset = past == NULL ? 0 : past->desc.dims[2];
+    a->keys = a->offset + key->desc.dims[key->desc.rank == 4 ? 2 : 1];
+}
+
 void kilni_onnx_op_multi_head_attention(kilni_onnx_call *call)
 {
     attention a = {.given_step = KILNI_ONNX_SCORES_RAW};
+    const kilni_onnx_value *query = kilni_onnx_in(call, 0);
     kilni_onnx_ref past[] = {kilni_onnx_opt(call, 6), kilni_onnx_opt(call, 7)};
     refuse_input(call, 8, "past_sequence_length");
     refuse_input(call, 9, "cache_indirection");
     if (kilni_onnx_ok(call) && (past[0] == NULL) != (past[1] == NULL)) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "past_key and past_value go together");
     }
+    count_keys(call, &a, past[0]);
+    take_masks(call, &a, kilni_onnx_opt(call, 4), kilni_onnx_opt(call, 5),
+               query == NULL ? KILN_DTYPE_NONE : query->desc.dtype);
     take_three(call, &a, heads_asked_for(call));
     a.key = behind_past(call, past[0], a.key);
     a.value = behind_past(call, past[1], a.value);
-    a.offset = past[0] == NULL || !kilni_onnx_ok(call) ? 0 : past[0]->desc.dims[2];
     kilni_onnx_out(call, 1, a.key);
     kilni_onnx_out(call, 2, a.value);
-    finish(call, &a, kilni_onnx_opt(call, 4), kilni_onnx_opt(call, 5));
+    attend_to_three(call, &a);
 }
 
 // ---- RotaryEmbedding ----
