@@ -10,6 +10,7 @@
 typedef struct grouped_query {
     kilni_onnx_attention a;
     kilni_onnx_ref three[3]; ///< query, key, value: [batch, rows, heads, size]
+    kilni_onnx_ref both; ///< heads of query and key side by side, as they are given; or NULL
     kilni_onnx_ref past[2];
     kilni_onnx_ref first; ///< [batch, 1]: the place of the first row of each sample
     kilni_onnx_ref lengths; ///< [batch, 1]: keys of each sample, with the new ones
@@ -75,6 +76,9 @@ static void take_heads(kilni_onnx_call *call, grouped_query *g)
         g->three[i] = packed ? kilni_onnx_slice_axis(call, all, 2, at, at + counts[i], 1)
                              : in_heads(call, kilni_onnx_in(call, i), counts[i]);
         at += counts[i];
+    }
+    if (packed) {
+        g->both = kilni_onnx_slice_axis(call, all, 2, 0, g->heads + g->key_heads, 1);
     }
     for (uint32_t i = 1; i < 3 && kilni_onnx_ok(call); i++) {
         const int64_t *q = g->three[0]->desc.dims, *d = g->three[i]->desc.dims;
@@ -169,26 +173,36 @@ static void norm_heads(kilni_onnx_call *call, grouped_query *g)
                                    kilni_attr_f64(kilni_onnx_attr_float(call, names[i], both))};
         if (inputs[1] != NULL && kilni_onnx_ok(call)) {
             g->three[i] = kilni_onnx_emit(call, KILN_OP_RMS_NORM, inputs, 2, attrs, 2);
+            g->both = NULL;
         }
     }
 }
 
+/* Query and key by the same rows of the tables, at once where they lie side by side. */
 static void turn_heads(kilni_onnx_call *call, grouped_query *g)
 {
     kilni_onnx_ref places = kilni_onnx_opt(call, 9);
     if (kilni_onnx_attr_int(call, "do_rotary", 0) == 0 || !kilni_onnx_ok(call)) {
         return;
     }
-    kilni_onnx_rotation by = {.cosine = kilni_onnx_in(call, 7),
-                              .sine = kilni_onnx_in(call, 8),
-                              .positions = places != NULL ? places : row_places(call, g),
+    places = places != NULL ? places : row_places(call, g);
+    kilni_onnx_rotation by = {.cosine = kilni_onnx_take(call, kilni_onnx_in(call, 7), places, 0),
+                              .sine = kilni_onnx_take(call, kilni_onnx_in(call, 8), places, 0),
                               .neighbours =
                                   kilni_onnx_attr_int(call, "rotary_interleaved", 0) != 0};
-    if (kilni_onnx_ok(call) && by.cosine->desc.rank == 2) {
-        by.size = 2 * by.cosine->desc.dims[1];
+    if (!kilni_onnx_ok(call) || by.cosine->desc.rank == 0) {
+        return;
     }
-    g->three[0] = kilni_onnx_rotate(call, g->three[0], &by);
-    g->three[1] = kilni_onnx_rotate(call, g->three[1], &by);
+    by.size = 2 * by.cosine->desc.dims[by.cosine->desc.rank - 1u];
+    if (g->both == NULL) {
+        g->three[0] = kilni_onnx_rotate(call, g->three[0], &by);
+        g->three[1] = kilni_onnx_rotate(call, g->three[1], &by);
+        return;
+    }
+    int64_t all = g->heads + g->key_heads;
+    kilni_onnx_ref turned = kilni_onnx_rotate(call, g->both, &by);
+    g->three[0] = kilni_onnx_slice_axis(call, turned, 2, 0, g->heads, 1);
+    g->three[1] = kilni_onnx_slice_axis(call, turned, 2, g->heads, all, 1);
 }
 
 // ---- caches ----
