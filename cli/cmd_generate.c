@@ -2,7 +2,7 @@
 // `kiln generate MODEL`: tokens from a language model, told as they come. Decides what the options
 // mean and what is printed; the runs are generate/'s.
 
-#include "cli.h"
+#include "cli_json.h"
 #include "generate.h"
 
 #include <math.h>
@@ -19,7 +19,8 @@ typedef struct generate_command {
     int64_t *prompt;
     int64_t ends[MOST_ENDS];
     bool sampling; ///< --top-k, --top-p or --temperature was given
-    bool json;
+    cli_json_options json;
+    json_t *steps; ///< of --json; NULL: no memory for them
     generate_step first; ///< took the prompt
     double rest_ns; ///< of the tokens after it
     uint64_t rest;
@@ -36,7 +37,6 @@ static const struct argp_option generate_options_table[] = {
     {"top-k", 'k', "COUNT", 0, "draw from so many likeliest tokens", 0},
     {"top-p", 'P', "NUMBER", 0, "draw from the likeliest tokens that have this probability", 0},
     {"seed", 's', "NUMBER", 0, "of what is drawn (default 0)", 0},
-    {"json", 'j', NULL, 0, "print one object, with what each token took", 0},
     {0},
 };
 
@@ -89,6 +89,7 @@ static error_t parse_generate_option(int key, char *text, struct argp_state *sta
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &c->device;
+        state->child_inputs[1] = &c->json;
         return 0;
     case 'p':
         c->prompt = realloc(c->prompt, (strlen(text) + 1) * sizeof(*c->prompt));
@@ -118,9 +119,6 @@ static error_t parse_generate_option(int key, char *text, struct argp_state *sta
     case 's':
         c->what.sampling.state = parse_whole(state, "seed", text, UINT64_MAX);
         return 0;
-    case 'j':
-        c->json = true;
-        return 0;
     case ARGP_KEY_END:
         if (c->what.n_prompt == 0) {
             argp_error(state, "--prompt-ids is missing");
@@ -141,16 +139,17 @@ static void tell_token(const generate_step *step, void *user)
         c->rest_ns += step->ns;
         c->rest++;
     }
-    if (c->json) {
-        printf("%s{\"id\":%lld,\"ms\":%.6f,\"plans\":%llu,\"bytes_uploaded\":%llu,"
-               "\"bytes_read\":%llu}",
-               is_first ? "" : ",", (long long)step->token, step->ns / 1e6,
-               (unsigned long long)step->plans, (unsigned long long)step->bytes_uploaded,
-               (unsigned long long)step->bytes_read);
-    } else {
-        printf("%s%lld", is_first ? "" : " ", (long long)step->token);
+    if (c->json.wanted && c->steps != NULL) {
+        json_array_append_new(c->steps,
+                              json_pack("{s:I, s:f, s:I, s:I, s:I}", "id", (json_int_t)step->token,
+                                        "ms", step->ns / 1e6, "plans", (json_int_t)step->plans,
+                                        "bytes_uploaded", (json_int_t)step->bytes_uploaded,
+                                        "bytes_read", (json_int_t)step->bytes_read));
     }
-    fflush(stdout);
+    if (!cli_json_is_shown(&c->json)) {
+        printf("%s%lld", is_first ? "" : " ", (long long)step->token);
+        fflush(stdout);
+    }
 }
 
 static double tokens_a_second(const generate_command *c)
@@ -158,20 +157,23 @@ static double tokens_a_second(const generate_command *c)
     return c->rest > 0 ? (double)c->rest / (c->rest_ns / 1e9) : 0;
 }
 
-static void print_rate(const generate_command *c, const kiln_device *device, bool ended)
+static void print_rate(const generate_command *c, bool ended)
 {
     char first[32];
-    if (c->json) {
-        printf("],\"ended\":%s,\"first_ms\":%.6f,\"tokens_per_second\":%.3f,\"device\":",
-               ended ? "true" : "false", c->first.ns / 1e6, tokens_a_second(c));
-        printf("\"%s\"}\n", kiln_device_address(device));
-        return;
-    }
     printf("\nfirst token: %s", cli_format_ns(first, c->first.ns));
     if (c->rest > 0) {
         printf(", then %.1f tokens a second", tokens_a_second(c));
     }
     printf("%s\n", ended ? "; ended by --eos" : "");
+}
+
+static json_t *as_json(generate_command *c, const kiln_device *device, bool ended)
+{
+    json_t *steps = c->steps;
+    c->steps = NULL;
+    return json_pack("{s:s, s:o, s:b, s:f, s:o}", "device", kiln_device_address(device), "tokens",
+                     steps, "ended", ended, "first_ms", c->first.ns / 1e6, "tokens_per_second",
+                     cli_json_figure(tokens_a_second(c)));
 }
 
 static kiln_status generate(generate_command *c, kiln_error *err)
@@ -184,10 +186,16 @@ static kiln_status generate(generate_command *c, kiln_error *err)
     KILN_TRY(out, status, cli_open_context(&c->device, &context, err));
     KILN_TRY(out, status, kiln_onnx_model_open(kiln_context_env(context), c->model, &model, err));
     KILN_TRY(out, status, cli_open_device(&c->device, context, &device, err));
-    printf("%s", c->json ? "{\"tokens\":[" : "");
+    c->steps = json_array();
     KILN_TRY(out, status, generate_run(model, device, &c->what, &ended, err));
-    print_rate(c, device, ended);
+    if (!cli_json_is_shown(&c->json)) {
+        print_rate(c, ended);
+    }
+    if (c->json.wanted) {
+        KILN_TRY(out, status, cli_json_write(&c->json, as_json(c, device, ended), err));
+    }
 out:
+    json_decref(c->steps);
     kiln_onnx_model_close(model);
     kiln_device_release(device);
     cli_close_context(context);
@@ -196,7 +204,8 @@ out:
 
 int cmd_generate(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {
+        {&cli_device_argp, 0, NULL, 0}, {&cli_json_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {generate_options_table,
                                      parse_generate_option,
                                      "MODEL",
