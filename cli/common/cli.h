@@ -20,6 +20,7 @@ typedef struct cli_command {
 #include "commands.def"
 #undef KILN_COMMAND
 int cmd_cache_prepare(int argc, char **argv); ///< `kiln cache prepare`
+int cmd_tune_blas(int argc, char **argv); ///< `kiln tune blas`
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 

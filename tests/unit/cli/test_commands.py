@@ -654,6 +654,26 @@ def tunes_a_model():
     expect_error(kiln("tune", MODEL, KILN_DETERMINISTIC="1"), "deterministic")
 
 
+@case
+def parameters_of_clblast_are_shipped():
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "blas.txt")
+        keep = {"KILN_CACHE_DIR": os.path.join(folder, "cache"), "KILN_DEVICE": "opencl:0"}
+        expect(kiln("tune", "blas", "--export", file, **keep), 0)  # what ships
+        with open(file, encoding="utf-8") as text:
+            lines = text.readlines()
+        assert any(" | f32 | GemmRoutine | XGEMM_MIN_INDIRECT_SIZE=" in line for line in lines), lines
+        keep["KILN_CACHE_DIR"] = os.path.join(folder, "elsewhere")
+        expect(kiln("tune", "blas", "--import", file, **keep), 0, f"{len(lines)} of its lines are of this device")
+        expect(kiln("tune", "blas", **keep), 0, "nothing to search", "--again")
+        with open(file, "a", encoding="utf-8") as text:
+            text.write("nonsense\n")
+        expect_error(kiln("tune", "blas", "--import", file, **keep), "blas.txt: line ", "is not: device | dtype")
+    expect_error(kiln("tune", "blas", "--import", "/no/such", KILN_CACHE_DIR="off"), "/no/such cannot be read")
+    expect_error(kiln("tune", "blas", "--seconds", "0"), "say --seconds 1 to 86400", code=2)
+    expect_error(kiln("tune", "blas", KILN_DEVICE="reference:"), "reference: is no OpenCL device")
+
+
 def reading_model(folder):
     """NonZero's length is read back, and the branch is chosen by a value: such a model runs as several graphs."""
     sys.path.insert(0, os.path.join(ROOT, "tests/onnx_cases"))
