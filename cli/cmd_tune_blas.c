@@ -170,29 +170,12 @@ static kiln_status search_parameters(const tune_blas_options *options, kiln_back
 
 // ---- the command ----
 
-static kiln_status open_blas_backend(const cli_device_options *options, const kiln_env *env,
-                                     kiln_backend **out_backend, kiln_error *err)
-{
-    const kiln_backend_provider *provider = kiln_cl_provider();
-    const char *address = options->device != NULL
-                              ? options->device
-                              : kiln_config_string(env->config, KILN_OPTION_DEVICE);
-    if (address[0] == '\0') {
-        address = "opencl:";
-    }
-    if (strncmp(address, "opencl", 6) != 0) {
-        return kiln_fail(err, INVALID_ARGUMENT, "%s is no OpenCL device, so CLBlast does not run",
-                         address);
-    }
-    return provider->open(env, address, out_backend, err, provider->user);
-}
-
 static kiln_status tune_blas(const tune_blas_options *options, kiln_context *context,
                              kiln_error *err)
 {
     const kiln_env *env = kiln_context_env(context);
     kiln_backend *backend = NULL;
-    kiln_status status = open_blas_backend(&options->device, env, &backend, err);
+    kiln_status status = cli_open_opencl(&options->device, env, &backend, err);
     if (status == KILN_STATUS_OK && options->import_path != NULL) {
         status = bring_parameters(backend, options->import_path, err);
     }

@@ -670,7 +670,7 @@ def parameters_of_clblast_are_shipped():
             text.write("nonsense\n")
         expect_error(kiln("tune", "blas", "--import", file, **keep), "blas.txt: line ", "is not: device | dtype")
     expect_error(kiln("tune", "blas", "--import", "/no/such", KILN_CACHE_DIR="off"), "/no/such cannot be read")
-    expect_error(kiln("tune", "blas", "--seconds", "0"), "say --seconds 1 to 86400", code=2)
+    expect(kiln("tune", "blas", "--seconds", "0"), 2, "say --seconds 1 to 86400", stream="stderr")
     expect_error(kiln("tune", "blas", KILN_DEVICE="reference:"), "reference: is no OpenCL device")
 
 
@@ -725,6 +725,24 @@ def collectives():
     for arguments in (("coll",), ("coll", "chant"), ("coll", "check", "--deadline", "soon")):
         run = kiln(*arguments)
         assert run.returncode == 2 and run.stderr, f"{arguments}: rc {run.returncode}"
+
+
+@case
+def builtin_kernels_are_compiled_before_they_are_asked_for():
+    with tempfile.TemporaryDirectory() as folder:
+        keep = {"KILN_CACHE_DIR": os.path.join(folder, "cache"), "KILN_DEVICE": "opencl:0"}
+        ops = ("softmax", "max_pool", "concat")
+        counts = []
+        for process in range(2):  # each with an empty cache of its driver
+            run = kiln("cache", "prepare", "--builtin", "--jobs", "2", *ops, **keep,
+                       POCL_CACHE_DIR=os.path.join(folder, f"pocl-{process}"))
+            expect(run, 0, " programs compiled, ", " 3 operators, by 2 processes, in ")
+            counts.append([int(word) for word in run.stdout.split() if word.isdigit()])
+        assert counts[0][0] > 2 and counts[0][1] == 0, counts
+        assert counts[1][0] == 0 and counts[1][1] == counts[0][0], counts
+    expect(kiln("cache", "prepare", "--builtin", "soft"), 2, "there is no operator soft; `kiln ops`", stream="stderr")
+    expect(kiln("cache", "prepare", "--builtin", "--jobs", "0"), 2, "say --jobs 1 to 64", stream="stderr")
+    expect_error(kiln("cache", "prepare", "--builtin", KILN_DEVICE="reference:"), "reference: is no OpenCL device")
 
 
 @case
