@@ -54,7 +54,7 @@ static const steps small_steps[] = {
 };
 static const double worth = 0.97; ///< of the time before; what gains less is noise
 
-static const uint32_t borders[] = {1, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384, 512};
+static const uint32_t borders[] = {24, 32, 40, 48, 64, 96, 128, 192, 256, 384, 512};
 enum { BORDERS = sizeof(borders) / sizeof(borders[0]) };
 
 /// Where a search on a GPU begins: sets that most can run.
@@ -318,14 +318,17 @@ static kiln_status search_class(search *s, kilni_cl_blas_class cls, int64_t leng
 
 // ---- the border ----
 
+/// HUGE_VAL for what the kernel does not take: a length below its tiles.
 static kiln_status time_borders(search *s, uint32_t border, double *out_seconds)
 {
     kiln_status status = part_at(s, border);
     for (uint32_t i = 0; i < BORDERS && status == KILN_STATUS_OK && borders[i] <= s->length; i++) {
-        status = multiply(s, borders[i]); // the first compiles
-        if (status == KILN_STATUS_OK) {
-            status = time_product(s, borders[i], &out_seconds[i]);
+        out_seconds[i] = HUGE_VAL;
+        bool ran = multiply(s, borders[i]) == KILN_STATUS_OK; // the first compiles
+        if (ran && time_product(s, borders[i], &out_seconds[i]) != KILN_STATUS_OK) {
+            out_seconds[i] = HUGE_VAL;
         }
+        status = kilni_cl_usable(s->backend, s->err);
     }
     tell(s);
     return status;
