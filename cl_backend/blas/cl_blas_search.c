@@ -246,6 +246,7 @@ static kiln_status begin_class(search *s, kilni_cl_blas_class cls, int64_t lengt
     for (int64_t i = 0; i < length * length && status == KILN_STATUS_OK; i++) {
         s->expected[i] = element(s, i);
     }
+    tell(s);
     return status == KILN_STATUS_OK ? time_product(s, length, out_seconds) : status;
 }
 
