@@ -15,11 +15,14 @@ enum { CUSTOM_WAIT_NS = 100000, CUSTOM_BYTE_NS = 5 };
 /* What the backend's products reach of the device's rate, CLBlast's included, as `kiln bench
  * matmul` measured: 0.25 to 0.6 on PoCL, in tiles of at least these rows and columns. On a GPU (an
  * H200) 0.48 when there are many results; few leave units idle, as if each unit had GPU_FILL more
- * to do: 0.09, 0.20, 0.38 and 0.47 for products of 512 to 4096. Its convolutions reach 0.09. */
+ * to do: 0.09, 0.20, 0.38 and 0.47 for products of 512 to 4096. Many
+ * small products at once reach 0.035. Its convolutions reach 0.11, and one that has few results
+ * takes 0.18 us for each term of a sum, which a work-item adds up alone. */
 static const double cpu_share = 0.4;
 static const double gpu_share = 0.48;
-static const double gpu_conv_share = 0.09;
-enum { PRODUCT_TILE = 32, GPU_FILL = 8192 };
+static const double gpu_conv_share = 0.11;
+static const double gpu_batch_share = 0.035;
+enum { PRODUCT_TILE = 32, GPU_FILL = 8192, GPU_SMALL = 512 * 512, GPU_TERM_NS = 180 };
 
 /* What a call of CLBlast costs the host beside a launch: 7 us for one product, on PoCL. */
 enum { PRODUCT_CALL_NS = 7000 };
@@ -115,12 +118,40 @@ static double contraction_flops(const kiln_device_info *device, const kiln_op_re
     return 2 * results * terms;
 }
 
+/* Small products in a batch, which a GPU's library does one by one. */
+static bool is_small_batch(const kiln_op_record *record)
+{
+    const kiln_tensor_desc *out = &record->outputs[0];
+    if (record->op != KILN_OP_MATMUL || out->rank < 3) {
+        return false;
+    }
+    double each = (double)out->dims[out->rank - 1] * (double)out->dims[out->rank - 2];
+    return elements_of(out) > each && each < GPU_SMALL;
+}
+
+/* What a GPU needs at least, however little there is to do. */
+static double gpu_least_ns(const kiln_op_record *record)
+{
+    const kiln_tensor_desc *weight = &record->inputs[1];
+    return record->op == KILN_OP_CONV && weight->rank > 0 && weight->dims[0] > 0
+               ? elements_of(weight) / (double)weight->dims[0] * GPU_TERM_NS
+               : 0;
+}
+
+static double gpu_share_of(const kiln_op_record *record)
+{
+    return record->op == KILN_OP_CONV ? gpu_conv_share
+           : is_small_batch(record)   ? gpu_batch_share
+                                      : gpu_share;
+}
+
 static double contraction_ns(const kiln_device_info *device, const kiln_op_record *record)
 {
     bool gpu = device->type == KILN_DEVICE_GPU;
-    double share = !gpu ? cpu_share : record->op == KILN_OP_CONV ? gpu_conv_share : gpu_share;
-    return fmax(move_ns(device, moved_bytes(record)),
-                flops_ns(device, contraction_flops(device, record)) / share);
+    double share = gpu ? gpu_share_of(record) : cpu_share;
+    double ns = fmax(move_ns(device, moved_bytes(record)),
+                     flops_ns(device, contraction_flops(device, record)) / share);
+    return gpu ? fmax(ns, gpu_least_ns(record)) : ns;
 }
 
 double kilni_fuse_score_baseline(const kiln_device_info *device,

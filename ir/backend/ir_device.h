@@ -41,7 +41,8 @@ enum { ///< kiln_device_info.features
     KILN_FEATURE_DENORMALS = 8192u, ///< f32 denormals are kept
     KILN_FEATURE_ROUNDED_DIVIDE_SQRT = 16384u, ///< of f32, where a program asks for it
     KILN_FEATURE_COMMAND_BUFFER = 32768u,
-    KILN_FEATURE_VNNI = 65536u ///< AVX-512 VNNI in inline assembly, whatever the compiler aims at
+    KILN_FEATURE_VNNI = 65536u, ///< AVX-512 VNNI in inline assembly, whatever the compiler aims at
+    KILN_FEATURE_WGMMA = 131072u ///< NVIDIA's sm_90a: programs built with KILN_PTX_TARGET=sm_90a
 };
 
 typedef struct kiln_device_info { ///< texts belong to the backend

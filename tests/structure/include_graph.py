@@ -21,6 +21,8 @@ LAW = {
     "python": set(structure.MODULES),
     "examples": set(structure.MODULES),
 }
+# Plugins that are built from another one's files, too.
+BUILT_FROM = {"plugins/nvidia_tensor": "plugins/matmul"}
 # Outside headers that only some folders may see, by prefix or name.
 RESERVED = {
     "CL/": {"cl_backend", "examples"},  # a program with OpenCL of its own
@@ -77,7 +79,7 @@ def outside_problem(unit, header):
 
 def inside_problem(unit, header, candidates):
     folder = unit.split("/")[0]
-    if any(owner == unit for owner, _, _ in candidates):
+    if any(owner in (unit, BUILT_FROM.get(unit)) for owner, _, _ in candidates):
         return None
     allowed = LAW[folder]
     near = [c for c in candidates if c[0].split("/")[0] in allowed]

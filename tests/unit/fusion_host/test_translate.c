@@ -312,6 +312,7 @@ static void test_device_facts(void)
         {KILN_FEATURE_ROUNDED_DIVIDE_SQRT, KF_FEATURE_ROUNDED_DIVIDE_SQRT},
         {KILN_FEATURE_COMMAND_BUFFER, KF_FEATURE_COMMAND_BUFFER},
         {KILN_FEATURE_VNNI, KF_FEATURE_VNNI},
+        {KILN_FEATURE_WGMMA, KF_FEATURE_WGMMA},
         {KILN_FEATURE_PREPARED, KF_FEATURE_PREPARED | KF_FEATURE_COMPILER},
     };
     kiln_device_info device = {.type = KILN_DEVICE_GPU, .cl_version = 300, .max_work_group = 1024};
