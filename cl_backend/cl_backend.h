@@ -143,6 +143,10 @@ KILN_NODISCARD KILN_API kiln_status kiln_cl_blas_override(kiln_backend *backend,
                                                           const size_t *values, size_t count,
                                                           kiln_error *err);
 
+/// Says that the programs of this backend are compiled for other processes, so that the next one
+/// does not load them when it starts.
+KILN_API void kiln_cl_prepare_for_others(kiln_backend *backend);
+
 typedef struct kiln_cl_blas_report { ///< what a search found; speeds in operations a second
     uint32_t struct_size;
     uint32_t tried; ///< sets of parameters

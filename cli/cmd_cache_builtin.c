@@ -195,6 +195,7 @@ static void prepare_builtin(const builtin_options *options, builtin_shared *shar
         status = cli_open_opencl(&options->device, env, &backend, &err);
     }
     if (status == KILN_STATUS_OK) {
+        kiln_cl_prepare_for_others(backend);
         share_builtin(options, backend, env, shared);
         backend->device->stats(backend, &stats);
         atomic_fetch_add(&shared->compiled, stats.programs_built);

@@ -740,6 +740,7 @@ def builtin_kernels_are_compiled_before_they_are_asked_for():
             counts.append([int(word) for word in run.stdout.split() if word.isdigit()])
         assert counts[0][0] > 2 and counts[0][1] == 0, counts
         assert counts[1][0] == 0 and counts[1][1] == counts[0][0], counts
+        expect(kiln("cache", "stat", **keep), 0, f"programs  {counts[0][0]:6}", "starts         0 ")
     expect(kiln("cache", "prepare", "--builtin", "soft"), 2, "there is no operator soft; `kiln ops`", stream="stderr")
     expect(kiln("cache", "prepare", "--builtin", "--jobs", "0"), 2, "say --jobs 1 to 64", stream="stderr")
     expect_error(kiln("cache", "prepare", "--builtin", KILN_DEVICE="reference:"), "reference: is no OpenCL device")
