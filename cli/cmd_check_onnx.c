@@ -473,8 +473,9 @@ static void print_end(check_state *state)
         print_lists(state);
     }
     if (state->unheld > 0) {
-        printf("%llu cases have no row in %s: write it anew with --write-counts\n",
-               (unsigned long long)state->unheld, state->options->counts);
+        printf("%llu %s no row in %s: write it anew with --write-counts\n",
+               (unsigned long long)state->unheld,
+               kiln_plural(state->unheld, "case has", "cases have"), state->options->counts);
     }
     printf("%llu passed, %llu failed, %llu skipped\n", (unsigned long long)state->passed,
            (unsigned long long)state->failed, (unsigned long long)state->skipped);

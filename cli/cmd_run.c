@@ -215,12 +215,13 @@ static void print_report(const model_run_report *report)
     printf("device: %s\n", report->device_name);
     printf("first run: %s", cli_format_ns(first, report->first_ns));
     if (report->built > 0) {
-        printf(", of it %s compiling %llu program%s", cli_format_ns(memory, report->build_ns),
-               (unsigned long long)report->built, report->built == 1 ? "" : "s");
+        printf(", of it %s compiling %llu %s", cli_format_ns(memory, report->build_ns),
+               (unsigned long long)report->built,
+               kiln_plural(report->built, "program", "programs"));
     }
     if (report->loaded > 0) {
-        printf(", %llu program%s taken from the cache", (unsigned long long)report->loaded,
-               report->loaded == 1 ? "" : "s");
+        printf(", %llu %s taken from the cache", (unsigned long long)report->loaded,
+               kiln_plural(report->loaded, "program", "programs"));
     }
     printf("\n");
     if (report->repeats > 0) {
@@ -234,8 +235,10 @@ static void print_report(const model_run_report *report)
         printf("held by the device at most: %s\n",
                cli_format_bytes(memory, (double)report->pooled_peak_bytes));
         printf("budget: %s\n", cli_format_bytes(memory, (double)report->budget_bytes));
-        printf("a repeated run: %llu values from its plan, %llu from the pool\n",
-               (unsigned long long)report->values_planned, (unsigned long long)report->pool_reuses);
+        printf("a repeated run: %llu %s from its plan, %llu from the pool\n",
+               (unsigned long long)report->values_planned,
+               kiln_plural(report->values_planned, "value", "values"),
+               (unsigned long long)report->pool_reuses);
         fputs(report->memory, stdout);
     }
     if (report->profile != NULL) {

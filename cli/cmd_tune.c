@@ -163,11 +163,11 @@ static kiln_status tell_winners(model_session *session, const char *model, kiln_
     }
     for (size_t i = 0; i < all.count; i++) {
         printf("  %-36s won %llu %s\n", all.fusers[i], (unsigned long long)all.blocks[i],
-               all.blocks[i] == 1 ? "block" : "blocks");
+               kiln_plural(all.blocks[i], "block", "blocks"));
     }
     if (all.unfused > 0) {
         printf("  %-36s %llu %s\n", "unfused", (unsigned long long)all.unfused,
-               all.unfused == 1 ? "operation" : "operations");
+               kiln_plural(all.unfused, "operation", "operations"));
     }
     printf("`kiln explain %s` tells of each block\n", model);
     return KILN_STATUS_OK;
@@ -212,11 +212,13 @@ int cmd_tune(int argc, char **argv)
         status = tune(&session, &measured, &left, &err);
     }
     if (status == KILN_STATUS_OK && measured + left.open == 0) {
-        printf("nothing left to measure: %llu fused blocks%s\n", (unsigned long long)left.all,
+        printf("nothing left to measure: %llu fused %s%s\n", (unsigned long long)left.all,
+               kiln_plural(left.all, "block", "blocks"),
                left.all > 0 ? ", each with its winner" : "");
     } else if (status == KILN_STATUS_OK) {
-        printf("%llu of %llu blocks measured\n", (unsigned long long)measured,
-               (unsigned long long)(measured + left.open));
+        printf("%llu of %llu %s measured\n", (unsigned long long)measured,
+               (unsigned long long)(measured + left.open),
+               kiln_plural(measured + left.open, "block", "blocks"));
     }
     if (status == KILN_STATUS_OK) {
         status = tell_winners(&session, options.model, &err);

@@ -205,8 +205,8 @@ void cli_print_fused(bool remote, uint64_t ops, uint64_t fused, uint64_t blocks)
     if (remote) {
         printf("operations: %" PRIu64 "; the server plans, fuses and compiles\n", ops);
     } else {
-        printf("operations: %" PRIu64 ", of them %" PRIu64 " in %" PRIu64 " fused blocks\n", ops,
-               fused, blocks);
+        printf("operations: %" PRIu64 ", of them %" PRIu64 " in %" PRIu64 " fused %s\n", ops, fused,
+               blocks, kiln_plural(blocks, "block", "blocks"));
     }
 }
 

@@ -491,10 +491,11 @@ static void print_text(const bench *b)
     char one[32], other[32];
     double copy = b->bytes_per_s > 0 ? plugin_job_bytes(&b->job) / b->bytes_per_s * 1e9 : 0;
     printf("operations    %s\n", cli_format_ns(one, b->whole[0].median));
-    printf("fused         %s  %.2f times as fast, %llu of %llu operations in %llu blocks\n",
+    printf("fused         %s  %.2f times as fast, %llu of %llu %s in %llu %s\n",
            cli_format_ns(other, b->whole[1].median), b->whole[0].median / b->whole[1].median,
            (unsigned long long)b->info.ops_fused, (unsigned long long)b->info.ops,
-           (unsigned long long)b->info.blocks);
+           kiln_plural(b->info.ops, "operation", "operations"), (unsigned long long)b->info.blocks,
+           kiln_plural(b->info.blocks, "block", "blocks"));
     printf("copy limit    %s  fused reaches %.2f of it\n", cli_format_ns(one, copy),
            copy / b->whole[1].median);
     if (b->places == NULL) {

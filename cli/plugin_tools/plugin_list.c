@@ -49,8 +49,9 @@ static void print_plugin(const kiln_plugin_info *info, bool why)
         printf("         %s\n", info->reason);
     }
     if (why && taken) {
-        printf("         %u fuser%s, loaded in %s\n", info->n_fusers,
-               info->n_fusers == 1 ? "" : "s", cli_format_ns(load, (double)info->load_ns));
+        printf("         %u %s, loaded in %s\n", info->n_fusers,
+               kiln_plural(info->n_fusers, "fuser", "fusers"),
+               cli_format_ns(load, (double)info->load_ns));
     }
 }
 

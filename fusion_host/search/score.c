@@ -44,6 +44,11 @@ static double launch_ns(const kiln_device_info *device)
     return device->launch_ns > 0 ? (double)device->launch_ns : KF_UNKNOWN_LAUNCH_NS;
 }
 
+static double launches_ns(const kiln_device_info *device, kiln_op op)
+{
+    return (device->op_launches != NULL ? device->op_launches[op] : 1) * launch_ns(device);
+}
+
 static double move_ns(const kiln_device_info *device, double bytes)
 {
     double rate =
@@ -163,16 +168,17 @@ double kilni_fuse_score_baseline(const kiln_device_info *device,
     case KILN_CLASS_VIEW:
         return 0;
     case KILN_CLASS_CONTRACTION:
-        return launch_ns(device) + (record->op == KILN_OP_MATMUL ? PRODUCT_CALL_NS : 0) +
+        return launches_ns(device, record->op) +
+               (record->op == KILN_OP_MATMUL ? PRODUCT_CALL_NS : 0) +
                contraction_ns(device, record);
     case KILN_CLASS_ROW: // reads its rows twice: once for the maximum or the mean, once for the
                          // result
-        return 2 * launch_ns(device) +
+        return launches_ns(device, record->op) +
                move_ns(device, moved_bytes(record) + input_bytes(record, 0));
     case KILN_CLASS_CUSTOM: // by its reference: a wait, a copy both ways, and a slow loop
         return CUSTOM_WAIT_NS + CUSTOM_BYTE_NS * moved_bytes(record);
     default:
-        return launch_ns(device) + move_ns(device, moved_bytes(record));
+        return launches_ns(device, record->op) + move_ns(device, moved_bytes(record));
     }
 }
 

@@ -374,7 +374,7 @@ static bool asked_a_scalar(const kilni_fuse_trial *trial)
 }
 
 /* The candidates with the same operations as the best, in a fixed order; with them the block may be
- * contested again by measuring. One that holds for a scalar's value only stays out. */
+ * put to a tournament again. One that holds for a scalar's value only stays out. */
 static bool add_rivals(choice *c, kilni_fuse_block *block)
 {
     block->rivals = kiln_arena_alloc(c->arena, (c->n_entered + 1) * sizeof(*block->rivals));

@@ -420,16 +420,18 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
     keep(engine, KILN_STORE_WINNERS, winner.key, &winner, sizeof(winner));
     winner.tries = MOST_TRIES; // this process has no better one
     remember(engine, &winner);
-    kiln_log_write(
-        engine->env, KILN_LOG_DEBUG, KILNI_FUSE_MODULE,
-        "block of %u operations measured: %s %.1f us, alone %.1f us, winner %s", b->n_ops, b->fuser,
-        tournament->rivals[predicted].measured_ns / 1e3, winner.unfused_ns / 1e3,
-        winner.chosen < winner.count ? engine->fusers[tournament->rivals[winner.chosen].fuser].name
-                                     : "none");
+    kiln_log_write(engine->env, KILN_LOG_DEBUG, KILNI_FUSE_MODULE,
+                   "block of %u %s measured: %s %.1f us, alone %.1f us, winner %s", b->n_ops,
+                   kiln_plural(b->n_ops, "operation", "operations"), b->fuser,
+                   tournament->rivals[predicted].measured_ns / 1e3, winner.unfused_ns / 1e3,
+                   winner.chosen < winner.count
+                       ? engine->fusers[tournament->rivals[winner.chosen].fuser].name
+                       : "none");
     tournament->settled = true;
     tournament->unfused_ns = winner.unfused_ns;
-    engine->stats.contests_measured++;
-    engine->stats.contests_surprising += is_surprising(&winner, tournament, (double)b->baseline_ns);
+    engine->stats.tournaments_measured++;
+    engine->stats.tournaments_surprising +=
+        is_surprising(&winner, tournament, (double)b->baseline_ns);
     own->outdone = own->outdone || winner.chosen != predicted;
     if (own->node != NULL) { // the next plan of this segment begins with the winner, and tells
         kilni_fuse_plan_store_discard(&engine->plans, own);

@@ -6,12 +6,14 @@
 static void size_plan(mm_plan *plan, uint32_t small)
 {
     uint32_t is_f32 = kf_dtype_of(plan->block->chain.values[plan->block->result].dtype).bytes == 4;
-    uint32_t wide = is_f32 || plan->split ? 128 : 256;
-    plan->rows = small ? 64 : 128;
-    plan->columns = small ? 64 : wide;
+    uint32_t as_bf16 = (plan->device->features & KF_FEATURE_ROUND_BF16) != 0;
+    uint32_t once = !is_f32 || as_bf16 || (plan->device->features & KF_FEATURE_ROUND_TF32) != 0;
+    uint32_t large = !small && !plan->split; // whoever adds up the parts of a large tile takes long
+    plan->rows = large ? 128 : 64;
+    plan->columns = !large ? 64 : once ? 256 : 128;
     plan->lanes = plan->width;
-    plan->copies = is_f32 ? 2 : 1;
-    plan->step = is_f32 ? 32 : 64;
+    plan->copies = once ? 1 : 2;
+    plan->step = is_f32 && !as_bf16 ? 32 : 64;
     plan->depth = plan->step;
     plan->items = plan->rows / TENSOR_TEAM_ROWS * TENSOR_TEAM + TENSOR_TEAM;
 }
@@ -20,7 +22,8 @@ static void size_plan(mm_plan *plan, uint32_t small)
 static uint32_t share(const mm_plan *plan)
 {
     uint32_t large = plan->rows > TENSOR_TEAM_ROWS;
-    return plan->copies > 1 ? (large ? 210 : 120) : plan->columns > 128 ? 1100 : large ? 950 : 500;
+    uint32_t once = plan->columns > 128 ? 1100 : large ? 950 : 500;
+    return plan->copies > 1 ? (large ? 210 : 120) : once * 2 / tensor_element_bytes(plan);
 }
 
 static const kf_str defines[] = {KF_STR_INIT("KILN_PTX_TARGET=sm_90a")};
@@ -80,11 +83,11 @@ static void builder_copy(kf_builder *to, const kf_builder *from)
 }
 
 /// One row or column is no work for tensor cores, nor is f64.
-static uint32_t is_taken(const mm_block *block)
+static uint32_t is_taken(const kf_builder *builder, const mm_block *block)
 {
     return mm_outer_symbol(block, &block->left) != 0 &&
            mm_outer_symbol(block, &block->right) != 0 &&
-           kf_dtype_of(block->chain.values[block->result].dtype).bytes <= 4;
+           tensor_takes(&builder->fuser->device, block->chain.values[block->result].dtype);
 }
 
 static void take_conv(kf_builder *builder, const kf_block *values, const kf_op *op)
@@ -112,9 +115,9 @@ static void builder_push(kf_builder *builder, const kf_block *values, const kf_o
         return;
     }
     mm_block_push(block, &builder->fuser->device, builder->fuser->host, op);
-    if (!had_product && block->has_product && !block->closed && !is_taken(block)) {
+    if (!had_product && block->has_product && !block->closed && !is_taken(builder, block)) {
         kf_decline(builder->fuser->host, KF_CODE_SHAPE, op->position,
-                   "tensor cores take matrices of f16, bf16 and f32 only");
+                   "tensor cores take matrices of f16, bf16 and f32 only, of f32 if not strict");
         block->closed = 1;
         block->has_product = 0;
     }

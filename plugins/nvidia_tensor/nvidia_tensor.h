@@ -8,7 +8,8 @@
 /// number (the 128-byte swizzle of the PTX manual, "matrix-descriptor"). The product
 /// (tensor_product.c) copies such runs and multiplies.
 ///
-/// An operand of f32 is packed twice, as what tf32 holds of it and as what tf32 holds of the rest.
+/// An operand of f32 is packed twice, as what tf32 holds of it and as what tf32 holds of the rest;
+/// where the user allows less, once, as tf32 or bf16.
 
 #include "matmul_internal.h"
 
@@ -24,12 +25,18 @@ static inline uint32_t tensor_tile_bytes(const mm_plan *plan, uint32_t lines)
     return lines * MM_LINE_BYTES * plan->copies;
 }
 
-/// Bytes of an element as it is packed.
+/// Bytes of an element as it is packed: 2, of 16 bits, or 4, of tf32.
 static inline uint32_t tensor_element_bytes(const mm_plan *plan)
 {
     return MM_LINE_BYTES / plan->step;
 }
 
+/// f16, bf16, and f32 unless the user wants multiply-adds of it.
+static inline uint32_t tensor_takes(const kf_chain_device *device, uint32_t dtype)
+{
+    uint32_t bytes = kf_dtype_of(dtype).bytes;
+    return bytes == 2 || (bytes == 4 && (device->features & KF_FEATURE_STRICT) == 0);
+}
 /// Takes a convolution as the first operation of a block; 0: it is none that is done here, which is
 /// reported.
 uint32_t tensor_take_conv(mm_block *block, const kf_chain_device *device, const kf_host *host,

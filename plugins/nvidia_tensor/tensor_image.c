@@ -57,7 +57,7 @@ static uint32_t is_done_here(const kf_chain_device *device, const kf_op *op)
     return (groups == NULL || groups->v.i == 1) && op->inputs[0]->rank == 4 &&
            op->inputs[1]->rank == 4 && is_dense(op->inputs[0]) && is_dense(op->inputs[1]) &&
            (op->n_inputs < 3 || (is_dense(op->inputs[2]) && op->inputs[2]->rank == 1)) &&
-           kf_dtype_of(dtype).kind == KF_KIND_FLOAT && kf_dtype_of(dtype).bytes <= 4 &&
+           kf_dtype_of(dtype).kind == KF_KIND_FLOAT && tensor_takes(device, dtype) &&
            kf_chain_dtype_usable(device, dtype) && op->inputs[1]->dtype == dtype &&
            op->outputs[0]->dtype == dtype;
 }
@@ -160,7 +160,9 @@ void tensor_emit_image(kf_text *text, const mm_plan *plan)
     const mm_window *w = &plan->block->window;
     uint32_t x = plan->block->right.source;
     uint32_t per_step = MM_PACK_ITEMS / MM_PACK_LINES;
-    const char *type = plan->copies == 1 ? "ushort" : "float"; // as it lies there
+    uint32_t two = kf_dtype_of(plan->block->chain.values[x].dtype).bytes == 2;
+    const char *type = two ? "ushort" : "float"; // as it lies there
+    const char *pack = !two && tensor_element_bytes(plan) == 2 ? "packed_one" : "";
     kf_text_addf(
         text,
         "    const int place = item %% %u;\n"
@@ -184,7 +186,7 @@ void tensor_emit_image(kf_text *text, const mm_plan *plan)
         text,
         "        __global const %s *p = (__global const %s *)from + (there ? ((long)(term / "
         "%d) * e%u_2 + y) * e%u_3 + x : 0);\n"
-        "        tile[q * %u + place] = there ? *p : 0;\n"
+        "        tile[q * %u + place] = %s(there ? *p : 0);\n"
         "    }\n",
-        type, type, w->lengths[0] * w->lengths[1], x, x, MM_PACK_LINES + TENSOR_LINE_PAD);
+        type, type, w->lengths[0] * w->lengths[1], x, x, MM_PACK_LINES + TENSOR_LINE_PAD, pack);
 }

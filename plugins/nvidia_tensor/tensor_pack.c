@@ -6,7 +6,18 @@
 
 void tensor_emit_pack_functions(kf_text *text, const mm_plan *plan)
 {
-    if (plan->copies == 1) {
+    uint32_t is_f32 = kf_dtype_of(plan->block->chain.values[plan->block->result].dtype).bytes == 4;
+    if (is_f32 && tensor_element_bytes(plan) == 2) { // to bf16, a NaN stays one
+        kf_text_add(text, "static inline ushort4 bits_packed(float4 x) {\n"
+                          "    const uint4 bits = as_uint4(x), cut = (bits >> 16) | 0x40u;\n"
+                          "    const uint4 near = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;\n"
+                          "    return convert_ushort4(select(near, cut, x != x) & 0xffffu);\n"
+                          "}\n"
+                          "static inline ushort packed_one(float x) {\n"
+                          "    return bits_packed((float4)(x)).s0;\n"
+                          "}\n");
+    }
+    if (tensor_element_bytes(plan) == 2) {
         return;
     }
     // Rounded to the nearest; never from a number to infinity; a NaN stays one.
@@ -36,9 +47,16 @@ static uint32_t reads_along(const mm_plan *plan, const mm_operand *operand)
     return mm_is_unit(plan->block, operand->source, operand->inner);
 }
 
-static const char *dtype_name(const mm_plan *plan)
+static uint32_t is_two(const mm_plan *plan)
 {
-    return kf_dtype_of(plan->block->chain.values[plan->block->result].dtype).name;
+    return tensor_element_bytes(plan) == 2;
+}
+
+/// What makes 16 bits of a vector is bits_ and this.
+static const char *packer(const mm_plan *plan)
+{
+    kf_dtype dtype = kf_dtype_of(plan->block->chain.values[plan->block->result].dtype);
+    return dtype.bytes == 2 ? dtype.name : "packed";
 }
 
 /// Declares the work-group's lines, step and batch, where its operand begins and where it writes.
@@ -78,22 +96,23 @@ static void emit_lanes(kf_text *text, const mm_plan *plan, const char *name, con
     kf_text_add(text, ");\n");
 }
 
-/// Writes piece `c` of line `r` of the group, which is `p16` (16 bits) or `x` (f32).
+/// Writes piece `c` of line `r` of the group, which is `p16` (16 bits) or `x` (4 bytes).
 static void emit_piece(kf_text *text, const mm_plan *plan, uint32_t left)
 {
     uint32_t lines = left ? plan->rows : plan->columns;
     kf_text_add(text,
                 "        __global uchar *piece = to + r / 8 * 1024 + r % 8 * 128 + ((c ^ r) & "
                 "7) * 16;\n");
-    if (plan->copies == 1) {
+    if (is_two(plan)) {
         kf_text_add(text, "        *(__global ushort8 *)piece = p16;\n");
         return;
     }
-    kf_text_addf(text,
-                 "        const float4 near = near_tf32(x);\n"
-                 "        *(__global float4 *)piece = near;\n"
-                 "        *(__global float4 *)(piece + %u) = rest_tf32(x, near);\n",
-                 lines * MM_LINE_BYTES);
+    kf_text_add(text, "        const float4 near = near_tf32(x);\n"
+                      "        *(__global float4 *)piece = near;\n");
+    if (plan->copies > 1) {
+        kf_text_addf(text, "        *(__global float4 *)(piece + %u) = rest_tf32(x, near);\n",
+                     lines * MM_LINE_BYTES);
+    }
 }
 
 /// Terms are neighbours: a work-item reads and writes two pieces.
@@ -113,7 +132,7 @@ static void emit_along(kf_text *text, const mm_plan *plan, uint32_t left)
                  "        const long line = line0 + r;\n"
                  "        const int term = term0 + c * %u;\n",
                  MM_PACK_LINES * 8, MM_PACK_ITEMS, per_piece);
-    if (plan->copies == 1) {
+    if (is_two(plan)) {
         kf_text_add(text, "        ushort8 p16;\n");
     } else {
         kf_text_addf(text, "        float4 x;\n");
@@ -129,9 +148,9 @@ static void emit_along(kf_text *text, const mm_plan *plan, uint32_t left)
                      i * plan->width);
         mm_emit_load(text, plan, operand, NULL, "count", "            ");
         emit_lanes(text, plan, "there", value, "            ");
-        if (plan->copies == 1) {
+        if (is_two(plan)) {
             kf_text_addf(text, "            p16.%s = bits_%s(there);\n", i == 0 ? "lo" : "hi",
-                         dtype_name(plan));
+                         packer(plan));
         } else {
             kf_text_add(text, "            x = there;\n");
         }
@@ -151,10 +170,10 @@ static void emit_pieces(kf_text *text, const mm_plan *plan, uint32_t left)
                  "        const int c = u %% 8, r = u / 8;\n"
                  "        __local const %s *own = tile + c * %u + r;\n"
                  "        const %s%u %s = (%s%u)(",
-                 MM_PACK_LINES * 8, MM_PACK_ITEMS, plan->copies == 1 ? "ushort" : "float",
-                 per_piece * (MM_PACK_LINES + TENSOR_LINE_PAD),
-                 plan->copies == 1 ? "ushort" : "float", per_piece, plan->copies == 1 ? "p16" : "x",
-                 plan->copies == 1 ? "ushort" : "float", per_piece);
+                 MM_PACK_LINES * 8, MM_PACK_ITEMS, is_two(plan) ? "ushort" : "float",
+                 per_piece * (MM_PACK_LINES + TENSOR_LINE_PAD), is_two(plan) ? "ushort" : "float",
+                 per_piece, is_two(plan) ? "p16" : "x", is_two(plan) ? "ushort" : "float",
+                 per_piece);
     for (uint32_t i = 0; i < per_piece; i++) {
         kf_text_addf(text, "%sown[%u]", i == 0 ? "" : ", ", i * (MM_PACK_LINES + TENSOR_LINE_PAD));
     }
@@ -184,9 +203,9 @@ static void emit_across(kf_text *text, const mm_plan *plan, uint32_t left)
         kf_dtype_of(plan->block->chain.values[operand->source].dtype).storage, outer, inner);
     mm_emit_load(text, plan, operand, strcmp(outer, "1") == 0 ? NULL : outer, "count", "        ");
     emit_lanes(text, plan, "there", value, "        ");
-    if (plan->copies == 1) {
+    if (is_two(plan)) {
         kf_text_addf(text, "        vstore%u(bits_%s(there), 0, tile + q * %u + i);\n", w,
-                     dtype_name(plan), MM_PACK_LINES + TENSOR_LINE_PAD);
+                     packer(plan), MM_PACK_LINES + TENSOR_LINE_PAD);
     } else {
         kf_text_addf(text, "        vstore%u(there, 0, tile + q * %u + i);\n", w,
                      MM_PACK_LINES + TENSOR_LINE_PAD);
@@ -228,8 +247,7 @@ void tensor_emit_pack(kf_text *text, const mm_plan *plan, mm_role role)
                  "    __local %s tile[%u];\n"
                  "    const int item = get_local_id(0);\n"
                  "    long group = get_group_id(0);\n",
-                 plan->copies == 1 ? "ushort" : "float",
-                 plan->step * (MM_PACK_LINES + TENSOR_LINE_PAD));
+                 is_two(plan) ? "ushort" : "float", plan->step * (MM_PACK_LINES + TENSOR_LINE_PAD));
     if (role == MM_PACK_BOTH) {
         emit_left_groups(text, plan);
         kf_text_add(text, "    if (group < left_groups) {\n");

@@ -380,11 +380,14 @@ static void settle_counts(kiln_device *device, const counts_before *before)
 static void tell(const tournament *t, const char *what)
 {
     const kilni_tune_budget *budget = budget_of(t->run);
+    uint32_t n_ops = t->run->segment->plan->blocks[t->block].n_ops;
     kiln_log_write(&t->run->device->context->env, KILN_LOG_INFO, "runtime",
-                   "a tournament of %u candidates for a block of %u operations %s, after %u "
-                   "rounds; tuning has taken %.0f ms",
-                   t->n_known, t->run->segment->plan->blocks[t->block].n_ops, what,
-                   t->scores->rounds, (double)budget->spent_ns / 1e6);
+                   "a tournament of %u %s for a block of %u %s %s, after %u %s; tuning has "
+                   "taken %.0f ms",
+                   t->n_known, kiln_plural(t->n_known, "candidate", "candidates"), n_ops,
+                   kiln_plural(n_ops, "operation", "operations"), what, t->scores->rounds,
+                   kiln_plural(t->scores->rounds, "round", "rounds"),
+                   (double)budget->spent_ns / 1e6);
 }
 
 /// With memory for the samples. True: the tournament is over.

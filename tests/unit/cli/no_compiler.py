@@ -207,7 +207,7 @@ def check_fused(cache, name, layer, source_format, environment=None):
     assert [s["format"] for s in blocks[0]["sources"]] == [source_format], blocks[0]["sources"]
     value, said = result(cache, model, *files, *form(name), layer=layer, **environment)
     np.testing.assert_array_equal(value, expected)
-    assert "2 in 1 fused blocks" in said and "unfused" not in said, said
+    assert "2 in 1 fused block\n" in said and "unfused" not in said, said
 
 
 def check_alone(cache, name, layer, reason, environment=None):

@@ -489,7 +489,7 @@ def plugin_words_for_replays():
         expect(kiln("plugin", "run", path, "--compare", KILN_CACHE_DIR=folder), 0, "as the reference")
         expect(kiln("plugin", "dump", path, KILN_CACHE_DIR=folder), 0, "block 0", "kiln_elementwise", "__kernel")
         run = kiln("plugin", "bench", path, "--repeat", "3", KILN_CACHE_DIR=folder)
-        expect(run, 0, "3 of 3 operations in 1 blocks", "copy limit", "times as fast")
+        expect(run, 0, "3 of 3 operations in 1 block\n", "copy limit", "times as fast")
         expect(kiln("plugin", "bench", path, "--no-fusion", "--repeat", "3", KILN_CACHE_DIR=folder), 0, "0 of 3 operations")
         expect_error(kiln("plugin", "reduce", path, "--output", small, KILN_CACHE_DIR=folder), "")
         assert not os.path.exists(small)
@@ -559,7 +559,7 @@ def plugin_record():
     with tempfile.TemporaryDirectory() as folder:
         path, out = write(folder, "a.replay", MATMUL), os.path.join(folder, "streams")
         run = kiln("plugin", "record", "--output", out, "--", KILN, "replay", path, KILN_CACHE_DIR=folder)
-        expect(run, 0, "3 operations, 3 inputs, 1 outputs")
+        expect(run, 0, "3 operations, 3 inputs, 1 output")
         run = kiln("plugin", "record", "-o", out, "--", KILN, "run", MODEL, "--input", INPUT, KILN_CACHE_DIR=folder)
         expect(run, 0, "predicted class: 3", "29 operations")
         files = sorted(os.path.join(out, name) for name in os.listdir(out))
@@ -913,7 +913,7 @@ def what_is_wrong_is_written_down_and_shown_again():
         assert len(written) == 1, f"files: {written}"
         small = os.path.join(cache, written[0])
         banned = kiln("replay", path, "--compare", *counts, *evil, **keep)
-        expect(banned, 1, "of them 2 in 1 fused blocks")  # another program of this fuser
+        expect(banned, 1, "of them 2 in 1 fused block")  # another program of this fuser
         shown = run.stderr[run.stderr.index("show it: kiln ") + len("show it: kiln "):].split("\n")[0].split()
         expect(kiln(*shown, **keep), 1, "element ")
         run = kiln("replay", small, "--compare", *evil, **keep)

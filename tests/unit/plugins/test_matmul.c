@@ -14,6 +14,7 @@ typedef struct variant {
     uint32_t shape;
     uint32_t vector_bytes;
     bool tensor; ///< on NVIDIA's tensor cores
+    uint64_t features; ///< of the device, beside others
 } variant;
 
 static kiln_env env;
@@ -291,7 +292,7 @@ static mini_host *begin(void)
         return NULL;
     }
     mini->device.vector_bytes = v->vector_bytes;
-    mini->device.features |= v->tensor ? KF_FEATURE_WGMMA : 0;
+    mini->device.features |= v->features | (v->tensor ? KF_FEATURE_WGMMA : 0);
     if (!mini_fuser_at(mini, v->fuser) ||
         !KILN_CHECK_INT(provider->open(&env, "reference:", &judge, &err, provider->user),
                         KILN_STATUS_OK)) {
@@ -679,6 +680,45 @@ static void test_convs(void)
     }
 }
 
+/// A product of small whole numbers, which every precision holds, and of thirds, which tf32 and
+/// bf16 round: f32 is left where it is to be strict.
+static void test_precision(void)
+{
+    const variant *v = kiln_test_param();
+    const double rounded = v->features == KF_FEATURE_ROUND_BF16 ? 1e-2 : 1e-3;
+    enum { M = 70, K = 100, N = 90 };
+    mini_host *mini = begin();
+    for (int thirds = 0; mini != NULL && thirds < 2; thirds++) {
+        mini_clear(mini);
+        uint32_t a = matrix(mini, KF_DTYPE_F32, M, K), b = matrix(mini, KF_DTYPE_F32, K, N);
+        for (int i = 0; i < M * K; i++) {
+            ((float *)mini->tensors[a].data)[i] = thirds ? 1.0f / 3 : (float)(i % 7 - 3);
+        }
+        for (int i = 0; i < K * N; i++) {
+            ((float *)mini->tensors[b].data)[i] = thirds ? 1.0f / 3 : (float)(i % 5);
+        }
+        uint32_t out = product(mini, a, b, false, false);
+        kf_opt *opt = mini_finish(mini);
+        if (v->features == KF_FEATURE_STRICT) {
+            KILN_CHECK(opt == NULL && is_left(mini));
+            continue;
+        }
+        if (KILN_CHECK(opt != NULL) && KILN_CHECK(mini_run(mini, opt))) {
+            const float *got = mini->tensors[out].data;
+            double error = fabs((double)got[0] / (K / 9.0) - 1);
+            if (thirds) {
+                KILN_CHECK(error > rounded / 100 && error < rounded);
+            } else if (KILN_CHECK(check_block(mini))) {
+                KILN_CHECK(got[0] == (float)(int)got[0]);
+            }
+            mini->plugin->opt_destroy(opt);
+        }
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
 static void test_declines(void)
 {
     mini_host *mini = begin();
@@ -718,16 +758,19 @@ static void test_declines(void)
     end(mini);
 }
 
-static const variant block = {0, KF_SHAPE_BLOCK, 16, false};
-static const variant wide = {0, KF_SHAPE_BLOCK, 64, false};
-static const variant parts = {1, KF_SHAPE_BLOCK, 32, false};
-static const variant items = {0, KF_SHAPE_NDRANGE, 0, false};
-static const variant item_parts = {1, KF_SHAPE_NDRANGE, 0, false};
-static const variant small = {2, KF_SHAPE_NDRANGE, 0, false};
-static const variant direct = {2, KF_SHAPE_BLOCK, 64, false};
-static const variant tensor_large = {0, KF_SHAPE_NDRANGE, 0, true};
-static const variant tensor_parts = {1, KF_SHAPE_NDRANGE, 0, true};
-static const variant tensor_small = {2, KF_SHAPE_NDRANGE, 0, true};
+static const variant block = {0, KF_SHAPE_BLOCK, 16, false, 0};
+static const variant wide = {0, KF_SHAPE_BLOCK, 64, false, 0};
+static const variant parts = {1, KF_SHAPE_BLOCK, 32, false, 0};
+static const variant items = {0, KF_SHAPE_NDRANGE, 0, false, 0};
+static const variant item_parts = {1, KF_SHAPE_NDRANGE, 0, false, 0};
+static const variant small = {2, KF_SHAPE_NDRANGE, 0, false, 0};
+static const variant direct = {2, KF_SHAPE_BLOCK, 64, false, 0};
+static const variant tensor_large = {0, KF_SHAPE_NDRANGE, 0, true, 0};
+static const variant tensor_parts = {1, KF_SHAPE_NDRANGE, 0, true, 0};
+static const variant tensor_small = {2, KF_SHAPE_NDRANGE, 0, true, 0};
+static const variant as_tf32 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_TF32};
+static const variant as_bf16 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_BF16};
+static const variant strict = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_STRICT};
 
 // Large tiles take long to compile and differ from small ones in numbers only.
 #define SOME(test, name)                                                                           \
@@ -755,4 +798,7 @@ KILN_TEST_MAIN("unit/plugins/matmul", ALL(test_sizes, "sizes"), TENSOR(test_size
                SOME(test_special_values, "special"), TENSOR(test_special_values, "special"),
                SOME(test_large_results, "large_results"), ALL(test_repeats, "repeats"),
                TENSOR(test_repeats, "repeats"), TENSOR(test_convs, "convs"),
+               KILN_TEST_PARAM(test_precision, "tensor_tf32", &as_tf32),
+               KILN_TEST_PARAM(test_precision, "tensor_bf16", &as_bf16),
+               KILN_TEST_PARAM(test_precision, "tensor_strict", &strict),
                ALL(test_declines, "declines"))

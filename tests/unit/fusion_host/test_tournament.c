@@ -354,9 +354,9 @@ static void second(const char *const *plugins, const char *folder, bool determin
     }
     const kiln_fuse_segment *s = record(&p, length);
     kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS] = {{0}};
-    uint32_t open_contests =
+    uint32_t open_tournaments =
         s->plan->n_blocks == 0 ? 0 : kiln_fuse_contenders(p.engine, s->plan, 0, known, 8);
-    snprintf(out, capacity, "%s %u", winner(s), open_contests);
+    snprintf(out, capacity, "%s %u", winner(s), open_tournaments);
     fixture_done(&p.f, s);
     kiln_fuse_engine_stats(p.engine, stats);
     close_process(&p);
@@ -380,7 +380,7 @@ static void test_a_second_process_measures_nothing(void)
     KILN_CHECK_INT(stats.plans_searched, 0);
     KILN_CHECK_INT(stats.plans_loaded, 1);
     KILN_CHECK_INT(stats.winners_recalled, 1);
-    KILN_CHECK_INT(stats.contests_measured, 0);
+    KILN_CHECK_INT(stats.tournaments_measured, 0);
     second(both, folder, false, NULL, OTHER, found, sizeof(found), &stats);
     KILN_CHECK_STR(found, "test.slow/chain 2"); // the liar is known, this program is not
     second(both, folder, false, "2.0", LENGTH, found, sizeof(found), &stats);
@@ -452,8 +452,8 @@ static void test_surprises_are_counted(void)
         KILN_CHECK_INT(settle(&p, s, all[i].figures, all[i].unfused_ns), 2);
         fixture_done(&p.f, s);
         kiln_fuse_engine_stats(p.engine, &stats);
-        KILN_CHECK_INT(stats.contests_measured, 1);
-        KILN_CHECK_INT(stats.contests_surprising, all[i].surprising);
+        KILN_CHECK_INT(stats.tournaments_measured, 1);
+        KILN_CHECK_INT(stats.tournaments_surprising, all[i].surprising);
         close_process(&p);
     }
 }
@@ -690,7 +690,7 @@ static void test_each_class_has_its_tournament(void)
         }
         kiln_fuse_stats stats;
         kiln_fuse_engine_stats(p.engine, &stats);
-        KILN_CHECK_INT(stats.contests_measured, processes == 0 ? 2 : 0);
+        KILN_CHECK_INT(stats.tournaments_measured, processes == 0 ? 2 : 0);
         KILN_CHECK_INT(stats.plans_searched, processes == 0 ? 2 : 0);
         KILN_CHECK_INT(stats.plans_loaded, 2);
         KILN_CHECK_INT(stats.winners_recalled, 2);
@@ -701,7 +701,7 @@ static void test_each_class_has_its_tournament(void)
     }
 }
 
-KILN_TEST_MAIN("unit/fusion_host/contest", KILN_TEST(test_a_liar_is_demoted),
+KILN_TEST_MAIN("unit/fusion_host/tournament", KILN_TEST(test_a_liar_is_demoted),
                KILN_TEST(test_short_blocks_teach_nothing),
                KILN_TEST(test_load_order_never_changes_the_winner),
                KILN_TEST(test_variants_compete), KILN_TEST(test_what_failed_loses),
