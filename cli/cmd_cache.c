@@ -3,15 +3,24 @@
 // measurements. Keys and limits belong to the store in base/; here are only its figures and the
 // question to empty it, and prepare is cache_prepare.c's.
 
-#include "cli.h"
+#include "cli_json.h"
 
 #include <stdio.h>
 #include <string.h>
 
+typedef struct cache_options {
+    const char *action;
+    cli_json_options json;
+} cache_options;
+
 static error_t parse_cache_option(int key, char *text, struct argp_state *state)
 {
-    const char **action = state->input;
+    cache_options *options = state->input;
+    const char **action = &options->action;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->json;
+        return 0;
     case ARGP_KEY_ARG:
         if (*action != NULL || (strcmp(text, "stat") != 0 && strcmp(text, "clear") != 0)) {
             argp_error(state, "say stat, clear or prepare MODEL, not \"%s\"", text);
@@ -28,28 +37,43 @@ static error_t parse_cache_option(int key, char *text, struct argp_state *state)
     }
 }
 
+static const char *const table_names[KILN_STORE_TABLE_COUNT] = {"programs", "plans", "winners",
+                                                                "devices", "starts"};
+
+static json_t *stat_json(const char *folder, const kiln_store_stat *stat)
+{
+    json_t *root = json_object();
+    (void)json_object_set_new(root, "folder", cli_json_text(folder));
+    (void)json_object_set_new(root, "bytes", json_integer((json_int_t)stat->file_bytes));
+    for (size_t i = 0; i < KILN_STORE_TABLE_COUNT; i++) {
+        json_t *table = json_pack("{s:I, s:I}", "entries", (json_int_t)stat->entries[i], "bytes",
+                                  (json_int_t)stat->bytes[i]);
+        (void)json_object_set_new(root, table_names[i], table);
+    }
+    return root;
+}
+
 static void print_stat(const char *folder, const kiln_store_stat *stat)
 {
-    static const char *const names[KILN_STORE_TABLE_COUNT] = {"programs", "plans", "winners",
-                                                              "devices", "starts"};
     char bytes[32];
     printf("%s, %s\n", folder, cli_format_bytes(bytes, (double)stat->file_bytes));
     for (size_t i = 0; i < KILN_STORE_TABLE_COUNT; i++) {
-        printf("  %-9s %6llu  %s\n", names[i], (unsigned long long)stat->entries[i],
+        printf("  %-9s %6llu  %s\n", table_names[i], (unsigned long long)stat->entries[i],
                cli_format_bytes(bytes, (double)stat->bytes[i]));
     }
 }
 
 int cmd_cache(int argc, char **argv)
 {
+    static const struct argp_child children[] = {{&cli_json_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {NULL,
                                      parse_cache_option,
                                      "stat|clear\nprepare MODEL",
                                      "Shows, empties or fills the cache on disk.",
-                                     NULL,
+                                     children,
                                      NULL,
                                      NULL};
-    const char *action = NULL;
+    cache_options options = {0};
 #ifdef KILN_WITH_ONNX
     if (argc > 1 && strcmp(argv[1], "prepare") == 0) {
         static char name[] = "kiln cache prepare";
@@ -57,7 +81,7 @@ int cmd_cache(int argc, char **argv)
         return cmd_cache_prepare(argc - 1, argv + 1);
     }
 #endif
-    argp_parse(&argp, argc, argv, 0, NULL, &action);
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
     cli_device_options none = {0};
     kiln_error err = KILN_ERROR_INIT;
     kiln_context *context = NULL;
@@ -70,14 +94,16 @@ int cmd_cache(int argc, char **argv)
     if (status == KILN_STATUS_OK && store == NULL) {
         status = kiln_fail(&err, UNAVAILABLE, "the cache in %s cannot be opened", folder);
     }
-    if (status == KILN_STATUS_OK && strcmp(action, "clear") == 0) {
+    if (status == KILN_STATUS_OK && strcmp(options.action, "clear") == 0) {
         status = kiln_store_clear(store, &err);
     }
     kiln_store_stat stat;
     if (status == KILN_STATUS_OK) {
         status = kiln_store_stat_get(store, &stat, &err);
     }
-    if (status == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK && options.json.wanted) {
+        status = cli_json_write(&options.json, stat_json(folder, &stat), &err);
+    } else if (status == KILN_STATUS_OK) {
         print_stat(folder, &stat);
     }
     cli_close_context(context);

@@ -55,7 +55,7 @@ def result(cache, model, *arguments, **how):
 def blocks_of(cache, model, *arguments, **how):
     path = file_of("explain.json")
     said = kiln(cache, "explain", model, *arguments, **how)
-    kiln(cache, "explain", model, "--json", path, *arguments, **how)
+    kiln(cache, "explain", model, f"--json={path}", *arguments, **how)
     with open(path, encoding="utf-8") as file:
         return json.load(file)["blocks"], said
 
