@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln cache stat|clear|prepare`: the database of programs, plans, winners and device
 // measurements. Keys and limits belong to the store in base/; here are only its figures and the
-// question to empty it, and prepare is cache_prepare.c's.
+// question to empty it, and preparing is cmd_cache_prepare.c's and
+// cmd_cache_builtin.c's.
 
 #include "cli_json.h"
 
@@ -23,13 +24,14 @@ static error_t parse_cache_option(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (*action != NULL || (strcmp(text, "stat") != 0 && strcmp(text, "clear") != 0)) {
-            argp_error(state, "say stat, clear or prepare MODEL, not \"%s\"", text);
+            argp_error(state, "say stat, clear, prepare MODEL or prepare --builtin, not \"%s\"",
+                       text);
         }
         *action = text;
         return 0;
     case ARGP_KEY_END:
         if (*action == NULL) {
-            argp_error(state, "say stat, clear or prepare MODEL");
+            argp_error(state, "say stat, clear, prepare MODEL or prepare --builtin");
         }
         return 0;
     default:
@@ -68,12 +70,19 @@ int cmd_cache(int argc, char **argv)
     static const struct argp_child children[] = {{&cli_json_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {NULL,
                                      parse_cache_option,
-                                     "stat|clear\nprepare MODEL",
+                                     "stat|clear\nprepare MODEL\nprepare --builtin",
                                      "Shows, empties or fills the cache on disk.",
                                      children,
                                      NULL,
                                      NULL};
     cache_options options = {0};
+#ifdef KILN_WITH_CL
+    if (argc > 2 && strcmp(argv[1], "prepare") == 0 && strcmp(argv[2], "--builtin") == 0) {
+        static char name[] = "kiln cache prepare --builtin";
+        argv[2] = name;
+        return cmd_cache_builtin(argc - 2, argv + 2);
+    }
+#endif
 #ifdef KILN_WITH_ONNX
     if (argc > 1 && strcmp(argv[1], "prepare") == 0) {
         static char name[] = "kiln cache prepare";

@@ -6,6 +6,7 @@
 /// Exit status: 0, 1 for a failed job, 2 for wrong usage. Results go to standard output; errors are
 /// one line on standard error.
 
+#include "ir_backend.h"
 #include "kiln.h"
 
 #include <argp.h>
@@ -21,6 +22,8 @@ typedef struct cli_command {
 #include "commands.def"
 #undef KILN_COMMAND
 int cmd_cache_prepare(int argc, char **argv); ///< `kiln cache prepare`
+int cmd_cache_builtin(int argc, char **argv); ///< `kiln cache prepare --builtin`
+int cmd_tune_blas(int argc, char **argv); ///< `kiln tune blas`
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
@@ -69,6 +72,11 @@ void cli_close_context(kiln_context *context);
 kiln_status cli_count_compiling(kiln_context *context, kiln_error *err);
 kiln_status cli_open_device(const cli_device_options *options, kiln_context *context,
                             kiln_device **out_device, kiln_error *err);
+
+/// Opens the backend of an OpenCL device, without a runtime above it; its `close` ends it, before
+/// the context. Errors: of the device; INVALID_ARGUMENT for a device of another kind.
+kiln_status cli_open_opencl(const cli_device_options *options, const kiln_env *env,
+                            kiln_backend **out_backend, kiln_error *err);
 
 /// Whether the device is behind a server. Then the server plans, fuses and compiles, and this
 /// process cannot show any of it.

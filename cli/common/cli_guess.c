@@ -51,6 +51,9 @@ const char *cli_guess(char out_text[CLI_GUESS_ROOM], const char *name, cli_name_
             limit = apart - (apart > 0);
         }
     }
-    snprintf(out_text, CLI_GUESS_ROOM, nearest != NULL ? "; did you mean \"%s\"?" : "", nearest);
+    out_text[0] = '\0';
+    if (nearest != NULL) {
+        snprintf(out_text, CLI_GUESS_ROOM, "; did you mean \"%s\"?", nearest);
+    }
     return out_text;
 }

@@ -89,6 +89,7 @@ def nothing_runs_that_was_not_prepared():
 @case
 def digits_run_from_what_a_process_before_wrote():
     said = kiln("digits", "cache", "prepare", DIGITS)
+    assert "starts         0 " in kiln("digits", "cache", "stat"), "others do not begin with these programs"
     assert not said.startswith("0 programs"), said
     shutil.copytree(file_of("digits"), file_of("prepared"))
     expected, _ = result("digits", DIGITS, *EXACT)

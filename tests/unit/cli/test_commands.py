@@ -628,6 +628,26 @@ def tunes_a_model():
     expect_error(kiln("tune", MODEL, KILN_DETERMINISTIC="1"), "deterministic")
 
 
+@case
+def parameters_of_clblast_are_shipped():
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "blas.txt")
+        keep = {"KILN_CACHE_DIR": os.path.join(folder, "cache"), "KILN_DEVICE": "opencl:0"}
+        expect(kiln("tune", "blas", "--export", file, **keep), 0)  # what ships
+        with open(file, encoding="utf-8") as text:
+            lines = text.readlines()
+        assert any(" | f32 | GemmRoutine | XGEMM_MIN_INDIRECT_SIZE=" in line for line in lines), lines
+        keep["KILN_CACHE_DIR"] = os.path.join(folder, "elsewhere")
+        expect(kiln("tune", "blas", "--import", file, **keep), 0, f"{len(lines)} of its lines are of this device")
+        expect(kiln("tune", "blas", **keep), 0, "nothing to search", "--again")
+        with open(file, "a", encoding="utf-8") as text:
+            text.write("nonsense\n")
+        expect_error(kiln("tune", "blas", "--import", file, **keep), "blas.txt: line ", "is not: device | dtype")
+    expect_error(kiln("tune", "blas", "--import", "/no/such", KILN_CACHE_DIR="off"), "/no/such cannot be read")
+    expect(kiln("tune", "blas", "--seconds", "0"), 2, "say --seconds 1 to 86400", stream="stderr")
+    expect_error(kiln("tune", "blas", KILN_DEVICE="reference:"), "reference: is no OpenCL device")
+
+
 def reading_model(folder):
     """NonZero's length is read back, and the branch is chosen by a value: such a model runs as several graphs."""
     sys.path.insert(0, os.path.join(ROOT, "tests/onnx_cases"))
@@ -679,6 +699,25 @@ def collectives():
     for arguments in (("coll",), ("coll", "chant"), ("coll", "check", "--deadline", "soon")):
         run = kiln(*arguments)
         assert run.returncode == 2 and run.stderr, f"{arguments}: rc {run.returncode}"
+
+
+@case
+def builtin_kernels_are_compiled_before_they_are_asked_for():
+    with tempfile.TemporaryDirectory() as folder:
+        keep = {"KILN_CACHE_DIR": os.path.join(folder, "cache"), "KILN_DEVICE": "opencl:0"}
+        ops = ("softmax", "max_pool", "concat")
+        counts = []
+        for process in range(2):  # each with an empty cache of its driver
+            run = kiln("cache", "prepare", "--builtin", "--jobs", "2", *ops, **keep,
+                       POCL_CACHE_DIR=os.path.join(folder, f"pocl-{process}"))
+            expect(run, 0, " programs compiled, ", " 3 operators, by 2 processes, in ")
+            counts.append([int(word) for word in run.stdout.split() if word.isdigit()])
+        assert counts[0][0] > 2 and counts[0][1] == 0, counts
+        assert counts[1][0] == 0 and counts[1][1] == counts[0][0], counts
+        expect(kiln("cache", "stat", **keep), 0, f"programs  {counts[0][0]:6}", "starts         0 ")
+    expect(kiln("cache", "prepare", "--builtin", "soft"), 2, "there is no operator soft; `kiln ops`", stream="stderr")
+    expect(kiln("cache", "prepare", "--builtin", "--jobs", "0"), 2, "say --jobs 1 to 64", stream="stderr")
+    expect_error(kiln("cache", "prepare", "--builtin", KILN_DEVICE="reference:"), "reference: is no OpenCL device")
 
 
 @case
