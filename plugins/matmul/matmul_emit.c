@@ -70,7 +70,7 @@ static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
 static void open_kernel(kf_text *text, const mm_plan *plan, const mm_kernel *kernel)
 {
     uint32_t side = plan->form == MM_FORM_TILE && kernel->role == MM_PRODUCT ? 16 : 1;
-    if (plan->form == MM_FORM_TENSOR && kernel->role != MM_CLEAR) {
+    if (plan->form == MM_FORM_TENSOR && kernel->role != MM_COMBINE) {
         kf_text_addf(text, "__attribute__((reqd_work_group_size(%u, 1, 1)))\n",
                      kernel->role == MM_PRODUCT ? plan->items : (uint32_t)MM_PACK_ITEMS);
     } else if (plan->device->block_shape || side > 1) {

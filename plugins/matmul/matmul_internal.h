@@ -176,7 +176,7 @@ struct mm_plan {
     const kf_chain_device *device;
     mm_form form;
     uint32_t split; ///< 1: the sum in parts, combined by a launch of its own
-    uint32_t joined; ///< 1: by the work-item or work-group whose part ends last instead
+    uint32_t joined; ///< 1: by the work-item whose part ends last instead
     uint32_t fold; ///< 1: the batch is part of the rows
     uint32_t batch; ///< axes of the batch that are left
     uint32_t width; ///< elements of a vector of the elementwise text

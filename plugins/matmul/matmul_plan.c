@@ -457,7 +457,7 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
             pack_kernel(plan, MM_PACK_BOTH);
         }
     }
-    plan->joined = plan->split && (plan->form == MM_FORM_ROW || plan->form == MM_FORM_TENSOR);
+    plan->joined = plan->split && plan->form == MM_FORM_ROW;
     product_kernel(plan);
     if (plan->joined) {
         add(add_kernel(plan, MM_CLEAR), MM_PARAM_TEMP, MM_TEMP_COUNTS, KF_ACCESS_WRITE);

@@ -353,10 +353,6 @@ static void part_strips(kf_formula *f, const mm_plan *plan)
 
 void mm_formula_joins(kf_formula *f, const mm_plan *plan)
 {
-    if (plan->form == MM_FORM_TENSOR) {
-        mm_formula_tiles(f, plan);
-        return;
-    }
     part_strips(f, plan);
     mm_formula_batch(f, plan);
     kf_formula_op(f, KF_INS_MUL);
@@ -394,9 +390,9 @@ static void size_combine(one_launch *l, const mm_plan *plan)
 /// Work-items of a group of the launch: of its first axis, and whether it has any.
 static uint32_t tensor_items(const mm_plan *plan, mm_role role)
 {
-    return plan->form != MM_FORM_TENSOR || role == MM_CLEAR ? 0
-           : role == MM_PRODUCT                             ? plan->items
-                                                            : MM_PACK_ITEMS;
+    return plan->form != MM_FORM_TENSOR || role == MM_COMBINE ? 0
+           : role == MM_PRODUCT                               ? plan->items
+                                                              : MM_PACK_ITEMS;
 }
 
 static void size_tensor(one_launch *l, const mm_plan *plan, mm_role role)
@@ -448,13 +444,12 @@ static void size_launch(one_launch *l, const mm_plan *plan, mm_role role)
 
 static uint32_t temp_index(const mm_plan *plan, uint32_t temp)
 {
-    if (plan->form == MM_FORM_TENSOR) { // all of them, in this order
-        return temp;
-    }
     if (temp == MM_TEMP_COUNTS) {
         return 1; // behind the parts
     }
-    return plan->form == MM_FORM_PACKED ? temp : 0;
+    return plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR
+               ? temp == MM_TEMP_PARTS ? 2 : temp
+               : 0;
 }
 
 static void value_formula(kf_formula *f, const mm_plan *plan, const mm_param *param)

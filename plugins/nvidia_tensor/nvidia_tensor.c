@@ -8,9 +8,9 @@ static void size_plan(mm_plan *plan, uint32_t small)
     uint32_t is_f32 = kf_dtype_of(plan->block->chain.values[plan->block->result].dtype).bytes == 4;
     uint32_t as_bf16 = (plan->device->features & KF_FEATURE_ROUND_BF16) != 0;
     uint32_t once = !is_f32 || as_bf16 || (plan->device->features & KF_FEATURE_ROUND_TF32) != 0;
-    uint32_t large = !small && !plan->split; // whoever adds up the parts of a large tile takes long
-    plan->rows = large ? 128 : 64;
-    plan->columns = !large ? 64 : once ? 256 : 128;
+    uint32_t wide = !once || plan->split ? 128 : 256;
+    plan->rows = small ? 64 : 128;
+    plan->columns = small ? 64 : wide;
     plan->lanes = plan->width;
     plan->copies = once ? 1 : 2;
     plan->step = is_f32 && !as_bf16 ? 32 : 64;
