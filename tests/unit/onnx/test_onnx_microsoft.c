@@ -330,8 +330,11 @@ static void name_attrs(trial *t, const char *attrs, char text[512], int64_t valu
 {
     snprintf(text, 512, "%s", attrs);
     uint32_t count = 0;
-    for (char *at = strtok(text, " "); at != NULL && count < 6; at = strtok(NULL, " ")) {
+    for (char *at = text; *at != '\0' && count < 6;) {
+        char *end = at + strcspn(at, " ");
         t->attrs[count++] = (attr){at, value};
+        at = *end == '\0' ? end : end + 1;
+        *end = '\0';
     }
 }
 
