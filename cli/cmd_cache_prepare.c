@@ -71,8 +71,9 @@ int cmd_cache_prepare(int argc, char **argv)
     if (status != KILN_STATUS_OK) {
         return cli_fail("cache prepare", &err);
     }
-    printf("%llu programs compiled, %llu were stored; %llu fused blocks\n",
-           (unsigned long long)sum.compiled, (unsigned long long)sum.stored,
-           (unsigned long long)sum.blocks);
+    printf("%llu %s compiled, %llu %s stored; %llu fused %s\n", (unsigned long long)sum.compiled,
+           kiln_plural(sum.compiled, "program", "programs"), (unsigned long long)sum.stored,
+           kiln_plural(sum.stored, "was", "were"), (unsigned long long)sum.blocks,
+           kiln_plural(sum.blocks, "block", "blocks"));
     return CLI_OK;
 }

@@ -163,8 +163,8 @@ typedef struct kiln_fuse_stats {
     uint64_t ops_fused;
     uint64_t strikes;
     uint64_t plans_loaded; ///< found on disk: neither searched nor found in memory
-    uint64_t contests_measured; ///< blocks whose candidates were measured
-    uint64_t contests_surprising; ///< of them: all took ten times or a tenth of the prediction
+    uint64_t tournaments_measured; ///< blocks whose candidates were measured
+    uint64_t tournaments_surprising; ///< of them: all took ten times or a tenth of the prediction
     uint64_t winners_recalled; ///< blocks whose winner was known
 } kiln_fuse_stats;
 

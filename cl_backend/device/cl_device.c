@@ -222,7 +222,7 @@ static kiln_status find_index(const device_list *list, const char *address, cl_u
     }
     if (first >= list->n_devices) {
         return kiln_fail(err, NOT_FOUND, "no OpenCL device %u: there %s %u, counted from 0", first,
-                         list->n_devices == 1 ? "is" : "are", list->n_devices);
+                         kiln_plural(list->n_devices, "is", "are"), list->n_devices);
     }
     *out_index = first;
     return KILN_STATUS_OK;

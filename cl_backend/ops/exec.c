@@ -20,6 +20,17 @@ kilni_exec_fn kilni_exec_launcher(kiln_op op)
     }
 }
 
+const uint8_t *kilni_cl_op_launches(void)
+{
+    static const uint8_t launches[KILN_OP_COUNT] = {
+#define KILN_KERNEL(id, launcher) [KILN_OP_##id] = 1,
+#define KILN_KERNELS(id, count, launcher) [KILN_OP_##id] = count,
+#include "kernels.def"
+#undef KILN_KERNEL
+    };
+    return launches;
+}
+
 bool kilni_cl_has_kernel(kiln_op op)
 {
     return kilni_exec_launcher(op) != NULL;

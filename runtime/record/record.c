@@ -134,7 +134,7 @@ kiln_status kilni_record_call(kiln_device *handle, kilni_op_call *call, kiln_ten
                            later.message);
         }
         if (kilni_under_pressure(&device->memory)) {
-            kilni_relieve(device);
+            kilni_run_for_memory(device);
         }
     }
     pthread_mutex_unlock(&device->lock);

@@ -117,6 +117,8 @@ VIOLATIONS = {
         "kiln_y says 'Errors: none', which is the default"),
     "long header": (source_rules.short_headers, {"ir/long.h": HEAD + "int x;\n" * 400},
                     "long.h has 401 lines"),
+    "long header in C++": (source_rules.short_headers, {"ir/long.hpp": HEAD + "int x;\n" * 400},
+                           "long.hpp has 401 lines"),
     "many long headers": (source_rules.short_headers,
                           {f"ir/long{i}.h": HEAD + "int x;\n" * 310 for i in range(3)},
                           "one header in ten has more than 311 lines"),

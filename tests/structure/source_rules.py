@@ -41,7 +41,7 @@ def spdx(tree):
 
 def unique_basenames(tree):
     seen = {}
-    for name in tree.sources(".c", ".h", ".def", ".cl", ".inc", ".proto"):
+    for name in tree.sources(".c", ".h", ".cpp", ".hpp", ".def", ".cl", ".inc", ".proto"):
         seen.setdefault(os.path.basename(name), []).append(name)
     return [f"{base} is the name of {' and '.join(names)}"
             for base, names in sorted(seen.items()) if len(names) > 1]
@@ -84,7 +84,7 @@ def above(text, place):
 def short_headers(tree):
     """One header per object: none longer than 400 lines, nine of ten at most 300."""
     lengths = {}
-    for name in tree.sources(".h", top=structure.MODULES + ("cli", "bench", "tools", "examples")):
+    for name in tree.sources(".h", ".hpp", top=structure.MODULES + ("cli", "bench", "tools", "examples")):
         text = tree.read(name)
         if "Written by tools/" not in text[:200]:
             lengths[os.path.basename(name)] = text.count("\n")
@@ -115,7 +115,7 @@ def unfinished(tree):
     """Words that mark work left undone."""
     word = re.compile(r"\b(FIXME|XXX|HACK|TODO)\b(?!\(#\d+\))")
     bad = []
-    for name in tree.sources(".c", ".h", ".def", ".cl", ".proto", ".sh"):
+    for name in tree.sources(".c", ".h", ".cpp", ".hpp", ".def", ".cl", ".proto", ".sh"):
         text = tree.read(name)
         bad += [f"{name}:{structure.line_of(text, m.start())}: {m.group(1)}"
                 for m in word.finditer(text)]
@@ -183,7 +183,7 @@ def merged(tree):
     mark = re.compile(r"(?m)^(?:<{7} |>{7} )")
     bad = []
     for name in tree.files:
-        if name.endswith((".c", ".h", ".def", ".cl", ".py", ".md", ".txt", ".cmake", ".sh")):
+        if name.endswith((".c", ".h", ".cpp", ".hpp", ".def", ".cl", ".py", ".md", ".txt", ".cmake", ".sh")):
             text = tree.read(name)
             bad += [f"{name}:{structure.line_of(text, m.start())}: mark of a merge"
                     for m in mark.finditer(text)]
