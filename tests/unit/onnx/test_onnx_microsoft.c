@@ -331,11 +331,10 @@ static void name_attrs(trial *t, const char *attrs, char text[512], int64_t valu
     snprintf(text, 512, "%s", attrs);
     uint32_t count = 0;
     for (char *at = text; *at != '\0' && count < 6;) {
-        size_t length = strcspn(at, " ");
-        char *next = at + length + (at[length] == ' ');
-        at[length] = '\0';
+        char *end = at + strcspn(at, " ");
         t->attrs[count++] = (attr){at, value};
-        at = next;
+        at = *end == '\0' ? end : end + 1;
+        *end = '\0';
     }
 }
 
