@@ -179,13 +179,20 @@ int cmd_tune(int argc, char **argv)
     static const struct argp argp = {
         NULL,
         NULL,
-        "MODEL",
+        "MODEL\nblas",
         "Measures the candidates of every fused block of a model, with the shapes of the inputs, "
-        "and keeps the winners in the cache.",
+        "and keeps the winners in the cache; or searches parameters of CLBlast for a device.",
         children,
         NULL,
         NULL};
     model_options options = {.device = {.tune_default = "full"}};
+#ifdef KILN_WITH_CL
+    if (argc > 1 && strcmp(argv[1], "blas") == 0) {
+        static char name[] = "kiln tune blas";
+        argv[1] = name;
+        return cmd_tune_blas(argc - 1, argv + 1);
+    }
+#endif
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     if (options.device.no_fusion) {
         return cli_usage("tune", "--no-fusion leaves no fused block to measure");

@@ -125,11 +125,19 @@ typedef enum kiln_onnx_where {
     KILN_ONNX_ON_HOST = 3
 } kiln_onnx_where;
 
+typedef struct kiln_onnx_node_output {
+    const char *name; ///< as other nodes read it; "" for one that none can
+    kiln_tensor *tensor; ///< borrowed; NULL: it is on the host, or no tensor
+} kiln_onnx_node_output;
+
 typedef struct kiln_onnx_node_info { ///< texts belong to the model
     uint32_t struct_size;
     kiln_onnx_where where;
     const char *op_type;
     const char *name;
+    uint32_t n_outputs; ///< the first 16 of them
+    const kiln_onnx_node_output *outputs; ///< recorded, not yet computed; for the call alone
+    const char *attributes; ///< "group=1, strides=[2,2]", cut where it is long; for the call alone
 } kiln_onnx_node_info;
 
 typedef void (*kiln_onnx_trace_fn)(const kiln_onnx_node_info *info, void *user);

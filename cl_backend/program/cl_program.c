@@ -157,6 +157,7 @@ static kiln_status compile(kilni_cl_backend *backend, const kilni_cl_build *buil
     if (build->format != KILN_SOURCE_BINARY && !backend->compiler.compiles) {
         return kilni_cl_compiler_missing(backend, build->label, err);
     }
+    kiln_log_write(backend->env, KILN_LOG_INFO, "cl_backend", "compiling %s", build->label);
     uint64_t begin = kiln_time_ns();
     cl_int code = CL_SUCCESS;
     program->program = create_program(backend, build, &code);

@@ -47,7 +47,8 @@ typedef struct kilni_onnx_value {
     void *owned; ///< `host` when it is ours to free
     kilni_onnx_file *file; ///< of a constant: where `host` lies, held; or NULL
     struct kilni_onnx_value *made; ///< of a constant: what an operator made of it, and keeps
-    struct kilni_onnx_value *made_with[2]; ///< of what was made: scales and zero points; or NULL
+    struct kilni_onnx_value
+        *made_with[3]; ///< of what was made: scales, zero points, groups; or NULL
     kilni_onnx_source *source; ///< of a dequantised matrix; NULL: it is none
     struct kilni_onnx_value **items; ///< of a SEQUENCE, with a hold on each
     uint32_t n_items;
@@ -78,7 +79,7 @@ typedef struct kilni_onnx_call {
     kiln_error *err;
 } kilni_onnx_call;
 
-/// A row of onnx_ops.def.
+/// A row of onnx_ops.def or onnx_contrib.def.
 struct kilni_onnx_row {
     const char *op_type;
     int32_t first; ///< versions of the operator set
@@ -87,9 +88,10 @@ struct kilni_onnx_row {
     uint32_t most;
     void (*handler)(kilni_onnx_call *call);
     kiln_op op; ///< of a row that is one operator; KILN_OP_COUNT otherwise
+    const char *attrs; ///< what it takes of them, each between blanks; NULL: the handler asks
 };
 
-/// Which operators there are: those of onnx_ops.def and those of plugins.
+/// Which operators there are: those of onnx_ops.def and onnx_contrib.def and those of plugins.
 typedef struct kilni_onnx_operators {
     /// The row that serves a node at a version, in static storage; NULL: none. `out_known` says
     /// whether the operator is served at another version. A version newer than
@@ -98,9 +100,10 @@ typedef struct kilni_onnx_operators {
                                   bool *out_known);
     /// Why a standard operator is not served at any version; NULL: it is not among those.
     const char *(*refusal)(const char *op_type);
-    /// An attribute of a standard node that its operator has not in the newest set that is known;
-    /// NULL: there is none, so that a newer set means the same for all that can be seen.
-    const char *(*unknown_attr)(const kilni_onnx_node *node);
+    /// An attribute of a node that its row does not list; of a standard one, that its operator has
+    /// not in the newest set that is known. NULL: there is none, so that a newer set means the same
+    /// for all that can be seen.
+    const char *(*unknown_attr)(const kilni_onnx_node *node, const kilni_onnx_row *row);
 } kilni_onnx_operators;
 
 extern const kilni_onnx_operators kilni_onnx_all_operators;
@@ -298,6 +301,10 @@ static inline kiln_attr kilni_onnx_a_number(kiln_number number)
     void kilni_onnx_op_##handler(kilni_onnx_call *call);
 #include "onnx_ops.def"
 #undef KILN_ONNX_OP
+#define KILN_ONNX_CONTRIB(domain, type, last, least, most, handler, attributes)                    \
+    void kilni_onnx_op_##handler(kilni_onnx_call *call);
+#include "onnx_contrib.def"
+#undef KILN_ONNX_CONTRIB
 
 /// Notes of a matrix, the result of this call of DequantizeLinear, what it was made from, where
 /// that is constant and quantised along the rows.
@@ -306,9 +313,5 @@ void kilni_onnx_note_source(kilni_onnx_call *call, kilni_onnx_ref value);
 /// product, or after failing.
 kilni_onnx_ref kilni_onnx_matmul_few_rows(kilni_onnx_call *call, kilni_onnx_ref a,
                                           kilni_onnx_ref b);
-
-/// Of the domains com.microsoft and ai.onnx.preview.
-void kilni_onnx_op_matmul_nbits(kilni_onnx_call *call);
-void kilni_onnx_op_flex_attention(kilni_onnx_call *call);
 
 #endif

@@ -32,6 +32,7 @@ void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value)
         kilni_onnx_release(env, value->made);
         kilni_onnx_release(env, value->made_with[0]);
         kilni_onnx_release(env, value->made_with[1]);
+        kilni_onnx_release(env, value->made_with[2]);
         if (value->source != NULL) {
             kilni_onnx_release(env, value->source->x);
             kilni_onnx_release(env, value->source->scale);

@@ -91,13 +91,14 @@ static void windows_of(node *made, const node *x)
     }
 }
 
-int region_product(program *p, node_kind kind, int x, int64_t outputs, bool bias, window w)
+int region_grouped(program *p, int64_t groups, int x, int64_t outputs, bool bias, window w)
 {
     const node *in = &p->nodes[x];
-    int64_t inputs = kind == CONV ? in->dims[1] : 1;
+    int64_t inputs = in->dims[1] / groups;
     const int64_t dims[] = {outputs, inputs, w.lengths[0], w.lengths[1]};
     double reach = 2 / sqrt((double)(inputs * w.lengths[0] * w.lengths[1]));
-    node made = {.kind = kind, .rank = 4, .window = w, .dims = {in->dims[0], outputs}};
+    node made = {
+        .kind = CONV, .rank = 4, .window = w, .groups = groups, .dims = {in->dims[0], outputs}};
     windows_of(&made, in);
     made.inputs[made.n_inputs++] = x;
     made.inputs[made.n_inputs++] = region_constant(p, 4, dims, -reach, reach);
@@ -111,7 +112,7 @@ int region_product(program *p, node_kind kind, int x, int64_t outputs, bool bias
 
 int region_conv(program *p, int x, int64_t outputs, bool bias, window w)
 {
-    return region_product(p, CONV, x, outputs, bias, w);
+    return region_grouped(p, 1, x, outputs, bias, w);
 }
 
 int region_conv1(program *p, int x, int64_t outputs)
@@ -126,7 +127,7 @@ int region_conv3(program *p, int x, int64_t outputs)
 
 int region_depthwise(program *p, int x, bool bias, window w)
 {
-    return region_product(p, DEPTHWISE, x, p->nodes[x].dims[1], bias, w);
+    return region_grouped(p, p->nodes[x].dims[1], x, p->nodes[x].dims[1], bias, w);
 }
 
 int region_norm_with(program *p, int x, double epsilon)
@@ -209,6 +210,20 @@ int region_silu(program *p, int x)
     return region_both(p, MUL, x, region_map(p, SIGMOID, x));
 }
 
+int region_concat(program *p, const int *pieces, int count)
+{
+    node made = p->nodes[pieces[0]];
+    made.kind = CONCAT;
+    made.kept = made.odd = false;
+    made.n_inputs = count;
+    made.dims[1] = 0;
+    for (int i = 0; i < count; i++) {
+        made.inputs[i] = pieces[i];
+        made.dims[1] += p->nodes[pieces[i]].dims[1];
+    }
+    return add_node(p, &made);
+}
+
 int region_gate(program *p, int x)
 {
     int64_t channels = p->nodes[x].dims[1];
@@ -264,9 +279,9 @@ kiln_tensor *region_source(const program *p, const node *n, kiln_device *device,
     for (size_t i = 0; data != NULL && i < count; i++) {
         data[i] = (float)(n->a + (n->b - n->a) * region_next_number(&seed));
     }
-    for (size_t i = 0; data != NULL && n->odd && i < 4; i++) {
+    for (size_t i = 0; data != NULL && (n->odd || n->has_nan) && i < 4; i++) {
         at = (size_t)(region_next_number(&seed) * (double)count);
-        data[at < count ? at : 0] = odd[i];
+        data[at < count ? at : 0] = n->odd ? odd[i] : NAN;
     }
     if (KILN_CHECK(data != NULL)) {
         (void)region_ok(kiln_tensor_create(device, KILN_DTYPE_F32, n->rank, n->dims, data, &tensor,
@@ -288,7 +303,7 @@ static kiln_status record_product(const node *n, kiln_tensor **in, kiln_tensor *
     o.dilations = n->window.dilations;
     o.n_strides = o.n_dilations = 2;
     o.n_padding = 4;
-    o.groups = n->kind == DEPTHWISE ? n->dims[1] : 1;
+    o.groups = n->groups;
     return kiln_conv(in[0], in[1], n->n_inputs == 3 ? in[2] : NULL, &o, out, &region_err);
 }
 
@@ -357,13 +372,14 @@ kiln_status region_record(const node *n, kiln_tensor **in, kiln_tensor **out)
     static const int64_t axes[] = {2, 3};
     switch (n->kind) {
     case CONV:
-    case DEPTHWISE:
         return record_product(n, in, out);
     case NORM:
         return kiln_batch_norm(in[0], in[1], in[2], in[3], in[4], n->a, out, &region_err);
     case MAX_POOL:
     case AVG_POOL:
         return record_pool(n, in[0], out);
+    case CONCAT:
+        return kiln_concat(in, (size_t)n->n_inputs, 1, out, &region_err);
     case MEAN:
         return kiln_mean(in[0], axes, 2, true, out, &region_err);
     default:
@@ -393,7 +409,7 @@ static bool record_all(const program *p, kiln_device *device, uint64_t salt, kil
     }
     for (int i = 0; i < p->count; i++) {
         const node *n = &p->nodes[i];
-        kiln_tensor *in[5] = {NULL};
+        kiln_tensor *in[MOST_INPUTS] = {NULL};
         for (int k = 0; k < n->n_inputs; k++) {
             in[k] = values[n->inputs[k]];
         }
@@ -467,8 +483,11 @@ static double largest(const float *data, size_t count)
     return most;
 }
 
-static bool agree(float a, float b, double bound)
+static bool agree(const program *p, float a, float b, double bound)
 {
+    if (p->infinity_is_nan && !isfinite(b)) {
+        return !isfinite(a);
+    }
     if (isnan(a) || isnan(b)) {
         return isnan(a) && isnan(b);
     }
@@ -483,7 +502,7 @@ static void compare(const program *p, const results *a, const results *b, const 
     for (int i = 0; i < a->count; i++) {
         double bound = TOLERANCE * largest(b->data[i], b->floats[i]);
         size_t at = 0;
-        while (at < b->floats[i] && agree(a->data[i][at], b->data[i][at], bound)) {
+        while (at < b->floats[i] && agree(p, a->data[i][at], b->data[i][at], bound)) {
             at++;
         }
         if (at < b->floats[i]) {

@@ -8,13 +8,12 @@
 
 #include "kiln.h"
 
-enum { MAX_NODES = 256 };
+enum { MAX_NODES = 256, MOST_INPUTS = 12 };
 
 typedef enum node_kind {
     IMAGE,
     CONSTANT,
     CONV,
-    DEPTHWISE,
     NORM,
     MAX_POOL,
     AVG_POOL,
@@ -32,7 +31,8 @@ typedef enum node_kind {
     ADD,
     SUB,
     MUL,
-    MAXIMUM
+    MAXIMUM,
+    CONCAT ///< along channels
 } node_kind;
 
 typedef struct window {
@@ -44,16 +44,18 @@ typedef struct window {
 
 typedef struct node {
     node_kind kind;
-    int inputs[5];
+    int inputs[MOST_INPUTS];
     int n_inputs;
     int64_t dims[4];
     uint32_t rank;
     window window;
+    int64_t groups; ///< of a convolution
     double a, b;
     bool include_pad;
     bool ceil_mode;
     bool kept; ///< a result that the program holds
     bool odd; ///< IMAGE: with NaN and infinities
+    bool has_nan; ///< IMAGE: with NaN
 } node;
 
 typedef struct program {
@@ -63,6 +65,7 @@ typedef struct program {
     int64_t products; ///< multiplications
     bool unfused; ///< compared with the unfused run, too
     uint64_t apart; ///< operations that the region must not take
+    bool infinity_is_nan; ///< what is infinite elsewhere may be NaN
     node nodes[MAX_NODES];
 } program;
 
@@ -81,7 +84,7 @@ int region_image(program *p, int64_t n, int64_t channels, int64_t height, int64_
 int region_constant(program *p, uint32_t rank, const int64_t *dims, double low, double high);
 int region_per_channel(program *p, uint32_t rank, int64_t channels);
 window region_square(int64_t length, int64_t stride, int64_t padding);
-int region_product(program *p, node_kind kind, int x, int64_t outputs, bool bias, window w);
+int region_grouped(program *p, int64_t groups, int x, int64_t outputs, bool bias, window w);
 int region_conv(program *p, int x, int64_t outputs, bool bias, window w);
 int region_conv1(program *p, int x, int64_t outputs);
 int region_conv3(program *p, int x, int64_t outputs);
@@ -95,6 +98,7 @@ int region_numbers(program *p, node_kind kind, int x, double a, double b);
 int region_map(program *p, node_kind kind, int x);
 int region_both(program *p, node_kind kind, int x, int y);
 int region_silu(program *p, int x);
+int region_concat(program *p, const int *pieces, int count);
 /// What squeeze-and-excite does: a factor for each channel of an image from its own means.
 int region_gate(program *p, int x);
 int region_keep(program *p, int x);

@@ -2,7 +2,7 @@
 // ONNX's activations as chains of primitive operators, for fusers to join, and softmax with its
 // older meaning. Each formula lets NaN through and avoids overflow where the plain definition would
 // not.
-#include "onnx_import.h"
+#include "onnx_parts.h"
 
 #include <string.h>
 
@@ -161,12 +161,10 @@ static kilni_onnx_ref gelu_inner(kilni_onnx_call *call, kilni_onnx_ref x)
     return kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, inner, 0.7978845608028654);
 }
 
-void kilni_onnx_op_gelu(kilni_onnx_call *call)
+kilni_onnx_ref kilni_onnx_gelu(kilni_onnx_call *call, kilni_onnx_ref x, bool by_tanh)
 {
-    kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    const char *form = kilni_onnx_attr_text(call, "approximate", "none");
     kilni_onnx_ref gate = NULL;
-    if (strcmp(form, "tanh") == 0) {
+    if (by_tanh) {
         gate = kilni_onnx_unary(call, KILN_OP_TANH, gelu_inner(call, x));
     } else {
         gate = kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, x, 0.70710678118654752);
@@ -174,7 +172,14 @@ void kilni_onnx_op_gelu(kilni_onnx_call *call)
     }
     gate = kilni_onnx_scalar(call, KILN_OP_ADD_SCALAR, gate, 1);
     kilni_onnx_ref half = kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, x, 0.5);
-    kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_MUL, half, gate));
+    return kilni_onnx_binary(call, KILN_OP_MUL, half, gate);
+}
+
+void kilni_onnx_op_gelu(kilni_onnx_call *call)
+{
+    const char *form = kilni_onnx_attr_text(call, "approximate", "none");
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    kilni_onnx_out(call, 0, kilni_onnx_gelu(call, x, strcmp(form, "tanh") == 0));
 }
 
 void kilni_onnx_op_shrink(kilni_onnx_call *call)

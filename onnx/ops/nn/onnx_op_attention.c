@@ -3,41 +3,28 @@
 // Decides which keys a row sees and when a row that sees none has to be looked for. Heads of a
 // query that share one of the keys and values get an axis of their own, over which the products
 // broadcast. FlexAttention (ai.onnx.preview) has graphs instead of masks.
+#include "onnx_parts.h"
 #include "onnx_run.h"
 
 #include <math.h>
 
-enum { SCORES_RAW, SCORES_CAPPED, SCORES_BIASED, SHARES };
-
-typedef struct attention {
-    kilni_onnx_ref query; ///< [batch, heads, rows, size]
-    kilni_onnx_ref key; ///< [batch, key heads, keys, size]
-    kilni_onnx_ref value;
-    kilni_onnx_ref bias; ///< added to the scores; NULL: none. All masks have four axes
-    kilni_onnx_ref hidden; ///< true where a key is not seen; NULL: all are
-    kilni_onnx_ref blind; ///< true where a row sees no key; NULL: there is none such
-    kilni_onnx_ref first; ///< the place of the first row among the keys of each sample; or NULL
-    int64_t offset; ///< and that of all samples where `first` is NULL
-    int64_t batch, heads, groups, rows, keys;
-    bool flat; ///< heads lie side by side: three axes
-} attention;
+typedef kilni_onnx_attention attention;
 
 // ---- query, keys and values ----
 
-/* [batch, length, heads * size] as [batch, heads, length, size] */
-static kilni_onnx_ref apart(kilni_onnx_call *call, kilni_onnx_ref x, int64_t heads,
-                            const char *name)
+kilni_onnx_ref kilni_onnx_heads_apart(kilni_onnx_call *call, kilni_onnx_ref x, int64_t heads,
+                                      const char *name)
 {
     static const int64_t turned[] = {0, 2, 1, 3};
     if (!kilni_onnx_ok(call) || x->desc.rank == 4) {
         return x;
     }
     const int64_t *d = x->desc.dims;
-    if (heads < 1 || d[2] % heads != 0) {
+    if (x->desc.rank != 3 || heads < 1 || d[2] % heads != 0) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT,
-                        "%lld heads do not divide %lld columns: attribute %s is needed with inputs "
-                        "of rank 3",
-                        (long long)heads, (long long)d[2], name);
+                        "%lld heads do not divide the columns of an input of rank %u: attribute %s "
+                        "is needed with inputs of rank 3",
+                        (long long)heads, x->desc.rank, name);
         return NULL;
     }
     const int64_t dims[] = {d[0], d[1], heads, d[2] / heads};
@@ -50,7 +37,7 @@ static kilni_onnx_ref after(kilni_onnx_call *call, kilni_onnx_ref past, kilni_on
     return past == NULL ? x : kilni_onnx_concat(call, parts, 2, 2);
 }
 
-static void measure(kilni_onnx_call *call, attention *a)
+void kilni_onnx_attention_measure(kilni_onnx_call *call, attention *a)
 {
     if (!kilni_onnx_ok(call)) {
         return;
@@ -91,11 +78,13 @@ static void take_inputs(kilni_onnx_call *call, attention *a)
     }
     int64_t key_heads = kilni_onnx_attr_int(call, "kv_num_heads", 0);
     a->flat = rank == 3;
-    a->query = apart(call, a->query, kilni_onnx_attr_int(call, "q_num_heads", 0), "q_num_heads");
-    a->key = after(call, past_key, apart(call, a->key, key_heads, "kv_num_heads"));
-    a->value = after(call, past_value, apart(call, a->value, key_heads, "kv_num_heads"));
+    a->query = kilni_onnx_heads_apart(call, a->query, kilni_onnx_attr_int(call, "q_num_heads", 0),
+                                      "q_num_heads");
+    a->key = after(call, past_key, kilni_onnx_heads_apart(call, a->key, key_heads, "kv_num_heads"));
+    a->value =
+        after(call, past_value, kilni_onnx_heads_apart(call, a->value, key_heads, "kv_num_heads"));
     a->offset = past_key == NULL ? 0 : past_key->desc.dims[2];
-    measure(call, a);
+    kilni_onnx_attention_measure(call, a);
 }
 
 // ---- what is seen ----
@@ -106,8 +95,7 @@ static void hide(kilni_onnx_call *call, attention *a, kilni_onnx_ref mask)
         a->hidden == NULL ? mask : kilni_onnx_binary(call, KILN_OP_LOGICAL_OR, a->hidden, mask);
 }
 
-/* 0, 1, .. count - 1 along axis 2 (rows) or 3 (keys). */
-static kilni_onnx_ref places(kilni_onnx_call *call, int64_t count, uint32_t axis, int64_t first)
+kilni_onnx_ref kilni_onnx_places(kilni_onnx_call *call, int64_t count, uint32_t axis, int64_t first)
 {
     int64_t dims[] = {1, 1, 1, 1};
     dims[axis] = count;
@@ -116,19 +104,29 @@ static kilni_onnx_ref places(kilni_onnx_call *call, int64_t count, uint32_t axis
     return kilni_onnx_reshape(call, line, dims, 4);
 }
 
-/* Hides the keys whose distance behind (op LESS) or in front of (GREATER) the row is more than
-   `most`. */
-static void hide_far(kilni_onnx_call *call, attention *a, kiln_op op, int64_t most)
+void kilni_onnx_add_bias(kilni_onnx_call *call, attention *a, kilni_onnx_ref bias)
+{
+    a->bias = a->bias == NULL ? bias : kilni_onnx_binary(call, KILN_OP_ADD, a->bias, bias);
+}
+
+void kilni_onnx_hide_far(kilni_onnx_call *call, attention *a, kiln_op op, int64_t most)
 {
     bool before = op == KILN_OP_LESS;
     int64_t worst = before ? a->offset + a->rows - 1 - most : a->keys - 1 - a->offset - most;
     if (a->first == NULL && worst <= 0) {
         return;
     }
-    kilni_onnx_ref row =
-        places(call, a->rows, 2, (a->first == NULL ? a->offset : 0) + (before ? -most : most));
+    kilni_onnx_ref row = kilni_onnx_places(
+        call, a->rows, 2, (a->first == NULL ? a->offset : 0) + (before ? -most : most));
     row = a->first == NULL ? row : kilni_onnx_binary(call, KILN_OP_ADD, row, a->first);
-    hide(call, a, kilni_onnx_binary(call, op, places(call, a->keys, 3, 0), row));
+    hide(call, a, kilni_onnx_binary(call, op, kilni_onnx_places(call, a->keys, 3, 0), row));
+}
+
+void kilni_onnx_hide_from(kilni_onnx_call *call, attention *a, kilni_onnx_ref lengths)
+{
+    hide(call, a,
+         kilni_onnx_binary(call, KILN_OP_GREATER_EQUAL, kilni_onnx_places(call, a->keys, 3, 0),
+                           lengths));
 }
 
 /* Samples with fewer keys than the others: those behind them are padding, and the rows stand at
@@ -140,8 +138,7 @@ static void hide_padding(kilni_onnx_call *call, attention *a, kilni_onnx_ref len
     if (kilni_onnx_opt(call, 4) == NULL) {
         a->first = kilni_onnx_scalar_int(call, KILN_OP_SUB_SCALAR, lengths, a->rows);
     }
-    hide(call, a,
-         kilni_onnx_binary(call, KILN_OP_GREATER_EQUAL, places(call, a->keys, 3, 0), lengths));
+    kilni_onnx_hide_from(call, a, lengths);
 }
 
 /* The given mask, with four axes and as many keys as there are: those beyond it are not seen. */
@@ -222,13 +219,13 @@ static void find_seen(kilni_onnx_call *call, attention *a)
         hide_padding(call, a, lengths);
     }
     if (causal && right != 0) {
-        hide_far(call, a, KILN_OP_GREATER, 0);
+        kilni_onnx_hide_far(call, a, KILN_OP_GREATER, 0);
     }
     if (right >= 0) {
-        hide_far(call, a, KILN_OP_GREATER, right);
+        kilni_onnx_hide_far(call, a, KILN_OP_GREATER, right);
     }
     if (left >= 0) {
-        hide_far(call, a, KILN_OP_LESS, left);
+        kilni_onnx_hide_far(call, a, KILN_OP_LESS, left);
     }
     bool windows = left >= 0 && a->hidden != NULL;
     find_blind(call, a, mask != NULL || lengths != NULL || windows);
@@ -259,10 +256,10 @@ static kilni_onnx_ref ungrouped(kilni_onnx_call *call, const attention *a, kilni
     return kilni_onnx_reshape(call, x, dims, 4);
 }
 
-static double score_scale(kilni_onnx_call *call, const attention *a)
+double kilni_onnx_default_scale(const attention *a)
 {
-    int64_t size = a->query->desc.dims[a->query->desc.rank - 1u];
-    return kilni_onnx_attr_float(call, "scale", size > 0 ? 1 / sqrt((double)size) : 1);
+    int64_t size = a->query == NULL ? 0 : a->query->desc.dims[a->query->desc.rank - 1u];
+    return size > 0 ? 1 / sqrt((double)size) : 1;
 }
 
 /* Views come before all products, so that nothing stands between those and what fusers join. */
@@ -280,33 +277,44 @@ static void group(kilni_onnx_call *call, attention *a)
 /* The output of the scores is of the step that the node asks for. */
 static void give(kilni_onnx_call *call, const attention *a, int64_t step, kilni_onnx_ref scores)
 {
-    if (kilni_onnx_wants(call, 3) &&
-        kilni_onnx_attr_int(call, "qk_matmul_output_mode", 0) == step) {
+    if (kilni_onnx_wants(call, 3) && a->given_step == step) {
         kilni_onnx_out(call, 3, ungrouped(call, a, scores));
     }
 }
 
 static kilni_onnx_ref scores_of(kilni_onnx_call *call, const attention *a)
 {
-    double cap = kilni_onnx_attr_float(call, "softcap", 0);
-    kilni_onnx_ref query =
-        kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, a->query, score_scale(call, a));
+    kilni_onnx_ref query = kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, a->query, a->scale);
     kilni_onnx_ref scores = kilni_onnx_matmul(call, query, a->key, false, true);
-    give(call, a, SCORES_RAW, scores);
-    if (cap > 0) {
-        scores = kilni_onnx_scalar(call, KILN_OP_DIV_SCALAR, scores, cap);
+    give(call, a, KILNI_ONNX_SCORES_RAW, scores);
+    if (a->cap > 0) {
+        scores = kilni_onnx_scalar(call, KILN_OP_DIV_SCALAR, scores, a->cap);
         scores = kilni_onnx_unary(call, KILN_OP_TANH, scores);
-        scores = kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, scores, cap);
+        scores = kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, scores, a->cap);
     }
-    give(call, a, SCORES_CAPPED, scores);
+    give(call, a, KILNI_ONNX_SCORES_CAPPED, scores);
     if (a->bias != NULL) {
         scores = kilni_onnx_binary(call, KILN_OP_ADD, scores, a->bias);
     }
     if (a->hidden != NULL) {
         scores = kilni_onnx_mask_fill(call, scores, a->hidden, -(double)INFINITY);
     }
-    give(call, a, SCORES_BIASED, scores);
+    give(call, a, KILNI_ONNX_SCORES_BIASED, scores);
     return scores;
+}
+
+/* A column behind the keys that takes its share of each row. */
+static kilni_onnx_ref with_sink(kilni_onnx_call *call, const attention *a, kilni_onnx_ref scores)
+{
+    if (a->sink == NULL || !kilni_onnx_ok(call)) {
+        return scores;
+    }
+    kiln_tensor_desc column = scores->desc;
+    column.dims[column.rank - 1u] = 1;
+    kilni_onnx_ref sink = kilni_onnx_cast(call, grouped(call, a, a->sink, false), column.dtype);
+    const kilni_onnx_ref parts[] = {scores,
+                                    kilni_onnx_expand(call, sink, column.dims, column.rank)};
+    return kilni_onnx_concat(call, parts, 2, -1);
 }
 
 static kilni_onnx_ref shares_of(kilni_onnx_call *call, const attention *a, kilni_onnx_ref scores)
@@ -315,41 +323,53 @@ static kilni_onnx_ref shares_of(kilni_onnx_call *call, const attention *a, kilni
         return NULL;
     }
     kiln_dtype own = scores->desc.dtype;
-    kiln_dtype wanted = kilni_onnx_attr_dtype(call, "softmax_precision", own);
-    scores = kilni_onnx_cast(call, scores, wanted);
-    kilni_onnx_ref shares = kilni_onnx_with_axis(call, KILN_OP_SOFTMAX, scores, -1);
+    scores = kilni_onnx_cast(call, scores, a->precision == KILN_DTYPE_NONE ? own : a->precision);
+    kilni_onnx_ref shares =
+        kilni_onnx_with_axis(call, KILN_OP_SOFTMAX, with_sink(call, a, scores), -1);
+    if (a->sink != NULL && kilni_onnx_ok(call)) {
+        shares = kilni_onnx_slice_axis(call, shares, shares->desc.rank - 1u, 0, a->keys, 1);
+    }
     shares = kilni_onnx_cast(call, shares, own);
     if (kilni_onnx_wants(call, 3)) {
-        give(call, a, SHARES,
+        give(call, a, KILNI_ONNX_SHARES,
              a->blind == NULL ? shares : kilni_onnx_mask_fill(call, shares, a->blind, 0));
     }
     return shares;
 }
 
-void kilni_onnx_op_attention(kilni_onnx_call *call)
+kilni_onnx_ref kilni_onnx_attend(kilni_onnx_call *call, attention *a)
 {
     static const int64_t turned[] = {0, 2, 1, 3};
+    if (!kilni_onnx_ok(call)) {
+        return NULL;
+    }
+    group(call, a);
+    kilni_onnx_ref shares = shares_of(call, a, scores_of(call, a));
+    kilni_onnx_ref y = kilni_onnx_matmul(call, shares, a->value, false, false);
+    y = a->blind == NULL ? y : kilni_onnx_mask_fill(call, y, a->blind, 0);
+    y = ungrouped(call, a, y);
+    if (kilni_onnx_ok(call) && a->flat) {
+        const int64_t dims[] = {a->batch, a->rows, a->heads * y->desc.dims[3]};
+        y = kilni_onnx_reshape(call, kilni_onnx_permute(call, y, turned, 4), dims, 3);
+    }
+    return y;
+}
+
+void kilni_onnx_op_attention(kilni_onnx_call *call)
+{
     attention a = {0};
     take_inputs(call, &a);
     if (!kilni_onnx_ok(call)) {
         return;
     }
+    a.scale = kilni_onnx_attr_float(call, "scale", kilni_onnx_default_scale(&a));
+    a.cap = kilni_onnx_attr_float(call, "softcap", 0);
+    a.precision = kilni_onnx_attr_dtype(call, "softmax_precision", KILN_DTYPE_NONE);
+    a.given_step = kilni_onnx_attr_int(call, "qk_matmul_output_mode", 0);
     kilni_onnx_out(call, 1, a.key);
     kilni_onnx_out(call, 2, a.value);
     find_seen(call, &a);
-    group(call, &a);
-    if (!kilni_onnx_ok(call)) {
-        return;
-    }
-    kilni_onnx_ref shares = shares_of(call, &a, scores_of(call, &a));
-    kilni_onnx_ref y = kilni_onnx_matmul(call, shares, a.value, false, false);
-    y = a.blind == NULL ? y : kilni_onnx_mask_fill(call, y, a.blind, 0);
-    y = ungrouped(call, &a, y);
-    if (kilni_onnx_ok(call) && a.flat) {
-        const int64_t dims[] = {a.batch, a.rows, a.heads * y->desc.dims[3]};
-        y = kilni_onnx_reshape(call, kilni_onnx_permute(call, y, turned, 4), dims, 3);
-    }
-    kilni_onnx_out(call, 0, y);
+    kilni_onnx_out(call, 0, kilni_onnx_attend(call, &a));
 }
 
 // ---- with graphs ----
@@ -397,11 +417,12 @@ void kilni_onnx_op_flex_attention(kilni_onnx_call *call)
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "query, key and value of rank %u, %u and %u, not 4",
                         a.query->desc.rank, a.key->desc.rank, a.value->desc.rank);
     }
-    measure(call, &a);
+    kilni_onnx_attention_measure(call, &a);
     group(call, &a);
     if (!kilni_onnx_ok(call)) {
         return;
     }
+    a.scale = kilni_onnx_attr_float(call, "scale", kilni_onnx_default_scale(&a));
     kilni_onnx_ref scores = kilni_onnx_cast(call, scores_of(call, &a), wide);
     scores = modified(call, "score_mod", ungrouped(call, &a, scores));
     kilni_onnx_ref shares = kilni_onnx_with_axis(call, KILN_OP_SOFTMAX, scores, -1);

@@ -2,6 +2,7 @@
 // What decoders of text have beside Attention: rotary positions, caches written in place, and the
 // two layers with a state that go along the text (linear attention, causal convolution). All are
 // decompositions that take their formula from ONNX's own function bodies.
+#include "onnx_parts.h"
 #include "onnx_run.h"
 
 #include <math.h>
@@ -61,20 +62,19 @@ static kilni_onnx_ref turn(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_r
 }
 
 /* Pairs of the first `size` columns, turned: neighbours, or one of each half. */
-static kilni_onnx_ref rotated(kilni_onnx_call *call, kilni_onnx_ref x, int64_t size)
+static kilni_onnx_ref rotated(kilni_onnx_call *call, kilni_onnx_ref x, int64_t size,
+                              const kilni_onnx_rotation *by)
 {
-    bool neighbours = kilni_onnx_attr_int(call, "interleaved", 0) != 0;
     const int64_t *d = x->desc.dims;
-    int64_t step = neighbours ? 2 : 1;
-    int64_t second = neighbours ? 1 : size / 2;
-    kilni_onnx_ref positions = kilni_onnx_opt(call, 3);
-    kilni_onnx_ref cosine = angles(call, kilni_onnx_in(call, 1), positions, d, size / 2);
-    kilni_onnx_ref sine = angles(call, kilni_onnx_in(call, 2), positions, d, size / 2);
-    kilni_onnx_ref a = kilni_onnx_slice_axis(call, x, 3, 0, neighbours ? size : size / 2, step);
+    int64_t step = by->neighbours ? 2 : 1;
+    int64_t second = by->neighbours ? 1 : size / 2;
+    kilni_onnx_ref cosine = angles(call, by->cosine, by->positions, d, size / 2);
+    kilni_onnx_ref sine = angles(call, by->sine, by->positions, d, size / 2);
+    kilni_onnx_ref a = kilni_onnx_slice_axis(call, x, 3, 0, by->neighbours ? size : size / 2, step);
     kilni_onnx_ref b = kilni_onnx_slice_axis(call, x, 3, second, size, step);
     kilni_onnx_ref parts[] = {turn(call, a, cosine, b, sine, KILN_OP_SUB),
                               turn(call, a, sine, b, cosine, KILN_OP_ADD)};
-    if (!neighbours) {
+    if (!by->neighbours) {
         return kilni_onnx_concat(call, parts, 2, 3);
     }
     const int64_t apart[] = {d[0], d[1], d[2], size / 2, 1};
@@ -85,29 +85,41 @@ static kilni_onnx_ref rotated(kilni_onnx_call *call, kilni_onnx_ref x, int64_t s
     return kilni_onnx_reshape(call, kilni_onnx_concat(call, parts, 2, 4), joined, 4);
 }
 
+kilni_onnx_ref kilni_onnx_rotate(kilni_onnx_call *call, kilni_onnx_ref x,
+                                 const kilni_onnx_rotation *by)
+{
+    if (!kilni_onnx_ok(call)) {
+        return NULL;
+    }
+    int64_t whole = x->desc.dims[3];
+    int64_t size = by->size == 0 ? whole : by->size;
+    if (size < 0 || size > whole || size % 2 != 0) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%lld of %lld columns cannot be turned in pairs",
+                        (long long)size, (long long)whole);
+        return NULL;
+    }
+    kilni_onnx_ref y = rotated(call, x, size, by);
+    if (size == whole) {
+        return y;
+    }
+    const kilni_onnx_ref parts[] = {y, kilni_onnx_slice_axis(call, x, 3, size, whole, 1)};
+    return kilni_onnx_concat(call, parts, 2, 3);
+}
+
 void kilni_onnx_op_rotary_embedding(kilni_onnx_call *call)
 {
     static const int64_t turned[] = {0, 2, 1, 3};
     kilni_onnx_ref given = kilni_onnx_in(call, 0);
-    kilni_onnx_ref x = with_heads(call, given);
-    int64_t size = kilni_onnx_attr_int(call, "rotary_embedding_dim", 0);
-    if (!kilni_onnx_ok(call)) {
-        return;
+    const kilni_onnx_rotation by = {.cosine = kilni_onnx_in(call, 1),
+                                    .sine = kilni_onnx_in(call, 2),
+                                    .positions = kilni_onnx_opt(call, 3),
+                                    .size = kilni_onnx_attr_int(call, "rotary_embedding_dim", 0),
+                                    .neighbours = kilni_onnx_attr_int(call, "interleaved", 0) != 0};
+    kilni_onnx_ref y = kilni_onnx_rotate(call, with_heads(call, given), &by);
+    if (kilni_onnx_ok(call)) {
+        y = given->desc.rank == 4 ? kilni_onnx_permute(call, y, turned, 4)
+                                  : kilni_onnx_reshape(call, y, given->desc.dims, 3);
     }
-    int64_t whole = x->desc.dims[3];
-    size = size == 0 ? whole : size;
-    if (size < 0 || size > whole || size % 2 != 0) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%lld of %lld columns cannot be turned in pairs",
-                        (long long)size, (long long)whole);
-        return;
-    }
-    kilni_onnx_ref y = rotated(call, x, size);
-    if (size < whole) {
-        const kilni_onnx_ref parts[] = {y, kilni_onnx_slice_axis(call, x, 3, size, whole, 1)};
-        y = kilni_onnx_concat(call, parts, 2, 3);
-    }
-    y = given->desc.rank == 4 ? kilni_onnx_permute(call, y, turned, 4)
-                              : kilni_onnx_reshape(call, y, given->desc.dims, 3);
     kilni_onnx_out(call, 0, y);
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// com.microsoft's MatMulNBits: rows times the transposed of a constant weight of 4 or 8 bits, with
-// a scale and perhaps a zero point for each block along the sum. The weight becomes a quantised
-// tensor of Kiln's, made once and kept with the constant: without its first bit flipped it counts
-// from the middle of its range, as Kiln's values do. Other zero points are another product, of the
-// sums of the blocks' terms with what each block's values are off.
+// com.microsoft's MatMulNBits: rows times the transposed of a constant weight of 2, 4 or 8 bits,
+// with a scale and perhaps a zero point for each block along the sum. The weight becomes a
+// quantised tensor of Kiln's, made once and kept with the constant: with its first bit flipped it
+// counts from the middle of its range, as Kiln's values do (2 bits are made 4). Other zero points
+// are another product, of the sums of the blocks' terms with what each block's values are off. A
+// weight whose columns have groups of their own (g_idx), or an odd number of terms, becomes floats.
 #include "ir_quant.h"
 #include "onnx_run.h"
 
@@ -13,6 +14,7 @@ typedef struct nbits {
     int64_t k, n, bits, block;
     int64_t blocks; ///< along k
     kilni_onnx_ref b, scales, zeros;
+    kilni_onnx_ref groups; ///< the block of each term; NULL: they follow each other
 } nbits;
 
 static bool is_block(int64_t length)
@@ -35,6 +37,51 @@ static bool has_constant(kilni_onnx_call *call, kilni_onnx_ref value, const char
     return kilni_onnx_ok(call);
 }
 
+/* Bytes of `count` values packed. */
+static int64_t packed_bytes(const nbits *x, int64_t count)
+{
+    return (count * x->bits + 7) / 8;
+}
+
+/* Zero points have the type of the scales or are packed as the weight is, a row for each column. */
+static bool has_zeros(kilni_onnx_call *call, const nbits *x)
+{
+    if (x->zeros == NULL) {
+        return true;
+    }
+    bool packed = x->zeros->desc.dtype == KILN_DTYPE_U8;
+    if (!packed && x->zeros->desc.dtype != x->scales->desc.dtype) {
+        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "zero points of %s",
+                        kiln_dtype_name(x->zeros->desc.dtype));
+    }
+    return has_constant(call, x->zeros, "the zero points",
+                        x->n * (packed ? packed_bytes(x, x->blocks) : x->blocks));
+}
+
+static bool has_groups(kilni_onnx_call *call, const nbits *x)
+{
+    if (x->groups == NULL) {
+        return true;
+    }
+    if (x->groups->desc.dtype != KILN_DTYPE_I32) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "g_idx of %s, not i32",
+                        kiln_dtype_name(x->groups->desc.dtype));
+    }
+    if (!has_constant(call, x->groups, "g_idx", x->k)) {
+        return false;
+    }
+    for (int64_t i = 0; i < x->k; i++) {
+        int32_t group = 0;
+        memcpy(&group, (const uint8_t *)x->groups->host + 4 * i, 4);
+        if (group < 0 || group >= x->blocks) {
+            KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "g_idx names block %d of %lld", group,
+                            (long long)x->blocks);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool read_node(kilni_onnx_call *call, nbits *x)
 {
     memset(x, 0, sizeof(*x));
@@ -45,13 +92,16 @@ static bool read_node(kilni_onnx_call *call, nbits *x)
     x->b = kilni_onnx_in(call, 1);
     x->scales = kilni_onnx_in(call, 2);
     x->zeros = kilni_onnx_opt(call, 3);
+    x->groups = kilni_onnx_opt(call, 4);
+    int64_t prepacked = kilni_onnx_attr_int(call, "weight_prepacked", 0);
     if (!kilni_onnx_ok(call)) {
         return false;
     }
-    if (kilni_onnx_opt(call, 4) != NULL || (x->bits != 4 && x->bits != 8) || x->k % 2 != 0) {
+    if ((x->bits != 2 && x->bits != 4 && x->bits != 8) || prepacked != 0) {
         KILNI_ONNX_FAIL(call, UNIMPLEMENTED,
-                        "g_idx, values of other than 4 or 8 bits, or an odd K: bits %lld, K %lld",
-                        (long long)x->bits, (long long)x->k);
+                        "values of %lld bits, weight_prepacked %lld: 2, 4 and 8 bits are supported "
+                        "as the tools write them",
+                        (long long)x->bits, (long long)prepacked);
     } else if (!is_block(x->block) || x->k < 1 || x->n < 1 || x->k > INT32_MAX ||
                x->n > INT32_MAX || x->b->desc.dtype != KILN_DTYPE_U8 ||
                !kilni_onnx_is_float(x->scales) || x->scales->desc.dtype == KILN_DTYPE_F64) {
@@ -62,20 +112,39 @@ static bool read_node(kilni_onnx_call *call, nbits *x)
     }
     x->blocks = x->k / (x->block > 0 ? x->block : 1) + (x->block > 0 && x->k % x->block != 0);
     return has_constant(call, x->b, "the weight", x->n * x->blocks * (x->block * x->bits / 8)) &&
-           has_constant(call, x->scales, "the scales", x->n * x->blocks);
+           has_constant(call, x->scales, "the scales", x->n * x->blocks) && has_zeros(call, x) &&
+           has_groups(call, x);
 }
 
 // ---- the weight ----
+
+static uint32_t packed_value(const nbits *x, const kilni_onnx_value *packed, int64_t row_bytes,
+                             int64_t row, int64_t at)
+{
+    const uint8_t *from = packed->host;
+    int64_t bit = at * x->bits;
+    return (uint32_t)from[row * row_bytes + bit / 8] >> (bit % 8) & ((1U << x->bits) - 1);
+}
+
+/* Two values of 2 bits, counted from 2, as a byte of Kiln's of 4. */
+static uint8_t widened(const nbits *x, int64_t row, int64_t at)
+{
+    int64_t row_bytes = packed_bytes(x, x->blocks * x->block);
+    uint32_t low = packed_value(x, x->b, row_bytes, row, at) - 2;
+    uint32_t high = packed_value(x, x->b, row_bytes, row, at + 1) - 2;
+    return (uint8_t)((low & 15) | high << 4);
+}
 
 static void pack(const nbits *x, const kiln_quant_layout *layout, uint8_t *to)
 {
     const uint8_t *from = x->b->host;
     uint8_t flip = x->bits == 4 ? 0x88 : 0x80;
-    size_t row = (size_t)(x->k * x->bits / 8);
-    size_t padded = (size_t)(x->blocks * x->block * x->bits / 8);
+    size_t row = (size_t)(x->bits == 8 ? x->k : x->k / 2);
+    size_t padded = (size_t)packed_bytes(x, x->blocks * x->block);
     for (size_t i = 0; i < (size_t)x->n; i++) {
         for (size_t e = 0; e < row; e++) {
-            to[i * row + e] = from[i * padded + e] ^ flip;
+            to[i * row + e] =
+                x->bits == 2 ? widened(x, (int64_t)i, 2 * (int64_t)e) : from[i * padded + e] ^ flip;
         }
     }
     memcpy(to + layout->scales_at, x->scales->host,
@@ -88,8 +157,9 @@ static kilni_onnx_ref made_before(const kilni_onnx_value *of, const kilni_onnx_v
 {
     const kilni_onnx_value *made = of->made;
     bool same = made != NULL && made->made_with[0] == scales && made->made_with[1] == zeros &&
-                made->desc.scheme == desc->scheme && made->desc.dtype == desc->dtype &&
-                made->desc.dims[0] == desc->dims[0] && made->desc.dims[1] == desc->dims[1];
+                made->made_with[2] == NULL && made->desc.scheme == desc->scheme &&
+                made->desc.dtype == desc->dtype && made->desc.dims[0] == desc->dims[0] &&
+                made->desc.dims[1] == desc->dims[1];
     return same ? of->made : NULL;
 }
 
@@ -103,6 +173,23 @@ static kilni_onnx_ref keep_made(kilni_onnx_call *call, kilni_onnx_ref of, kilni_
     made->made_with[1] = kilni_onnx_retain(zeros);
     of->made = made;
     return made;
+}
+
+/* Floats of the host, NULL when there was no memory for them, kept with a constant. */
+static kilni_onnx_ref keep_floats(kilni_onnx_call *call, kilni_onnx_ref of, kilni_onnx_ref scales,
+                                  kilni_onnx_ref zeros, const kiln_tensor_desc *desc, float *take)
+{
+    kilni_onnx_ref made = take == NULL ? NULL : kilni_onnx_value_new(&call->session->env);
+    if (made == NULL) {
+        kiln_free(&call->session->env, take);
+        KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for %lld by %lld numbers",
+                        (long long)desc->dims[0], (long long)desc->dims[1]);
+        return NULL;
+    }
+    made->desc = *desc;
+    made->constant = true;
+    made->host = made->owned = take;
+    return keep_made(call, of, scales, zeros, made);
 }
 
 /* A weight of these bytes, NULL when there was no memory for them, kept with its constant. */
@@ -135,7 +222,7 @@ static kilni_onnx_ref quantised(kilni_onnx_call *call, const nbits *x)
     const kiln_env *env = &call->session->env;
     const int64_t blocks[] = {1, x->block};
     kiln_quant_layout layout;
-    kiln_tensor_desc desc = {.dtype = x->bits == 4 ? KILN_DTYPE_Q4F : KILN_DTYPE_Q8F, .rank = 2};
+    kiln_tensor_desc desc = {.dtype = x->bits == 8 ? KILN_DTYPE_Q8F : KILN_DTYPE_Q4F, .rank = 2};
     desc.dims[0] = x->n;
     desc.dims[1] = x->k;
     desc.scheme = kiln_scheme_make(x->scales->desc.dtype, false, blocks, 2);
@@ -155,20 +242,10 @@ static kilni_onnx_ref quantised(kilni_onnx_call *call, const nbits *x)
 
 // ---- zero points ----
 
-static int64_t zero_of(const nbits *x, int64_t row, int64_t block)
+static float float_at(const kilni_onnx_value *x, int64_t i)
 {
-    const uint8_t *from = x->zeros->host;
-    if (x->bits == 8) {
-        return from[row * x->blocks + block];
-    }
-    uint8_t both = from[row * ((x->blocks + 1) / 2) + block / 2];
-    return block % 2 == 0 ? both & 15 : both >> 4;
-}
-
-static float scale_of(const nbits *x, int64_t i)
-{
-    const kiln_dtype dtype = x->scales->desc.dtype;
-    const uint8_t *at = (const uint8_t *)x->scales->host + (size_t)i * kiln_dtype_size(dtype);
+    const kiln_dtype dtype = x->desc.dtype;
+    const uint8_t *at = (const uint8_t *)x->host + (size_t)i * kiln_dtype_size(dtype);
     uint16_t half = 0;
     float whole = 0;
     if (dtype == KILN_DTYPE_F32) {
@@ -179,37 +256,32 @@ static float scale_of(const nbits *x, int64_t i)
     return dtype == KILN_DTYPE_F16 ? kiln_f16_to_f32(half) : kiln_bf16_to_f32(half);
 }
 
+/* What stands for 0 in a block: the middle of the range where nothing is given. */
+static float zero_of(const nbits *x, int64_t row, int64_t block)
+{
+    if (x->zeros == NULL) {
+        return (float)(1 << (x->bits - 1));
+    }
+    if (x->zeros->desc.dtype != KILN_DTYPE_U8) {
+        return float_at(x->zeros, row * x->blocks + block);
+    }
+    return (float)packed_value(x, x->zeros, packed_bytes(x, x->blocks), row, block);
+}
+
 /* What the values of each column's blocks are off, the middle of their range less the zero point,
  * times the block's scale. */
 static kilni_onnx_ref offsets(kilni_onnx_call *call, const nbits *x)
 {
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_F32, .rank = 2, .dims = {x->n, x->blocks}};
-    int64_t count = x->bits == 8 ? x->n * x->blocks : x->n * ((x->blocks + 1) / 2);
     if (made_before(x->zeros, x->scales, NULL, &desc) != NULL) {
         return x->zeros->made;
     }
-    if (x->zeros->desc.dtype != KILN_DTYPE_U8) {
-        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "zero points of %s",
-                        kiln_dtype_name(x->zeros->desc.dtype));
-    }
-    if (!has_constant(call, x->zeros, "the zero points", count)) {
-        return NULL;
-    }
     float *off = kiln_alloc_array(&call->session->env, (size_t)(x->n * x->blocks), sizeof(*off));
-    kilni_onnx_ref made = off == NULL ? NULL : kilni_onnx_value_new(&call->session->env);
-    if (made == NULL) {
-        kiln_free(&call->session->env, off);
-        KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for the zero points");
-        return NULL;
+    for (int64_t i = 0; off != NULL && i < x->n * x->blocks; i++) {
+        float middle = (float)(1 << (x->bits - 1));
+        off[i] = (middle - zero_of(x, i / x->blocks, i % x->blocks)) * float_at(x->scales, i);
     }
-    for (int64_t i = 0; i < x->n * x->blocks; i++) {
-        int64_t middle = (int64_t)1 << (x->bits - 1);
-        off[i] = (float)(middle - zero_of(x, i / x->blocks, i % x->blocks)) * scale_of(x, i);
-    }
-    made->desc = desc;
-    made->constant = true;
-    made->host = made->owned = off;
-    return keep_made(call, x->zeros, x->scales, NULL, made);
+    return keep_floats(call, x->zeros, x->scales, NULL, &desc, off);
 }
 
 /* Sums of the terms of each block, times what its values are off. */
@@ -237,6 +309,49 @@ static kilni_onnx_ref correction(kilni_onnx_call *call, const nbits *x, kilni_on
 
 // ---- the operator ----
 
+/* The weight as floats: of terms that are in groups of their own, or odd in number. */
+static kilni_onnx_ref weight_floats(kilni_onnx_call *call, const nbits *x)
+{
+    kiln_tensor_desc desc = {.dtype = KILN_DTYPE_F32, .rank = 2, .dims = {x->n, x->k}};
+    kilni_onnx_ref made = x->b->made;
+    if (made != NULL && made->made_with[0] == x->scales && made->made_with[1] == x->zeros &&
+        made->made_with[2] == x->groups && kiln_desc_same_shape(&made->desc, &desc) &&
+        made->desc.dtype == KILN_DTYPE_F32) {
+        return made;
+    }
+    int64_t row_bytes = packed_bytes(x, x->blocks * x->block);
+    float *to = kiln_alloc_array(&call->session->env, (size_t)(x->n * x->k), sizeof(*to));
+    for (int64_t i = 0; to != NULL && i < x->n * x->k; i++) {
+        int64_t row = i / x->k, at = i % x->k;
+        int32_t block = (int32_t)(at / x->block);
+        if (x->groups != NULL) {
+            memcpy(&block, (const uint8_t *)x->groups->host + 4 * at, 4);
+        }
+        to[i] = ((float)packed_value(x, x->b, row_bytes, row, at) - zero_of(x, row, block)) *
+                float_at(x->scales, row * x->blocks + block);
+    }
+    made = keep_floats(call, x->b, x->scales, x->zeros, &desc, to);
+    if (made != NULL) {
+        made->made_with[2] = kilni_onnx_retain(x->groups);
+    }
+    return made;
+}
+
+static kilni_onnx_ref nbits_product(kilni_onnx_call *call, const nbits *x, kilni_onnx_ref a)
+{
+    a = kilni_onnx_cast(call, a, KILN_DTYPE_F32);
+    if (x->groups != NULL || x->k % 2 != 0) {
+        return kilni_onnx_matmul(call, a, weight_floats(call, x), false, true);
+    }
+    const kiln_attr attrs[] = {kilni_attr_dtype(KILN_DTYPE_F32), kilni_attr_bool(false),
+                               kilni_attr_bool(true)};
+    const kilni_onnx_ref inputs[] = {a, quantised(call, x)};
+    kilni_onnx_ref y = kilni_onnx_emit(call, KILN_OP_MATMUL_QUANTIZED, inputs, 2, attrs, 3);
+    return x->zeros == NULL || !kilni_onnx_ok(call)
+               ? y
+               : kilni_onnx_binary(call, KILN_OP_ADD, y, correction(call, x, a));
+}
+
 void kilni_onnx_op_matmul_nbits(kilni_onnx_call *call)
 {
     nbits x;
@@ -249,14 +364,7 @@ void kilni_onnx_op_matmul_nbits(kilni_onnx_call *call)
                         (long long)x.k);
         return;
     }
-    const kiln_attr attrs[] = {kilni_attr_dtype(KILN_DTYPE_F32), kilni_attr_bool(false),
-                               kilni_attr_bool(true)};
-    const kilni_onnx_ref inputs[] = {kilni_onnx_cast(call, a, KILN_DTYPE_F32), quantised(call, &x)};
-    kilni_onnx_ref y = kilni_onnx_emit(call, KILN_OP_MATMUL_QUANTIZED, inputs, 2, attrs, 3);
-    if (x.zeros != NULL && kilni_onnx_ok(call)) {
-        y = kilni_onnx_binary(call, KILN_OP_ADD, y, correction(call, &x, inputs[0]));
-    }
-    y = kilni_onnx_cast(call, y, a->desc.dtype);
+    kilni_onnx_ref y = kilni_onnx_cast(call, nbits_product(call, &x, a), a->desc.dtype);
     kilni_onnx_out(call, 0, bias == NULL ? y : kilni_onnx_binary(call, KILN_OP_ADD, y, bias));
 }
 

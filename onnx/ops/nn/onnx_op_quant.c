@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // ONNX's linear quantisation, one scale for the tensor, for each place along an axis or for each
 // block, written with casts and arithmetic.
-#include "onnx_import.h"
+#include "onnx_parts.h"
 
 /* Of rank 1: along `axis` of x, the axes behind it have length 1. */
 static kilni_onnx_ref along_axis(kilni_onnx_call *call, kilni_onnx_ref value, uint32_t axis,
@@ -44,6 +44,24 @@ static kilni_onnx_ref in_blocks(kilni_onnx_call *call, kilni_onnx_ref value,
     return kilni_onnx_reshape(call, value, x->dims, x->rank);
 }
 
+kilni_onnx_ref kilni_onnx_over_blocks(kilni_onnx_call *call, kilni_onnx_ref value,
+                                      const kiln_tensor_desc *x, uint32_t axis, int64_t block)
+{
+    if (!kilni_onnx_ok(call)) {
+        return NULL;
+    }
+    /* No block is longer than its axis, so that the product of both stays a length. */
+    int64_t length = x->dims[axis] > 0 ? x->dims[axis] : 1;
+    block = block > length ? length : block;
+    if (block < 1 || !blocks_fit(&value->desc, x, axis, block)) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT,
+                        "scale or zero point of rank %u does not fit blocks of %lld along axis %u",
+                        value->desc.rank, (long long)block, axis);
+        return NULL;
+    }
+    return in_blocks(call, value, x, axis, block);
+}
+
 /* A scale or zero point so that it broadcasts over x: one for all, for each place, or each block.
  */
 static kilni_onnx_ref spread(kilni_onnx_call *call, kilni_onnx_ref value, kilni_onnx_ref x)
@@ -63,16 +81,7 @@ static kilni_onnx_ref spread(kilni_onnx_call *call, kilni_onnx_ref value, kilni_
     if (block == 0 && value->desc.rank == 1) {
         return along_axis(call, value, axis, x->desc.rank);
     }
-    /* No block is longer than its axis, so that the product of both stays a length. */
-    int64_t length = x->desc.dims[axis] > 0 ? x->desc.dims[axis] : 1;
-    block = block > length ? length : block;
-    if (block < 1 || !blocks_fit(&value->desc, &x->desc, axis, block)) {
-        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT,
-                        "scale or zero point of rank %u does not fit blocks of %lld along axis %u",
-                        value->desc.rank, (long long)block, axis);
-        return NULL;
-    }
-    return in_blocks(call, value, &x->desc, axis, block);
+    return kilni_onnx_over_blocks(call, value, &x->desc, axis, block);
 }
 
 /* The zero point so that it broadcasts over x; NULL where it is a constant of zeros, of which
@@ -214,40 +223,56 @@ static bool are_bytes(kilni_onnx_ref x)
     return x->desc.dtype == KILN_DTYPE_U8 || x->desc.dtype == KILN_DTYPE_I8;
 }
 
-/* (a - zeros[0]) times (b - zeros[1]) in i32; a zero point may be NULL. */
-static kilni_onnx_ref integer_product(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b,
-                                      const kilni_onnx_ref zeros[2])
+static kilni_onnx_ref matrix_turned(kilni_onnx_call *call, kilni_onnx_ref x, bool turned)
 {
+    static const int64_t axes[] = {1, 0};
+    return turned ? kilni_onnx_permute(call, x, axes, 2) : x;
+}
+
+kilni_onnx_ref kilni_onnx_integer_product(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b,
+                                          const kilni_onnx_ref zeros[2], const bool turned[2])
+{
+    if (kilni_onnx_ok(call) &&
+        ((turned[0] && a->desc.rank != 2) || (turned[1] && b->desc.rank != 2))) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "operands of rank %u and %u are no matrices",
+                        a->desc.rank, b->desc.rank);
+    }
     if (!kilni_onnx_ok(call)) {
         return NULL;
     }
     uint32_t rank = a->desc.rank;
-    int64_t rows = rank < 2 ? 1 : a->desc.dims[rank - 2];
-    int64_t columns = b->desc.rank < 2 ? 1 : b->desc.dims[b->desc.rank - 1];
+    int64_t rows = rank < 2 ? 1 : a->desc.dims[rank - (turned[0] ? 1u : 2u)];
+    int64_t columns = b->desc.rank < 2 ? 1 : b->desc.dims[b->desc.rank - (turned[1] ? 2u : 1u)];
     kilni_onnx_ref a_zero = are_bytes(a) ? line_zero(call, zeros[0], a, rows) : NULL;
     kilni_onnx_ref b_zero = are_bytes(b) ? line_zero(call, zeros[1], b, columns) : NULL;
     if (kilni_onnx_ok(call) && a_zero != NULL && b_zero != NULL) {
         const kilni_onnx_ref inputs[] = {a, b, a_zero, b_zero};
-        const kiln_attr attrs[2] = {kilni_attr_bool(false), kilni_attr_bool(false)};
+        const kiln_attr attrs[2] = {kilni_attr_bool(turned[0]), kilni_attr_bool(turned[1])};
         uint32_t count = zeros[1] != NULL ? 4 : zeros[0] != NULL ? 3 : 2;
         return kilni_onnx_emit(call, KILN_OP_MATMUL_INTEGER, inputs, count, attrs, 2);
     }
-    a = shifted(call, a, zeros[0], true);
-    b = shifted(call, b, zeros[1], false);
+    a = shifted(call, matrix_turned(call, a, turned[0]), zeros[0], true);
+    b = shifted(call, matrix_turned(call, b, turned[1]), zeros[1], false);
     return kilni_onnx_matmul(call, a, b, false, false);
+}
+
+static kilni_onnx_ref plain_integer_product(kilni_onnx_call *call, kilni_onnx_ref a,
+                                            kilni_onnx_ref b, const kilni_onnx_ref zeros[2])
+{
+    static const bool as_they_are[2];
+    return kilni_onnx_integer_product(call, a, b, zeros, as_they_are);
 }
 
 void kilni_onnx_op_matmul_integer(kilni_onnx_call *call)
 {
     const kilni_onnx_ref zeros[] = {kilni_onnx_opt(call, 2), kilni_onnx_opt(call, 3)};
-    kilni_onnx_out(call, 0,
-                   integer_product(call, kilni_onnx_in(call, 0), kilni_onnx_in(call, 1), zeros));
+    kilni_onnx_out(
+        call, 0,
+        plain_integer_product(call, kilni_onnx_in(call, 0), kilni_onnx_in(call, 1), zeros));
 }
 
-/* u8 from the range of x with 0 in it; scale and zero point follow, each of rank 0. */
-void kilni_onnx_op_dynamic_quantize_linear(kilni_onnx_call *call)
+kilni_onnx_quantised kilni_onnx_quantise_by_range(kilni_onnx_call *call, kilni_onnx_ref x)
 {
-    kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ref low = kilni_onnx_reduce(call, KILN_OP_MIN, x, NULL, 0, false);
     kilni_onnx_ref high = kilni_onnx_reduce(call, KILN_OP_MAX, x, NULL, 0, false);
     low = kilni_onnx_scalar(call, KILN_OP_CLAMP_MAX, low, 0);
@@ -259,9 +284,17 @@ void kilni_onnx_op_dynamic_quantize_linear(kilni_onnx_call *call)
     zero = kilni_onnx_clamp(call, zero, 0, 255);
     kilni_onnx_ref y = kilni_onnx_binary(call, KILN_OP_DIV, x, scale);
     y = kilni_onnx_binary(call, KILN_OP_ADD, kilni_onnx_unary(call, KILN_OP_ROUND, y), zero);
-    kilni_onnx_out(call, 0, kilni_onnx_cast(call, y, KILN_DTYPE_U8));
-    kilni_onnx_out(call, 1, scale);
-    kilni_onnx_out(call, 2, kilni_onnx_cast(call, zero, KILN_DTYPE_U8));
+    return (kilni_onnx_quantised){.values = kilni_onnx_cast(call, y, KILN_DTYPE_U8),
+                                  .scale = scale,
+                                  .zero = kilni_onnx_cast(call, zero, KILN_DTYPE_U8)};
+}
+
+void kilni_onnx_op_dynamic_quantize_linear(kilni_onnx_call *call)
+{
+    kilni_onnx_quantised y = kilni_onnx_quantise_by_range(call, kilni_onnx_in(call, 0));
+    kilni_onnx_out(call, 0, y.values);
+    kilni_onnx_out(call, 1, y.scale);
+    kilni_onnx_out(call, 2, y.zero);
 }
 
 /* i32 sums in units of scale a times scale b, as integers in units of scale y. */
@@ -280,8 +313,7 @@ static kilni_onnx_ref requantised(kilni_onnx_call *call, kilni_onnx_ref sums,
     return kilni_onnx_ok(call) ? kilni_onnx_cast(call, y, zero->desc.dtype) : NULL;
 }
 
-/* A scale of one element as a number; one along an axis with `after` axes behind it. */
-static kilni_onnx_ref scale_before(kilni_onnx_call *call, kilni_onnx_ref scale, uint32_t after)
+kilni_onnx_ref kilni_onnx_scale_before(kilni_onnx_call *call, kilni_onnx_ref scale, uint32_t after)
 {
     int64_t dims[KILN_MAX_RANK] = {0};
     if (!kilni_onnx_ok(call) || kiln_desc_count(&scale->desc) == 1) {
@@ -301,11 +333,11 @@ static kilni_onnx_ref scale_before(kilni_onnx_call *call, kilni_onnx_ref scale, 
 void kilni_onnx_op_qlinear_matmul(kilni_onnx_call *call)
 {
     const kilni_onnx_ref zeros[] = {kilni_onnx_in(call, 2), kilni_onnx_in(call, 5)};
-    const kilni_onnx_ref scales[] = {scale_before(call, kilni_onnx_in(call, 1), 1),
-                                     scale_before(call, kilni_onnx_in(call, 4), 0),
-                                     scale_before(call, kilni_onnx_in(call, 6), 0)};
+    const kilni_onnx_ref scales[] = {kilni_onnx_scale_before(call, kilni_onnx_in(call, 1), 1),
+                                     kilni_onnx_scale_before(call, kilni_onnx_in(call, 4), 0),
+                                     kilni_onnx_scale_before(call, kilni_onnx_in(call, 6), 0)};
     kilni_onnx_ref sums =
-        integer_product(call, kilni_onnx_in(call, 0), kilni_onnx_in(call, 3), zeros);
+        plain_integer_product(call, kilni_onnx_in(call, 0), kilni_onnx_in(call, 3), zeros);
     kilni_onnx_out(call, 0, requantised(call, sums, scales, kilni_onnx_in(call, 7)));
 }
 
@@ -320,10 +352,11 @@ void kilni_onnx_op_qlinear_conv(kilni_onnx_call *call)
     }
     uint32_t axes = sums->desc.rank - 2u;
     if (bias != NULL) {
-        sums = kilni_onnx_binary(call, KILN_OP_ADD, sums, scale_before(call, bias, axes));
+        sums =
+            kilni_onnx_binary(call, KILN_OP_ADD, sums, kilni_onnx_scale_before(call, bias, axes));
     }
-    const kilni_onnx_ref scales[] = {scale_before(call, kilni_onnx_in(call, 1), 0),
-                                     scale_before(call, kilni_onnx_in(call, 4), axes),
-                                     scale_before(call, kilni_onnx_in(call, 6), 0)};
+    const kilni_onnx_ref scales[] = {kilni_onnx_scale_before(call, kilni_onnx_in(call, 1), 0),
+                                     kilni_onnx_scale_before(call, kilni_onnx_in(call, 4), axes),
+                                     kilni_onnx_scale_before(call, kilni_onnx_in(call, 6), 0)};
     kilni_onnx_out(call, 0, requantised(call, sums, scales, kilni_onnx_in(call, 7)));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // ONNX's operators that take by index, or compare indices: gathers, one-hot, triangles. Device code
 // clamps indices; here they are only passed on.
-#include "onnx_import.h"
+#include "onnx_parts.h"
 
 /* Indices of the types that the operators take. */
 static kilni_onnx_ref as_indices(kilni_onnx_call *call, kilni_onnx_ref indices)
@@ -10,20 +10,19 @@ static kilni_onnx_ref as_indices(kilni_onnx_call *call, kilni_onnx_ref indices)
     return fits ? indices : kilni_onnx_cast(call, indices, KILN_DTYPE_I64);
 }
 
-void kilni_onnx_op_gather(kilni_onnx_call *call)
+kilni_onnx_ref kilni_onnx_take(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref indices,
+                               int64_t along)
 {
-    kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    kilni_onnx_ref indices = kilni_onnx_in(call, 1);
     if (!kilni_onnx_ok(call)) {
-        return;
+        return NULL;
     }
-    uint32_t axis = kilni_onnx_axis(call, kilni_onnx_attr_int(call, "axis", 0), x->desc.rank);
+    uint32_t axis = kilni_onnx_axis(call, along, x->desc.rank);
     uint32_t rank = x->desc.rank + indices->desc.rank - 1u;
     if (kilni_onnx_ok(call) && rank > KILN_MAX_RANK) {
         KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "rank %u exceeds limit %d", rank, KILN_MAX_RANK);
     }
     if (!kilni_onnx_ok(call)) {
-        return;
+        return NULL;
     }
     int64_t dims[KILN_MAX_RANK];
     uint32_t at = 0;
@@ -39,7 +38,15 @@ void kilni_onnx_op_gather(kilni_onnx_call *call)
     const int64_t flat[] = {kiln_desc_count(&indices->desc)};
     indices = kilni_onnx_reshape(call, as_indices(call, indices), flat, 1);
     kilni_onnx_ref taken = kilni_onnx_indexed(call, KILN_OP_SELECT, x, indices, axis);
-    kilni_onnx_out(call, 0, kilni_onnx_reshape(call, taken, dims, rank));
+    return kilni_onnx_reshape(call, taken, dims, rank);
+}
+
+void kilni_onnx_op_gather(kilni_onnx_call *call)
+{
+    kilni_onnx_ref x = kilni_onnx_in(call, 0);
+    kilni_onnx_ref indices = kilni_onnx_in(call, 1);
+    int64_t axis = kilni_onnx_attr_int(call, "axis", 0);
+    kilni_onnx_out(call, 0, kilni_onnx_take(call, x, indices, axis));
 }
 
 void kilni_onnx_op_gather_elements(kilni_onnx_call *call)

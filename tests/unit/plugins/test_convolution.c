@@ -68,7 +68,7 @@ static void single(program *p, const product_case *c)
     p->count = 0;
     p->products = 0;
     int x = region_image(p, c->n, c->channels, c->height, c->width);
-    int y = region_product(p, c->depthwise ? DEPTHWISE : CONV, x, c->outputs, c->bias, c->window);
+    int y = region_grouped(p, c->depthwise ? c->channels : 1, x, c->outputs, c->bias, c->window);
     region_keep(p, y);
 }
 
@@ -690,12 +690,17 @@ static int random_window(dice *d, int x)
     const node *in = &d->p->nodes[x];
     int64_t outputs = channels[roll(d, 3)];
     bool fits = in->dims[2] > 1 && in->dims[3] > 1;
-    switch (roll(d, 7)) {
+    switch (roll(d, 8)) {
     case 0:
         return region_conv3(d->p, x, outputs);
+    case 6:
+        return in->dims[1] < 80 ? region_concat(d->p, (int[]){x, partner(d, x)}, 2)
+                                : region_conv1(d->p, x, 5);
     case 1:
-        return in->dims[1] > 1 ? region_depthwise(d->p, x, false, region_square(3, 1, 1))
-                               : region_conv1(d->p, x, 5);
+        return in->dims[1] == 16
+                   ? region_grouped(d->p, 1 << roll(d, 5), x, 16, false, region_square(3, 1, 1))
+               : in->dims[1] > 1 ? region_depthwise(d->p, x, false, region_square(3, 1, 1))
+                                 : region_conv1(d->p, x, 5);
     case 2:
         return region_pool(d->p, MAX_POOL, x, region_square(3, 1, 1), false, false);
     case 3:
@@ -779,7 +784,7 @@ static uint64_t launches_again(const program *p, session *s, kiln_tensor **value
     kiln_device_stats before = region_stats_of(s->device);
     for (int i = 0; i < p->count; i++) {
         const node *n = &p->nodes[i];
-        kiln_tensor *in[5] = {NULL};
+        kiln_tensor *in[MOST_INPUTS] = {NULL};
         for (int k = 0; k < n->n_inputs; k++) {
             in[k] = values[n->inputs[k]];
         }
