@@ -79,7 +79,7 @@ static kiln_status await_result(kiln_device *device, kiln_tensor *tensor, kiln_e
 {
     kilni_stream *stream = NULL;
     kiln_status status = KILN_STATUS_OK;
-    if (kilni_device_gates(device) || !tensor->unresolved) {
+    if (kilni_device_has_user_events(device) || !tensor->unresolved) {
         return status;
     }
     KILN_TRY(out, status, kilni_stream_current(device, &stream, err));
@@ -89,7 +89,7 @@ static kiln_status await_result(kiln_device *device, kiln_tensor *tensor, kiln_e
                          device->address);
     }
     KILN_TRY(out, status, kilni_tensor_bind(tensor, err));
-    status = kilni_binding_gate(device, &tensor->binding, err);
+    status = kilni_binding_await(device, &tensor->binding, err);
 out:
     return status;
 }

@@ -122,6 +122,7 @@ VIOLATIONS = {
     "many long headers": (source_rules.short_headers,
                           {f"ir/long{i}.h": HEAD + "int x;\n" * 310 for i in range(3)},
                           "one header in ten has more than 311 lines"),
+    "many files": (source_rules.short_folders, {f"ir/n{i}.def": HEAD for i in range(25)}, "ir holds 26 files"),
     "banned everywhere": (source_rules.banned_calls,
                           {"cli/a.c": C_HEAD + "void f(char *x) { strcpy(x, x); }\n"}, "strcpy"),
     "raw heap": (source_rules.banned_calls,

@@ -3,6 +3,7 @@
 // it, a product or a convolution with an activation behind it. Here they are taken apart again, and
 // Kiln's fusers see what they see in a plain export.
 #include "onnx_parts.h"
+#include "onnx_run.h"
 
 #include <string.h>
 
