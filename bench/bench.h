@@ -22,7 +22,7 @@ typedef struct bench_options {
     const char *names[BENCH_MOST_NAMES]; ///< of the cases to measure; none: all
     size_t n_names;
     const char *folder; ///< of `models`; NULL: below the cache
-    const char *pythons[BENCH_MOST_PYTHONS]; ///< interpreters with peers of `models`
+    const char *pythons[BENCH_MOST_PYTHONS]; ///< interpreters with peers
     size_t n_pythons;
 } bench_options;
 
@@ -49,6 +49,7 @@ typedef struct bench_entry {
 const bench_entry *bench_at(size_t index);
 
 kiln_status bench_choice(const bench_options *options, kiln_error *err);
+kiln_status bench_conv(const bench_options *options, kiln_error *err);
 kiln_status bench_elementwise(const bench_options *options, kiln_error *err);
 kiln_status bench_fusion(const bench_options *options, kiln_error *err);
 kiln_status bench_kernels(const bench_options *options, kiln_error *err);
@@ -63,6 +64,7 @@ kiln_status bench_warm(const bench_options *options, kiln_error *err);
 
 /// The names that --only chooses from, as bench_entry has them; cases of one name follow each
 /// other.
+const char *bench_conv_case(size_t index);
 const char *bench_fusion_case(size_t index);
 const char *bench_kernels_case(size_t index);
 const char *bench_matmul_case(size_t index);

@@ -7,6 +7,8 @@ static const bench_entry entries[] = {
      bench_fusion_case},
     {"coll", "all-reduce over 2 and 4 devices against memcpy of the same traffic", bench_coll,
      NULL},
+    {"conv", "convolutions of ResNet-50 and depthwise ones of MobileNetV2 against PyTorch",
+     bench_conv, bench_conv_case},
     {"elementwise", "a fused chain of five operations against a copy kernel and the unfused run",
      bench_elementwise, NULL},
     {"fusion", "softmax, norms, an optimiser step and others in primitives against a copy kernel",

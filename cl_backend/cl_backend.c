@@ -407,6 +407,7 @@ static kiln_status find_or_take(kilni_cl_backend *backend, const open_request *r
         return status;
     }
     KILN_TRY(out, status, kilni_cl_device_info_read(backend, err));
+    backend->info.op_launches = kilni_cl_op_launches();
     KILN_TRY(out, status, kilni_cl_compiler_init(backend, err));
     if (request->queue == NULL) {
         KILN_TRY(out, status, open_queue(backend, err));

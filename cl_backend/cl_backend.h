@@ -99,7 +99,8 @@ KILN_NODISCARD KILN_API kiln_status kiln_cl_event_wait(kiln_cl_event *event, kil
 /// orders them with markers and user events. Each has a lock of its own. `*out_lane` is the
 /// caller's (its `close`); the backend outlives it.
 KILN_NODISCARD KILN_API kiln_status kiln_cl_open_auxiliary(kiln_backend *backend,
-                                                      kiln_backend **out_lane, kiln_error *err);
+                                                           kiln_backend **out_lane,
+                                                           kiln_error *err);
 
 /// Queues a copy of host memory into a buffer and does not wait: `source` must stay until a later
 /// marker is reached. From pinned memory, of whatever backend of the process, it runs at the link's
@@ -141,6 +142,48 @@ KILN_NODISCARD KILN_API kiln_status kiln_cl_blas_override(kiln_backend *backend,
                                                           const char *const *names,
                                                           const size_t *values, size_t count,
                                                           kiln_error *err);
+
+/// Says that the programs of this backend are compiled for other processes, so that the next one
+/// does not load them when it starts.
+KILN_API void kiln_cl_prepare_for_others(kiln_backend *backend);
+
+typedef struct kiln_cl_blas_report { ///< what a search found; speeds in operations a second
+    uint32_t struct_size;
+    uint32_t tried; ///< sets of parameters
+    uint32_t refused; ///< of them: they did not compile, or gave other results
+    uint32_t border; ///< products of this length and more are large
+    uint64_t searched_s; ///< since 1970
+    double small_before; ///< with what ships, at 32 on processors and 128 elsewhere
+    double small_after;
+    double large_before; ///< at 512 and 2048
+    double large_after;
+} kiln_cl_blas_report;
+
+/// Searches parameters of CLBlast for small and for large products of one dtype on this device, for
+/// `budget_ns` at most but for the last try, and keeps the best in the store; they hold from now on
+/// and in later processes. Each try compiles. `progress`, if any, is called after each with how far
+/// it has come, from 0 to 1. Errors: also UNIMPLEMENTED where CLBlast does not run,
+/// FAILED_PRECONDITION without a store.
+KILN_NODISCARD KILN_API kiln_status kiln_cl_blas_search(kiln_backend *backend, kiln_dtype dtype,
+                                                        uint64_t budget_ns,
+                                                        void (*progress)(double done, void *user),
+                                                        void *user, kiln_cl_blas_report *out_report,
+                                                        kiln_error *err);
+
+/// When this device's parameters were searched, in seconds since 1970, and whether they still
+/// count as known; 0 when they never were.
+KILN_API uint64_t kiln_cl_blas_searched(kiln_backend *backend, kiln_dtype dtype, bool *out_fresh);
+
+/// Appends this device's parameters of f32 and f64 as lines of text; nothing where CLBlast has its
+/// own. Errors: RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_cl_blas_export(kiln_backend *backend, kiln_string *out,
+                                                        kiln_error *err);
+
+/// Keeps the lines that are of this device, and counts them. Later processes use them. Errors: also
+/// INVALID_ARGUMENT for what is no such text, FAILED_PRECONDITION without a store.
+KILN_NODISCARD KILN_API kiln_status kiln_cl_blas_import(kiln_backend *backend, const char *text,
+                                                        size_t length, uint32_t *out_lines,
+                                                        kiln_error *err);
 
 #ifdef __cplusplus
 }

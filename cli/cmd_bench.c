@@ -13,7 +13,8 @@
 static const struct argp_option bench_options_table[] = {
     {"device", 'd', "ADDRESS", 0, "device to measure on", 0},
     {"json", 'j', NULL, 0, "one JSON object a line instead of a table", 0},
-    {"samples", 'n', "COUNT", 0, "samples of each figure", 0},
+    {"runs", 'r', "COUNT", 0, "timed runs of each figure", 0},
+    {"samples", 'n', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
     {"only", 'o', "WORD", 0,
      "of `kernels`, `ops`, `fusion`, `choice`, `matmul`, `models`: cases whose name contains it",
      0},
@@ -32,15 +33,23 @@ typedef struct bench_arguments {
     const bench_entry *entry;
 } bench_arguments;
 
+static const char *bench_name_at(size_t index, const void *unused)
+{
+    (void)unused;
+    return bench_at(index) != NULL ? bench_at(index)->name : NULL;
+}
+
 static void ask_for_name(const struct argp_state *state, const char *why, const char *name)
 {
-    char names[400];
+    char names[400], guess[CLI_GUESS_ROOM];
     size_t used = 0;
     for (size_t i = 0; bench_at(i) != NULL && used < sizeof(names); i++) {
         used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i == 0 ? "" : ", ",
                                  bench_at(i)->name);
     }
-    argp_error(state, "%s%s; there are %s", why, name, names);
+    cli_guess(guess, name, bench_name_at, NULL);
+    argp_error(state, "%s%s%s%s there are %s", why, name, guess, guess[0] != '\0' ? "" : ";",
+               names);
 }
 
 static const bench_entry *find(const char *name)
@@ -87,10 +96,11 @@ static error_t parse_bench_option(int key, char *text, struct argp_state *state)
     case 'o':
         arguments->options.only = text;
         return 0;
-    case 'n':
+    case 'r':
+    case 'n': // of --samples, the older name
         arguments->options.samples = (uint32_t)strtoul(text, &end, 10);
         if (*text == '\0' || *end != '\0' || arguments->options.samples == 0) {
-            argp_error(state, "--samples %s: a count from 1", text);
+            argp_error(state, "--runs %s: a count from 1", text);
         }
         return 0;
     case 'f':

@@ -1,26 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // `kiln cache stat|clear|prepare`: the database of programs, plans, winners and device
 // measurements. Keys and limits belong to the store in base/; here are only its figures and the
-// question to empty it, and prepare is cache_prepare.c's.
+// question to empty it, and preparing is cmd_cache_prepare.c's and
+// cmd_cache_builtin.c's.
 
-#include "cli.h"
+#include "cli_json.h"
 
 #include <stdio.h>
 #include <string.h>
 
+typedef struct cache_options {
+    const char *action;
+    cli_json_options json;
+} cache_options;
+
 static error_t parse_cache_option(int key, char *text, struct argp_state *state)
 {
-    const char **action = state->input;
+    cache_options *options = state->input;
+    const char **action = &options->action;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->json;
+        return 0;
     case ARGP_KEY_ARG:
         if (*action != NULL || (strcmp(text, "stat") != 0 && strcmp(text, "clear") != 0)) {
-            argp_error(state, "say stat, clear or prepare MODEL, not \"%s\"", text);
+            argp_error(state, "say stat, clear, prepare MODEL or prepare --builtin, not \"%s\"",
+                       text);
         }
         *action = text;
         return 0;
     case ARGP_KEY_END:
         if (*action == NULL) {
-            argp_error(state, "say stat, clear or prepare MODEL");
+            argp_error(state, "say stat, clear, prepare MODEL or prepare --builtin");
         }
         return 0;
     default:
@@ -28,28 +39,50 @@ static error_t parse_cache_option(int key, char *text, struct argp_state *state)
     }
 }
 
+static const char *const table_names[KILN_STORE_TABLE_COUNT] = {"programs", "plans", "winners",
+                                                                "devices", "starts"};
+
+static json_t *stat_json(const char *folder, const kiln_store_stat *stat)
+{
+    json_t *root = json_object();
+    (void)json_object_set_new(root, "folder", cli_json_text(folder));
+    (void)json_object_set_new(root, "bytes", json_integer((json_int_t)stat->file_bytes));
+    for (size_t i = 0; i < KILN_STORE_TABLE_COUNT; i++) {
+        json_t *table = json_pack("{s:I, s:I}", "entries", (json_int_t)stat->entries[i], "bytes",
+                                  (json_int_t)stat->bytes[i]);
+        (void)json_object_set_new(root, table_names[i], table);
+    }
+    return root;
+}
+
 static void print_stat(const char *folder, const kiln_store_stat *stat)
 {
-    static const char *const names[KILN_STORE_TABLE_COUNT] = {"programs", "plans", "winners",
-                                                              "devices", "starts"};
     char bytes[32];
     printf("%s, %s\n", folder, cli_format_bytes(bytes, (double)stat->file_bytes));
     for (size_t i = 0; i < KILN_STORE_TABLE_COUNT; i++) {
-        printf("  %-9s %6llu  %s\n", names[i], (unsigned long long)stat->entries[i],
+        printf("  %-9s %6llu  %s\n", table_names[i], (unsigned long long)stat->entries[i],
                cli_format_bytes(bytes, (double)stat->bytes[i]));
     }
 }
 
 int cmd_cache(int argc, char **argv)
 {
+    static const struct argp_child children[] = {{&cli_json_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {NULL,
                                      parse_cache_option,
-                                     "stat|clear\nprepare MODEL",
+                                     "stat|clear\nprepare MODEL\nprepare --builtin",
                                      "Shows, empties or fills the cache on disk.",
-                                     NULL,
+                                     children,
                                      NULL,
                                      NULL};
-    const char *action = NULL;
+    cache_options options = {0};
+#ifdef KILN_WITH_CL
+    if (argc > 2 && strcmp(argv[1], "prepare") == 0 && strcmp(argv[2], "--builtin") == 0) {
+        static char name[] = "kiln cache prepare --builtin";
+        argv[2] = name;
+        return cmd_cache_builtin(argc - 2, argv + 2);
+    }
+#endif
 #ifdef KILN_WITH_ONNX
     if (argc > 1 && strcmp(argv[1], "prepare") == 0) {
         static char name[] = "kiln cache prepare";
@@ -57,7 +90,7 @@ int cmd_cache(int argc, char **argv)
         return cmd_cache_prepare(argc - 1, argv + 1);
     }
 #endif
-    argp_parse(&argp, argc, argv, 0, NULL, &action);
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
     cli_device_options none = {0};
     kiln_error err = KILN_ERROR_INIT;
     kiln_context *context = NULL;
@@ -70,14 +103,16 @@ int cmd_cache(int argc, char **argv)
     if (status == KILN_STATUS_OK && store == NULL) {
         status = kiln_fail(&err, UNAVAILABLE, "the cache in %s cannot be opened", folder);
     }
-    if (status == KILN_STATUS_OK && strcmp(action, "clear") == 0) {
+    if (status == KILN_STATUS_OK && strcmp(options.action, "clear") == 0) {
         status = kiln_store_clear(store, &err);
     }
     kiln_store_stat stat;
     if (status == KILN_STATUS_OK) {
         status = kiln_store_stat_get(store, &stat, &err);
     }
-    if (status == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK && options.json.wanted) {
+        status = cli_json_write(&options.json, stat_json(folder, &stat), &err);
+    } else if (status == KILN_STATUS_OK) {
         print_stat(folder, &stat);
     }
     cli_close_context(context);

@@ -5,6 +5,7 @@
 // expected not to pass. Decides what --strict and --counts hold.
 
 #include "check_case.h"
+#include "cli_json.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -138,6 +139,7 @@ typedef struct check_row { ///< of a file of counts
 
 typedef struct check_options {
     cli_device_options device;
+    cli_json_options json;
     bool verbose;
     bool summary;
     bool strict;
@@ -165,6 +167,7 @@ typedef struct check_state {
     uint64_t unheld; ///< cases without a row
     FILE *written;
     bool no_memory;
+    json_t *cases; ///< with --json on standard output; NULL: they are printed
 } check_state;
 
 // ---- files of counts ----
@@ -315,6 +318,22 @@ static kiln_status check_promises(check_state *state, const char *key, const che
     return hold_counts(state, key, counts, err);
 }
 
+/// Of failures always, of others when they are asked for.
+static void tell_case(const check_state *state, const char *verdict, const char *name,
+                      const char *why)
+{
+    if (strcmp(verdict, "FAIL") != 0 && !state->options->verbose) {
+        return;
+    }
+    if (state->cases != NULL) {
+        json_array_append_new(state->cases,
+                              json_pack("{s:o, s:s, s:o}", "case", cli_json_text(name), "verdict",
+                                        verdict, "why", cli_json_text(why)));
+    } else {
+        printf("%s %s%s%s\n", verdict, name, why != NULL ? ": " : "", why != NULL ? why : "");
+    }
+}
+
 static void skip_case(check_state *state, const char *name, const char *why)
 {
     const check_listed *listed = find_listed(name);
@@ -324,9 +343,7 @@ static void skip_case(check_state *state, const char *name, const char *why)
         state->listed[listed != NULL ? listed->kind : refused->kind]++;
     }
     count_reason(state, reason_of(why));
-    if (state->options->verbose) {
-        printf("skip %s: %s\n", name, why);
-    }
+    tell_case(state, "skip", name, why);
 }
 
 static void judge(check_state *state, const char *key, const char *name, kiln_status status,
@@ -346,12 +363,10 @@ static void judge(check_state *state, const char *key, const char *name, kiln_st
         skip_case(state, name, "random values: shape, dtype and statistics hold");
     } else if (status == KILN_STATUS_OK) {
         state->passed++;
-        if (state->options->verbose) {
-            printf("pass %s\n", name);
-        }
+        tell_case(state, "pass", name, NULL);
     } else {
         state->failed++;
-        printf("FAIL %s: %s\n", name, err->message);
+        tell_case(state, "FAIL", name, err->message);
     }
 }
 
@@ -424,7 +439,7 @@ static kiln_status check_folder(check_state *state, const char *folder, kiln_err
     } else {
         status = check_cases_in(state, folder, err);
     }
-    if (state->options->summary && status == KILN_STATUS_OK) {
+    if (state->options->summary && status == KILN_STATUS_OK && state->cases == NULL) {
         printf("%s: %llu passed, %llu failed, %llu skipped\n", folder,
                (unsigned long long)(state->passed - before[0]),
                (unsigned long long)(state->failed - before[1]),
@@ -460,6 +475,21 @@ static void print_lists(const check_state *state)
     printf("kernels %5llu launched\n", (unsigned long long)state->kernels);
 }
 
+static json_t *end_json(const check_state *state)
+{
+    json_t *reasons = json_array();
+    for (size_t i = 0; i < state->n_reasons; i++) {
+        json_array_append_new(reasons,
+                              json_pack("{s:o, s:I}", "why", cli_json_text(state->reasons[i].text),
+                                        "cases", (json_int_t)state->reasons[i].count));
+    }
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "passed", (json_int_t)state->passed,
+                     "failed", (json_int_t)state->failed, "skipped", (json_int_t)state->skipped,
+                     "kernels", (json_int_t)state->kernels, "unheld", (json_int_t)state->unheld,
+                     "skips", reasons, "cases",
+                     state->cases != NULL ? json_incref(state->cases) : json_null());
+}
+
 static void print_end(check_state *state)
 {
     if (state->n_reasons > 1) {
@@ -473,8 +503,9 @@ static void print_end(check_state *state)
         print_lists(state);
     }
     if (state->unheld > 0) {
-        printf("%llu cases have no row in %s: write it anew with --write-counts\n",
-               (unsigned long long)state->unheld, state->options->counts);
+        printf("%llu %s no row in %s: write it anew with --write-counts\n",
+               (unsigned long long)state->unheld,
+               kiln_plural(state->unheld, "case has", "cases have"), state->options->counts);
     }
     printf("%llu passed, %llu failed, %llu skipped\n", (unsigned long long)state->passed,
            (unsigned long long)state->failed, (unsigned long long)state->skipped);
@@ -510,6 +541,7 @@ static error_t parse_check_option(int key, char *text, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &options->device;
+        state->child_inputs[1] = &options->json;
         return 0;
     case 'v':
         options->verbose = true;
@@ -522,7 +554,7 @@ static error_t parse_check_option(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_AGAIN:
         if (!parse_again(text, &options->again)) {
-            argp_error(state, "--again=%s is no number from 0 to 1000", text);
+            argp_error(state, "--runs=%s is no number from 0 to 1000", text);
         }
         return 0;
     case KEY_COUNTS:
@@ -553,8 +585,9 @@ static const struct argp_option choices[] = {
      "counts by folder, list and operator; without DIR, Debian's libonnx-testdata", 0},
     {"strict", KEY_STRICT, NULL, 0,
      "fail what is skipped and on no list, and what the host computes and is on no list", 0},
-    {"again", KEY_AGAIN, "COUNT", 0,
+    {"runs", KEY_AGAIN, "COUNT", 0,
      "run each case COUNT times more in its session, inputs on the device only", 0},
+    {"again", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
     {"counts", KEY_COUNTS, "FILE", 0, "fail a case with more kernels or host nodes than FILE holds",
      0},
     {"write-counts", KEY_WRITE, "FILE", 0, "write kernels and host nodes of each case to FILE", 0},
@@ -582,15 +615,20 @@ static int run_all(check_state *state)
         (void)kiln_fail(&err, RESOURCE_EXHAUSTED, "no memory for the reasons of skips");
         result = cli_fail("check-onnx", &err);
     }
-    if (status == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK && state->cases == NULL) {
         print_end(state);
+    }
+    if (status == KILN_STATUS_OK && options->json.wanted &&
+        cli_json_write(&options->json, end_json(state), &err) != KILN_STATUS_OK) {
+        result = cli_fail("check-onnx", &err);
     }
     return result == CLI_OK && state->failed > 0 ? CLI_FAILED : result;
 }
 
 int cmd_check_onnx(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {
+        {&cli_device_argp, 0, NULL, 0}, {&cli_json_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         choices,
         parse_check_option,
@@ -602,13 +640,15 @@ int cmd_check_onnx(int argc, char **argv)
         NULL};
     check_options options = {.verbose = false};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    check_state state = {.options = &options};
+    check_state state = {.options = &options,
+                         .cases = cli_json_is_shown(&options.json) ? json_array() : NULL};
     int result = run_all(&state);
     if (state.written != NULL && fclose(state.written) != 0) {
         kiln_error err = KILN_ERROR_INIT;
         (void)kiln_fail(&err, UNAVAILABLE, "cannot write %s", options.write_counts);
         result = cli_fail("check-onnx", &err);
     }
+    json_decref(state.cases);
     free(state.reasons);
     free(state.rows);
     kiln_device_release(state.device);

@@ -3,7 +3,7 @@
 // devices against a plain loop, in one process or, under mpirun, in all of its processes. What an
 // algorithm does is collective/'s affair.
 
-#include "cli.h"
+#include "cli_json.h"
 #include "collective.h"
 
 #include <stdio.h>
@@ -15,6 +15,7 @@ enum { MOST_LOCAL = 16 };
 
 typedef struct coll_options {
     bool is_check;
+    cli_json_options json; ///< of the list
     const char *devices[MOST_LOCAL];
     size_t n_devices;
     uint64_t deadline_ms;
@@ -34,6 +35,9 @@ static error_t parse_coll_option(int key, char *text, struct argp_state *state)
     coll_options *options = state->input;
     char *end = NULL;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->json;
+        return 0;
     case 'd':
         if (options->n_devices == MOST_LOCAL) {
             argp_error(state, "at most %d devices", MOST_LOCAL);
@@ -73,8 +77,33 @@ static const char *size_text(char out_text[24], uint64_t bytes)
     return out_text;
 }
 
-static int list(void)
+static json_t *list_json(void)
 {
+    json_t *all = json_array();
+    const kiln_coll_algorithm_info *row = NULL;
+    for (int a = 1; (row = kiln_coll_algorithm_row((kiln_coll_algorithm)a)) != NULL; a++) {
+        json_array_append_new(
+            all,
+            json_pack("{s:s, s:s, s:I, s:o, s:I, s:o, s:s, s:s}", "collective",
+                      kiln_coll_kind_name(row->kind), "algorithm", row->name, "low_bytes",
+                      (json_int_t)row->low_bytes, "high_bytes",
+                      row->high_bytes == UINT64_MAX ? json_null()
+                                                    : json_integer((json_int_t)row->high_bytes),
+                      "first_ranks", (json_int_t)row->first_ranks, "last_ranks",
+                      row->last_ranks == UINT32_MAX ? json_null()
+                                                    : json_integer((json_int_t)row->last_ranks),
+                      "order", row->doc, "constraint", row->constraint));
+    }
+    return all;
+}
+
+static int list(const cli_json_options *json)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    if (json->wanted) {
+        return cli_json_write(json, list_json(), &err) == KILN_STATUS_OK ? CLI_OK
+                                                                         : cli_fail("coll", &err);
+    }
     printf("%-15s %-13s %-16s %-10s %s\n", "collective", "algorithm", "bytes", "ranks", "order");
     const kiln_coll_algorithm_info *row = NULL;
     for (int a = 1; (row = kiln_coll_algorithm_row((kiln_coll_algorithm)a)) != NULL; a++) {
@@ -474,16 +503,20 @@ static int check(const coll_options *options)
 
 int cmd_coll(int argc, char **argv)
 {
+    static const struct argp_child children[] = {{&cli_json_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         coll_options_table,
         parse_coll_option,
         "list|check",
         "Lists the algorithms of the collectives, or tries each of them on devices against a plain "
         "loop; under mpirun on the devices of all processes.",
-        NULL,
+        children,
         NULL,
         NULL};
     coll_options options = {.deadline_ms = 30000};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    return options.is_check ? check(&options) : list();
+    if (options.is_check && options.json.wanted) {
+        return cli_usage("coll", "--json goes with list");
+    }
+    return options.is_check ? check(&options) : list(&options.json);
 }

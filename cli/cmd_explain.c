@@ -4,19 +4,22 @@
 // file are numbers of ours in the model's shape, unknown lengths 1. Decides how often the model
 // runs to be measured.
 
+#include "cli_json.h"
 #include "explain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_HTML = 256, KEY_JSON, MOST_EXPLAINED_RUNS = 60, MOST_GRAPHS = 256 };
+enum { KEY_HTML = 256, KEY_BESIDE, MOST_EXPLAINED_RUNS = 60, MOST_GRAPHS = 256 };
 
 typedef struct explain_options {
     model_options model;
     bool source;
     const char *html;
-    const char *json;
+    const char *beside; ///< file with another run as JSON
+    char *beside_text;
+    cli_json_options json;
     long runs;
 } explain_options;
 
@@ -24,7 +27,8 @@ static const struct argp_option explain_options_table[] = {
     {"source", 'S', NULL, 0, "with the source of each fused kernel", 0},
     {"html", KEY_HTML, "FILE", 0, "write a page with the graph, in one file (- : standard output)",
      0},
-    {"json", KEY_JSON, "FILE", 0, "write all of it as JSON (- : standard output)", 0},
+    {"beside", KEY_BESIDE, "FILE", 0,
+     "with --html: another run, as --json wrote it, shown side by side with this one", 0},
     {"runs", 'r', "COUNT", 0,
      "runs that are measured, at most 60 (default 5; 0: nothing runs and nothing is measured)", 0},
     {0},
@@ -37,15 +41,21 @@ static error_t parse_explain_option(int key, char *text, struct argp_state *stat
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &options->model;
+        state->child_inputs[1] = &options->json;
         return 0;
     case 'S':
         options->source = true;
         return 0;
+    case KEY_BESIDE:
+        options->beside = text;
+        return 0;
+    case ARGP_KEY_END:
+        if (options->beside != NULL && options->html == NULL) {
+            argp_error(state, "--beside goes with --html");
+        }
+        return 0;
     case KEY_HTML:
         options->html = text;
-        return 0;
-    case KEY_JSON:
-        options->json = text;
         return 0;
     case 'r':
         options->runs = strtol(text, &end, 10);
@@ -164,11 +174,11 @@ static kiln_status write_data(const explain_options *options, const model_sessio
     if (status == KILN_STATUS_OK) {
         status = explain_json(session, options->model.model, all->graphs, all->count, &json, err);
     }
-    if (status == KILN_STATUS_OK && options->json != NULL) {
-        status = explain_write(options->json, json, err);
+    if (status == KILN_STATUS_OK && options->json.wanted) {
+        status = explain_write(options->json.path != NULL ? options->json.path : "-", json, err);
     }
     if (status == KILN_STATUS_OK && options->html != NULL) {
-        status = explain_html(options->html, json, err);
+        status = explain_html(options->html, json, options->beside_text, err);
     }
     free(json);
     for (size_t i = 0; i < all->count; i++) {
@@ -177,11 +187,21 @@ static kiln_status write_data(const explain_options *options, const model_sessio
     return status;
 }
 
-static kiln_status explain(const explain_options *options, kiln_error *err)
+static kiln_status explain(explain_options *options, kiln_error *err)
 {
-    model_session session;
+    model_session session = {0};
     explained all = {0};
-    kiln_status status = model_session_open(&session, &options->model, /*invent=*/true, err);
+    kiln_status status = KILN_STATUS_OK;
+    if (options->beside != NULL) {
+        KILN_TRY(out, status, explain_read(options->beside, &options->beside_text, err));
+    }
+    if (options->html != NULL) {
+        KILN_TRY(out, status, cli_check_output(options->html, err));
+    }
+    if (options->json.path != NULL) {
+        KILN_TRY(out, status, cli_check_output(options->json.path, err));
+    }
+    status = model_session_open(&session, &options->model, /*invent=*/true, err);
     if (status == KILN_STATUS_OK) {
         status = cli_check_local(session.device, "explain", err);
     }
@@ -194,11 +214,13 @@ static kiln_status explain(const explain_options *options, kiln_error *err)
     if (status == KILN_STATUS_OK) {
         status = find_graphs(&session, &all, err);
     }
-    if (status == KILN_STATUS_OK && options->html == NULL && options->json == NULL) {
+    if (status == KILN_STATUS_OK && options->html == NULL && !options->json.wanted) {
         status = write_text(options, &session, &all, err);
     } else if (status == KILN_STATUS_OK) {
         status = write_data(options, &session, &all, err);
     }
+out:
+    free(options->beside_text);
     free(all.graphs);
     model_session_close(&session);
     return status;
@@ -206,7 +228,8 @@ static kiln_status explain(const explain_options *options, kiln_error *err)
 
 int cmd_explain(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&model_options_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {
+        {&model_options_argp, 0, NULL, 0}, {&cli_json_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         explain_options_table,
         parse_explain_option,
@@ -216,7 +239,7 @@ int cmd_explain(int argc, char **argv)
         children,
         NULL,
         NULL};
-    explain_options options = {.runs = 5};
+    explain_options options = {.runs = 5, .model.with_nodes = true};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_error err = KILN_ERROR_INIT;
     return explain(&options, &err) == KILN_STATUS_OK ? CLI_OK : cli_fail("explain", &err);

@@ -2,9 +2,9 @@
 // `kiln plugin WORD`: finds the function of the word and hands it its arguments. What each does is
 // in plugin_<word>.c; this decides nothing else.
 
+#include "help.h"
 #include "plugin_cli.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const cli_command words[] = {
@@ -20,38 +20,13 @@ static const cli_command words[] = {
     {"reduce", "shrink a replayable file to what still fails", plugin_reduce},
     {"sign", "sign plugins, or make a key to sign them with", plugin_sign},
     {"run", "run a replayable file; --compare with the reference", cmd_replay},
+    {0},
 };
-
-enum { N_WORDS = sizeof(words) / sizeof(words[0]) };
-
-static void print_plugin_help(FILE *file)
-{
-    fprintf(file, "Usage: kiln plugin WORD [ARGUMENTS]\n\n");
-    for (size_t i = 0; i < N_WORDS; i++) {
-        fprintf(file, "  %-7s %s\n", words[i].name, words[i].summary);
-    }
-    fprintf(file, "\n`kiln plugin WORD --help` tells more.\n");
-}
 
 int cmd_plugin(int argc, char **argv)
 {
-    if (argc < 2) {
-        return cli_usage("plugin", "say what to do, such as list or check");
-    }
-    if (strcmp(argv[1], "--help") == 0) {
-        print_plugin_help(stdout);
-        return CLI_OK;
-    }
-    for (size_t i = 0; i < N_WORDS; i++) {
-        if (strcmp(argv[1], words[i].name) == 0) {
-            char name[32];
-            snprintf(name, sizeof(name), "kiln plugin %s", words[i].name);
-            argv[1] = name;
-            return words[i].run(argc - 1, argv + 1);
-        }
-    }
-    if (strcmp(argv[1], "fingerprint") == 0) { // what `check` runs in another process
+    if (argc > 1 && strcmp(argv[1], "fingerprint") == 0) { // what `check` runs in another process
         return plugin_fingerprint(argc - 1, argv + 1);
     }
-    return cli_usage("plugin", "there is no \"%s\"", argv[1]);
+    return help_run_word("kiln plugin", words, argc, argv);
 }

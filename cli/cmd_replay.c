@@ -3,7 +3,7 @@
 // --compare, whether it is what the reference says. Exit status 1 when it is not. The file's form
 // is docs/replay.md.
 
-#include "cli.h"
+#include "cli_json.h"
 #include "ir_judge.h"
 #include "ir_replay.h"
 
@@ -16,6 +16,7 @@ typedef struct replay_options {
     cli_device_options device;
     const char *path;
     bool compare;
+    cli_json_options json;
     unsigned long long seed;
 } replay_options;
 
@@ -33,6 +34,7 @@ static error_t parse_replay_option(int key, char *text, struct argp_state *state
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &options->device;
+        state->child_inputs[1] = &options->json;
         return 0;
     case 'c':
         options->compare = true;
@@ -71,9 +73,27 @@ static kiln_status make_judge(const kiln_replay *replay, kiln_judge **out_judge,
     return status;
 }
 
-/// Reads an output, and says what the judge, if there is one, thinks of it. `*out_differs` counts.
-static kiln_status look_at(kiln_judge *judge, size_t output, uint64_t id, kiln_tensor *tensor,
-                           unsigned *out_differs, kiln_error *err)
+static json_t *output_json(uint64_t id, const kiln_tensor *tensor, bool judged, bool same,
+                           const char *text)
+{
+    json_t *dims = json_array();
+    for (size_t i = 0; i < kiln_tensor_rank(tensor); i++) {
+        json_array_append_new(dims, json_integer((json_int_t)kiln_tensor_dims(tensor)[i]));
+    }
+    return json_pack("{s:I, s:s, s:o, s:o, s:s}", "id", (json_int_t)id, "dtype",
+                     kiln_dtype_name(kiln_tensor_dtype(tensor)), "dims", dims, "as_reference",
+                     judged ? json_boolean(same) : json_null(), "difference", text);
+}
+
+typedef struct looks {
+    kiln_judge *judge; ///< NULL: nothing is compared
+    json_t *list; ///< NULL: as text
+    unsigned differs;
+} looks;
+
+/// Reads an output, and says what the judge, if there is one, thinks of it.
+static kiln_status look_at(looks *l, size_t output, uint64_t id, kiln_tensor *tensor,
+                           kiln_error *err)
 {
     char text[160] = "";
     size_t bytes = kiln_tensor_bytes(tensor);
@@ -84,10 +104,14 @@ static kiln_status look_at(kiln_judge *judge, size_t output, uint64_t id, kiln_t
     kiln_status status = kiln_read(tensor, data, bytes, err);
     if (status == KILN_STATUS_OK) {
         bool same =
-            judge == NULL || kiln_judge_output(judge, output, data, NULL, text, sizeof(text));
-        print_replayed(id, tensor);
-        printf("%s%s\n", same ? judge == NULL ? "" : " as the reference" : " ", text);
-        *out_differs += !same;
+            l->judge == NULL || kiln_judge_output(l->judge, output, data, NULL, text, sizeof(text));
+        l->differs += !same;
+        if (l->list != NULL) {
+            json_array_append_new(l->list, output_json(id, tensor, l->judge != NULL, same, text));
+        } else {
+            print_replayed(id, tensor);
+            printf("%s%s\n", same ? l->judge == NULL ? "" : " as the reference" : " ", text);
+        }
     }
     free(data);
     return status;
@@ -98,16 +122,19 @@ static kiln_status look_at_all(const replay_options *options, const kiln_replay 
 {
     size_t n_outputs = 0;
     const uint64_t *ids = kiln_ir_graph_outputs(replay->graph, &n_outputs);
-    kiln_judge *judge = NULL;
-    unsigned differs = 0;
-    kiln_status status = options->compare ? make_judge(replay, &judge, err) : KILN_STATUS_OK;
+    looks l = {.list = options->json.wanted ? json_array() : NULL};
+    kiln_status status = options->compare ? make_judge(replay, &l.judge, err) : KILN_STATUS_OK;
     for (size_t i = 0; i < n_outputs && status == KILN_STATUS_OK; i++) {
-        status = look_at(judge, i, ids[i], tensors[i], &differs, err);
+        status = look_at(&l, i, ids[i], tensors[i], err);
     }
-    kiln_judge_destroy(judge);
-    if (status == KILN_STATUS_OK && differs > 0) {
+    kiln_judge_destroy(l.judge);
+    if (status == KILN_STATUS_OK && options->json.wanted) {
+        status = cli_json_write(&options->json, json_pack("{s:O}", "outputs", l.list), err);
+    }
+    json_decref(l.list);
+    if (status == KILN_STATUS_OK && l.differs > 0) {
         status = kiln_fail(err, FAILED_PRECONDITION, "%u of %zu outputs differ from the reference",
-                           differs, n_outputs);
+                           l.differs, n_outputs);
     }
     return status;
 }
@@ -126,8 +153,10 @@ static kiln_status run(const replay_options *options, kiln_device *device,
     if (status == KILN_STATUS_OK) {
         status = look_at_all(options, replay, tensors, err);
         kiln_device_stats_get(device, &stats);
-        cli_print_fused(cli_is_remote(device), stats.ops_recorded, stats.ops_fused,
-                        stats.blocks_fused);
+        if (!cli_json_is_shown(&options->json)) {
+            cli_print_fused(cli_is_remote(device), stats.ops_recorded, stats.ops_fused,
+                            stats.blocks_fused);
+        }
     }
     for (size_t i = 0; i < n_outputs; i++) {
         kiln_release(tensors[i]);
@@ -138,7 +167,8 @@ static kiln_status run(const replay_options *options, kiln_device *device,
 
 int cmd_replay(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {
+        {&cli_device_argp, 0, NULL, 0}, {&cli_json_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         replay_options_table,
         parse_replay_option,
@@ -166,7 +196,7 @@ int cmd_replay(int argc, char **argv)
     if (status == KILN_STATUS_OK) {
         status = kiln_custom_look_up(device, replay->graph, &err);
     }
-    if (status == KILN_STATUS_OK && replay->note != NULL) {
+    if (status == KILN_STATUS_OK && replay->note != NULL && !cli_json_is_shown(&options.json)) {
         printf("%s\n", replay->note);
     }
     if (status == KILN_STATUS_OK) {

@@ -3,14 +3,16 @@
 // counts and memory. The model is captured as a graph at the first run; the repeated runs replay
 // it.
 
-#include "cli.h"
+#include "cli_json.h"
 #include "model_run.h"
-#include "npy.h"
+#include "model_show.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct run_options {
     model_options model;
@@ -24,6 +26,9 @@ typedef struct run_options {
     bool profile;
     bool turns;
     long repeat;
+    long top;
+    model_labels labels;
+    cli_json_options json;
 } run_options;
 
 static const struct argp_option run_options_table[] = {
@@ -31,7 +36,10 @@ static const struct argp_option run_options_table[] = {
      "write an output as .npy, in the model's order when it has no name; an unknown name gets the "
      "list of them",
      0},
-    {"repeat", 'r', "COUNT", 0, "repeated runs after the first (default 20)", 0},
+    {"runs", 'r', "COUNT", 0, "repeated runs after the first, which are timed (default 20)", 0},
+    {"repeat", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
+    {"top", 'k', "COUNT", 0, "print the best classes of the first output, of each of its rows", 0},
+    {"labels", 'l', "FILE", 0, "names of the classes, a line each", 0},
     {"expected", 'e', "FILE", 0, "compare the first output with a .npy file; fail when it differs",
      0},
     {"row", 'R', "INDEX", 0, "compare with one row of --expected: its first axis", 0},
@@ -56,6 +64,7 @@ static error_t parse_run_option(int key, char *text, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &options->model;
+        state->child_inputs[1] = &options->json;
         return 0;
     case 'o':
         if (options->n_outputs == MODEL_RUN_MAX_IO) {
@@ -66,8 +75,17 @@ static error_t parse_run_option(int key, char *text, struct argp_state *state)
     case 'r':
         options->repeat = strtol(text, &end, 10);
         if (*text == '\0' || *end != '\0' || options->repeat < 0 || options->repeat > 1000000) {
-            argp_error(state, "--repeat %s: a count from 0", text);
+            argp_error(state, "--runs %s: a count from 0", text);
         }
+        return 0;
+    case 'k':
+        options->top = strtol(text, &end, 10);
+        if (*text == '\0' || *end != '\0' || options->top < 1 || options->top > 1000) {
+            argp_error(state, "--top %s: a count from 1 to 1000", text);
+        }
+        return 0;
+    case 'l':
+        options->labels.path = text;
         return 0;
     case 'e':
         options->expected = text;
@@ -105,77 +123,6 @@ static error_t parse_run_option(int key, char *text, struct argp_state *state)
 }
 
 // ---- printing ----
-
-static double element(const npy_array *array, size_t index)
-{
-    switch (array->dtype) {
-    case KILN_DTYPE_F64:
-        return ((const double *)array->data)[index];
-    case KILN_DTYPE_F32:
-        return (double)((const float *)array->data)[index];
-    case KILN_DTYPE_F16:
-        return (double)kiln_f16_to_f32(((const uint16_t *)array->data)[index]);
-    case KILN_DTYPE_BF16:
-        return (double)kiln_bf16_to_f32(((const uint16_t *)array->data)[index]);
-    case KILN_DTYPE_I64:
-        return (double)((const int64_t *)array->data)[index];
-    case KILN_DTYPE_U64:
-        return (double)((const uint64_t *)array->data)[index];
-    case KILN_DTYPE_I32:
-        return (double)((const int32_t *)array->data)[index];
-    case KILN_DTYPE_U32:
-        return (double)((const uint32_t *)array->data)[index];
-    case KILN_DTYPE_I16:
-        return (double)((const int16_t *)array->data)[index];
-    case KILN_DTYPE_U16:
-        return (double)((const uint16_t *)array->data)[index];
-    case KILN_DTYPE_I8:
-        return (double)((const int8_t *)array->data)[index];
-    default:
-        break;
-    }
-    uint8_t byte = ((const uint8_t *)array->data)[index];
-    return kiln_dtype_kind_of(array->dtype) == KILN_KIND_SMALL
-               ? (double)kiln_small_to_f32(array->dtype, byte)
-               : (double)byte;
-}
-
-static size_t count_of(const npy_array *array)
-{
-    return array->bytes / kiln_dtype_size(array->dtype);
-}
-
-static void print_output(const char *name, const npy_array *array)
-{
-    enum { SHOWN = 16 };
-    printf("%s: %s[", name, kiln_dtype_name(array->dtype));
-    for (size_t i = 0; i < array->rank; i++) {
-        printf("%s%lld", i == 0 ? "" : ",", (long long)array->dims[i]);
-    }
-    printf("] =");
-    size_t count = count_of(array);
-    for (size_t i = 0; i < count && i < SHOWN; i++) {
-        printf(" %.6g", element(array, i));
-    }
-    printf(count > SHOWN ? " ... (%zu elements)\n" : "\n", count);
-}
-
-/// A first output that scores classes, [n] or [1,n] of floats: the best of them.
-static void print_class(const npy_array *array)
-{
-    bool row = array->rank == 1 || (array->rank == 2 && array->dims[0] == 1);
-    size_t count = count_of(array);
-    if (!row || count < 2 || kiln_dtype_kind_of(array->dtype) != KILN_KIND_FLOAT) {
-        return;
-    }
-    size_t best = 0;
-    for (size_t i = 1; i < count; i++) {
-        if (element(array, i) > element(array, best)) {
-            best = i;
-        }
-    }
-    printf("predicted class: %zu\n", best);
-}
 
 static void print_work(const model_run_report *report)
 {
@@ -219,12 +166,13 @@ static void print_report(const model_run_report *report)
     printf("device: %s\n", report->device_name);
     printf("first run: %s", cli_format_ns(first, report->first_ns));
     if (report->built > 0) {
-        printf(", of it %s compiling %llu program%s", cli_format_ns(memory, report->build_ns),
-               (unsigned long long)report->built, report->built == 1 ? "" : "s");
+        printf(", of it %s compiling %llu %s", cli_format_ns(memory, report->build_ns),
+               (unsigned long long)report->built,
+               kiln_plural(report->built, "program", "programs"));
     }
     if (report->loaded > 0) {
-        printf(", %llu program%s taken from the cache", (unsigned long long)report->loaded,
-               report->loaded == 1 ? "" : "s");
+        printf(", %llu %s taken from the cache", (unsigned long long)report->loaded,
+               kiln_plural(report->loaded, "program", "programs"));
     }
     printf("\n");
     if (report->repeats > 0) {
@@ -238,8 +186,10 @@ static void print_report(const model_run_report *report)
         printf("held by the device at most: %s\n",
                cli_format_bytes(memory, (double)report->pooled_peak_bytes));
         printf("budget: %s\n", cli_format_bytes(memory, (double)report->budget_bytes));
-        printf("a repeated run: %llu values from its plan, %llu from the pool\n",
-               (unsigned long long)report->values_planned, (unsigned long long)report->pool_reuses);
+        printf("a repeated run: %llu %s from its plan, %llu from the pool\n",
+               (unsigned long long)report->values_planned,
+               kiln_plural(report->values_planned, "value", "values"),
+               (unsigned long long)report->pool_reuses);
         fputs(report->memory, stdout);
     }
     if (report->profile != NULL) {
@@ -263,7 +213,7 @@ static kiln_status take_row(const char *path, long row, npy_array *array, size_t
                          path, array->rank == 0 ? 0 : (long long)array->dims[0]);
     }
     array->bytes /= (size_t)array->dims[0];
-    *out_start = (size_t)row * count_of(array);
+    *out_start = (size_t)row * npy_count(array);
     return KILN_STATUS_OK;
 }
 
@@ -272,7 +222,7 @@ static kiln_status check_count(const npy_array *expected, size_t count, const ru
                                const char *row, kiln_error *err)
 {
     char hint[64] = "";
-    size_t wanted = count_of(expected);
+    size_t wanted = npy_count(expected);
     size_t rows = expected->rank > 0 ? (size_t)expected->dims[0] : 0;
     if (wanted == count) {
         return KILN_STATUS_OK;
@@ -298,18 +248,18 @@ static double distance(double a, double b)
 static kiln_status compare_elements(const npy_array *array, const npy_array *expected, size_t start,
                                     const run_options *options, const char *row, kiln_error *err)
 {
-    size_t count = count_of(array);
+    size_t count = npy_count(array);
     size_t worst = 0;
     size_t differ = 0;
     double furthest = 0;
     double largest = 0;
     for (size_t i = 0; i < count; i++) {
-        double wanted = fabs(element(expected, start + i));
+        double wanted = fabs(npy_number(expected, start + i));
         largest = isfinite(wanted) ? fmax(largest, wanted) : largest;
     }
     double allowed = options->tolerance * largest;
     for (size_t i = 0; i < count; i++) {
-        double apart = distance(element(array, i), element(expected, start + i));
+        double apart = distance(npy_number(array, i), npy_number(expected, start + i));
         worst = apart > furthest ? i : worst;
         furthest = fmax(furthest, apart);
         differ += apart > allowed;
@@ -320,10 +270,12 @@ static kiln_status compare_elements(const npy_array *array, const npy_array *exp
         return kiln_fail(err, FAILED_PRECONDITION,
                          "the output differs from %.70s%s most at %s: %.6g, expected %.6g; %zu of "
                          "%zu elements by more than %.3g",
-                         options->expected, row, at, element(array, worst),
-                         element(expected, start + worst), differ, count, allowed);
+                         options->expected, row, at, npy_number(array, worst),
+                         npy_number(expected, start + worst), differ, count, allowed);
     }
-    printf("as expected: differs by %.3g of at most %.3g\n", furthest, allowed);
+    if (!cli_json_is_shown(&options->json)) {
+        printf("as expected: differs by %.3g of at most %.3g\n", furthest, allowed);
+    }
     return KILN_STATUS_OK;
 }
 
@@ -341,7 +293,7 @@ static kiln_status compare(const npy_array *array, const run_options *options, k
     }
     status = take_row(options->expected, options->row, &expected, &start, err);
     if (status == KILN_STATUS_OK) {
-        status = check_count(&expected, count_of(array), options, row, err);
+        status = check_count(&expected, npy_count(array), options, row, err);
     }
     if (status == KILN_STATUS_OK) {
         status = compare_elements(array, &expected, start, options, row, err);
@@ -361,16 +313,16 @@ static kiln_status draw(const char *path, kiln_error *err)
         return status;
     }
     // Without elements a length says nothing; with some, one picture is a part of them.
-    size_t count = array.rank >= 2 ? count_of(&array) : 0;
+    size_t count = array.rank >= 2 ? npy_count(&array) : 0;
     size_t height = count > 0 ? (size_t)array.dims[array.rank - 2] : 0;
     size_t width = count > 0 ? (size_t)array.dims[array.rank - 1] : 0;
     double largest = 0;
     for (size_t i = 0; i < height * width; i++) {
-        largest = fmax(largest, element(&array, i));
+        largest = fmax(largest, npy_number(&array, i));
     }
     for (size_t y = 0; y < height && width <= 80; y++) {
         for (size_t x = 0; x < width; x++) {
-            double shade = largest > 0 ? element(&array, y * width + x) / largest : 0;
+            double shade = largest > 0 ? npy_number(&array, y * width + x) / largest : 0;
             fputs(shades[shade > 0 ? (int)(shade * 4 + 0.5) : 0], stdout);
         }
         putchar('\n');
@@ -399,17 +351,16 @@ static kiln_status show_results(const model_run *run, void *user, kiln_error *er
         return status;
     }
     if (!run->report.computes) {
-        printf("no results: this device computes nothing\n");
+        if (!cli_json_is_shown(&options->json)) {
+            printf("no results: this device computes nothing\n");
+        }
         return run->n_wanted == 0 && options->expected == NULL
                    ? KILN_STATUS_OK
                    : kiln_fail(err, FAILED_PRECONDITION,
                                "--output and --expected want a device that computes");
     }
-    for (size_t i = 0; i < run->n_outputs; i++) {
-        print_output(run->names[i], &run->outputs[i]);
-    }
-    if (run->n_outputs > 0) {
-        print_class(&run->outputs[0]);
+    if (!cli_json_is_shown(&options->json)) {
+        model_print_outputs(run, &options->labels, options->top);
     }
     if (options->expected != NULL && run->n_outputs > 0) {
         status = compare(&run->outputs[0], options, err);
@@ -421,16 +372,65 @@ static kiln_status show_results(const model_run *run, void *user, kiln_error *er
     return status;
 }
 
+/// What is wrong with the command line or its files is told before a device is opened.
+static kiln_status check_run(run_options *options, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    if (options->labels.path != NULL) {
+        KILN_TRY(out, status, model_labels_read(&options->labels, err));
+    }
+    if (options->expected != NULL && access(options->expected, R_OK) != 0) {
+        return kiln_fail(err, NOT_FOUND, "%s: %s", options->expected, strerror(errno));
+    }
+    if (options->json.path != NULL) {
+        KILN_TRY(out, status, cli_check_output(options->json.path, err));
+    }
+    if (options->model.trace != NULL) {
+        KILN_TRY(out, status, cli_check_output(options->model.trace, err));
+    }
+out:
+    return status;
+}
+
+static kiln_status run_model(run_options *options, kiln_error *err)
+{
+    model_run run = {.n_wanted = options->n_outputs,
+                     .with_memory = options->memory,
+                     .with_profile = options->profile,
+                     .on_first = show_results,
+                     .user = options};
+    memcpy(run.wanted, options->outputs, sizeof(run.wanted));
+    bool traced = options->model.trace != NULL;
+    if (options->profile && !traced) {
+        options->model.trace = "";
+    }
+    kiln_status status = model_run_execute(&options->model, (uint32_t)options->repeat, &run, err);
+    if (status == KILN_STATUS_OK && !cli_json_is_shown(&options->json)) {
+        if (traced) {
+            printf("trace: %s\n", options->model.trace);
+        }
+        print_report(&run.report);
+    }
+    if (status == KILN_STATUS_OK && options->json.wanted) {
+        json_t *made = model_run_json(&options->model, &run, &options->labels, options->top);
+        status = cli_json_write(&options->json, made, err);
+    }
+    model_run_free(&run);
+    return status;
+}
+
 int cmd_run(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&model_options_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {run_options_table,
-                                     parse_run_option,
-                                     "MODEL",
-                                     "Runs an ONNX model on inputs from .npy files.",
-                                     children,
-                                     NULL,
-                                     NULL};
+    static const struct argp_child children[] = {
+        {&model_options_argp, 0, NULL, 0}, {&cli_json_argp, 0, NULL, 0}, {0}};
+    static const struct argp argp = {
+        run_options_table,
+        parse_run_option,
+        "MODEL",
+        "Runs an ONNX model on inputs from .npy, .npz, .png and .jpg files.",
+        children,
+        NULL,
+        NULL};
     run_options options = {
         .model = {.device = {.tune_default = "lazy"}}, .repeat = 20, .tolerance = 1e-4, .row = -1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
@@ -438,25 +438,11 @@ int cmd_run(int argc, char **argv)
         return cli_usage("run", "--row is one of --expected, which is not there");
     }
     kiln_error err = KILN_ERROR_INIT;
-    if (options.turns) {
-        return model_turns(&options.model, &err) == KILN_STATUS_OK ? CLI_OK : cli_fail("run", &err);
+    kiln_status status =
+        options.turns ? model_turns(&options.model, &err) : check_run(&options, &err);
+    if (status == KILN_STATUS_OK && !options.turns) {
+        status = run_model(&options, &err);
     }
-    model_run run = {.n_wanted = options.n_outputs,
-                     .with_memory = options.memory,
-                     .with_profile = options.profile,
-                     .on_first = show_results,
-                     .user = &options};
-    memcpy(run.wanted, options.outputs, sizeof(run.wanted));
-    if (options.profile && options.model.trace == NULL) {
-        options.model.trace = "";
-    }
-    kiln_status status = model_run_execute(&options.model, (uint32_t)options.repeat, &run, &err);
-    if (status == KILN_STATUS_OK && options.model.trace != NULL && options.model.trace[0] != '\0') {
-        printf("trace: %s\n", options.model.trace);
-    }
-    if (status == KILN_STATUS_OK) {
-        print_report(&run.report);
-    }
-    model_run_free(&run);
+    model_labels_free(&options.labels);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("run", &err);
 }

@@ -250,8 +250,10 @@ static void say_what(const kiln_rpc_server_stats *stats, kiln_device *const *dev
         kiln_device_stats_get(devices[i], &device);
         operations += device.ops_recorded;
     }
-    printf("kiln serve: %llu sessions, %u times resumed, %llu operations\n",
-           (unsigned long long)stats->opened, stats->resumed, (unsigned long long)operations);
+    printf("kiln serve: %llu %s, %u %s resumed, %llu %s\n", (unsigned long long)stats->opened,
+           kiln_plural(stats->opened, "session", "sessions"), stats->resumed,
+           kiln_plural(stats->resumed, "time", "times"), (unsigned long long)operations,
+           kiln_plural(operations, "operation", "operations"));
     fflush(stdout);
 }
 

@@ -163,11 +163,11 @@ static kiln_status tell_winners(model_session *session, const char *model, kiln_
     }
     for (size_t i = 0; i < all.count; i++) {
         printf("  %-36s won %llu %s\n", all.fusers[i], (unsigned long long)all.blocks[i],
-               all.blocks[i] == 1 ? "block" : "blocks");
+               kiln_plural(all.blocks[i], "block", "blocks"));
     }
     if (all.unfused > 0) {
         printf("  %-36s %llu %s\n", "unfused", (unsigned long long)all.unfused,
-               all.unfused == 1 ? "operation" : "operations");
+               kiln_plural(all.unfused, "operation", "operations"));
     }
     printf("`kiln explain %s` tells of each block\n", model);
     return KILN_STATUS_OK;
@@ -179,13 +179,20 @@ int cmd_tune(int argc, char **argv)
     static const struct argp argp = {
         NULL,
         NULL,
-        "MODEL",
+        "MODEL\nblas",
         "Measures the candidates of every fused block of a model, with the shapes of the inputs, "
-        "and keeps the winners in the cache.",
+        "and keeps the winners in the cache; or searches parameters of CLBlast for a device.",
         children,
         NULL,
         NULL};
     model_options options = {.device = {.tune_default = "full"}};
+#ifdef KILN_WITH_CL
+    if (argc > 1 && strcmp(argv[1], "blas") == 0) {
+        static char name[] = "kiln tune blas";
+        argv[1] = name;
+        return cmd_tune_blas(argc - 1, argv + 1);
+    }
+#endif
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     if (options.device.no_fusion) {
         return cli_usage("tune", "--no-fusion leaves no fused block to measure");
@@ -205,11 +212,13 @@ int cmd_tune(int argc, char **argv)
         status = tune(&session, &measured, &left, &err);
     }
     if (status == KILN_STATUS_OK && measured + left.open == 0) {
-        printf("nothing left to measure: %llu fused blocks%s\n", (unsigned long long)left.all,
+        printf("nothing left to measure: %llu fused %s%s\n", (unsigned long long)left.all,
+               kiln_plural(left.all, "block", "blocks"),
                left.all > 0 ? ", each with its winner" : "");
     } else if (status == KILN_STATUS_OK) {
-        printf("%llu of %llu blocks measured\n", (unsigned long long)measured,
-               (unsigned long long)(measured + left.open));
+        printf("%llu of %llu %s measured\n", (unsigned long long)measured,
+               (unsigned long long)(measured + left.open),
+               kiln_plural(measured + left.open, "block", "blocks"));
     }
     if (status == KILN_STATUS_OK) {
         status = tell_winners(&session, options.model, &err);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The command `kiln`: finds the subcommand and hands it its arguments. What each does is in its own
-// file.
+// The command `kiln`: the table of the subcommands, and what holds for all of them. What each does
+// is in its own file.
 
-#include "cli.h"
+#include "help.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static const cli_command commands[] = {
 #define KILN_COMMAND(id, needs, name, summary) IF_##needs({name, summary, cmd_##id}, )
 #include "commands.def"
 #undef KILN_COMMAND
-};
+    {0}};
 
 /// Lost output, on a full disk for one, is a failure of whatever command. At exit, because argp
 /// ends the process by itself behind --help.
@@ -41,39 +41,10 @@ static void check_output(void)
     }
 }
 
-static void print_help(FILE *file)
-{
-    fprintf(file, "usage: kiln COMMAND [ARGUMENTS]\n\n");
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        fprintf(file, "  %-11s %s\n", commands[i].name, commands[i].summary);
-    }
-    fprintf(file, "\n`kiln COMMAND --help` tells more; `kiln --version` the version.\n");
-}
-
 int main(int argc, char **argv)
 {
     argp_err_exit_status = CLI_USAGE;
+    help_begin(commands);
     (void)atexit(check_output);
-    if (argc < 2) {
-        print_help(stderr);
-        return CLI_USAGE;
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-        print_help(stdout);
-        return CLI_OK;
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("kiln %s\n", kiln_version());
-        return CLI_OK;
-    }
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (strcmp(argv[1], commands[i].name) == 0) {
-            char name[32];
-            snprintf(name, sizeof(name), "kiln %s", commands[i].name);
-            argv[1] = name;
-            return commands[i].run(argc - 1, argv + 1);
-        }
-    }
-    fprintf(stderr, "kiln: there is no command \"%s\"; `kiln --help` lists them\n", argv[1]);
-    return CLI_USAGE;
+    return help_run_word("kiln", commands, argc, argv);
 }

@@ -163,8 +163,8 @@ typedef struct kiln_fuse_stats {
     uint64_t ops_fused;
     uint64_t strikes;
     uint64_t plans_loaded; ///< found on disk: neither searched nor found in memory
-    uint64_t contests_measured; ///< blocks whose candidates were measured
-    uint64_t contests_surprising; ///< of them: all took ten times or a tenth of the prediction
+    uint64_t tournaments_measured; ///< blocks whose candidates were measured
+    uint64_t tournaments_surprising; ///< of them: all took ten times or a tenth of the prediction
     uint64_t winners_recalled; ///< blocks whose winner was known
 } kiln_fuse_stats;
 
@@ -236,6 +236,12 @@ KILN_NODISCARD KILN_API kiln_status kiln_fuse_stream_push(kiln_fuse_stream *stre
 KILN_NODISCARD KILN_API kiln_status kiln_fuse_stream_next(kiln_fuse_stream *stream, bool drain,
                                                           const kiln_fuse_segment **out_segment,
                                                           kiln_error *err);
+
+/// Says that lengths differ from run to run in what is queued and comes: nothing is handed out
+/// before a drain, and a plan that was made for other lengths serves, up to sixteen times as long
+/// or short. A length of 1, 0, or that such a plan needs divisible, stays so. Gives what held until
+/// now.
+KILN_API bool kiln_fuse_stream_vary(kiln_fuse_stream *stream, bool on);
 
 /// Says that the segment has run: the stream goes on behind it.
 KILN_API void kiln_fuse_stream_done(kiln_fuse_stream *stream, const kiln_fuse_segment *segment);

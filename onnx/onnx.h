@@ -108,7 +108,7 @@ typedef struct kiln_onnx_input {
 /// Resolves names, versions and operators of the whole model. `*out_session` is the caller's
 /// (kiln_onnx_session_destroy). `model` must outlive it; it holds the device. Errors: also
 /// UNIMPLEMENTED naming operator, domain, version and node; INVALID_ARGUMENT for a graph that
-/// contradicts itself.
+/// contradicts itself; RESOURCE_EXHAUSTED also for constants that the device has no room for.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_create(const kiln_onnx_model *model,
                                                              kiln_device *device,
                                                              kiln_onnx_session **out_session,
@@ -125,11 +125,19 @@ typedef enum kiln_onnx_where {
     KILN_ONNX_ON_HOST = 3
 } kiln_onnx_where;
 
+typedef struct kiln_onnx_node_output {
+    const char *name; ///< as other nodes read it; "" for one that none can
+    kiln_tensor *tensor; ///< borrowed; NULL: it is on the host, or no tensor
+} kiln_onnx_node_output;
+
 typedef struct kiln_onnx_node_info { ///< texts belong to the model
     uint32_t struct_size;
     kiln_onnx_where where;
     const char *op_type;
     const char *name;
+    uint32_t n_outputs; ///< the first 16 of them
+    const kiln_onnx_node_output *outputs; ///< recorded, not yet computed; for the call alone
+    const char *attributes; ///< "group=1, strides=[2,2]", cut where it is long; for the call alone
 } kiln_onnx_node_info;
 
 typedef void (*kiln_onnx_trace_fn)(const kiln_onnx_node_info *info, void *user);
@@ -181,6 +189,27 @@ KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_run_values(kiln_onnx_sessi
 
 /// Releases the tensors of values that a run gave, and frees their lists; the array stays.
 KILN_API void kiln_onnx_values_free(const kiln_env *env, kiln_onnx_value *values, size_t count);
+
+// ---- outputs that are the next run's inputs ----
+
+/// Makes what a run gives for `output` the value of `input` in the next run: it stays on the
+/// device, and the run gives NULL in its place. The first run has to be given the input, a later
+/// one may be. Where the model puts something behind the input (Concat, or the keys and values of
+/// an Attention), memory for `reserve` along that axis is kept, 0: for as much again, and only what
+/// is new is written. Lengths vary then (kiln_stream_vary_lengths), so that no run of such a
+/// session is in a capture; after a failed run the input has to be given. Errors: also
+/// INVALID_ARGUMENT for names that the model has not, what is bound already, and types that do not
+/// fit.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_bind(kiln_onnx_session *session,
+                                                           const char *output, const char *input,
+                                                           int64_t reserve, kiln_error *err);
+
+/// The value that the next run has for a bound input. The caller holds `*out_tensor`; while it
+/// does, a longer one is written to other memory. Errors: also INVALID_ARGUMENT when there is none.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_bound(const kiln_onnx_session *session,
+                                                            const char *input,
+                                                            kiln_tensor **out_tensor,
+                                                            kiln_error *err);
 
 // ---- tensors in files ----
 

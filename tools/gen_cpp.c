@@ -1,60 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Writes the operator table for C++: a function for each operator, options and results as structs,
-// C++'s operators, and names of dtypes. runtime/cpp/kiln.hpp includes it (kiln_ops_cpp.inc) inside
-// its namespace. Usage: gen_cpp functions|calls, to standard output; `calls` is a program that
+// C++'s operators, and names of dtypes. kiln.hpp includes it: kiln_ops.hpp.
+// Usage: gen_cpp functions|calls, to standard output; `calls` is a program that
 // calls each function once. The build does it; nothing of it is committed.
 
-#include "base.h"
-#include "ir.h"
+#include "op_table.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const licence = "SPDX-License-Identifier: MIT OR Apache-2.0";
-static const char *const origin =
-    "Written by tools/gen_cpp from ir/op/ops.def and ir/op/attrs.def.";
+static const char *const licence = KILN_GEN_LICENCE;
+static const char *const origin = KILN_GEN_ORIGIN("gen_cpp");
 
 // With more attributes that may be left out they are a struct.
 enum { MAX_OPEN_PARAMETERS = 2 };
-// With more parameters for attributes the function of kiln_ops.h takes a struct: see gen_ops.
-enum { MAX_C_PARAMETERS = 6 };
-
 static bool has_function(const kiln_op_info *info)
 {
     return info->cls != KILN_CLASS_CONTROL && info->cls != KILN_CLASS_CUSTOM;
-}
-
-static bool is_variadic(const kiln_op_signature *signature)
-{
-    return signature->max_inputs == KILN_MAX_INPUTS;
-}
-
-static bool is_filled_in(kiln_attr_key key)
-{
-    return key == KILN_KEY_SEED || key == KILN_KEY_STREAM || key == KILN_KEY_POSITION;
-}
-
-static bool is_list(kiln_attr_type type)
-{
-    return type == KILN_ATTR_I64_LIST || type == KILN_ATTR_F64_LIST;
-}
-
-/// Whether a call may leave the attribute out; what makes tensors has its device's dtype then.
-static bool is_open(const kiln_op_signature *signature, const kiln_attr_spec *spec)
-{
-    return spec->optional || (signature->max_inputs == 0 && spec->key == KILN_KEY_DTYPE);
-}
-
-static bool takes_c_options(const kiln_op_signature *signature)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < signature->n_attrs; i++) {
-        kiln_attr_key key = signature->attrs[i].key;
-        count += is_filled_in(key) ? 0 : is_list(kiln_attr_type_of(key)) ? 2 : 1;
-    }
-    return count > MAX_C_PARAMETERS;
 }
 
 static bool takes_options(const kiln_op_signature *signature)
@@ -520,7 +484,11 @@ static void print_signs(FILE *file)
 static void write_functions(FILE *file)
 {
     fprintf(file,
-            "// %s\n// %s\n// Part of kiln.hpp, inside its namespace.\n// clang-format off\n\n",
+            "// %s\n// %s\n#ifndef KILN_OPS_HPP\n#define KILN_OPS_HPP\n\n"
+            "/// Part of kiln.hpp: the operators.\n\n#include <cstdint>\n#include <limits>\n"
+            "#include <string>\n#include <utility>\n#include <vector>\n\n"
+            "#include \"kiln_tensor.hpp\"\n\n// clang-format off\nnamespace kiln\n{\n"
+            "#ifdef KILN_NO_EXCEPTIONS\ninline namespace without_exceptions\n{\n#endif\n\n",
             licence, origin);
     for (int dtype = 1; dtype < KILN_DTYPE_LIMIT; dtype++) {
         const char *name = kiln_dtype_name((kiln_dtype)dtype);
@@ -545,7 +513,8 @@ static void write_functions(FILE *file)
         }
     }
     print_signs(file);
-    fprintf(file, "// clang-format on\n");
+    fprintf(file, "\n#ifdef KILN_NO_EXCEPTIONS\n} // inline namespace without_exceptions\n#endif\n"
+                  "} // namespace kiln\n// clang-format on\n\n#endif\n");
 }
 
 // ---- a call of each ----
@@ -623,13 +592,9 @@ static void write_calls(FILE *file)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "functions") == 0) {
-        write_functions(stdout);
-    } else if (argc == 2 && strcmp(argv[1], "calls") == 0) {
-        write_calls(stdout);
-    } else {
-        fprintf(stderr, "usage: gen_cpp functions|calls\n");
-        return 2;
-    }
-    return fflush(stdout) == 0 ? 0 : 1;
+    static const gen_output outputs[] = {
+        {"functions", write_functions},
+        {"calls", write_calls},
+    };
+    return gen_main(argc, argv, outputs, sizeof(outputs) / sizeof(outputs[0]));
 }

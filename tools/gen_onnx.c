@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Writes docs/onnx.md from onnx_ops.def and check_onnx.def: which operators of ONNX are
-// served at which versions, which the host may compute, which are refused and why. The file is
-// committed; a test compares it with what this tool writes.
+// Writes docs/onnx.md from onnx_ops.def, onnx_contrib.def and check_onnx.def: which operators of
+// ONNX and of other domains are served, which the host may compute, which are refused and why. The
+// file is committed; a test compares it with what this tool writes.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,11 +39,26 @@ static const reason unread[] = {
 #define KILN_ONNX_UNREAD(type, attribute, text) {#type, #attribute, text},
 #include "onnx_ops.def"
 #undef KILN_ONNX_OP
+#define KILN_ONNX_CONTRIB(domain, type, last, least, most, handler, attributes)
+#define KILN_ONNX_UNREAD(type, attribute, text) {#type, #attribute, text},
+#include "onnx_contrib.def"
+#undef KILN_ONNX_CONTRIB
 };
 
 static const reason on_host[] = {
 #define KILN_CHECK_HOST(op, text) {op, NULL, text},
 #include "check_onnx.def"
+};
+
+static const struct {
+    const char *domain;
+    const char *op_type;
+    const char *attributes;
+} contributed[] = {
+#define KILN_ONNX_CONTRIB(domain, type, last, least, most, handler, attributes)                    \
+    {domain, #type, attributes},
+#include "onnx_contrib.def"
+#undef KILN_ONNX_CONTRIB
 };
 
 static int by_name(const void *a, const void *b)
@@ -71,6 +86,22 @@ static void write_served(void)
     }
 }
 
+static void write_contributed(void)
+{
+    printf(
+        "\n## Of other domains\n\n"
+        "What ONNX Runtime's tools write (quantisation, its optimiser of transformers, exporters "
+        "of generators), where no\nplugin brings the operator. A node with another attribute is "
+        "refused, and so is a form that an operator's message\nnames, such as quantised "
+        "caches, packed batches and weights of few bits that are no constants.\n\n"
+        "| domain | operator | attributes |\n|---|---|---|\n");
+    for (size_t i = 0; i < sizeof(contributed) / sizeof(contributed[0]); i++) {
+        const char *domain = contributed[i].domain;
+        printf("| %s | %s | %s |\n", domain[0] == '\0' ? "ai.onnx" : domain, contributed[i].op_type,
+               contributed[i].attributes);
+    }
+}
+
 static void write_reasons(const char *heading, const char *intro, const reason *reasons,
                           size_t count)
 {
@@ -91,17 +122,16 @@ int main(void)
 {
     printf("# ONNX\n\n"
            "<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->\n"
-           "<!-- Written by tools/gen_onnx from onnx/ops/onnx_ops.def and "
-           "cli/check_onnx/check_onnx.def. -->\n\n"
+           "<!-- Written by tools/gen_onnx from onnx_ops.def, onnx_contrib.def and check_onnx.def. "
+           "-->\n\n"
            "Kiln runs models of ONNX's standard domain, operator sets 1 to %d, and the functions "
            "that a model brings. A model of\na newer set or IR version runs where it says nothing "
            "new: an operator, an attribute, an input or an element type\nthat set %d has not is "
            "refused by name. What is served is held against ONNX's own schemas by\n"
            "`tests/onnx_cases/coverage.py`, and tried by `kiln check-onnx`. A node of another "
            "domain is the operator\n`domain::op_type` of a plugin, see "
-           "[writing an operator](writing-an-operator.md). Where none brings it, com.microsoft's\n"
-           "`MatMulNBits` is served, of 4 or 8 bits with constant weights, and `FlexAttention` of "
-           "ai.onnx.preview.\n\n",
+           "[writing an operator](writing-an-operator.md), or one of "
+           "[those below](#of-other-domains).\n\n",
            NEWEST, NEWEST);
     printf("Element types: the floats of 16, 32 and 64 bits with bfloat16, all integers, bool. "
            "Those of few bits take a byte for\neach element: int4, uint4, int2 and uint2 are i8 "
@@ -111,6 +141,7 @@ int main(void)
            "Tensors have at most 8 axes.\n\n"
            "## Served\n\nFrom 1 means from the set in which ONNX brought it.\n\n");
     write_served();
+    write_contributed();
     write_reasons("On the host",
                   "A run computes these on the host when what they need is there: it is about "
                   "lengths or a few numbers.\n`kiln check-onnx --strict` fails for any other "

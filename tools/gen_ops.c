@@ -5,48 +5,14 @@
 // build compiles kiln_ops.c; the others are committed, and a test compares them with what this tool
 // writes.
 
-#include "base.h"
-#include "ir.h"
+#include "op_table.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const licence = "SPDX-License-Identifier: MIT OR Apache-2.0";
-static const char *const origin =
-    "Written by tools/gen_ops from ir/op/ops.def and ir/op/attrs.def.";
-
-// An operator whose attributes need more parameters than this takes them as a struct.
-enum { MAX_ATTR_PARAMETERS = 6 };
-
-static bool is_variadic(const kiln_op_signature *signature)
-{
-    return signature->max_inputs == KILN_MAX_INPUTS;
-}
-
-// Builders leave out where random numbers come from: recording fills it in.
-static bool is_filled_in(kiln_attr_key key)
-{
-    return key == KILN_KEY_SEED || key == KILN_KEY_STREAM || key == KILN_KEY_POSITION;
-}
-
-static size_t attr_parameters(const kiln_op_signature *signature)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < signature->n_attrs; i++) {
-        kiln_attr_type type = kiln_attr_type_of(signature->attrs[i].key);
-        if (is_filled_in(signature->attrs[i].key)) {
-            continue;
-        }
-        count += type == KILN_ATTR_I64_LIST || type == KILN_ATTR_F64_LIST ? 2 : 1;
-    }
-    return count;
-}
-
-static bool takes_options(const kiln_op_signature *signature)
-{
-    return attr_parameters(signature) > MAX_ATTR_PARAMETERS;
-}
+static const char *const licence = KILN_GEN_LICENCE;
+static const char *const origin = KILN_GEN_ORIGIN("gen_ops");
 
 static const char *attr_c_type(kiln_attr_type type)
 {
@@ -70,11 +36,6 @@ static const char *attr_c_type(kiln_attr_type type)
     default:
         return "#error no C type for this attribute ";
     }
-}
-
-static bool is_list(kiln_attr_type type)
-{
-    return type == KILN_ATTR_I64_LIST || type == KILN_ATTR_F64_LIST;
 }
 
 static void print_upper(FILE *file, const char *text)
@@ -127,7 +88,7 @@ static void print_prototype(FILE *file, const kiln_op_info *info)
             fprintf(file, "kiln_tensor *%s, ", signature->inputs[i]);
         }
     }
-    if (takes_options(signature)) {
+    if (takes_c_options(signature)) {
         fprintf(file, "const kiln_%s_options *options, ", info->name);
     } else {
         for (size_t i = 0; i < signature->n_attrs; i++) {
@@ -155,7 +116,7 @@ static void print_comment(FILE *file, const kiln_op_info *info)
 {
     const kiln_op_signature *signature = info->signature;
     fprintf(file, "/// %s.\n", info->doc);
-    if (takes_options(signature)) {
+    if (takes_c_options(signature)) {
         fprintf(file, "/// `options` may be NULL only when nothing in it is required.\n");
     } else {
         for (size_t i = 0; i < signature->n_attrs; i++) {
@@ -206,7 +167,7 @@ static void write_builders_header(FILE *file)
         if (!has_builder(info)) {
             continue;
         }
-        if (takes_options(info->signature)) {
+        if (takes_c_options(info->signature)) {
             print_options_struct(file, info);
         }
         print_comment(file, info);
@@ -256,7 +217,7 @@ static void print_attr_value(FILE *file, const kiln_attr_spec *spec, bool option
 static void write_body(FILE *file, const kiln_op_info *info)
 {
     const kiln_op_signature *signature = info->signature;
-    bool options = takes_options(signature);
+    bool options = takes_c_options(signature);
     print_prototype(file, info);
     fprintf(file, " {\n");
     if (options) {
@@ -549,22 +510,12 @@ static void write_golden(FILE *file)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*write)(FILE *file);
-    } outputs[] = {
+    static const gen_output outputs[] = {
         {"builders-h", write_builders_header},
         {"builders-c", write_builders_source},
         {"fuser-h", write_fuser_header},
         {"markdown", write_markdown},
         {"golden", write_golden},
     };
-    for (size_t i = 0; argc == 2 && i < sizeof(outputs) / sizeof(outputs[0]); i++) {
-        if (strcmp(argv[1], outputs[i].name) == 0) {
-            outputs[i].write(stdout);
-            return fflush(stdout) == 0 ? 0 : 1;
-        }
-    }
-    fprintf(stderr, "usage: gen_ops builders-h|builders-c|fuser-h|markdown|golden\n");
-    return 2;
+    return gen_main(argc, argv, outputs, sizeof(outputs) / sizeof(outputs[0]));
 }

@@ -3,37 +3,20 @@
 // (kiln_python_ops.def) and a type stub (ops.pyi). Usage: gen_python def|stubs, to standard output.
 // The build does it; nothing of it is committed.
 
-#include "base.h"
-#include "ir.h"
+#include "op_table.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const licence = "SPDX-License-Identifier: MIT OR Apache-2.0";
-static const char *const origin =
-    "Written by tools/gen_python from ir/op/ops.def and ir/op/attrs.def.";
+static const char *const licence = KILN_GEN_LICENCE;
+static const char *const origin = KILN_GEN_ORIGIN("gen_python");
 
 /// Operators that a Python program calls by name: collectives need groups, which it has not yet.
 static bool has_function(const kiln_op_info *info)
 {
     return info->cls != KILN_CLASS_CONTROL && info->cls != KILN_CLASS_CUSTOM &&
            info->cls != KILN_CLASS_COLLECTIVE;
-}
-
-static bool is_filled_in(kiln_attr_key key)
-{
-    return key == KILN_KEY_SEED || key == KILN_KEY_STREAM || key == KILN_KEY_POSITION;
-}
-
-static bool is_variadic(const kiln_op_signature *signature)
-{
-    return signature->max_inputs == KILN_MAX_INPUTS;
-}
-
-static bool is_open(const kiln_op_signature *signature, const kiln_attr_spec *spec)
-{
-    return spec->optional || (signature->max_inputs == 0 && spec->key == KILN_KEY_DTYPE);
 }
 
 static const char *attr_type(kiln_attr_type type)
@@ -230,13 +213,9 @@ static void write_stubs(FILE *file)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "def") == 0) {
-        write_def(stdout);
-    } else if (argc == 2 && strcmp(argv[1], "stubs") == 0) {
-        write_stubs(stdout);
-    } else {
-        fprintf(stderr, "usage: gen_python def|stubs\n");
-        return 2;
-    }
-    return fflush(stdout) == 0 ? 0 : 1;
+    static const gen_output outputs[] = {
+        {"def", write_def},
+        {"stubs", write_stubs},
+    };
+    return gen_main(argc, argv, outputs, sizeof(outputs) / sizeof(outputs[0]));
 }

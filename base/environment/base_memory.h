@@ -80,6 +80,12 @@ KILN_API void kiln_string_printf(kiln_string *string, const char *format, ...) K
 /// Frees the text.
 KILN_API void kiln_string_fini(kiln_string *string);
 
+/// The word that goes with a count in a message: kiln_plural(n, "launch", "launches").
+static inline const char *kiln_plural(uint64_t count, const char *one, const char *many)
+{
+    return count == 1 ? one : many;
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -30,6 +30,7 @@ static const model_case model_cases[] = {
     {"resnet18_qdq", true, 0.6, 0},
     {"resnet50", false, 0.85, 1},
     {"resnet50_b8", false, 0.85, 0},
+    {"resnext50", false, 0, 0},
     {"mobilenet_v2", true, 0.8, 0},
     {"mobilenet_v2_b8", false, 0, 0},
     {"mobilenet_v3_large", false, 0.8, 0},

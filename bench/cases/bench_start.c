@@ -21,8 +21,8 @@ static kiln_status run_process(const bench_options *options, const setting *wher
                                kiln_error *err)
 {
     char text[64];
-    const char *const arguments[] = {
-        "run", options->model, "--input", where->input, "--repeat", "0", NULL};
+    const char *const arguments[] = {"run", options->model, "--input", where->input, "--runs", "0",
+                                     NULL};
     return bench_process_run(options, arguments, text, sizeof(text), out_ms, err);
 }
 

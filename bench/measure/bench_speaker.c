@@ -17,6 +17,13 @@
 
 extern char **environ;
 
+const char *bench_python_at(const bench_options *options, size_t index)
+{
+    return options->n_pythons > 0 ? index < options->n_pythons ? options->pythons[index] : NULL
+           : index == 0           ? "/usr/bin/python3"
+                                  : NULL;
+}
+
 /// The next line without its end.
 static kiln_status take_line(bench_speaker *speaker, char *out_line, size_t capacity,
                              kiln_error *err)

@@ -14,6 +14,9 @@ typedef struct bench_speaker {
     FILE *answers;
 } bench_speaker;
 
+/// The interpreters of Python that may have peers; NULL past the last. Nobody named one: Debian's.
+const char *bench_python_at(const bench_options *options, size_t index);
+
 /// Starts `arguments[0]` and takes its greeting; what it says on standard error is dropped when
 /// `quiet`. NOT_FOUND when it ends without one. The caller closes `*out_speaker`.
 kiln_status bench_speaker_open(const char *const *arguments, bool quiet, bench_speaker *out_speaker,

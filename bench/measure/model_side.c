@@ -4,8 +4,8 @@
 
 #include "model_side.h"
 
-#include <math.h>
 #include <dirent.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,13 +21,6 @@ static const model_peer peers[MODEL_PEERS] = {{"onnxruntime", "ONNX Runtime"},
 const model_peer *model_peer_at(size_t index)
 {
     return index < MODEL_PEERS ? &peers[index] : NULL;
-}
-
-static const char *python_of(const bench_options *options, size_t index)
-{
-    return options->n_pythons > 0 ? index < options->n_pythons ? options->pythons[index] : NULL
-           : index == 0           ? "/usr/bin/python3"
-                                  : NULL;
 }
 
 /// "ready MILLISECONDS VERSION".
@@ -99,8 +92,8 @@ bool model_side_open_peer(const bench_options *options, const char *folder, cons
     char count[16], greeting[LINE];
     snprintf(count, sizeof(count), "%u", threads);
     *out_side = (model_side){.peer = peer};
-    for (size_t i = 0; python_of(options, i) != NULL; i++) {
-        const char *const arguments[] = {python_of(options, i),
+    for (size_t i = 0; bench_python_at(options, i) != NULL; i++) {
+        const char *const arguments[] = {bench_python_at(options, i),
                                          KILN_BENCH_DIR "/bench_models_peers.py",
                                          peer->word,
                                          count,
@@ -144,11 +137,11 @@ double model_script_ask(const bench_options *options, const char *word, const ch
                         const char *second)
 {
     double value = NAN;
-    for (size_t i = 0; isnan(value) && python_of(options, i) != NULL; i++) {
+    for (size_t i = 0; isnan(value) && bench_python_at(options, i) != NULL; i++) {
         bench_speaker speaker = {0};
         char line[LINE];
         kiln_error err = KILN_ERROR_INIT;
-        const char *const arguments[] = {python_of(options, i),
+        const char *const arguments[] = {bench_python_at(options, i),
                                          KILN_BENCH_DIR "/bench_models_peers.py",
                                          word,
                                          first,
@@ -176,8 +169,9 @@ kiln_status model_script_write(const bench_options *options, const char *folder,
 {
     bench_speaker speaker = {0};
     char line[LINE] = "";
-    const char *const arguments[] = {
-        python_of(options, 0), KILN_BENCH_DIR "/../models/write_models.py", folder, name, NULL};
+    const char *const arguments[] = {bench_python_at(options, 0),
+                                     KILN_BENCH_DIR "/../models/write_models.py", folder, name,
+                                     NULL};
     kiln_status status =
         bench_speaker_open(arguments, /*quiet=*/false, &speaker, line, sizeof(line), err);
     bench_speaker_close(&speaker);

@@ -123,11 +123,12 @@ def convolve(x, weights, stride, groups):
     pad = k // 2
     x = np.pad(x, ((0, 0), (pad, pad), (pad, pad)))
     height, width = ((length - k) // stride + 1 for length in x.shape[1:])
-    y = np.zeros((weights.shape[0], height * width), np.float32)
+    y = np.zeros((groups, weights.shape[0] // groups, height * width), np.float32)
+    of_group = weights.reshape(groups, -1, *weights.shape[1:])
     for i in range(k):
         for j in range(k):
-            tap = x[:, i:i + stride * height:stride, j:j + stride * width:stride].reshape(x.shape[0], -1)
-            y += weights[:, 0, i, j, None] * tap if groups > 1 else weights[:, :, i, j] @ tap
+            tap = x[:, i:i + stride * height:stride, j:j + stride * width:stride].reshape(groups, -1, height * width)
+            y += of_group[:, :, 0, i, j, None] * tap if tap.shape[1] == 1 else of_group[..., i, j] @ tap
     return y.reshape(-1, height, width)
 
 
@@ -226,16 +227,16 @@ class Images(Writer):
         return self
 
 
-def resnet(images, layers, bottleneck):
+def resnet(images, layers, bottleneck, groups=1, group_width=64):
     """"Deep Residual Learning for Image Recognition", He and others, 2015, in its later form (stride in the 3x3)."""
     x = images.max_pool(images.conv(images.image, 64, 7, 2, act="relu"))
     for stage, count in enumerate(layers):
-        width = 64 << stage
-        n_out = width * 4 if bottleneck else width
+        width = groups * group_width << stage
+        n_out = 256 << stage if bottleneck else width
         for i in range(count):
             stride = 2 if stage > 0 and i == 0 else 1
             y = images.conv(x, width, act="relu") if bottleneck else x
-            y = images.conv(y, width, 3, stride, act="relu")
+            y = images.conv(y, width, 3, stride, groups, act="relu")
             y = images.conv(y, n_out, 1 if bottleneck else 3, gain=0.5)
             if x[1].shape[0] != n_out:
                 x = images.conv(x, n_out, 1, stride)
@@ -251,6 +252,12 @@ def resnet18(batch, seed, keep_norms):
 def resnet50(batch, seed, keep_norms):
     images = Images(seed, batch, keep_norms)
     return images.scores(resnet(images, (3, 4, 6, 3), True), batch)
+
+
+def resnext50(batch, seed, keep_norms):
+    """"Aggregated Residual Transformations", Xie and others, 2016: 32 groups of 4 channels and more."""
+    images = Images(seed, batch, keep_norms)
+    return images.scores(resnet(images, (3, 4, 6, 3), True, groups=32, group_width=4), batch)
 
 
 def inverted(images, x, n_wide, n_out, k, stride, act, squeeze=None):
@@ -509,7 +516,7 @@ def gru(batch, seed, _):
 
 # ---- files ----
 
-IMAGE_MODELS = (resnet18, resnet50, mobilenet_v2, mobilenet_v3_large, efficientnet_b0)
+IMAGE_MODELS = (resnet18, resnet50, resnext50, mobilenet_v2, mobilenet_v3_large, efficientnet_b0)
 MODELS = {model.__name__: model for model in IMAGE_MODELS + (resnet18_qdq, bert_base, gpt2_prefill, gpt2_decode,
                                                              vit_b_16, lstm, gru)}
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One matrix product on CLBlast: which ones it can take, its parameters, how its codes become
-// errors. What it cannot take (other dtypes, a length of 0, no compiler) is left to Kiln's own
-// kernels.
+// One matrix product on CLBlast: which ones it can take, how its codes become errors. Its
+// parameters are cl_blas_parameters.c's. What it cannot take (other dtypes, a length of 0, no
+// compiler) is left to Kiln's own kernels.
 
 #include "cl_blas.h"
+#include "cl_blas_parameters.h"
 #include "cl_buffer.h"
 #include "cl_compiler.h"
 #include "cl_error.h"
@@ -53,64 +54,6 @@ static kiln_status blas_fail(kilni_cl_backend *backend, CLBlastStatusCode code,
                           "CLBlast gives %d for a product of %lld x %lld x %lld, %lld times",
                           (int)code, (long long)gemm->m, (long long)gemm->n, (long long)gemm->k,
                           (long long)gemm->batch);
-}
-
-// ---- parameters for CPUs ----
-
-static CLBlastPrecision precision_of(kiln_dtype dtype)
-{
-    return dtype == KILN_DTYPE_F32 ? CLBlastPrecisionSingle : CLBlastPrecisionDouble;
-}
-
-// CLBlast's own choice for a CPU splits a tile over work-items and reaches a tenth of the machine.
-// With one work-item for each tile, no local memory (so no barrier) and rows as vectors of the
-// machine's width, PoCL keeps the tile in registers: 13 times as fast at 256 x 256 x 256 on two
-// cores with AVX-512.
-static CLBlastStatusCode tune_cpu(const kilni_cl_backend *backend, kiln_dtype dtype)
-{
-    const char *names[] = {"GEMMK", "KREG", "KWG", "KWI", "MDIMA", "MDIMC", "MWG", "NDIMB",
-                           "NDIMC", "NWG",  "SA",  "SB",  "STRM",  "STRN",  "VWM", "VWN"};
-    const char *limit_name[] = {"XGEMM_MIN_INDIRECT_SIZE"};
-    const size_t limit = 40; // smaller products use the kernel that needs no padding
-    size_t lanes = backend->info.vector_bytes / kiln_dtype_size(dtype);
-    lanes = lanes > 16 ? 16 : lanes < 2 ? 2 : lanes;
-    size_t columns = backend->info.vector_bytes >= 64 ? 8 : 4; // 2 * columns registers of sums
-    const size_t values[] = {0, 1,       32, 1, 1, 1, 2 * lanes, 1,
-                             1, columns, 0,  0, 0, 0, lanes,     columns};
-    CLBlastStatusCode code =
-        CLBlastOverrideParameters(backend->device, "Xgemm", precision_of(dtype),
-                                  sizeof(values) / sizeof(values[0]), names, values);
-    if (code == CLBlastSuccess) {
-        code = CLBlastOverrideParameters(backend->device, "GemmRoutine", precision_of(dtype), 1,
-                                         limit_name, &limit);
-    }
-    return code;
-}
-
-// The library keeps parameters for the process, and an override makes it compile again: once for
-// each device.
-static void tune(const kilni_cl_backend *backend, kiln_dtype dtype)
-{
-    enum { MAX_TUNED = 32 };
-    static _Atomic(cl_device_id) tuned[2][MAX_TUNED];
-    int row = dtype == KILN_DTYPE_F32 ? 0 : 1;
-    if (backend->info.type != KILN_DEVICE_CPU) {
-        return;
-    }
-    for (int i = 0; i < MAX_TUNED; i++) {
-        cl_device_id present = NULL;
-        if (atomic_compare_exchange_strong(&tuned[row][i], &present, backend->device)) {
-            CLBlastStatusCode code = tune_cpu(backend, dtype);
-            if (code != CLBlastSuccess) {
-                kiln_log_write(backend->env, KILN_LOG_WARN, "cl_backend",
-                               "CLBlast gives %d for the parameters of a CPU", (int)code);
-            }
-            return;
-        }
-        if (present == backend->device) {
-            return;
-        }
-    }
 }
 
 // ---- one product ----
@@ -204,7 +147,7 @@ kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *g
         atomic_fetch_add(&backends_with_blas, 1);
     }
     kilni_cl_gemm gemm = *given;
-    tune(backend, gemm.dtype);
+    kilni_cl_blas_parameters_ready(backend, gemm.dtype);
     fold_batch(&gemm);
     cl_event event;
     cl_event *want = kilni_cl_trace_event(&backend->trace, &event);
@@ -231,7 +174,7 @@ kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *g
     return kilni_cl_queued(backend, err);
 }
 
-// ---- tuning ----
+// ---- parameters from outside ----
 
 // The library prints when it is asked for a kernel that it does not have, so it is not asked.
 static bool is_blas_kernel(const char *name)
@@ -265,9 +208,11 @@ kiln_status kiln_cl_blas_override(kiln_backend *base, const char *kernel, kiln_d
     for (size_t i = 0; i < count; i++) {
         copy[i] = names[i];
     }
-    tune(backend, dtype); // first, so that what is given here stays
-    CLBlastStatusCode code = CLBlastOverrideParameters(backend->device, kernel, precision_of(dtype),
-                                                       count, copy, values);
+    kilni_cl_blas_parameters_ready(backend, dtype); // first, so that what is given here stays
+    CLBlastStatusCode code = CLBlastOverrideParameters(
+        backend->device, kernel,
+        dtype == KILN_DTYPE_F32 ? CLBlastPrecisionSingle : CLBlastPrecisionDouble, count, copy,
+        values);
     if (code != CLBlastSuccess) {
         return kiln_fail(err, INVALID_ARGUMENT, "CLBlast gives %d for %zu parameters of %s",
                          (int)code, count, kernel);

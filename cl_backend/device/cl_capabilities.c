@@ -82,6 +82,32 @@ static bool has_vnni(const kilni_cl_backend *backend)
            kiln_processor_has_vnni();
 }
 
+/// sm_90a is one generation's: neither those before nor those after it have its instructions.
+static bool has_wgmma(const kilni_cl_backend *backend)
+{
+    return kilni_cl_has_extension(backend->info.extensions, "cl_nv_device_attribute_query") &&
+           kilni_cl_device_number(backend->device, CAPABILITY_MAJOR_NV) == 9 &&
+           kilni_cl_device_number(backend->device, CAPABILITY_MINOR_NV) == 0;
+}
+
+/// What the user allows products of f32.
+static uint32_t precision(const kilni_cl_backend *backend)
+{
+    static const struct {
+        const char *word;
+        uint32_t feature;
+    } words[] = {{"strict", KILN_FEATURE_STRICT},
+                 {"tf32", KILN_FEATURE_ROUND_TF32},
+                 {"bf16", KILN_FEATURE_ROUND_BF16}};
+    const char *word = kiln_config_string(backend->env->config, KILN_OPTION_PRECISION);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(word, words[i].word) == 0) {
+            return words[i].feature;
+        }
+    }
+    return 0;
+}
+
 static uint32_t features(const kilni_cl_backend *backend)
 {
     uint64_t single = kilni_cl_device_number(backend->device, CL_DEVICE_SINGLE_FP_CONFIG);
@@ -101,6 +127,7 @@ static uint32_t features(const kilni_cl_backend *backend)
                : 0;
     all |= groups ? KILN_FEATURE_SUBGROUPS : 0;
     all |= has_vnni(backend) ? KILN_FEATURE_VNNI : 0;
+    all |= has_wgmma(backend) ? KILN_FEATURE_WGMMA | precision(backend) : 0;
     all |= kilni_cl_device_number(backend->device, CL_DEVICE_IMAGE_SUPPORT) != 0
                ? KILN_FEATURE_IMAGES
                : 0;

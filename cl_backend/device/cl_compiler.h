@@ -6,11 +6,18 @@
 
 #include "cl_opencl.h"
 
+typedef enum kilni_cl_ptx { ///< programs for another target than the driver's own
+    KILNI_CL_PTX_UNTRIED,
+    KILNI_CL_PTX_RIGHT,
+    KILNI_CL_PTX_WRONG
+} kilni_cl_ptx;
+
 typedef struct kilni_cl_compiler {
     const char *exact_options; ///< for strict arithmetic, with a space at the end
     bool compiles; ///< source; else only what is stored
     bool compiled; ///< some source, well or not: it does have a compiler
     bool doubted; ///< it has none, as a process before noted
+    kilni_cl_ptx ptx; ///< what the trial said (cl_ptx.h)
 } kilni_cl_compiler;
 
 /// Sets what compiles and the features that follow, from the device and the option `compiler`.

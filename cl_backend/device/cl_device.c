@@ -222,7 +222,7 @@ static kiln_status find_index(const device_list *list, const char *address, cl_u
     }
     if (first >= list->n_devices) {
         return kiln_fail(err, NOT_FOUND, "no OpenCL device %u: there %s %u, counted from 0", first,
-                         list->n_devices == 1 ? "is" : "are", list->n_devices);
+                         kiln_plural(list->n_devices, "is", "are"), list->n_devices);
     }
     *out_index = first;
     return KILN_STATUS_OK;
@@ -235,15 +235,13 @@ kiln_status kilni_cl_device_find(const kiln_env *env, const char *address,
     (void)env;
     device_list list;
     cl_uint index = 0;
-    kiln_status status = list_devices(&list, err);
-    if (status == KILN_STATUS_OK) {
-        status = find_index(&list, address, &index, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        *out_platform = list.platforms[list.platform_of[index]];
-        *out_device = list.devices[index];
-        status = take_part(out_device, address, err);
-    }
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, list_devices(&list, err));
+    KILN_TRY(out, status, find_index(&list, address, &index, err));
+    *out_platform = list.platforms[list.platform_of[index]];
+    *out_device = list.devices[index];
+    KILN_TRY(out, status, take_part(out_device, address, err));
+out:
     return status;
 }
 

@@ -20,6 +20,17 @@ kilni_exec_fn kilni_exec_launcher(kiln_op op)
     }
 }
 
+const uint8_t *kilni_cl_op_launches(void)
+{
+    static const uint8_t launches[KILN_OP_COUNT] = {
+#define KILN_KERNEL(id, launcher) [KILN_OP_##id] = 1,
+#define KILN_KERNELS(id, count, launcher) [KILN_OP_##id] = count,
+#include "kernels.def"
+#undef KILN_KERNEL
+    };
+    return launches;
+}
+
 bool kilni_cl_has_kernel(kiln_op op)
 {
     return kilni_exec_launcher(op) != NULL;
@@ -85,13 +96,13 @@ static bool same_places(const kiln_view *input, const kiln_view *output)
     return true;
 }
 
-/* An elementwise kernel may write over an operand element by element; the others may not at all. */
+/* Some operations may write over an operand element by element; the others may not at all. */
 static bool needs_own_output(const kilni_exec *exec)
 {
-    bool elementwise = kiln_op_info_of(exec->record->op)->cls == KILN_CLASS_ELEMENTWISE;
+    uint32_t givers = kiln_op_givers(exec->record);
     for (unsigned i = 0; i < exec->record->n_inputs; i++) {
         if (overlaps(&exec->inputs[i], &exec->outputs[0]) &&
-            !(elementwise && same_places(&exec->inputs[i], &exec->outputs[0]))) {
+            !(i < givers && same_places(&exec->inputs[i], &exec->outputs[0]))) {
             return true;
         }
     }

@@ -7,6 +7,8 @@
 #include "cl_opencl.h"
 
 bool kilni_cl_has_kernel(kiln_op op);
+/// kiln_device_info's op_launches, by kernels.def.
+const uint8_t *kilni_cl_op_launches(void);
 /// Whether the kernel that there is takes the call and beats the operator's decomposition.
 bool kilni_cl_kernel_pays(const kilni_cl_backend *backend, const kiln_op_record *record);
 

@@ -230,7 +230,10 @@ kiln_status kilni_exec_scatter_nd(kilni_exec *exec)
 kiln_status kilni_exec_slice_assign(kilni_exec *exec)
 {
     kiln_view part;
-    kiln_status status = kilni_exec_copy(exec, &exec->inputs[0], &exec->outputs[0]);
+    bool in_place = exec->inputs[0].buffer == exec->outputs[0].buffer &&
+                    exec->inputs[0].offset_bytes == exec->outputs[0].offset_bytes;
+    kiln_status status =
+        in_place ? KILN_STATUS_OK : kilni_exec_copy(exec, &exec->inputs[0], &exec->outputs[0]);
     kiln_view_slice(exec->record, &exec->outputs[0], &part);
     return status == KILN_STATUS_OK && kilni_exec_count(&part) > 0
                ? kilni_exec_copy(exec, &exec->inputs[1], &part)

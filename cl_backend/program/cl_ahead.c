@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cl_ahead.h"
+#include "cl_backend.h"
 #include "cl_binary.h"
 #include "cl_state.h"
 #include "cl_touch.h"
@@ -456,12 +457,24 @@ static bool was_known(const kilni_cl_backend *backend)
     return known;
 }
 
+/// Who prepares the cache asks for programs that others want.
+static bool only_prepares(const kilni_cl_backend *backend)
+{
+    const char *compiler = kiln_config_string(backend->env->config, KILN_OPTION_COMPILER);
+    return backend->start.for_others || strcmp(compiler, "prepare") == 0;
+}
+
+void kiln_cl_prepare_for_others(kiln_backend *base)
+{
+    kilni_cl_backend_of(base)->start.for_others = true;
+}
+
 void kilni_cl_ahead_save(kilni_cl_backend *backend)
 {
     kilni_cl_ahead *ahead = backend->start.ahead;
     kiln_blob list = {0};
     if (ahead == NULL || backend->store == NULL || backend->start.n_wishes == 0 ||
-        was_known(backend)) {
+        only_prepares(backend) || was_known(backend)) {
         return;
     }
     kiln_error err = KILN_ERROR_INIT;

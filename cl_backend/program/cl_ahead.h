@@ -19,6 +19,7 @@ typedef struct kilni_cl_start {
     kilni_cl_ahead *ahead; ///< NULL: nothing is loaded ahead
     kilni_cl_wish wishes[KILNI_CL_FIRST]; ///< what was asked for first, for the next process
     uint32_t n_wishes;
+    bool for_others; ///< the next process will ask for something else
 } kilni_cl_start;
 
 /// Before the driver is loaded: a thread opens the store of `folder` and reads what the last

@@ -12,6 +12,7 @@
 #include "cl_error.h"
 #include "cl_program.h"
 #include "cl_program_cache.h"
+#include "cl_ptx.h"
 #include "cl_queue.h"
 #include "cl_state.h"
 
@@ -135,18 +136,42 @@ static cl_program create_program(kilni_cl_backend *backend, const kilni_cl_build
     return clCreateProgramWithSource(backend->context, 2, texts, lengths, out_code);
 }
 
+/// The first program for another target waits for the trial; what the store has was made after one.
+static kiln_status try_ptx(kilni_cl_backend *backend, const kilni_cl_build *build, kiln_error *err)
+{
+    if (backend->compiler.ptx == KILNI_CL_PTX_UNTRIED) {
+        backend->compiler.ptx =
+            kilni_cl_ptx_trial(backend) ? KILNI_CL_PTX_RIGHT : KILNI_CL_PTX_WRONG;
+    }
+    return backend->compiler.ptx == KILNI_CL_PTX_RIGHT
+               ? KILN_STATUS_OK
+               : kiln_fail(err, UNIMPLEMENTED,
+                           "%.64s is for %.16s, whose trial fails on device %.60s, driver %.30s",
+                           build->label, kilni_cl_ptx_target(build->options), backend->info.name,
+                           backend->info.driver);
+}
+
 static kiln_status compile(kilni_cl_backend *backend, const kilni_cl_build *build,
                            kilni_cl_program *program, kiln_error *err)
 {
     if (build->format != KILN_SOURCE_BINARY && !backend->compiler.compiles) {
         return kilni_cl_compiler_missing(backend, build->label, err);
     }
+    kiln_log_write(backend->env, KILN_LOG_INFO, "cl_backend", "compiling %s", build->label);
     uint64_t begin = kiln_time_ns();
     cl_int code = CL_SUCCESS;
     program->program = create_program(backend, build, &code);
     bool created = code == CL_SUCCESS;
     if (created) {
         code = clBuildProgram(program->program, 1, &backend->device, build->options, NULL, NULL);
+    }
+    if (created && code == CL_SUCCESS && build->format == KILN_SOURCE_OPENCL_C &&
+        kilni_cl_ptx_target(build->options) != NULL) {
+        kiln_status status = try_ptx(backend, build, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+        code = kilni_cl_ptx_assemble(backend, build->options, &program->program);
     }
     backend->stats.build_ns += kiln_time_ns() - begin;
     if (kilni_cl_compiler_refuses(code)) {

@@ -6,9 +6,11 @@
 /// Exit status: 0, 1 for a failed job, 2 for wrong usage. Results go to standard output; errors are
 /// one line on standard error.
 
+#include "ir_backend.h"
 #include "kiln.h"
 
 #include <argp.h>
+#include <stdio.h>
 
 typedef struct cli_command {
     const char *name;
@@ -20,8 +22,17 @@ typedef struct cli_command {
 #include "commands.def"
 #undef KILN_COMMAND
 int cmd_cache_prepare(int argc, char **argv); ///< `kiln cache prepare`
+int cmd_cache_builtin(int argc, char **argv); ///< `kiln cache prepare --builtin`
+int cmd_tune_blas(int argc, char **argv); ///< `kiln tune blas`
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+/// Names to choose the nearest from; NULL past the last.
+typedef const char *(*cli_name_fn)(size_t index, const void *user);
+/// "; did you mean \"relu\"?", or "" when nothing is near.
+enum { CLI_GUESS_ROOM = 96 };
+const char *cli_guess(char out_text[CLI_GUESS_ROOM], const char *name, cli_name_fn names,
+                      const void *user);
 
 /// Whether every device records the operator as simpler ones, so that no fuser ever sees it.
 bool cli_op_is_always_expanded(kiln_op op);
@@ -56,8 +67,16 @@ error_t cli_parse_file(int key, char *text, struct argp_state *state, const char
 kiln_status cli_open_context(const cli_device_options *options, kiln_context **out_context,
                              kiln_error *err);
 void cli_close_context(kiln_context *context);
+/// From now on the line of progress tells of kernels that this context compiles, if anybody sees
+/// it.
+kiln_status cli_count_compiling(kiln_context *context, kiln_error *err);
 kiln_status cli_open_device(const cli_device_options *options, kiln_context *context,
                             kiln_device **out_device, kiln_error *err);
+
+/// Opens the backend of an OpenCL device, without a runtime above it; its `close` ends it, before
+/// the context. Errors: of the device; INVALID_ARGUMENT for a device of another kind.
+kiln_status cli_open_opencl(const cli_device_options *options, const kiln_env *env,
+                            kiln_backend **out_backend, kiln_error *err);
 
 /// Whether the device is behind a server. Then the server plans, fuses and compiles, and this
 /// process cannot show any of it.
@@ -67,6 +86,10 @@ void cli_print_fused(bool remote, uint64_t ops, uint64_t fused, uint64_t blocks)
 /// Fails for a device behind a server; the message tells the user to run `command` on the server's
 /// machine.
 kiln_status cli_check_local(const kiln_device *device, const char *command, kiln_error *err);
+
+/// Whether a file could be written, before anything is run for it; changes nothing. "-" can.
+/// Errors: UNAVAILABLE.
+kiln_status cli_check_output(const char *path, kiln_error *err);
 
 /// Prints "kiln COMMAND: text" on standard error and returns the exit status.
 int cli_fail(const char *command, const kiln_error *err);
@@ -89,6 +112,11 @@ typedef struct cli_names {
 } cli_names;
 void cli_names_add(cli_names *names, const char *name);
 const char *cli_names_end(cli_names *names); ///< "none" for an empty list
+
+typedef enum cli_colour { CLI_PLAIN, CLI_RED, CLI_GREEN, CLI_YELLOW, CLI_BOLD } cli_colour;
+/// The terminal's sequence for a colour, CLI_PLAIN to end it; "" where the file is no terminal, and
+/// where NO_COLOR is set (https://no-color.org) or TERM is dumb.
+const char *cli_colour_of(FILE *file, cli_colour colour);
 
 /// "1.23 ms", "4.5 MiB": written into a buffer of the caller.
 const char *cli_format_ns(char out_text[32], double ns);

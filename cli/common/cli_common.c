@@ -3,7 +3,9 @@
 // a terminal.
 
 #include "cli.h"
+#include "cli_progress.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
@@ -11,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const struct argp_option device_options[] = {
     {"device", 'd', "ADDRESS", 0, "device to use, such as opencl:0 (see `kiln devices`)", 0},
@@ -81,10 +85,18 @@ error_t cli_parse_file(int key, char *text, struct argp_state *state, const char
     }
 }
 
+static atomic_bool counts_only; // what is logged for the line of progress is not printed
+
 static void print_log(const kiln_log_record *record, void *user)
 {
     static const char *const names[] = {"error", "warning", "info", "debug", "trace"};
     (void)user;
+    if (strncmp(record->message, "compiling ", 10) == 0) {
+        cli_progress_compiling();
+    }
+    if (record->level >= KILN_LOG_INFO && atomic_load(&counts_only)) {
+        return;
+    }
     fprintf(stderr, "kiln: %s: %s: %s\n", names[record->level], record->module, record->message);
 }
 
@@ -176,6 +188,17 @@ kiln_status cli_open_context(const cli_device_options *options, kiln_context **o
     return KILN_STATUS_OK;
 }
 
+kiln_status cli_count_compiling(kiln_context *context, kiln_error *err)
+{
+    const kiln_config *config = kiln_context_env(context)->config;
+    bool said = kiln_config_origin(config, KILN_OPTION_LOG) != KILN_ORIGIN_DEFAULT;
+    if (said || !cli_progress_is_seen()) {
+        return KILN_STATUS_OK;
+    }
+    atomic_store(&counts_only, true);
+    return kiln_context_set(context, "log", "warn,cl_backend=info", err);
+}
+
 void cli_close_context(kiln_context *context)
 {
     for (size_t i = 0; i < MAX_OPEN; i++) {
@@ -205,8 +228,8 @@ void cli_print_fused(bool remote, uint64_t ops, uint64_t fused, uint64_t blocks)
     if (remote) {
         printf("operations: %" PRIu64 "; the server plans, fuses and compiles\n", ops);
     } else {
-        printf("operations: %" PRIu64 ", of them %" PRIu64 " in %" PRIu64 " fused blocks\n", ops,
-               fused, blocks);
+        printf("operations: %" PRIu64 ", of them %" PRIu64 " in %" PRIu64 " fused %s\n", ops, fused,
+               blocks, kiln_plural(blocks, "block", "blocks"));
     }
 }
 
@@ -223,9 +246,48 @@ kiln_status cli_check_local(const kiln_device *device, const char *command, kiln
                      at != NULL ? at + 1 : name, command);
 }
 
+kiln_status cli_check_output(const char *path, kiln_error *err)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    struct stat stat_of;
+    bool there = stat(path, &stat_of) == 0;
+    if (strcmp(path, "-") == 0) {
+        return KILN_STATUS_OK;
+    }
+    if (there && S_ISDIR(stat_of.st_mode)) {
+        return kiln_fail(err, UNAVAILABLE, "%.200s: is a folder", path);
+    }
+    snprintf(folder, sizeof(folder), "%.*s",
+             slash == NULL   ? 1
+             : slash == path ? 1
+                             : (int)(slash - path),
+             slash == NULL ? "." : path);
+    return access(there ? path : folder, there ? W_OK : W_OK | X_OK) == 0
+               ? KILN_STATUS_OK
+               : kiln_fail(err, UNAVAILABLE, "%.200s: %s", path, strerror(errno));
+}
+
+const char *cli_colour_of(FILE *file, cli_colour colour)
+{
+    static const char *const sequences[] = {"\033[0m", "\033[31m", "\033[32m", "\033[33m",
+                                            "\033[1m"};
+    const char *off = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+    bool wanted = (off == NULL || *off == '\0') && term != NULL && strcmp(term, "dumb") != 0;
+    return wanted && isatty(fileno(file)) != 0 ? sequences[colour] : "";
+}
+
+static void print_name(const char *command)
+{
+    fprintf(stderr, "%skiln %s:%s ", cli_colour_of(stderr, CLI_RED), command,
+            cli_colour_of(stderr, CLI_PLAIN));
+}
+
 int cli_fail(const char *command, const kiln_error *err)
 {
-    fprintf(stderr, "kiln %s: %s\n", command, err->message);
+    print_name(command);
+    fprintf(stderr, "%s\n", err->message);
     return CLI_FAILED;
 }
 
@@ -233,7 +295,7 @@ int cli_usage(const char *command, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "kiln %s: ", command);
+    print_name(command);
     vfprintf(stderr, format, args);
     fprintf(stderr, "; see `kiln %s --help`\n", command);
     va_end(args);

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,37 @@ struct cli_progress {
     bool over;
 };
 
+// Of the process: what compiles knows of no line.
+static atomic_uint expected, compiled;
+
+bool cli_progress_is_seen(void)
+{
+    return isatty(STDERR_FILENO) != 0;
+}
+
+void cli_progress_expect(unsigned kernels)
+{
+    atomic_store(&expected, kernels);
+    atomic_store(&compiled, 0);
+}
+
+void cli_progress_compiling(void)
+{
+    (void)atomic_fetch_add(&compiled, 1);
+}
+
+static const char *compiling_text(char out_text[64])
+{
+    unsigned count = atomic_load(&compiled), most = atomic_load(&expected);
+    if (count == 0) {
+        return "";
+    }
+    snprintf(out_text, 64,
+             count <= most ? ", compiling %u of at most %u kernels" : ", compiling kernel %u",
+             count, most);
+    return out_text;
+}
+
 static void clear_locked(cli_progress *progress)
 {
     if (progress->shown) {
@@ -39,7 +71,9 @@ static void show_locked(cli_progress *progress)
 {
     uint64_t taken_ns = kiln_time_ns() - progress->since_ns;
     if (progress->what != NULL && taken_ns > patience_ns) {
-        fprintf(stderr, "\r%s: %.0f s\033[K", progress->what, (double)taken_ns / 1e9);
+        char compiling[64];
+        fprintf(stderr, "\r%s%s: %.0f s\033[K", progress->what, compiling_text(compiling),
+                (double)taken_ns / 1e9);
         fflush(stderr);
         progress->shown = true;
     }
@@ -77,7 +111,7 @@ static bool start(cli_progress *progress)
 
 cli_progress *cli_progress_begin(const char *what)
 {
-    cli_progress *progress = isatty(STDERR_FILENO) != 0 ? calloc(1, sizeof(*progress)) : NULL;
+    cli_progress *progress = cli_progress_is_seen() ? calloc(1, sizeof(*progress)) : NULL;
     if (progress == NULL) {
         return NULL;
     }
@@ -101,6 +135,7 @@ void cli_progress_say(cli_progress *progress, const char *what)
         clear_locked(progress);
         progress->what = what;
         progress->since_ns = kiln_time_ns();
+        atomic_store(&compiled, 0);
         pthread_mutex_unlock(&progress->lock);
     }
 }

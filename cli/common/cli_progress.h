@@ -6,6 +6,8 @@
 /// when something takes longer than a second, and goes when that ends. Elsewhere nothing is
 /// written. One thread at a time.
 
+#include <stdbool.h>
+
 typedef struct cli_progress cli_progress;
 
 /// `what` is borrowed until the next call. NULL where standard error is no terminal.
@@ -15,5 +17,12 @@ void cli_progress_say(cli_progress *progress, const char *what);
 /// Takes the line away before somebody else writes; the next cli_progress_say brings it back.
 void cli_progress_clear(cli_progress *progress);
 void cli_progress_end(cli_progress *progress);
+
+/// Whether anybody would see a line.
+bool cli_progress_is_seen(void);
+/// How many kernels there may be to compile, 0: not known; and that another one is being compiled.
+/// While a line is shown, it tells how far that is. Any thread.
+void cli_progress_expect(unsigned kernels);
+void cli_progress_compiling(void);
 
 #endif

@@ -48,10 +48,11 @@ static void put_safe(FILE *file, const char *json)
     }
 }
 
-kiln_status explain_html(const char *path, const char *json, kiln_error *err)
+kiln_status explain_html(const char *path, const char *json, const char *beside, kiln_error *err)
 {
-    static const char mark[] = "@DATA@";
+    static const char mark[] = "@DATA@", other[] = "@BESIDE@";
     const char *place = strstr(explain_page, mark);
+    const char *second = strstr(explain_page, other);
     FILE *file = NULL;
     kiln_status status = open_file(path, &file, err);
     if (status != KILN_STATUS_OK) {
@@ -59,6 +60,9 @@ kiln_status explain_html(const char *path, const char *json, kiln_error *err)
     }
     fwrite(explain_page, 1, (size_t)(place - explain_page), file);
     put_safe(file, json);
-    fputs(place + strlen(mark), file);
+    place += strlen(mark);
+    fwrite(place, 1, (size_t)(second - place), file);
+    put_safe(file, beside != NULL ? beside : "");
+    fputs(second + strlen(other), file);
     return close_file(file, path, err);
 }

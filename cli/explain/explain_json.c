@@ -2,36 +2,15 @@
 // An explanation as JSON, in the form of docs/explain.md. Every number keeps its meaning from
 // kiln_explanation; what is not known is null.
 
+#include "cli_json.h"
 #include "explain.h"
+#include "model_work.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 // ---- values ----
-
-/// Text from a model or a plugin may hold anything; what is not UTF-8 becomes question marks.
-static json_t *text_of(const char *text)
-{
-    json_t *made = text != NULL ? json_string(text) : json_null();
-    if (made != NULL) {
-        return made;
-    }
-    char *copy = strdup(text);
-    if (copy == NULL) {
-        return NULL;
-    }
-    cli_make_utf8(copy);
-    made = json_string(copy);
-    free(copy);
-    return made;
-}
-
-static json_t *number_or_null(double value)
-{
-    return value > 0 && isfinite(value) ? json_real(value) : json_null();
-}
 
 static json_t *place_or_null(uint32_t value)
 {
@@ -75,24 +54,24 @@ static json_t *candidates_of(const kiln_explained_candidate *all, uint32_t count
     for (uint32_t i = 0; i < count; i++) {
         const kiln_explained_candidate *c = &all[i];
         json_t *made = json_object();
-        (void)json_object_set_new(made, "fuser", text_of(c->fuser));
+        (void)json_object_set_new(made, "fuser", cli_json_text(c->fuser));
         (void)json_object_set_new(made, "status",
                                   json_string(c->won     ? "winner"
                                               : c->ready ? "candidate"
                                                          : "declined"));
-        (void)json_object_set_new(made, "name", text_of(c->name));
-        (void)json_object_set_new(made, "reason", text_of(c->reason));
+        (void)json_object_set_new(made, "name", cli_json_text(c->name));
+        (void)json_object_set_new(made, "reason", cli_json_text(c->reason));
         (void)json_object_set_new(made, "ops", json_integer(c->n_ops));
         (void)json_object_set_new(made, "launches", json_integer(c->n_launches));
         (void)json_object_set_new(made, "claimed_ns",
                                   c->ready ? json_real(c->claimed_ns) : json_null());
-        (void)json_object_set_new(made, "trust", number_or_null(c->trust));
-        (void)json_object_set_new(made, "floor_ns", number_or_null(c->floor_ns));
-        (void)json_object_set_new(made, "predicted_ns", number_or_null(c->predicted_ns));
+        (void)json_object_set_new(made, "trust", cli_json_figure(c->trust));
+        (void)json_object_set_new(made, "floor_ns", cli_json_figure(c->floor_ns));
+        (void)json_object_set_new(made, "predicted_ns", cli_json_figure(c->predicted_ns));
         (void)json_object_set_new(made, "saved_ns",
                                   c->ready && isfinite(c->saved_ns) ? json_real(c->saved_ns)
                                                                     : json_null());
-        (void)json_object_set_new(made, "measured_ns", number_or_null(c->measured_ns));
+        (void)json_object_set_new(made, "measured_ns", cli_json_figure(c->measured_ns));
         (void)json_object_set_new(made, "margin_percent", margin_of(c, winner));
         (void)json_array_append_new(list, made);
     }
@@ -107,7 +86,7 @@ static json_t *source_of(const kiln_program_source *source)
     json_t *made = json_object();
     json_t *defines = json_array();
     for (uint32_t i = 0; i < source->n_defines; i++) {
-        (void)json_array_append_new(defines, text_of(source->defines[i]));
+        (void)json_array_append_new(defines, cli_json_text(source->defines[i]));
     }
     (void)json_object_set_new(made, "format",
                               json_string(is_text                               ? "OpenCL C"
@@ -120,7 +99,7 @@ static json_t *source_of(const kiln_program_source *source)
         memcpy(copy, source->code, source->length);
         copy[source->length] = '\0';
     }
-    (void)json_object_set_new(made, "text", text_of(copy));
+    (void)json_object_set_new(made, "text", cli_json_text(copy));
     free(copy);
     return made;
 }
@@ -134,6 +113,12 @@ static double measured_of(const kiln_explanation *e, uint32_t block)
     return ns;
 }
 
+static void add_work(json_t *made, model_work work)
+{
+    (void)json_object_set_new(made, "flops", cli_json_figure(work.flops));
+    (void)json_object_set_new(made, "bytes", cli_json_figure(work.bytes));
+}
+
 static json_t *block_of(const kiln_explanation *e, uint32_t index)
 {
     const kiln_explained_block *b = &e->blocks[index];
@@ -142,32 +127,35 @@ static json_t *block_of(const kiln_explanation *e, uint32_t index)
     json_t *sources = json_array();
     for (uint32_t i = 0; i < b->program->n_launches; i++) {
         json_t *launch = json_object();
-        (void)json_object_set_new(launch, "kernel", text_of(b->program->launches[i].kernel));
+        (void)json_object_set_new(launch, "kernel", cli_json_text(b->program->launches[i].kernel));
         (void)json_object_set_new(launch, "source", json_integer(b->program->launches[i].source));
         (void)json_array_append_new(launches, launch);
     }
     for (uint32_t i = 0; i < b->program->n_sources; i++) {
         (void)json_array_append_new(sources, source_of(&b->program->sources[i]));
     }
-    (void)json_object_set_new(made, "fuser", text_of(b->fuser));
+    (void)json_object_set_new(made, "fuser", cli_json_text(b->fuser));
     (void)json_object_set_new(made, "ops", list_of(b->ops, b->n_ops));
-    (void)json_object_set_new(made, "predicted_ns", number_or_null(b->predicted_ns));
-    (void)json_object_set_new(made, "baseline_ns", number_or_null(b->baseline_ns));
-    (void)json_object_set_new(made, "unfused_ns", number_or_null(b->unfused_ns));
-    (void)json_object_set_new(made, "measured_ns", number_or_null(measured_of(e, index)));
-    (void)json_object_set_new(made, "failure", text_of(b->failure));
+    (void)json_object_set_new(made, "predicted_ns", cli_json_figure(b->predicted_ns));
+    (void)json_object_set_new(made, "baseline_ns", cli_json_figure(b->baseline_ns));
+    (void)json_object_set_new(made, "unfused_ns", cli_json_figure(b->unfused_ns));
+    (void)json_object_set_new(made, "measured_ns", cli_json_figure(measured_of(e, index)));
+    add_work(made, model_work_of_block(e, b));
+    (void)json_object_set_new(made, "failure", cli_json_text(b->failure));
     (void)json_object_set_new(made, "candidates", candidates_of(b->candidates, b->n_candidates));
     (void)json_object_set_new(made, "launches", launches);
     (void)json_object_set_new(made, "sources", sources);
     return made;
 }
 
-static json_t *op_of(const kiln_explained_op *op)
+static json_t *op_of(const kiln_explanation *e, const kiln_explained_op *op, uint32_t node)
 {
     json_t *made = json_object();
-    (void)json_object_set_new(made, "name", text_of(op->name));
-    (void)json_object_set_new(made, "class", text_of(op->kind));
-    (void)json_object_set_new(made, "text", text_of(op->text));
+    add_work(made, model_work_of_op(e, op));
+    (void)json_object_set_new(made, "node", place_or_null(node));
+    (void)json_object_set_new(made, "name", cli_json_text(op->name));
+    (void)json_object_set_new(made, "class", cli_json_text(op->kind));
+    (void)json_object_set_new(made, "text", cli_json_text(op->text));
     (void)json_object_set_new(made, "block", place_or_null(op->block));
     (void)json_object_set_new(made, "step", place_or_null(op->step));
     (void)json_object_set_new(made, "inputs", list_of(op->inputs, op->n_inputs));
@@ -193,8 +181,8 @@ static const char *name_of(const model_session *session, const kiln_explained_te
 static json_t *tensor_of(const model_session *session, const kiln_explained_tensor *tensor)
 {
     json_t *made = json_object();
-    (void)json_object_set_new(made, "name", text_of(name_of(session, tensor)));
-    (void)json_object_set_new(made, "type", text_of(tensor->text));
+    (void)json_object_set_new(made, "name", cli_json_text(name_of(session, tensor)));
+    (void)json_object_set_new(made, "type", cli_json_text(tensor->text));
     (void)json_object_set_new(made, "bytes", json_integer((json_int_t)tensor->bytes));
     (void)json_object_set_new(made, "made_by", place_or_null(tensor->made_by));
     (void)json_object_set_new(made, "memory", place_or_null(tensor->memory));
@@ -211,7 +199,7 @@ static json_t *step_of(const kiln_explained_step *step)
     json_t *made = json_object();
     (void)json_object_set_new(made, "block", place_or_null(step->block));
     (void)json_object_set_new(made, "op", place_or_null(step->op));
-    (void)json_object_set_new(made, "kernel", text_of(step->kernel));
+    (void)json_object_set_new(made, "kernel", cli_json_text(step->kernel));
     (void)json_object_set_new(made, "live_bytes", json_integer((json_int_t)step->live_bytes));
     (void)json_object_set_new(made, "runs", json_integer(step->runs));
     (void)json_object_set_new(made, "measured_ns",
@@ -227,12 +215,13 @@ static json_t *device_of(const model_session *session)
 {
     const kiln_device_info *info = kiln_device_info_of(session->device);
     json_t *made = json_object();
-    (void)json_object_set_new(made, "address", text_of(kiln_device_address(session->device)));
-    (void)json_object_set_new(made, "name", text_of(info->name));
-    (void)json_object_set_new(made, "driver", text_of(info->driver));
+    (void)json_object_set_new(made, "address", cli_json_text(kiln_device_address(session->device)));
+    (void)json_object_set_new(made, "name", cli_json_text(info->name));
+    (void)json_object_set_new(made, "driver", cli_json_text(info->driver));
     (void)json_object_set_new(made, "compute_units", json_integer(info->compute_units));
     (void)json_object_set_new(made, "bytes_per_s", json_integer((json_int_t)info->bytes_per_s));
     (void)json_object_set_new(made, "launch_ns", json_integer((json_int_t)info->launch_ns));
+    (void)json_object_set_new(made, "flops_f32", cli_json_figure((double)info->flops_f32));
     return made;
 }
 
@@ -299,16 +288,74 @@ static json_t *memory_of(const explain_graph *graph)
     return made;
 }
 
+// ---- nodes of the model ----
+
+/// Through the operations in the order in which they were recorded, and the nodes beside them.
+typedef struct node_walk {
+    const model_nodes *nodes;
+    bool known; ///< the counts agree; else nothing is said
+    size_t at;
+    uint64_t left; ///< operations of the node at hand
+} node_walk;
+
+static bool is_drop(const kiln_explained_op *op)
+{
+    return strcmp(op->name, "drop") == 0;
+}
+
+static node_walk begin_walk(const model_session *session, const kiln_explanation *e)
+{
+    node_walk walk = {.nodes = &session->nodes};
+    uint64_t ops = 0, told = 0;
+    for (uint32_t i = 0; i < e->n_ops; i++) {
+        ops += !is_drop(&e->ops[i]);
+    }
+    for (size_t i = 0; i < session->nodes.count; i++) {
+        told += session->nodes.items[i].n_ops;
+    }
+    walk.known = session->graph != NULL && ops == told && !session->nodes.failed;
+    walk.left = walk.known && session->nodes.count > 0 ? session->nodes.items[0].n_ops : 0;
+    return walk;
+}
+
+static uint32_t next_node(node_walk *walk, const kiln_explained_op *op)
+{
+    if (!walk->known || is_drop(op)) {
+        return UINT32_MAX;
+    }
+    while (walk->left == 0 && walk->at + 1 < walk->nodes->count) {
+        walk->left = walk->nodes->items[++walk->at].n_ops;
+    }
+    walk->left--;
+    return (uint32_t)walk->at;
+}
+
+static json_t *nodes_of(const model_session *session, bool known)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; known && i < session->nodes.count; i++) {
+        const model_node *node = &session->nodes.items[i];
+        json_t *made = json_object();
+        (void)json_object_set_new(made, "name", cli_json_text(node->name));
+        (void)json_object_set_new(made, "operator", cli_json_text(node->op_type));
+        (void)json_object_set_new(made, "attributes", cli_json_text(node->attributes));
+        (void)json_array_append_new(list, made);
+    }
+    return list;
+}
+
 static void fill_lists(json_t *root, const model_session *session, const kiln_explanation *e)
 {
     json_t *fusers = json_array(), *ops = json_array(), *blocks = json_array();
     json_t *tensors = json_array(), *steps = json_array();
     for (uint32_t i = 0; i < e->n_fusers; i++) {
-        (void)json_array_append_new(fusers, text_of(e->fusers[i]));
+        (void)json_array_append_new(fusers, cli_json_text(e->fusers[i]));
     }
+    node_walk walk = begin_walk(session, e);
     for (uint32_t i = 0; i < e->n_ops; i++) {
-        (void)json_array_append_new(ops, op_of(&e->ops[i]));
+        (void)json_array_append_new(ops, op_of(e, &e->ops[i], next_node(&walk, &e->ops[i])));
     }
+    (void)json_object_set_new(root, "nodes", nodes_of(session, walk.known));
     for (uint32_t i = 0; i < e->n_blocks; i++) {
         (void)json_array_append_new(blocks, block_of(e, i));
     }
@@ -341,8 +388,8 @@ kiln_status explain_json(const model_session *session, const char *model,
 {
     json_t *root = json_object();
     (void)json_object_set_new(root, "version", json_integer(EXPLAIN_JSON_VERSION));
-    (void)json_object_set_new(root, "kiln", text_of(kiln_version()));
-    (void)json_object_set_new(root, "model", text_of(model));
+    (void)json_object_set_new(root, "kiln", cli_json_text(kiln_version()));
+    (void)json_object_set_new(root, "model", cli_json_text(model));
     (void)json_object_set_new(root, "device", device_of(session));
     if (session->graph != NULL) {
         fill_graph(root, session, &graphs[0]);
@@ -350,7 +397,7 @@ kiln_status explain_json(const model_session *session, const char *model,
         json_t *list = json_array();
         for (size_t i = 0; i < count; i++) {
             json_t *part = json_object();
-            (void)json_object_set_new(part, "name", text_of(graphs[i].name));
+            (void)json_object_set_new(part, "name", cli_json_text(graphs[i].name));
             fill_graph(part, session, &graphs[i]);
             (void)json_array_append_new(list, part);
         }
@@ -361,4 +408,22 @@ kiln_status explain_json(const model_session *session, const char *model,
     json_decref(root);
     return *out_text != NULL ? KILN_STATUS_OK
                              : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an explanation");
+}
+
+kiln_status explain_read(const char *path, char **out_text, kiln_error *err)
+{
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
+    if (root == NULL && error.line < 0) {
+        return kiln_fail(err, NOT_FOUND, "%s", error.text);
+    }
+    json_int_t version = json_integer_value(json_object_get(root, "version"));
+    if (version == EXPLAIN_JSON_VERSION && json_is_object(json_object_get(root, "device"))) {
+        *out_text = json_dumps(root, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+    }
+    json_decref(root);
+    return *out_text != NULL
+               ? KILN_STATUS_OK
+               : kiln_fail(err, INVALID_ARGUMENT,
+                           "%.200s is not what `kiln explain --json` of this version writes", path);
 }

@@ -5,7 +5,9 @@
 
 #include "kiln_explained.h"
 #include "model_run.h"
+#include "model_work.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,113 +25,27 @@ typedef struct row { ///< a block, or an operation alone
 
 typedef struct profile {
     FILE *out;
-    const kiln_device_info *info;
+    json_t *list;
+    model_peaks peak;
     uint32_t graphs;
     kiln_status status;
     kiln_error *err;
 } profile;
 
-// ---- work ----
-
-typedef struct extents {
-    uint32_t rank;
-    double dims[KILN_MAX_RANK];
-} extents;
-
-/// Of a tensor's text, such as "f32[1,64,56,56]".
-static extents extents_of(const kiln_explanation *e, uint32_t tensor)
+/// How near a row comes to the peak that is nearer: 1 is all of it.
+static double share_of_peak(const model_peaks *peak, const row *r)
 {
-    extents made = {0};
-    const char *at = tensor < e->n_tensors ? strchr(e->tensors[tensor].text, '[') : NULL;
-    while (at != NULL && *at != ']' && made.rank < KILN_MAX_RANK) {
-        char *end = NULL;
-        made.dims[made.rank] = (double)strtoll(at + 1, &end, 10);
-        made.rank += end != at + 1;
-        at = end != at + 1 ? end : NULL;
-    }
-    return made;
-}
-
-/// The extent so many axes before the end; 1 beyond the first.
-static double from_end(const extents *x, uint32_t axes)
-{
-    return axes <= x->rank ? x->dims[x->rank - axes] : 1;
-}
-
-static double count_of(const extents *x)
-{
-    double count = 1;
-    for (uint32_t i = 0; i < x->rank; i++) {
-        count *= x->dims[i];
-    }
-    return count;
-}
-
-/// Multiplications and additions of a contraction; of others 0: they are bound by what they move.
-static double flops_of(const kiln_explanation *e, const kiln_explained_op *op)
-{
-    if (op->n_inputs < 2 || op->n_outputs < 1) {
-        return 0;
-    }
-    extents a = extents_of(e, op->inputs[0]), b = extents_of(e, op->inputs[1]);
-    extents result = extents_of(e, op->outputs[0]);
-    if (strcmp(op->name, "matmul") == 0 || strcmp(op->name, "matmul_integer") == 0 ||
-        strcmp(op->name, "linear") == 0) {
-        bool turned = a.rank > 1 && strstr(op->text, "transpose_a=true") != NULL;
-        return 2 * count_of(&result) * from_end(&a, turned ? 2 : 1);
-    }
-    if (strcmp(op->name, "conv") == 0 || strcmp(op->name, "conv_integer") == 0) {
-        return b.dims[0] > 0 ? 2 * count_of(&result) * count_of(&b) / b.dims[0] : 0;
-    }
-    if (strcmp(op->name, "attention") == 0) {
-        return 2 * from_end(&b, 2) * (count_of(&a) + count_of(&result));
-    }
-    if (op->n_inputs > 2 && (strcmp(op->name, "lstm") == 0 || strcmp(op->name, "gru") == 0 ||
-                             strcmp(op->name, "rnn") == 0)) {
-        extents recurrence = extents_of(e, op->inputs[2]);
-        return 2 * a.dims[0] * from_end(&a, 2) * (count_of(&b) + count_of(&recurrence));
-    }
-    return 0;
-}
-
-static double bytes_of(const kiln_explanation *e, const uint32_t *tensors, uint32_t count)
-{
-    double bytes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        bool again = tensors[i] >= e->n_tensors;
-        for (uint32_t k = 0; k < i && !again; k++) {
-            again = tensors[k] == tensors[i];
-        }
-        bytes += again ? 0 : (double)e->tensors[tensors[i]].bytes;
-    }
-    return bytes;
-}
-
-/// What an operation alone reads and writes: of a table, no more than its result has.
-static double moved_by(const kiln_explanation *e, const kiln_explained_op *op)
-{
-    double written = bytes_of(e, op->outputs, op->n_outputs);
-    double read = bytes_of(e, op->inputs, op->n_inputs);
-    bool indexed = strcmp(op->name, "select") == 0 || strcmp(op->name, "gather") == 0;
-    if (indexed && op->n_inputs > 0) {
-        double table = bytes_of(e, op->inputs, 1);
-        read -= table > written ? table - written : 0;
-    }
-    return read + written;
+    double flops = peak->flops_per_ns > 0 ? r->flops / peak->flops_per_ns : 0;
+    double bytes = peak->bytes_per_ns > 0 ? r->bytes / peak->bytes_per_ns : 0;
+    return r->ns > 0 ? fmax(flops, bytes) / r->ns : 0;
 }
 
 static void fill_work(const kiln_explanation *e, row *r)
 {
-    if (r->block == UINT32_MAX) {
-        r->flops = flops_of(e, &e->ops[r->op]);
-        r->bytes = moved_by(e, &e->ops[r->op]);
-        return;
-    }
-    const kiln_explained_block *block = &e->blocks[r->block];
-    for (uint32_t i = 0; i < block->n_ops; i++) {
-        r->flops += flops_of(e, &e->ops[block->ops[i]]);
-    }
-    r->bytes = bytes_of(e, block->tensors, block->n_tensors);
+    model_work work = r->block == UINT32_MAX ? model_work_of_op(e, &e->ops[r->op])
+                                             : model_work_of_block(e, &e->blocks[r->block]);
+    r->flops = work.flops;
+    r->bytes = work.bytes;
 }
 
 // ---- rows ----
@@ -184,7 +100,7 @@ static void write_name(FILE *out, const kiln_explanation *e, const row *r)
     if (r->block == UINT32_MAX) {
         last = &e->ops[r->op];
         fprintf(out, "%s", last->name);
-        if (flops_of(e, last) > 0 && last->inputs[1] < e->n_tensors) {
+        if (model_work_of_op(e, last).flops > 0 && last->inputs[1] < e->n_tensors) {
             fprintf(out, " %s", e->tensors[last->inputs[1]].text);
         }
     } else {
@@ -224,7 +140,7 @@ static void write_launches(FILE *out, const kiln_explanation *e, const row *r, d
     for (uint32_t i = 0; i < e->n_steps && r->launches > 1; i++) {
         const kiln_explained_step *step = &e->steps[i];
         if (step->block == r->block && step->kernel != NULL && step->measured_ns * 100 >= all) {
-            fprintf(out, "%5.1f %% %10s %35s    step %u: %s\n", 100 * step->measured_ns / all,
+            fprintf(out, "%5.1f %% %10s %43s    step %u: %s\n", 100 * step->measured_ns / all,
                     cli_format_ns(text, step->measured_ns), "", i, step->kernel);
         }
     }
@@ -240,17 +156,20 @@ static void write_rows(const profile *p, const kiln_explanation *e, const row *r
     }
     fprintf(p->out, "profile: %s in %zu blocks and single operations, medians of the runs\n",
             cli_format_ns(text, all), count);
-    fprintf(p->out,
-            "the device: %.1f GFLOP/s of f32 by its clock, a copy moves %.1f GB/s as measured\n",
-            (double)p->info->flops_f32 / 1e9, (double)p->info->bytes_per_s / 1e9);
-    fprintf(p->out, "%7s %10s %8s %8s %8s %6s  %s\n", "share", "time", "launches", "GFLOP/s",
-            "GB/s", "block", "what");
+    fprintf(
+        p->out,
+        "the device: %.1f GFLOP/s of f32 by its clock, %.1f as measured in a product, a copy moves "
+        "%.1f GB/s as measured\n",
+        p->peak.clock_flops_per_ns, p->peak.flops_per_ns, p->peak.bytes_per_ns);
+    fprintf(p->out, "%7s %10s %8s %8s %8s %7s %6s  %s\n", "share", "time", "launches", "GFLOP/s",
+            "GB/s", "of peak", "block", "what");
     for (size_t i = 0; i < count && i < SHOWN; i++) {
         const row *r = &rows[i];
         fprintf(p->out, "%5.1f %% %10s %8u", all > 0 ? 100 * r->ns / all : 0,
                 cli_format_ns(text, r->ns), r->launches);
         write_rate(p->out, r->flops, r->ns);
         write_rate(p->out, r->bytes, r->ns);
+        fprintf(p->out, " %5.0f %%", 100 * share_of_peak(&p->peak, r));
         if (r->block == UINT32_MAX) {
             fprintf(p->out, " %6s  ", "-");
         } else {
@@ -262,6 +181,55 @@ static void write_rows(const profile *p, const kiln_explanation *e, const row *r
     if (count > SHOWN) {
         fprintf(p->out, "%5.1f %% %10s  %zu more\n", all > 0 ? 100 * rest / all : 0,
                 cli_format_ns(text, rest), count - SHOWN);
+    }
+}
+
+static json_t *launches_json(const kiln_explanation *e, const row *r)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < e->n_steps; i++) {
+        const kiln_explained_step *step = &e->steps[i];
+        bool own = r->block != UINT32_MAX ? step->block == r->block : step->op == r->op;
+        if (own && step->runs > 0) {
+            json_array_append_new(list, json_pack("{s:i, s:o, s:o}", "step", (int)i, "kernel",
+                                                  cli_json_text(step->kernel), "ns",
+                                                  cli_json_figure(step->measured_ns)));
+        }
+    }
+    return list;
+}
+
+static json_t *row_json(const profile *p, const kiln_explanation *e, const row *r, double all)
+{
+    char *what = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&what, &length);
+    if (out == NULL) {
+        return NULL;
+    }
+    write_name(out, e, r);
+    if (fclose(out) != 0) {
+        return NULL;
+    }
+    what[strcspn(what, "\n")] = '\0';
+    json_t *made =
+        json_pack("{s:o, s:o, s:f, s:f, s:i, s:o, s:o, s:o, s:o}", "what", cli_json_text(what),
+                  "block", r->block != UINT32_MAX ? json_integer(r->block) : json_null(), "ns",
+                  r->ns, "share", all > 0 ? r->ns / all : 0.0, "launches", (int)r->launches,
+                  "flops", cli_json_figure(r->flops), "bytes", cli_json_figure(r->bytes), "of_peak",
+                  cli_json_figure(share_of_peak(&p->peak, r)), "steps", launches_json(e, r));
+    free(what);
+    return made;
+}
+
+static void add_rows(const profile *p, const kiln_explanation *e, const row *rows, size_t count)
+{
+    double all = 0;
+    for (size_t i = 0; i < count; i++) {
+        all += rows[i].ns;
+    }
+    for (size_t i = 0; i < count; i++) {
+        json_array_append_new(p->list, row_json(p, e, &rows[i], all));
     }
 }
 
@@ -284,17 +252,25 @@ static void write_graph(const char *name, kiln_graph *graph, void *user)
         if (name[0] != '\0') {
             fprintf(p->out, "graph %u: %s\n", p->graphs, name);
         }
-        write_rows(p, &e, rows, collect_rows(&e, rows));
+        size_t count = collect_rows(&e, rows);
+        write_rows(p, &e, rows, count);
+        add_rows(p, &e, rows, count);
     }
     free(rows);
     kiln_graph_explained_fini(&e);
 }
 
-kiln_status model_profile(const model_session *session, char **out_text, kiln_error *err)
+kiln_status model_profile(const model_session *session, char **out_text, json_t **out_rows,
+                          kiln_error *err)
 {
     size_t length = 0;
-    profile p = {.info = kiln_device_info_of(session->device), .err = err};
+    profile p = {.err = err};
+    kiln_status status = model_measure_peaks(session->device, &p.peak, err);
+    if (status != KILN_STATUS_OK) {
+        return kiln_error_context(err, "measuring the device");
+    }
     p.out = open_memstream(out_text, &length);
+    p.list = *out_rows = json_array();
     if (p.out == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a profile");
     }

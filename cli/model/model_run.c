@@ -154,6 +154,7 @@ static kiln_status find_outputs(const char *path, model_run *run, kiln_error *er
     for (size_t i = 0; status == KILN_STATUS_OK && i < run->n_wanted; i++) {
         status = model_run_find_output(model, run->wanted[i], i, &run->wanted_index[i],
                                        &run->wanted_path[i], err);
+        status = status == KILN_STATUS_OK ? cli_check_output(run->wanted_path[i], err) : status;
     }
     kiln_onnx_model_close(model);
     return status;
@@ -277,7 +278,7 @@ static kiln_status run_again(model_session *session, uint32_t repeats, model_run
         status = run->with_memory ? write_memory(session, &run->report, err) : status;
     }
     if (status == KILN_STATUS_OK && run->with_profile) {
-        status = model_profile(session, &run->report.profile, err);
+        status = model_profile(session, &run->report.profile, &run->report.profile_rows, err);
     }
     run->report.times.repeat = lap_without_tuning(session, &run->report.times, mark);
     return status;
@@ -321,4 +322,5 @@ void model_run_free(model_run *run)
     }
     free(run->report.memory);
     free(run->report.profile);
+    json_decref(run->report.profile_rows);
 }

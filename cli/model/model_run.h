@@ -5,8 +5,11 @@
 /// A model from a file, run from .npy files: what `kiln run`, `explain` and `tune` share.
 
 #include "cli.h"
+#include "cli_json.h"
+#include "model_nodes.h"
 #include "npy.h"
 #include "onnx.h"
+#include "picture.h"
 
 #define MODEL_RUN_MAX_IO 64
 
@@ -22,6 +25,13 @@ typedef struct model_options {
     const char *model;
     model_run_input inputs[MODEL_RUN_MAX_IO];
     size_t n_inputs;
+    bool random; ///< inputs that are not given are invented
+    uint64_t seed; ///< of what is invented
+    long batch; ///< their first extent, where it is open; 0: 1
+    const char *shapes[MODEL_RUN_MAX_IO]; ///< "[NAME:]AxB"
+    size_t n_shapes;
+    picture_options picture;
+    bool with_nodes; ///< the session notes which node each operation is of
     const char *trace; ///< file for a trace; NULL: none; "": traced, the caller writes the file
 } model_options;
 
@@ -43,6 +53,8 @@ typedef struct model_session {
     npy_array arrays[MODEL_RUN_MAX_IO];
     size_t n_inputs;
     size_t n_outputs;
+    model_nodes nodes; ///< of the graph, with_nodes
+    bool with_nodes;
     kiln_graph
         *graph; ///< NULL: the model asks for values while it is recorded, so each run records anew
 } model_session;
@@ -54,6 +66,13 @@ typedef struct model_session {
 kiln_status model_session_open(model_session *session, const model_options *options, bool invent,
                                kiln_error *err);
 void model_session_close(model_session *session);
+/// Fills arrays and inputs, without tensors; the part of model_session_open that needs no device.
+kiln_status model_inputs_load(model_session *session, const model_options *options, bool invent,
+                              kiln_error *err);
+/// A model's inputs or outputs, in their order, as errors list them.
+enum { MODEL_NAMES_ROOM = 128 };
+const char *model_names(const kiln_onnx_value_info *infos, size_t count,
+                        char out_text[MODEL_NAMES_ROOM]);
 /// Captures the graph again, so that its plan follows what was measured since.
 kiln_status model_session_recapture(model_session *session, kiln_error *err);
 
@@ -104,6 +123,7 @@ typedef struct model_run_report {
     uint64_t values_planned; ///< of one repeated run
     char *memory; ///< table of the graph's steps; NULL: there is none
     char *profile; ///< table of what the runs spent their time in; NULL: there is none
+    json_t *profile_rows; ///< the same as JSON
 } model_run_report;
 
 typedef struct model_run {
@@ -135,8 +155,10 @@ void model_run_free(model_run *run);
 kiln_status model_run_once(model_session *session, model_run *run, kiln_error *err);
 
 /// Writes a table of the blocks and single operations of the model's graphs by the time that they
-/// took in runs under a trace. The caller frees `*out_text`. Errors: also of kiln_graph_explained.
-kiln_status model_profile(const model_session *session, char **out_text, kiln_error *err);
+/// took in runs under a trace, beside the device's peaks, which it measures. The caller frees
+/// `*out_text` and `*out_rows`, a list. Errors: also of kiln_graph_explained.
+kiln_status model_profile(const model_session *session, char **out_text, json_t **out_rows,
+                          kiln_error *err);
 
 /// Opens a model and runs it once, then as lines of standard input say, until they end: "run
 /// SECONDS" or "write FILE" for the first output. Each is answered by a line; the first, "ready

@@ -170,14 +170,14 @@ static kiln_status reorder(npy_array *array, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-static kiln_status read_data(FILE *file, npy_array *array, kiln_error *err)
+/// `length` is that of the whole file.
+static kiln_status read_data(FILE *file, size_t length, npy_array *array, kiln_error *err)
 {
-    struct stat info;
     long at = ftell(file);
-    if (fstat(fileno(file), &info) != 0 || at < 0 || !S_ISREG(info.st_mode)) {
+    if (at < 0 || (size_t)at > length) {
         return kiln_fail(err, UNAVAILABLE, "not a regular file");
     }
-    size_t left = (size_t)(info.st_size - at);
+    size_t left = length - (size_t)at;
     if (array->bytes > left) {
         return kiln_fail(err, DATA_LOSS, "the file ends %zu bytes early", array->bytes - left);
     }
@@ -195,14 +195,10 @@ static kiln_status read_data(FILE *file, npy_array *array, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-kiln_status npy_read(const char *path, npy_array *out_array, kiln_error *err)
+kiln_status npy_read_stream(FILE *file, size_t length, npy_array *out_array, kiln_error *err)
 {
     npy_array array = {0};
     bool fortran = false;
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) {
-        return kiln_fail(err, NOT_FOUND, "%s: %s", path, strerror(errno));
-    }
     char *header = malloc(MAX_HEADER);
     kiln_status status = header != NULL ? read_header(file, header, err)
                                         : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory");
@@ -210,25 +206,78 @@ kiln_status npy_read(const char *path, npy_array *out_array, kiln_error *err)
         status = parse_header(header, &array, &fortran, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = read_data(file, &array, err);
+        status = read_data(file, length, &array, err);
     }
     if (status == KILN_STATUS_OK && fortran && array.rank > 1) {
         status = reorder(&array, err);
     }
     free(header);
-    fclose(file);
     if (status != KILN_STATUS_OK) {
         npy_free(&array);
-        return kiln_error_context(err, "%s", path);
+        return status;
     }
     *out_array = array;
     return KILN_STATUS_OK;
+}
+
+kiln_status npy_read(const char *path, npy_array *out_array, kiln_error *err)
+{
+    struct stat info;
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        return kiln_fail(err, NOT_FOUND, "%s: %s", path, strerror(errno));
+    }
+    bool regular = fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode);
+    kiln_status status = npy_read_stream(file, regular ? (size_t)info.st_size : 0, out_array, err);
+    fclose(file);
+    return status == KILN_STATUS_OK ? status : kiln_error_context(err, "%s", path);
 }
 
 void npy_free(npy_array *array)
 {
     free(array->data);
     array->data = NULL;
+}
+
+// ---- elements ----
+
+double npy_number(const npy_array *array, size_t index)
+{
+    switch (array->dtype) {
+    case KILN_DTYPE_F64:
+        return ((const double *)array->data)[index];
+    case KILN_DTYPE_F32:
+        return (double)((const float *)array->data)[index];
+    case KILN_DTYPE_F16:
+        return (double)kiln_f16_to_f32(((const uint16_t *)array->data)[index]);
+    case KILN_DTYPE_BF16:
+        return (double)kiln_bf16_to_f32(((const uint16_t *)array->data)[index]);
+    case KILN_DTYPE_I64:
+        return (double)((const int64_t *)array->data)[index];
+    case KILN_DTYPE_U64:
+        return (double)((const uint64_t *)array->data)[index];
+    case KILN_DTYPE_I32:
+        return (double)((const int32_t *)array->data)[index];
+    case KILN_DTYPE_U32:
+        return (double)((const uint32_t *)array->data)[index];
+    case KILN_DTYPE_I16:
+        return (double)((const int16_t *)array->data)[index];
+    case KILN_DTYPE_U16:
+        return (double)((const uint16_t *)array->data)[index];
+    case KILN_DTYPE_I8:
+        return (double)((const int8_t *)array->data)[index];
+    default:
+        break;
+    }
+    uint8_t byte = ((const uint8_t *)array->data)[index];
+    return kiln_dtype_kind_of(array->dtype) == KILN_KIND_SMALL
+               ? (double)kiln_small_to_f32(array->dtype, byte)
+               : (double)byte;
+}
+
+size_t npy_count(const npy_array *array)
+{
+    return array->bytes / kiln_dtype_size(array->dtype);
 }
 
 // ---- writing ----

@@ -58,7 +58,8 @@ static const struct argp_option options_table[] = {
      0},
     {"run-only", 'R', NULL, OPTION_HIDDEN, NULL, 0},
     {"jobs", 'J', "N", 0, "checks at a time; default: as many as there are processors", 0},
-    {"json", 'j', "FILE", 0, "the results as JSON; - is standard output", 0},
+    {"json", 'j', "FILE", OPTION_ARG_OPTIONAL,
+     "print the result as JSON instead of text, or write it to a FILE", 0},
     {"junit", 'u', "FILE", 0, "the results as JUnit's XML", 0},
     {"timeout", 't', "SECONDS", 0, "for each check; default 60", 0},
     {"list", 'L', NULL, 0, "the checks, without a plugin", 0},
@@ -125,7 +126,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         options->jobs = (uint32_t)number(state, text, 256);
         return 0;
     case 'j':
-        options->json = text;
+        options->json = text != NULL ? text : "-";
         return 0;
     case 'u':
         options->junit = text;

@@ -525,9 +525,10 @@ static void check_corpus(check *c)
     if (fusers == 0 && check_good(c)) {
         check_fail(c, "its fusers decline every invented device: CPU, GPUs and FPGA");
     }
-    check_say(c, "%s%llu fusers take streams of %llu operators, the longest of %llu operations",
-              expanded, (unsigned long long)fusers, (unsigned long long)kinds,
-              (unsigned long long)longest);
+    check_say(c, "%s%llu %s streams of %llu %s, the longest of %llu %s", expanded,
+              (unsigned long long)fusers, kiln_plural(fusers, "fuser takes", "fusers take"),
+              (unsigned long long)kinds, kiln_plural(kinds, "operator", "operators"),
+              (unsigned long long)longest, kiln_plural(longest, "operation", "operations"));
 }
 
 const check_row check_corpus_rows[] = {

@@ -174,7 +174,8 @@ static void check_profiles(check *c)
     if (programs == 0) {
         check_no_streams(c);
     }
-    check_say(c, "%u programs on %u devices", programs, devices);
+    check_say(c, "%u %s on %u %s", programs, kiln_plural(programs, "program", "programs"), devices,
+              kiln_plural(devices, "device", "devices"));
 }
 
 // ---- 6: broken hosts and states ----

@@ -159,7 +159,8 @@ static void check_leaks(check *c)
     }
     size_t after = mallinfo2().uordblks;
     if (c->host_blocks != 0) {
-        check_fail(c, "keeps %llu blocks of the host's memory", (unsigned long long)c->host_blocks);
+        check_fail(c, "keeps %llu %s of the host's memory", (unsigned long long)c->host_blocks,
+                   kiln_plural(c->host_blocks, "block", "blocks"));
     } else if (after > before + 200 * 8) {
         check_fail(c, "200 lives leave %zu bytes behind", after - before);
     }
@@ -246,7 +247,8 @@ static void check_traces(check *c)
     c->result->verdict = CHECK_PASSED; // what is left behind is seen without a block, too
     c->result->text[0] = '\0';
     if (after.threads != before.threads) {
-        check_fail(c, "leaves %zu threads running", after.threads - before.threads);
+        check_fail(c, "leaves %zu %s running", after.threads - before.threads,
+                   kiln_plural(after.threads - before.threads, "thread", "threads"));
     }
     if (after.environment != before.environment) {
         check_fail(c, "changes the environment");

@@ -290,8 +290,8 @@ static void check_operators(check *c)
     if (check_good(c) && sum.calls == 0) {
         check_fail(c, "its operators accept none of the random calls");
     }
-    check_say(c, "%llu calls, %llu of them by kernel", (unsigned long long)sum.calls,
-              (unsigned long long)sum.kernels);
+    check_say(c, "%llu %s, %llu of them by kernel", (unsigned long long)sum.calls,
+              kiln_plural(sum.calls, "call", "calls"), (unsigned long long)sum.kernels);
     kiln_device_release(judge);
     check_bench_close(&b);
 }

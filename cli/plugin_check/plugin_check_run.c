@@ -257,7 +257,9 @@ static void try_streams(check *c, uint64_t most)
                                            "them (see the check corpus)",
                    c->overheard[0] != '\0' ? "; " : "", c->overheard);
     }
-    check_say(c, "%" PRIu64 " fused blocks of %" PRIu64 " streams", blocks, streams);
+    check_say(c, "%" PRIu64 " fused %s of %" PRIu64 " %s", blocks,
+              kiln_plural(blocks, "block", "blocks"), streams,
+              kiln_plural(streams, "stream", "streams"));
     check_bench_close(&b);
 }
 

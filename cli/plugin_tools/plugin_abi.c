@@ -2,6 +2,7 @@
 // `kiln plugin abi`: the version and the layout of the fuser ABI that this command was built with,
 // and whether it may load what was built with another list: structs only grow, at their end.
 
+#include "cli_json.h"
 #include "plugin_cli.h"
 
 #include "kiln_fuser.h"
@@ -36,10 +37,20 @@ static const struct argp_option abi_options_table[] = {
     {0},
 };
 
+typedef struct abi_options {
+    const char *path; ///< of a list to compare with; NULL: none
+    cli_json_options json;
+} abi_options;
+
 static error_t parse_abi_option(int key, char *text, struct argp_state *state)
 {
+    abi_options *options = state->input;
+    if (key == ARGP_KEY_INIT) {
+        state->child_inputs[0] = &options->json;
+        return 0;
+    }
     if (key == 'd') {
-        *(const char **)state->input = text;
+        options->path = text;
         return 0;
     }
     return ARGP_ERR_UNKNOWN;
@@ -127,21 +138,50 @@ static kiln_status compare(const char *path, uint32_t *out_broken, kiln_error *e
                      : kiln_fail(err, INVALID_ARGUMENT, "%s is no list of `kiln plugin abi`", path);
 }
 
+static json_t *abi_json(void)
+{
+    json_t *structs = json_array(), *fields = NULL;
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const abi_row *r = &rows[i];
+        if (r->is_struct) {
+            fields = json_array();
+            json_array_append_new(structs,
+                                  json_pack("{s:s, s:i, s:i, s:o}", "name", r->name, "size",
+                                            (int)r->size, "align", (int)r->at, "fields", fields));
+        } else {
+            json_array_append_new(fields, json_pack("{s:s, s:i, s:i}", "name", r->name, "offset",
+                                                    (int)r->at, "size", (int)r->size));
+        }
+    }
+    return json_pack("{s:i, s:i, s:i, s:s, s:o}", "major", KF_ABI_MAJOR, "minor", KF_ABI_MINOR,
+                     "operators", (int)KF_OPSET_MAX, "sdk", KF_SDK_VERSION, "structs", structs);
+}
+
 int plugin_abi(int argc, char **argv)
 {
+    static const struct argp_child children[] = {{&cli_json_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         abi_options_table,
         parse_abi_option,
         NULL,
         "Prints the fuser ABI's version and the layout of its structs, or compares it with another "
         "list: a plugin built with that list loads here when nothing but sizes grew.",
-        NULL,
+        children,
         NULL,
         NULL};
-    const char *path = NULL;
+    abi_options options = {0};
     kiln_error err = KILN_ERROR_INIT;
     uint32_t broken = 0;
-    argp_parse(&argp, argc, argv, 0, NULL, &path);
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    const char *path = options.path;
+    if (path != NULL && options.json.wanted) {
+        return cli_usage("plugin abi", "--json goes without --diff");
+    }
+    if (options.json.wanted) {
+        return cli_json_write(&options.json, abi_json(), &err) == KILN_STATUS_OK
+                   ? CLI_OK
+                   : cli_fail("plugin abi", &err);
+    }
     if (path == NULL) {
         printf("# fuser ABI %u.%u, operators up to set %u, SDK %s\n", KF_ABI_MAJOR, KF_ABI_MINOR,
                (unsigned)KF_OPSET_MAX, KF_SDK_VERSION);

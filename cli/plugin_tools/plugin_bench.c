@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BLOCKS = 256, MOST_FUSERS = 24, KEY_JSON = 256, CLASSES = KILN_CLASS_CUSTOM + 1 };
+enum { MOST_BLOCKS = 256, MOST_FUSERS = 24, CLASSES = KILN_CLASS_CUSTOM + 1 };
 
 typedef struct bench_options {
     cli_device_options device;
@@ -491,10 +491,11 @@ static void print_text(const bench *b)
     char one[32], other[32];
     double copy = b->bytes_per_s > 0 ? plugin_job_bytes(&b->job) / b->bytes_per_s * 1e9 : 0;
     printf("operations    %s\n", cli_format_ns(one, b->whole[0].median));
-    printf("fused         %s  %.2f times as fast, %llu of %llu operations in %llu blocks\n",
+    printf("fused         %s  %.2f times as fast, %llu of %llu %s in %llu %s\n",
            cli_format_ns(other, b->whole[1].median), b->whole[0].median / b->whole[1].median,
            (unsigned long long)b->info.ops_fused, (unsigned long long)b->info.ops,
-           (unsigned long long)b->info.blocks);
+           kiln_plural(b->info.ops, "operation", "operations"), (unsigned long long)b->info.blocks,
+           kiln_plural(b->info.blocks, "block", "blocks"));
     printf("copy limit    %s  fused reaches %.2f of it\n", cli_format_ns(one, copy),
            copy / b->whole[1].median);
     if (b->places == NULL) {
@@ -581,8 +582,10 @@ static kiln_status write_json(const bench *b, kiln_error *err)
 // ---- the word ----
 
 static const struct argp_option bench_options_table[] = {
-    {"repeat", 'r', "COUNT", 0, "timed runs of each (default 20)", 0},
-    {"json", KEY_JSON, "FILE", 0, "the figures as JSON; - is standard output", 0},
+    {"runs", 'r', "COUNT", 0, "timed runs of each (default 20)", 0},
+    {"repeat", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
+    {"json", 'j', "FILE", OPTION_ARG_OPTIONAL,
+     "print the result as JSON instead of text, or write it to a FILE", 0},
     {0},
 };
 
@@ -597,11 +600,11 @@ static error_t parse_bench_option(int key, char *text, struct argp_state *state)
     case 'r':
         options->repeat = (unsigned)strtoul(text, &end, 10);
         if (*text < '1' || *text > '9' || *end != '\0' || options->repeat > 100000) {
-            argp_error(state, "--repeat %s: a number from 1 to 100000", text);
+            argp_error(state, "--runs %s: a number from 1 to 100000", text);
         }
         return 0;
-    case KEY_JSON:
-        options->json = text;
+    case 'j':
+        options->json = text != NULL ? text : "-";
         return 0;
     default:
         return cli_parse_file(key, text, state, "which replayable FILE or model", &options->path);

@@ -387,9 +387,9 @@ static kiln_status dump_block(dumper *d, kiln_device *device, kiln_error *err)
 {
     const kiln_program *p = d->b->program;
     char predicted[32], alone[32];
-    printf("block %u: %u operations and drops by %s, %s instead of %s predicted\n", d->index,
-           d->b->n_ops, d->b->fuser, cli_format_ns(predicted, d->b->predicted_ns),
-           cli_format_ns(alone, d->b->baseline_ns));
+    printf("block %u: %u %s by %s, %s instead of %s predicted\n", d->index, d->b->n_ops,
+           kiln_plural(d->b->n_ops, "operation", "operations and drops"), d->b->fuser,
+           cli_format_ns(predicted, d->b->predicted_ns), cli_format_ns(alone, d->b->baseline_ns));
     print_ops(d);
     kiln_status status = kiln_program_parts(device, p, print_source, d, err);
     for (uint32_t i = 0; i < p->n_launches; i++) {

@@ -21,8 +21,8 @@ enum { MOST_IDS = 1 << 20 };
 static void run_model(const cli_device_options *options, const char *model, const char *folder)
 {
     char record[4200];
-    const char *args[24] = {"kiln", "explain", model, "--runs", "1", "--json", "/dev/null"};
-    size_t n = 7;
+    const char *args[24] = {"kiln", "explain", model, "--runs", "1", "--json=/dev/null"};
+    size_t n = 6;
     snprintf(record, sizeof(record), "record=%s", folder);
     args[n++] = "--set";
     args[n++] = record;

@@ -2,6 +2,7 @@
 // `kiln plugin list`: the candidate files that were looked at and what became of each.
 // Whether a file is taken is decided by fusion_host; this prints its reasons.
 
+#include "cli_json.h"
 #include "plugin_cli.h"
 
 #include <stdio.h>
@@ -10,6 +11,7 @@
 typedef struct list_options {
     cli_device_options device;
     bool why;
+    cli_json_options json;
 } list_options;
 
 static const struct argp_option list_options_table[] = {
@@ -24,6 +26,7 @@ static error_t parse_list_option(int key, char *text, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &options->device;
+        state->child_inputs[1] = &options->json;
         return 0;
     case 'w':
         options->why = true;
@@ -49,12 +52,22 @@ static void print_plugin(const kiln_plugin_info *info, bool why)
         printf("         %s\n", info->reason);
     }
     if (why && taken) {
-        printf("         %u fuser%s, loaded in %s\n", info->n_fusers,
-               info->n_fusers == 1 ? "" : "s", cli_format_ns(load, (double)info->load_ns));
+        printf("         %u %s, loaded in %s\n", info->n_fusers,
+               kiln_plural(info->n_fusers, "fuser", "fusers"),
+               cli_format_ns(load, (double)info->load_ns));
     }
 }
 
-static kiln_status print_plugins(kiln_context *context, bool why, kiln_error *err)
+static json_t *plugin_json(const kiln_plugin_info *info)
+{
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:i, s:I}", "state", info->state, "id", info->id,
+                     "version", info->version, "path", cli_json_text(info->path), "reason",
+                     cli_json_text(info->reason), "fusers", (int)info->n_fusers, "load_ns",
+                     (json_int_t)info->load_ns);
+}
+
+/// To `list`, when there is one, else as text.
+static kiln_status tell_plugins(kiln_context *context, bool why, json_t *list, kiln_error *err)
 {
     for (size_t i = 0;; i++) {
         kiln_plugin_info info = KILN_PLUGIN_INFO_INIT;
@@ -62,13 +75,18 @@ static kiln_status print_plugins(kiln_context *context, bool why, kiln_error *er
         if (status != KILN_STATUS_OK) {
             return status == KILN_STATUS_NOT_FOUND ? KILN_STATUS_OK : status;
         }
-        print_plugin(&info, why);
+        if (list == NULL) {
+            print_plugin(&info, why);
+        } else if (why || strcmp(info.state, "taken") == 0) {
+            json_array_append_new(list, plugin_json(&info));
+        }
     }
 }
 
 int plugin_list(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {
+        {&cli_device_argp, 0, NULL, 0}, {&cli_json_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         list_options_table,
         parse_list_option,
@@ -93,9 +111,13 @@ int plugin_list(int argc, char **argv)
             code = cli_fail("plugin list", &err);
         }
     }
-    if (print_plugins(context, options.why, &err) != KILN_STATUS_OK) {
-        code = cli_fail("plugin list", &err);
+    json_t *list = options.json.wanted ? json_array() : NULL;
+    kiln_status status = tell_plugins(context, options.why, list, &err);
+    if (status == KILN_STATUS_OK && options.json.wanted) {
+        status = cli_json_write(&options.json, json_incref(list), &err);
     }
+    json_decref(list);
+    code = status == KILN_STATUS_OK ? code : cli_fail("plugin list", &err);
     cli_close_context(context);
     return code;
 }

@@ -96,6 +96,6 @@ int plugin_reset(int argc, char **argv)
     if (status != KILN_STATUS_OK) {
         return cli_fail("plugin reset", &err);
     }
-    printf("%u record%s forgotten\n", total, total == 1 ? "" : "s");
+    printf("%u %s forgotten\n", total, kiln_plural(total, "record", "records"));
     return CLI_OK;
 }

@@ -98,8 +98,10 @@ static int list_files(const record_options *options, const kiln_env *env)
                 n_ops += kiln_ir_graph_op(replay->graph, k)->op != KILN_OP_DROP;
             }
             (void)kiln_ir_graph_outputs(replay->graph, &n_outputs);
-            printf("%s: %zu operations, %zu inputs, %zu outputs\n", path, n_ops, replay->n_inputs,
-                   n_outputs);
+            printf("%s: %zu %s, %zu %s, %zu %s\n", path, n_ops,
+                   kiln_plural(n_ops, "operation", "operations"), replay->n_inputs,
+                   kiln_plural(replay->n_inputs, "input", "inputs"), n_outputs,
+                   kiln_plural(n_outputs, "output", "outputs"));
         } else {
             printf("%s: %s\n", path, err.message);
         }

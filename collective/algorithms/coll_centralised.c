@@ -8,7 +8,7 @@
 static void gather_at(kilni_coll_schedule *schedule, const kilni_coll_shape *shape, uint32_t root)
 {
     const kilni_coll_range whole = {0, shape->count};
-    const kilni_coll_place work = {SLOT_WORK, 0};
+    const kilni_coll_operand work = {SLOT_WORK, 0};
     if (shape->rank != root) {
         kilni_coll_send(schedule, root, SLOT_INPUT, whole);
         kilni_coll_fence(schedule);
@@ -18,7 +18,7 @@ static void gather_at(kilni_coll_schedule *schedule, const kilni_coll_shape *sha
     // with it.
     kilni_coll_slot left = SLOT_INPUT;
     if (shape->is_wide || shape->ranks == 1) {
-        kilni_coll_copy(schedule, work, (kilni_coll_place){SLOT_INPUT, 0}, shape->count,
+        kilni_coll_copy(schedule, work, (kilni_coll_operand){SLOT_INPUT, 0}, shape->count,
                         /*divide=*/false);
         left = SLOT_WORK;
     }
@@ -32,8 +32,8 @@ static void gather_at(kilni_coll_schedule *schedule, const kilni_coll_shape *sha
 static void finish(kilni_coll_schedule *schedule, const kilni_coll_shape *shape, uint32_t root)
 {
     if (shape->rank == root) {
-        kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0},
-                        (kilni_coll_place){SLOT_WORK, 0}, shape->count, shape->is_mean);
+        kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_OUTPUT, 0},
+                        (kilni_coll_operand){SLOT_WORK, 0}, shape->count, shape->is_mean);
     }
 }
 
@@ -61,7 +61,7 @@ void kilni_coll_all_reduce_centralised(kilni_coll_schedule *schedule, const kiln
 void kilni_coll_reduce_scatter_centralised(kilni_coll_schedule *schedule,
                                            const kilni_coll_shape *shape)
 {
-    const kilni_coll_place raw = {SLOT_RAW, 0};
+    const kilni_coll_operand raw = {SLOT_RAW, 0};
     kilni_coll_range own = kilni_coll_part(shape->count, shape->ranks, shape->rank);
     gather_at(schedule, shape, /*root=*/0);
     if (shape->rank != 0) {
@@ -69,8 +69,9 @@ void kilni_coll_reduce_scatter_centralised(kilni_coll_schedule *schedule,
         return;
     }
     // RAW is free again, and of the call's dtype, as what is sent must be.
-    kilni_coll_copy(schedule, raw, (kilni_coll_place){SLOT_WORK, 0}, shape->count, shape->is_mean);
-    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0}, raw, own.count, false);
+    kilni_coll_copy(schedule, raw, (kilni_coll_operand){SLOT_WORK, 0}, shape->count,
+                    shape->is_mean);
+    kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_OUTPUT, 0}, raw, own.count, false);
     for (uint32_t peer = 1; peer < shape->ranks; peer++) {
         kilni_coll_send(schedule, peer, SLOT_RAW,
                         kilni_coll_part(shape->count, shape->ranks, peer));
@@ -85,8 +86,8 @@ void kilni_coll_broadcast_centralised(kilni_coll_schedule *schedule, const kilni
         kilni_coll_receive(schedule, shape->root, SLOT_OUTPUT, whole);
         return;
     }
-    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0}, (kilni_coll_place){SLOT_INPUT, 0},
-                    shape->count, /*divide=*/false);
+    kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_OUTPUT, 0},
+                    (kilni_coll_operand){SLOT_INPUT, 0}, shape->count, /*divide=*/false);
     for (uint32_t i = 1; i < shape->ranks; i++) {
         kilni_coll_send(schedule, (shape->root + i) % shape->ranks, SLOT_OUTPUT, whole);
     }

@@ -9,8 +9,8 @@ static void exchange(kilni_coll_schedule *schedule, const kilni_coll_shape *shap
                      bool sends, bool receives)
 {
     const kilni_coll_range whole = {0, shape->count};
-    const kilni_coll_place work = {SLOT_WORK, 0};
-    const kilni_coll_place arrived = {SLOT_SCRATCH, 0};
+    const kilni_coll_operand work = {SLOT_WORK, 0};
+    const kilni_coll_operand arrived = {SLOT_SCRATCH, 0};
     if (sends) {
         kilni_coll_send(schedule, partner, SLOT_WORK, whole);
     }
@@ -33,8 +33,8 @@ void kilni_coll_all_reduce_doubling(kilni_coll_schedule *schedule, const kilni_c
     uint32_t first = folds ? 1 : 0;
     uint32_t fold = folds ? kilni_coll_doubling_partner(shape->ranks, shape->rank, 0) : UINT32_MAX;
     bool is_beyond = fold != UINT32_MAX && fold < shape->rank;
-    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_WORK, 0}, (kilni_coll_place){SLOT_INPUT, 0},
-                    shape->count, /*divide=*/false);
+    kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_WORK, 0},
+                    (kilni_coll_operand){SLOT_INPUT, 0}, shape->count, /*divide=*/false);
     if (fold != UINT32_MAX) {
         exchange(schedule, shape, fold, is_beyond, !is_beyond);
     }
@@ -46,8 +46,8 @@ void kilni_coll_all_reduce_doubling(kilni_coll_schedule *schedule, const kilni_c
         kilni_coll_receive(schedule, fold, SLOT_OUTPUT, whole);
         return;
     }
-    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0}, (kilni_coll_place){SLOT_WORK, 0},
-                    shape->count, shape->is_mean);
+    kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_OUTPUT, 0},
+                    (kilni_coll_operand){SLOT_WORK, 0}, shape->count, shape->is_mean);
     if (fold != UINT32_MAX) {
         kilni_coll_send(schedule, fold, SLOT_OUTPUT, whole);
         kilni_coll_fence(schedule);
@@ -57,8 +57,8 @@ void kilni_coll_all_reduce_doubling(kilni_coll_schedule *schedule, const kilni_c
 void kilni_coll_all_gather_doubling(kilni_coll_schedule *schedule, const kilni_coll_shape *shape)
 {
     uint64_t count = shape->count;
-    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, shape->rank * count},
-                    (kilni_coll_place){SLOT_INPUT, 0}, count, /*divide=*/false);
+    kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_OUTPUT, shape->rank * count},
+                    (kilni_coll_operand){SLOT_INPUT, 0}, count, /*divide=*/false);
     uint32_t rounds = kilni_coll_doubling_rounds(shape->ranks);
     for (uint32_t round = 0; round < rounds; round++) {
         uint32_t partner = kilni_coll_doubling_partner(shape->ranks, shape->rank, round);

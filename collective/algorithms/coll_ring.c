@@ -26,9 +26,9 @@ static void combine(kilni_coll_schedule *schedule, const ring *round, uint64_t c
         kilni_coll_receive(schedule, at.previous * round->stride, SLOT_SCRATCH,
                            (kilni_coll_range){0, in.count});
         kilni_coll_fence(schedule); // nothing of WORK is mapped while the device writes to it
-        kilni_coll_reduce(schedule, (kilni_coll_place){SLOT_WORK, in.start},
-                          (kilni_coll_place){own, in.start}, (kilni_coll_place){SLOT_SCRATCH, 0},
-                          in.count);
+        kilni_coll_reduce(schedule, (kilni_coll_operand){SLOT_WORK, in.start},
+                          (kilni_coll_operand){own, in.start},
+                          (kilni_coll_operand){SLOT_SCRATCH, 0}, in.count);
     }
 }
 
@@ -38,8 +38,8 @@ static kilni_coll_slot begin(kilni_coll_schedule *schedule, const kilni_coll_sha
     if (!shape->is_wide && shape->ranks > 1) {
         return SLOT_INPUT;
     }
-    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_WORK, 0}, (kilni_coll_place){SLOT_INPUT, 0},
-                    shape->count, /*divide=*/false);
+    kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_WORK, 0},
+                    (kilni_coll_operand){SLOT_INPUT, 0}, shape->count, /*divide=*/false);
     return SLOT_WORK;
 }
 
@@ -49,8 +49,8 @@ static void pass_round(kilni_coll_schedule *schedule, const kilni_coll_shape *sh
 {
     uint32_t own = (round->number + 1) % round->ranks;
     kilni_coll_range part = kilni_coll_part(shape->count, round->ranks, own);
-    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, part.start},
-                    (kilni_coll_place){SLOT_WORK, part.start}, part.count, shape->is_mean);
+    kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_OUTPUT, part.start},
+                    (kilni_coll_operand){SLOT_WORK, part.start}, part.count, shape->is_mean);
     for (uint32_t step = 0; step + 1 < round->ranks; step++) {
         kilni_coll_ring_step at =
             kilni_coll_ring_at(round->ranks, round->number, step, /*shift=*/1);
@@ -100,16 +100,16 @@ void kilni_coll_reduce_scatter_ring(kilni_coll_schedule *schedule, const kilni_c
     const ring round = {shape->ranks, shape->rank, 1};
     combine(schedule, &round, shape->count, /*shift=*/shape->ranks - 1, begin(schedule, shape));
     kilni_coll_range part = kilni_coll_part(shape->count, shape->ranks, shape->rank);
-    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0},
-                    (kilni_coll_place){SLOT_WORK, part.start}, part.count, shape->is_mean);
+    kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_OUTPUT, 0},
+                    (kilni_coll_operand){SLOT_WORK, part.start}, part.count, shape->is_mean);
 }
 
 void kilni_coll_all_gather_ring(kilni_coll_schedule *schedule, const kilni_coll_shape *shape)
 {
     uint64_t total = shape->count * shape->ranks;
     kilni_coll_range own = kilni_coll_part(total, shape->ranks, shape->rank);
-    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, own.start},
-                    (kilni_coll_place){SLOT_INPUT, 0}, own.count, /*divide=*/false);
+    kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_OUTPUT, own.start},
+                    (kilni_coll_operand){SLOT_INPUT, 0}, own.count, /*divide=*/false);
     for (uint32_t step = 0; step + 1 < shape->ranks; step++) {
         kilni_coll_ring_step at = kilni_coll_ring_at(shape->ranks, shape->rank, step, /*shift=*/0);
         kilni_coll_send(schedule, at.next, SLOT_OUTPUT,

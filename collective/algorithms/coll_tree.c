@@ -8,13 +8,13 @@
 static void combine_up(kilni_coll_schedule *schedule, const kilni_coll_shape *shape, uint32_t root,
                        uint32_t arity)
 {
-    const kilni_coll_place work = {SLOT_WORK, 0};
-    const kilni_coll_place arrived = {SLOT_SCRATCH, 0};
+    const kilni_coll_operand work = {SLOT_WORK, 0};
+    const kilni_coll_operand arrived = {SLOT_SCRATCH, 0};
     const kilni_coll_range whole = {0, shape->count};
     uint32_t parent = kilni_coll_tree_parent(shape->ranks, arity, root, shape->rank);
     kilni_coll_slot left = SLOT_INPUT;
     if (shape->is_wide || shape->ranks == 1) {
-        kilni_coll_copy(schedule, work, (kilni_coll_place){SLOT_INPUT, 0}, shape->count,
+        kilni_coll_copy(schedule, work, (kilni_coll_operand){SLOT_INPUT, 0}, shape->count,
                         /*divide=*/false);
         left = SLOT_WORK;
     }
@@ -22,7 +22,7 @@ static void combine_up(kilni_coll_schedule *schedule, const kilni_coll_shape *sh
         uint32_t child = kilni_coll_tree_child(shape->ranks, arity, root, shape->rank, i);
         if (child != UINT32_MAX) {
             kilni_coll_receive(schedule, child, SLOT_SCRATCH, whole);
-            kilni_coll_reduce(schedule, work, (kilni_coll_place){left, 0}, arrived, shape->count);
+            kilni_coll_reduce(schedule, work, (kilni_coll_operand){left, 0}, arrived, shape->count);
             left = SLOT_WORK;
         }
     }
@@ -55,16 +55,16 @@ static void reduce(kilni_coll_schedule *schedule, const kilni_coll_shape *shape,
 {
     combine_up(schedule, shape, root, arity);
     if (shape->rank == root) {
-        kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0},
-                        (kilni_coll_place){SLOT_WORK, 0}, shape->count, shape->is_mean);
+        kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_OUTPUT, 0},
+                        (kilni_coll_operand){SLOT_WORK, 0}, shape->count, shape->is_mean);
     }
 }
 
 static void broadcast(kilni_coll_schedule *schedule, const kilni_coll_shape *shape, uint32_t arity)
 {
     if (shape->rank == shape->root) {
-        kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0},
-                        (kilni_coll_place){SLOT_INPUT, 0}, shape->count, /*divide=*/false);
+        kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_OUTPUT, 0},
+                        (kilni_coll_operand){SLOT_INPUT, 0}, shape->count, /*divide=*/false);
     }
     pass_down(schedule, shape, shape->root, arity);
 }

@@ -22,7 +22,7 @@ typedef struct execution {
 
 // ---- steps ----
 
-static kiln_coll_area whole_of(const execution *exec, kilni_coll_place place, uint64_t count)
+static kiln_coll_area whole_of(const execution *exec, kilni_coll_operand place, uint64_t count)
 {
     return kilni_coll_area_of(exec->lots, place, (kilni_coll_range){0, count});
 }

@@ -52,7 +52,7 @@ kiln_status kilni_coll_slots_open(const kilni_coll_run *run, const kilni_coll_sc
 void kilni_coll_slots_close(const kilni_coll_run *run, const kilni_coll_lot *lots);
 
 /// The part of `place` from element `range.start` on, in a rank's memory.
-kiln_coll_area kilni_coll_area_of(const kilni_coll_lot *lots, kilni_coll_place place,
+kiln_coll_area kilni_coll_area_of(const kilni_coll_lot *lots, kilni_coll_operand place,
                                   kilni_coll_range range);
 
 /// Piece `index` of a message of `count` elements; none past the last. Both ends cut alike.

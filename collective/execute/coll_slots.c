@@ -61,7 +61,7 @@ void kilni_coll_slots_close(const kilni_coll_run *run, const kilni_coll_lot *lot
     }
 }
 
-kiln_coll_area kilni_coll_area_of(const kilni_coll_lot *lots, kilni_coll_place place,
+kiln_coll_area kilni_coll_area_of(const kilni_coll_lot *lots, kilni_coll_operand place,
                                   kilni_coll_range range)
 {
     const kilni_coll_lot *lot = &lots[place.slot];

@@ -61,7 +61,7 @@ static bool is_computed(const kilni_coll_step *step)
 }
 
 /// The elements [out_start, out_end) of `step` whose `place` lies in `area`.
-static bool touches(const stream *self, const kilni_coll_step *step, kilni_coll_place place,
+static bool touches(const stream *self, const kilni_coll_step *step, kilni_coll_operand place,
                     const kiln_coll_area *area, uint64_t *out_end)
 {
     const kiln_coll_area own =
@@ -292,8 +292,8 @@ static void *feed(void *user)
 // ---- the worker ----
 
 /// Whether elements of two places meet without being the same ones.
-static bool is_crossed(const stream *self, const kilni_coll_step *one, kilni_coll_place place,
-                       const kilni_coll_step *two, kilni_coll_place other)
+static bool is_crossed(const stream *self, const kilni_coll_step *one, kilni_coll_operand place,
+                       const kilni_coll_step *two, kilni_coll_operand other)
 {
     uint64_t end = 0;
     const kiln_coll_area a = kilni_coll_area_of(self->lots, place, (kilni_coll_range){0, 1});

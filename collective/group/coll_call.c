@@ -107,9 +107,9 @@ kiln_status kiln_coll_start(kiln_coll_member *member, const kiln_coll_call *call
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
         goto out;
     }
-    KILN_TRY(
-        out, status,
-        kilni_coll_gate_open(env, member->memory, member->memory->ops->after, &request->gate, err));
+    KILN_TRY(out, status,
+             kilni_coll_marker_set(env, member->memory, member->memory->ops->after,
+                                   &request->marker, err));
     if (out_request != NULL) {
         *out_request = request;
     }

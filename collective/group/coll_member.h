@@ -6,8 +6,8 @@
 /// coll_request.c (how a call ended), coll_guard.c (calls whose worker does not come back),
 /// coll_group.c, coll_worker.c (carries calls out), coll_member.c, coll_call.c (starts them).
 
-#include "coll_gate.h"
 #include "coll_hub.h"
+#include "coll_marker.h"
 #include "coll_watch.h"
 #include "collective.h"
 
@@ -45,7 +45,7 @@ struct kiln_coll_request {
     const kiln_env *env;
     atomic_uint refs;
     kiln_coll_call call;
-    kilni_coll_gate *gate;
+    kilni_coll_marker *marker;
     struct kiln_coll_request *next;
     bool is_given_up; ///< by the guard; the member's mutex
     pthread_mutex_t mutex; ///< guards what follows

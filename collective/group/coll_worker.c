@@ -63,18 +63,18 @@ static kiln_status carry_out(kiln_coll_member *member, kiln_coll_request *reques
     kiln_status status = KILN_STATUS_OK;
     member->sequence++;
     KILN_TRY(out, status, transport->ops->failure(transport, NULL, err));
-    kilni_coll_gate *gate = request->gate;
-    request->gate = NULL;
+    kilni_coll_marker *marker = request->marker;
+    request->marker = NULL;
     KILN_TRY(out, status,
-             kilni_coll_gate_wait(gate, kiln_time_ns() + member->group->deadline_ns, err));
+             kilni_coll_marker_wait(marker, kiln_time_ns() + member->group->deadline_ns, err));
     KILN_TRY(out, status,
              transport->ops->agree(transport, member->sequence, &signature,
                                    kiln_time_ns() + member->group->deadline_ns, err));
     kilni_coll_watch_touch(&member->watch, COLL_WORKER);
     KILN_TRY(out, status, run_schedule(member, call, err));
 out:
-    if (request->gate != NULL) {
-        kilni_coll_gate_wait(request->gate, /*deadline_ns=*/0, NULL);
+    if (request->marker != NULL) {
+        kilni_coll_marker_wait(request->marker, /*deadline_ns=*/0, NULL);
     }
     if (status != KILN_STATUS_OK) {
         transport->ops->abort(transport, err);

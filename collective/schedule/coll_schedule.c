@@ -28,7 +28,7 @@ static void append(kilni_coll_schedule *schedule, kilni_coll_step step)
     schedule->steps[schedule->step_count++] = step;
 }
 
-static void note(kilni_coll_schedule *schedule, kilni_coll_place place, uint64_t count)
+static void note(kilni_coll_schedule *schedule, kilni_coll_operand place, uint64_t count)
 {
     uint64_t end = place.start + count;
     if (end > schedule->slot_elems[place.slot]) {
@@ -39,7 +39,7 @@ static void note(kilni_coll_schedule *schedule, kilni_coll_place place, uint64_t
 void kilni_coll_send(kilni_coll_schedule *schedule, uint32_t peer, kilni_coll_slot slot,
                      kilni_coll_range range)
 {
-    kilni_coll_place source = {.slot = slot, .start = range.start};
+    kilni_coll_operand source = {.slot = slot, .start = range.start};
     if (range.count > 0) {
         note(schedule, source, range.count);
         append(schedule,
@@ -51,7 +51,7 @@ void kilni_coll_send(kilni_coll_schedule *schedule, uint32_t peer, kilni_coll_sl
 void kilni_coll_receive(kilni_coll_schedule *schedule, uint32_t peer, kilni_coll_slot slot,
                         kilni_coll_range range)
 {
-    kilni_coll_place target = {.slot = slot, .start = range.start};
+    kilni_coll_operand target = {.slot = slot, .start = range.start};
     if (range.count > 0) {
         note(schedule, target, range.count);
         append(schedule,
@@ -69,8 +69,8 @@ static void two_places(kilni_coll_schedule *schedule, kilni_coll_step step)
     }
 }
 
-void kilni_coll_reduce(kilni_coll_schedule *schedule, kilni_coll_place target,
-                       kilni_coll_place left, kilni_coll_place source, uint64_t count)
+void kilni_coll_reduce(kilni_coll_schedule *schedule, kilni_coll_operand target,
+                       kilni_coll_operand left, kilni_coll_operand source, uint64_t count)
 {
     note(schedule, left, count);
     two_places(
@@ -79,8 +79,8 @@ void kilni_coll_reduce(kilni_coll_schedule *schedule, kilni_coll_place target,
             .kind = STEP_REDUCE, .target = target, .left = left, .source = source, .count = count});
 }
 
-void kilni_coll_copy(kilni_coll_schedule *schedule, kilni_coll_place target,
-                     kilni_coll_place source, uint64_t count, bool divide)
+void kilni_coll_copy(kilni_coll_schedule *schedule, kilni_coll_operand target,
+                     kilni_coll_operand source, uint64_t count, bool divide)
 {
     two_places(schedule, (kilni_coll_step){.kind = STEP_COPY,
                                            .divide = divide,
@@ -97,13 +97,13 @@ void kilni_coll_fence(kilni_coll_schedule *schedule)
 void kilni_coll_receive_reduce_raw(kilni_coll_schedule *schedule, const kilni_coll_shape *shape,
                                    uint32_t peer, kilni_coll_slot left)
 {
-    kilni_coll_place raw = {.slot = SLOT_RAW, .start = 0};
-    kilni_coll_place arrived = raw;
+    kilni_coll_operand raw = {.slot = SLOT_RAW, .start = 0};
+    kilni_coll_operand arrived = raw;
     kilni_coll_receive(schedule, peer, SLOT_RAW, (kilni_coll_range){0, shape->count});
     if (shape->is_wide) {
         arrived.slot = SLOT_SCRATCH;
         kilni_coll_copy(schedule, arrived, raw, shape->count, /*divide=*/false);
     }
-    kilni_coll_reduce(schedule, (kilni_coll_place){SLOT_WORK, 0}, (kilni_coll_place){left, 0},
+    kilni_coll_reduce(schedule, (kilni_coll_operand){SLOT_WORK, 0}, (kilni_coll_operand){left, 0},
                       arrived, shape->count);
 }

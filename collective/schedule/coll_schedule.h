@@ -25,18 +25,18 @@ typedef enum kilni_coll_step_kind {
     STEP_FENCE ///< all sends so far have arrived
 } kilni_coll_step_kind;
 
-typedef struct kilni_coll_place {
+typedef struct kilni_coll_operand {
     kilni_coll_slot slot;
     uint64_t start; ///< elements
-} kilni_coll_place;
+} kilni_coll_operand;
 
 typedef struct kilni_coll_step {
     kilni_coll_step_kind kind;
     uint32_t peer;
     bool divide;
-    kilni_coll_place target;
-    kilni_coll_place left; ///< of REDUCE: the target itself or apart from it
-    kilni_coll_place source;
+    kilni_coll_operand target;
+    kilni_coll_operand left; ///< of REDUCE: the target itself or apart from it
+    kilni_coll_operand source;
     uint64_t count;
 } kilni_coll_step;
 
@@ -66,10 +66,10 @@ void kilni_coll_send(kilni_coll_schedule *schedule, uint32_t peer, kilni_coll_sl
                      kilni_coll_range range);
 void kilni_coll_receive(kilni_coll_schedule *schedule, uint32_t peer, kilni_coll_slot slot,
                         kilni_coll_range range);
-void kilni_coll_reduce(kilni_coll_schedule *schedule, kilni_coll_place target,
-                       kilni_coll_place left, kilni_coll_place source, uint64_t count);
-void kilni_coll_copy(kilni_coll_schedule *schedule, kilni_coll_place target,
-                     kilni_coll_place source, uint64_t count, bool divide);
+void kilni_coll_reduce(kilni_coll_schedule *schedule, kilni_coll_operand target,
+                       kilni_coll_operand left, kilni_coll_operand source, uint64_t count);
+void kilni_coll_copy(kilni_coll_schedule *schedule, kilni_coll_operand target,
+                     kilni_coll_operand source, uint64_t count, bool divide);
 void kilni_coll_fence(kilni_coll_schedule *schedule);
 
 /// Receives values of the call's dtype and combines them: WORK = op(`left`, what came), for the

@@ -9,6 +9,7 @@
 struct kiln_fuse_stream {
     kiln_fuse_engine *engine;
     bool whole;
+    bool varying; ///< lengths differ from run to run: planned at a drain, by form
     kilni_fuse_recorded recorded[2];
     uint32_t active; ///< recorded segment that records
     kilni_fuse_node *node; ///< after `walked` operations
@@ -16,6 +17,8 @@ struct kiln_fuse_stream {
     kilni_fuse_position first;
     kiln_fuse_segment segment;
     kilni_fuse_plan *handed; ///< plan that is being run
+    bool shared; ///< it was made for other lengths
+    int64_t *values; ///< extents by the symbols of a plan for other lengths; NULL: never was one
 };
 
 #endif

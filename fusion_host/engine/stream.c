@@ -39,9 +39,17 @@ void kiln_fuse_stream_destroy(kiln_fuse_stream *stream)
     }
     kilni_fuse_position_fini(&stream->first, engine);
     kilni_fuse_plan_store_leave(&engine->plans, stream->node);
+    kiln_free(engine->env, stream->values);
     kilni_fuse_recorded_fini(&stream->recorded[0]);
     kilni_fuse_recorded_fini(&stream->recorded[1]);
     kiln_free(engine->env, stream);
+}
+
+bool kiln_fuse_stream_vary(kiln_fuse_stream *stream, bool on)
+{
+    bool before = stream->varying;
+    stream->varying = on;
+    return before;
 }
 
 /* Between next and done the active recorded segment is being read, so what comes goes behind the
@@ -153,7 +161,7 @@ static kiln_status choose_blocks(kiln_fuse_stream *stream, uint32_t end, bool fu
 {
     kiln_fuse_engine *engine = stream->engine;
     const kilni_fuse_recorded *recorded = &stream->recorded[stream->active];
-    bool cut = full && !stream->whole && end == engine->max_segment;
+    bool cut = full && !stream->whole && !stream->varying && end == engine->max_segment;
     kilni_fuse_cover cover = cut    ? KILNI_FUSE_COVER_FIRST
                              : full ? KILNI_FUSE_COVER_ALL
                                     : KILNI_FUSE_COVER_SETTLED;
@@ -232,7 +240,7 @@ static void hand_out(kiln_fuse_stream *stream, kilni_fuse_plan *plan)
         .operands = recorded->operands,
         .tokens = recorded->tokens,
         .tensors = recorded->tensors,
-        .symbols = recorded->symbols,
+        .symbols = stream->shared ? stream->values : recorded->symbols,
         .scalars = recorded->scalars,
     };
     stats->segments++;
@@ -251,11 +259,29 @@ static uint64_t class_of(const kiln_fuse_engine *engine, const kilni_fuse_record
                                        engine->deterministic);
 }
 
+/* A plan for other lengths; the stream has its extents then. */
+static kilni_fuse_plan *find_shared(kiln_fuse_stream *stream, uint32_t end)
+{
+    const kilni_fuse_recorded *recorded = &stream->recorded[stream->active];
+    if (stream->values == NULL) {
+        stream->values =
+            kiln_alloc_array(stream->engine->env, KILNI_FUSE_FORM_SYMBOLS, sizeof(*stream->values));
+    }
+    return stream->values == NULL ? NULL
+                                  : kilni_fuse_plan_store_shared(&stream->engine->plans, recorded,
+                                                                 end, stream->values);
+}
+
 static kiln_status find_or_search(kiln_fuse_stream *stream, uint32_t end, bool full,
                                   kilni_fuse_plan **out_plan, kiln_error *err)
 {
     kiln_fuse_engine *engine = stream->engine;
-    *out_plan = NULL;
+    *out_plan = stream->varying ? find_shared(stream, end) : NULL;
+    stream->shared = *out_plan != NULL;
+    if (stream->shared) {
+        engine->stats.plans_found++;
+        return KILN_STATUS_OK;
+    }
     kiln_status status = walk(stream, end, err);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -270,9 +296,13 @@ static kiln_status find_or_search(kiln_fuse_stream *stream, uint32_t end, bool f
     *out_plan = kilni_fuse_plan_store_find(&engine->plans, node, full, recorded, size_class);
     if (*out_plan != NULL) {
         engine->stats.plans_found++;
-        return KILN_STATUS_OK;
+    } else {
+        status = search(stream, end, full, size_class, out_plan, err);
     }
-    return search(stream, end, full, size_class, out_plan, err);
+    if (stream->varying && *out_plan != NULL) {
+        kilni_fuse_plan_store_share(&engine->plans, *out_plan, recorded, end);
+    }
+    return status;
 }
 
 kiln_status kiln_fuse_stream_next(kiln_fuse_stream *stream, bool drain,
@@ -283,11 +313,12 @@ kiln_status kiln_fuse_stream_next(kiln_fuse_stream *stream, bool drain,
         return kiln_fail(err, FAILED_PRECONDITION, "the segment before is not done");
     }
     uint32_t end = stream->recorded[stream->active].n_ops;
-    if (end == 0 || (stream->whole && !drain)) {
+    bool whole = stream->whole || stream->varying;
+    if (end == 0 || (whole && !drain)) {
         return KILN_STATUS_OK;
     }
     bool full = drain;
-    if (!stream->whole && end >= stream->engine->max_segment) {
+    if (!whole && end >= stream->engine->max_segment) {
         end = stream->engine->max_segment;
         full = true;
     }

@@ -120,14 +120,14 @@ static const char *class_name(kiln_op_class cls)
     return (size_t)cls < sizeof(names) / sizeof(names[0]) && names[cls] != NULL ? names[cls] : "";
 }
 
-/// The tensors that `refs` names, numbered as the explanation lists them, from 1.
+/// The tensors that `refs` names, numbered as the explanation lists them, from 0.
 static const kiln_tensor_desc *numbered(collector *c, const kiln_tensor_desc *tensors,
                                         const uint32_t *refs, size_t count)
 {
     kiln_tensor_desc *copies = room(c, count, sizeof(*copies));
     for (size_t i = 0; copies != NULL && refs != NULL && i < count; i++) {
         copies[i] = tensors[i];
-        copies[i].id = refs[i] != KILNI_FUSE_NONE ? refs[i] + 1 : tensors[i].id;
+        copies[i].id = refs[i] != KILNI_FUSE_NONE ? refs[i] : tensors[i].id;
     }
     return copies;
 }

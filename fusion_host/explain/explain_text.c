@@ -55,8 +55,8 @@ static void put_candidate(const kiln_explained_candidate *candidate, kiln_string
     if (candidate->ready) {
         kiln_string_printf(
             &line, "    %-9s %s: %u %s, %u %s, %.1f us", candidate->won ? "winner" : "candidate",
-            fuser, candidate->n_ops, candidate->n_ops == 1 ? "operation" : "operations",
-            candidate->n_launches, candidate->n_launches == 1 ? "launch" : "launches",
+            fuser, candidate->n_ops, kiln_plural(candidate->n_ops, "operation", "operations"),
+            candidate->n_launches, kiln_plural(candidate->n_launches, "launch", "launches"),
             candidate->predicted_ns / 1e3);
         if (candidate->predicted_ns > candidate->claimed_ns * 1.01) {
             kiln_string_printf(&line, " (claims %.1f)", candidate->claimed_ns / 1e3);
@@ -118,7 +118,7 @@ static void put_range(const kiln_explanation *e, kiln_string *line, const uint32
     for (uint32_t i = 0; i < n_ops; i++) {
         count += strcmp(e->ops[ops[i]].name, "drop") != 0;
     }
-    kiln_string_printf(line, "%u operation%s", count, count == 1 ? "" : "s");
+    kiln_string_printf(line, "%u %s", count, kiln_plural(count, "operation", "operations"));
     for (uint32_t i = 0; i < n_ops;) {
         uint32_t end = i + 1;
         while (end < n_ops && ops[end] == ops[end - 1] + 1) {

@@ -489,11 +489,11 @@ static kiln_status settle(loading *l, kiln_status status, const char *off, const
         char operators[32] = "";
         info->n_operators = l->plugin->n_operators;
         if (info->n_operators > 0) {
-            snprintf(operators, sizeof(operators), ", %u operator%s", info->n_operators,
-                     info->n_operators == 1 ? "" : "s");
+            snprintf(operators, sizeof(operators), ", %u %s", info->n_operators,
+                     kiln_plural(info->n_operators, "operator", "operators"));
         }
         snprintf(reason, sizeof(reason), "taken: %u %s%s, fuser ABI %u.%u", info->n_fusers,
-                 info->n_fusers == 1 ? "fuser" : "fusers", operators, l->manifest.abi_major,
+                 kiln_plural(info->n_fusers, "fuser", "fusers"), operators, l->manifest.abi_major,
                  l->manifest.abi_minor);
         add_fusers(l, reason, sizeof(reason));
     }

@@ -167,9 +167,11 @@ void kilni_fuse_host_init(kilni_fuse_host *host, const kiln_env *env, const char
 void kilni_fuse_host_fini(kilni_fuse_host *host)
 {
     if (host->blocks_live > 0) {
-        kiln_log_write(host->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
-                       "%s leaves %llu bytes in %llu blocks", host->plugin_id,
-                       (unsigned long long)host->bytes_live, (unsigned long long)host->blocks_live);
+        kiln_log_write(host->env, KILN_LOG_WARN, KILNI_FUSE_MODULE, "%s leaves %llu %s in %llu %s",
+                       host->plugin_id, (unsigned long long)host->bytes_live,
+                       kiln_plural(host->bytes_live, "byte", "bytes"),
+                       (unsigned long long)host->blocks_live,
+                       kiln_plural(host->blocks_live, "block", "blocks"));
     }
     pthread_mutex_destroy(&host->lock);
 }

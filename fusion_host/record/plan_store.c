@@ -183,7 +183,7 @@ static bool same_scalar(const kiln_attr *a, const kiln_attr *b)
 }
 
 static bool block_serves(const kilni_fuse_plan_store *store, const kiln_plan_block *block,
-                         const kilni_fuse_recorded *recorded)
+                         const int64_t *symbols)
 {
     enum { FEW = 64 };
     int64_t few[FEW];
@@ -195,7 +195,7 @@ static bool block_serves(const kilni_fuse_plan_store *store, const kiln_plan_blo
         values = kiln_alloc_array(store->env, block->n_symbols, sizeof(*values));
     }
     for (uint32_t i = 0; values != NULL && i < block->n_symbols; i++) {
-        values[i] = recorded->symbols[block->symbols[i]];
+        values[i] = symbols[block->symbols[i]];
     }
     int64_t holds = 0;
     bool known = values != NULL &&
@@ -208,7 +208,7 @@ static bool block_serves(const kilni_fuse_plan_store *store, const kiln_plan_blo
 }
 
 static bool serves(const kilni_fuse_plan_store *store, const kilni_fuse_plan *plan,
-                   const kilni_fuse_recorded *recorded)
+                   const kilni_fuse_recorded *recorded, const int64_t *symbols)
 {
     if (!plan->guarded) {
         return true;
@@ -219,7 +219,7 @@ static bool serves(const kilni_fuse_plan_store *store, const kilni_fuse_plan *pl
         }
     }
     for (uint32_t i = 0; i < plan->plan.n_blocks; i++) {
-        if (!block_serves(store, &plan->plan.blocks[i], recorded)) {
+        if (!block_serves(store, &plan->plan.blocks[i], symbols)) {
             return false;
         }
     }
@@ -253,20 +253,70 @@ static void link_newest(kilni_fuse_plan_store *store, kilni_fuse_plan *plan)
     store->newest = plan;
 }
 
+static void note_use(kilni_fuse_plan_store *store, kilni_fuse_plan *plan)
+{
+    if (plan != NULL && plan != store->newest) {
+        unlink_plan(store, plan);
+        link_newest(store, plan);
+    }
+}
+
 kilni_fuse_plan *kilni_fuse_plan_store_find(kilni_fuse_plan_store *store, kilni_fuse_node *node,
                                             bool full, const kilni_fuse_recorded *recorded,
                                             uint64_t size_class)
 {
     kilni_fuse_plan *plan = full ? node->full : node->now;
-    while (plan != NULL && (plan->size_class != size_class || !serves(store, plan, recorded))) {
+    while (plan != NULL &&
+           (plan->size_class != size_class || !serves(store, plan, recorded, recorded->symbols))) {
         plan = plan->next_variant;
     }
-    if (plan != NULL && plan != store->newest) {
-        unlink_plan(store, plan);
-        link_newest(store, plan);
-    }
+    note_use(store, plan);
     return plan;
 }
+
+// ---- plans for other lengths ----
+
+void kilni_fuse_plan_store_share(kilni_fuse_plan_store *store, kilni_fuse_plan *plan,
+                                 const kilni_fuse_recorded *recorded, uint32_t n_ops)
+{
+    if (plan->form != NULL || !plan->full || plan->node == NULL || plan->plan.n_ops != n_ops) {
+        return;
+    }
+    plan->form = kilni_fuse_form_create(&plan->arena, recorded, n_ops);
+    if (plan->form != NULL) {
+        plan->next_formed = store->formed;
+        store->formed = plan;
+    }
+}
+
+kilni_fuse_plan *kilni_fuse_plan_store_shared(kilni_fuse_plan_store *store,
+                                              const kilni_fuse_recorded *recorded, uint32_t n_ops,
+                                              int64_t *out_values)
+{
+    uint64_t hash = kilni_fuse_form_hash(recorded, n_ops);
+    kilni_fuse_plan *plan = store->formed;
+    while (plan != NULL &&
+           !(kilni_fuse_form_serves(plan->form, hash, recorded, n_ops, out_values) &&
+             serves(store, plan, recorded, out_values))) {
+        plan = plan->next_formed;
+    }
+    note_use(store, plan);
+    return plan;
+}
+
+static void unshare(kilni_fuse_plan_store *store, kilni_fuse_plan *plan)
+{
+    kilni_fuse_plan **link = &store->formed;
+    while (plan->form != NULL && *link != plan) {
+        link = &(*link)->next_formed;
+    }
+    if (plan->form != NULL) {
+        *link = plan->next_formed;
+        plan->form = NULL;
+    }
+}
+
+// ---- the end of plans ----
 
 /* Takes the plan out of tree and list; it is nobody's afterwards. */
 static void detach(kilni_fuse_plan_store *store, kilni_fuse_plan *plan)
@@ -281,6 +331,7 @@ static void detach(kilni_fuse_plan_store *store, kilni_fuse_plan *plan)
     }
     *link = plan->next_variant;
     unlink_plan(store, plan);
+    unshare(store, plan);
     plan->node = NULL;
     store->n_plans--;
     kilni_fuse_plan_store_leave(store, node);

@@ -4,7 +4,7 @@
 
 /// Plans, and the tree of words under which they are found again.
 
-#include "recorded.h"
+#include "form.h"
 
 typedef struct kilni_fuse_node kilni_fuse_node;
 
@@ -29,6 +29,8 @@ typedef struct kilni_fuse_plan {
     bool full; ///< made for a drain: covers all that was there
     uint32_t users; ///< segments of it that are handed out: a graph keeps its own for long
     bool stale;
+    kilni_fuse_form *form; ///< for segments of other lengths; NULL: it serves its own class alone
+    struct kilni_fuse_plan *next_formed; ///< of those with a form
     bool outdone; ///< a tournament found something faster than what it runs
     const struct kilni_fuse_verdict *verdicts; ///< by position, then fuser
     uint32_t n_verdicts;
@@ -62,6 +64,7 @@ typedef struct kilni_fuse_plan_store {
     uint32_t max_plans;
     kilni_fuse_plan *newest;
     kilni_fuse_plan *oldest;
+    kilni_fuse_plan *formed; ///< those that serve other lengths, too
     const int64_t *facts; ///< device facts for guards
     uint64_t hash_mask; ///< all ones; tests narrow it to force collisions
 } kilni_fuse_plan_store;
@@ -85,6 +88,15 @@ uint64_t kilni_fuse_size_class(const int64_t *extents, uint32_t count, bool exac
 kilni_fuse_plan *kilni_fuse_plan_store_find(kilni_fuse_plan_store *store, kilni_fuse_node *node,
                                             bool full, const kilni_fuse_recorded *recorded,
                                             uint64_t size_class);
+/// Lets a plan of the store that covers all `n_ops` operations serve segments of other lengths from
+/// now on; without memory it does not.
+void kilni_fuse_plan_store_share(kilni_fuse_plan_store *store, kilni_fuse_plan *plan,
+                                 const kilni_fuse_recorded *recorded, uint32_t n_ops);
+/// Such a plan whose segment differs from this one in lengths alone, or NULL. `out_values` has room
+/// for KILNI_FUSE_FORM_SYMBOLS: the extents by the plan's own symbols.
+kilni_fuse_plan *kilni_fuse_plan_store_shared(kilni_fuse_plan_store *store,
+                                              const kilni_fuse_recorded *recorded, uint32_t n_ops,
+                                              int64_t *out_values);
 void kilni_fuse_plan_store_insert(kilni_fuse_plan_store *store, kilni_fuse_node *node,
                                   kilni_fuse_plan *plan);
 void kilni_fuse_plan_store_discard(kilni_fuse_plan_store *store, kilni_fuse_plan *plan);

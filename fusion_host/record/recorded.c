@@ -8,14 +8,11 @@
 
 #include "recorded.h"
 
-static const uint32_t new_tensor = 1u << 31; ///< marks of a tensor's word
 static const uint32_t dropped_unseen = 1u << 30;
 
 enum { RANK_SHIFT = 8, FACTS_SHIFT = 12, ALIGN_SHIFT = 17 };
 
-enum { NEW_SYMBOL_SHIFT = 30, CLASS_SHIFT = 28, ATTR_COUNT_SHIFT = 8, SCALAR_PLACE = 1u << 7 };
-
-enum { CLASS_ANY = 0, CLASS_BY_4 = 1, CLASS_BY_16 = 2, CLASS_EMPTY = 3 };
+enum { ATTR_COUNT_SHIFT = 8, SCALAR_PLACE = 1u << 7 };
 
 void kilni_fuse_recorded_init(kilni_fuse_recorded *recorded, const kiln_env *env,
                               uint32_t device_align)
@@ -208,12 +205,12 @@ static bool copy_op(kiln_arena *arena, const kiln_op_record *record, void *const
 static uint32_t class_of(int64_t value)
 {
     if (value == 0) {
-        return CLASS_EMPTY;
+        return KILNI_FUSE_LENGTH_EMPTY;
     }
     if (value % 16 == 0) {
-        return CLASS_BY_16;
+        return KILNI_FUSE_LENGTH_BY_16;
     }
-    return value % 4 == 0 ? CLASS_BY_4 : CLASS_ANY;
+    return value % 4 == 0 ? KILNI_FUSE_LENGTH_BY_4 : KILNI_FUSE_LENGTH_ANY;
 }
 
 static uint32_t symbol_word(kilni_fuse_recorded *recorded, int64_t value, uint32_t *out_symbol)
@@ -234,7 +231,7 @@ static uint32_t symbol_word(kilni_fuse_recorded *recorded, int64_t value, uint32
     recorded->symbols[symbol] = value;
     kilni_fuse_map_put(&recorded->symbol_map, (uint64_t)value, symbol);
     *out_symbol = symbol;
-    return symbol | 1u << NEW_SYMBOL_SHIFT | class_of(value) << CLASS_SHIFT;
+    return symbol | KILNI_FUSE_NEW_SYMBOL | class_of(value) << KILNI_FUSE_LENGTH_SHIFT;
 }
 
 static uint8_t natural_align(kiln_dtype dtype)
@@ -346,7 +343,7 @@ static bool write_dims(kilni_fuse_recorded *recorded, const kiln_tensor_desc *de
 {
     uint32_t *words = recorded->words + recorded->n_words;
     uint32_t facts = info->facts & (uint8_t)~KILNI_FUSE_FACT_PRODUCED;
-    *words++ = new_tensor | (uint32_t)desc->dtype | (uint32_t)desc->rank << RANK_SHIFT |
+    *words++ = KILNI_FUSE_NEW_TENSOR | (uint32_t)desc->dtype | (uint32_t)desc->rank << RANK_SHIFT |
                facts << FACTS_SHIFT | (uint32_t)info->align_log2 << ALIGN_SHIFT;
     bool empty = false;
     for (uint32_t i = 0; i < desc->rank; i++) {

@@ -16,6 +16,18 @@ enum { ///< kilni_fuse_tensor_info.facts: the first four have the ABI's numbers
     KILNI_FUSE_FACT_PRODUCED = 32u ///< defined on this recorded segment
 };
 
+#define KILNI_FUSE_NEW_TENSOR (1u << 31) ///< of a tensor's word: a word for each axis follows
+#define KILNI_FUSE_NEW_SYMBOL (1u << 30) ///< of an axis's word: the symbol's first
+#define KILNI_FUSE_SYMBOL_MASK ((1u << KILNI_FUSE_LENGTH_SHIFT) - 1)
+
+enum { ///< what the word of a new symbol says of its value, from this bit on
+    KILNI_FUSE_LENGTH_SHIFT = 28,
+    KILNI_FUSE_LENGTH_ANY = 0,
+    KILNI_FUSE_LENGTH_BY_4 = 1,
+    KILNI_FUSE_LENGTH_BY_16 = 2,
+    KILNI_FUSE_LENGTH_EMPTY = 3
+};
+
 typedef struct kilni_fuse_tensor_info {
     uint32_t symbols[KILN_MAX_RANK];
     uint8_t facts;

@@ -296,8 +296,9 @@ bool kilni_fuse_overdue(const kiln_fuse_engine *engine, kilni_fuse_hazards *haza
     if (hazards->taken_ns > most && !hazards->overdue) {
         hazards->overdue = true;
         kiln_log_write(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
-                       "search of %u operations stopped after %llu ms: the rest runs unfused",
-                       hazards->n_ops, (unsigned long long)(hazards->taken_ns / 1000000));
+                       "search of %u %s stopped after %llu ms: the rest runs unfused",
+                       hazards->n_ops, kiln_plural(hazards->n_ops, "operation", "operations"),
+                       (unsigned long long)(hazards->taken_ns / 1000000));
     }
     return hazards->overdue;
 }
@@ -309,8 +310,8 @@ static bool may_show(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards
     if (hazards->feeds >= most && !hazards->spent) {
         hazards->spent = true;
         kiln_log_write(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
-                       "search of %u operations stopped after showing %llu: the rest runs unfused",
-                       end, (unsigned long long)most);
+                       "search of %u %s stopped after showing %llu: the rest runs unfused", end,
+                       kiln_plural(end, "operation", "operations"), (unsigned long long)most);
     }
     return !hazards->spent && !kilni_fuse_overdue(engine, hazards);
 }

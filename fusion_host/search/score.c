@@ -15,11 +15,14 @@ enum { CUSTOM_WAIT_NS = 100000, CUSTOM_BYTE_NS = 5 };
 /* What the backend's products reach of the device's rate, CLBlast's included, as `kiln bench
  * matmul` measured: 0.25 to 0.6 on PoCL, in tiles of at least these rows and columns. On a GPU (an
  * H200) 0.48 when there are many results; few leave units idle, as if each unit had GPU_FILL more
- * to do: 0.09, 0.20, 0.38 and 0.47 for products of 512 to 4096. Its convolutions reach 0.09. */
+ * to do: 0.09, 0.20, 0.38 and 0.47 for products of 512 to 4096. Many
+ * small products at once reach 0.035. Its convolutions reach 0.11, and one that has few results
+ * takes 0.18 us for each term of a sum, which a work-item adds up alone. */
 static const double cpu_share = 0.4;
 static const double gpu_share = 0.48;
-static const double gpu_conv_share = 0.09;
-enum { PRODUCT_TILE = 32, GPU_FILL = 8192 };
+static const double gpu_conv_share = 0.11;
+static const double gpu_batch_share = 0.035;
+enum { PRODUCT_TILE = 32, GPU_FILL = 8192, GPU_SMALL = 512 * 512, GPU_TERM_NS = 180 };
 
 /* What a call of CLBlast costs the host beside a launch: 7 us for one product, on PoCL. */
 enum { PRODUCT_CALL_NS = 7000 };
@@ -39,6 +42,11 @@ static double elements_of(const kiln_tensor_desc *desc)
 static double launch_ns(const kiln_device_info *device)
 {
     return device->launch_ns > 0 ? (double)device->launch_ns : KF_UNKNOWN_LAUNCH_NS;
+}
+
+static double launches_ns(const kiln_device_info *device, kiln_op op)
+{
+    return (device->op_launches != NULL ? device->op_launches[op] : 1) * launch_ns(device);
 }
 
 static double move_ns(const kiln_device_info *device, double bytes)
@@ -115,12 +123,40 @@ static double contraction_flops(const kiln_device_info *device, const kiln_op_re
     return 2 * results * terms;
 }
 
+/* Small products in a batch, which a GPU's library does one by one. */
+static bool is_small_batch(const kiln_op_record *record)
+{
+    const kiln_tensor_desc *out = &record->outputs[0];
+    if (record->op != KILN_OP_MATMUL || out->rank < 3) {
+        return false;
+    }
+    double each = (double)out->dims[out->rank - 1] * (double)out->dims[out->rank - 2];
+    return elements_of(out) > each && each < GPU_SMALL;
+}
+
+/* What a GPU needs at least, however little there is to do. */
+static double gpu_least_ns(const kiln_op_record *record)
+{
+    const kiln_tensor_desc *weight = &record->inputs[1];
+    return record->op == KILN_OP_CONV && weight->rank > 0 && weight->dims[0] > 0
+               ? elements_of(weight) / (double)weight->dims[0] * GPU_TERM_NS
+               : 0;
+}
+
+static double gpu_share_of(const kiln_op_record *record)
+{
+    return record->op == KILN_OP_CONV ? gpu_conv_share
+           : is_small_batch(record)   ? gpu_batch_share
+                                      : gpu_share;
+}
+
 static double contraction_ns(const kiln_device_info *device, const kiln_op_record *record)
 {
     bool gpu = device->type == KILN_DEVICE_GPU;
-    double share = !gpu ? cpu_share : record->op == KILN_OP_CONV ? gpu_conv_share : gpu_share;
-    return fmax(move_ns(device, moved_bytes(record)),
-                flops_ns(device, contraction_flops(device, record)) / share);
+    double share = gpu ? gpu_share_of(record) : cpu_share;
+    double ns = fmax(move_ns(device, moved_bytes(record)),
+                     flops_ns(device, contraction_flops(device, record)) / share);
+    return gpu ? fmax(ns, gpu_least_ns(record)) : ns;
 }
 
 double kilni_fuse_score_baseline(const kiln_device_info *device,
@@ -132,16 +168,17 @@ double kilni_fuse_score_baseline(const kiln_device_info *device,
     case KILN_CLASS_VIEW:
         return 0;
     case KILN_CLASS_CONTRACTION:
-        return launch_ns(device) + (record->op == KILN_OP_MATMUL ? PRODUCT_CALL_NS : 0) +
+        return launches_ns(device, record->op) +
+               (record->op == KILN_OP_MATMUL ? PRODUCT_CALL_NS : 0) +
                contraction_ns(device, record);
     case KILN_CLASS_ROW: // reads its rows twice: once for the maximum or the mean, once for the
                          // result
-        return 2 * launch_ns(device) +
+        return launches_ns(device, record->op) +
                move_ns(device, moved_bytes(record) + input_bytes(record, 0));
     case KILN_CLASS_CUSTOM: // by its reference: a wait, a copy both ways, and a slow loop
         return CUSTOM_WAIT_NS + CUSTOM_BYTE_NS * moved_bytes(record);
     default:
-        return launch_ns(device) + move_ns(device, moved_bytes(record));
+        return launches_ns(device, record->op) + move_ns(device, moved_bytes(record));
     }
 }
 
@@ -192,6 +229,13 @@ void kilni_fuse_score_close(kilni_fuse_score *score)
     score->adjusted_ns =
         claimed < score->baseline_ns ? fmin(believed, score->baseline_ns) : believed;
     score->benefit_ns = score->baseline_ns - score->adjusted_ns;
+}
+
+bool kilni_fuse_score_is_near(const kilni_fuse_score *score)
+{
+    const double factor = 1.15; // what is not a little slower is no matter of estimates
+    double claimed = fmax(score->claimed_ns, score->floor_ns);
+    return claimed >= score->baseline_ns && claimed < score->baseline_ns * factor;
 }
 
 bool kilni_fuse_candidate_before(const kilni_fuse_candidate *a, const kilni_fuse_candidate *b)

@@ -298,6 +298,22 @@ static bool is_surprising(const kilni_fuse_winner *winner, const kilni_fuse_tour
     return isfinite(all.least) && (all.least > busy || all.most < 1 / busy);
 }
 
+kilni_fuse_standing kilni_fuse_standing_of(kiln_fuse_engine *engine,
+                                           const kilni_fuse_recorded *recorded, kiln_arena *arena,
+                                           kilni_fuse_blocks *blocks, kilni_fuse_block *block)
+{
+    const kilni_fuse_winner *winner = winner_of(engine, block_key(engine, recorded, block));
+    if (winner == NULL || is_doubtful(winner, block)) {
+        return KILNI_FUSE_STANDING_UNKNOWN;
+    }
+    uint32_t chosen = apply(winner, block);
+    if (chosen < block->n_rivals) {
+        return KILNI_FUSE_STANDING_WON;
+    }
+    tell_all(blocks, arena, block, winner, chosen);
+    return KILNI_FUSE_STANDING_LOST;
+}
+
 void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                        kiln_arena *arena, kilni_fuse_blocks *blocks)
 {
@@ -404,16 +420,18 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
     keep(engine, KILN_STORE_WINNERS, winner.key, &winner, sizeof(winner));
     winner.tries = MOST_TRIES; // this process has no better one
     remember(engine, &winner);
-    kiln_log_write(
-        engine->env, KILN_LOG_DEBUG, KILNI_FUSE_MODULE,
-        "block of %u operations measured: %s %.1f us, alone %.1f us, winner %s", b->n_ops, b->fuser,
-        tournament->rivals[predicted].measured_ns / 1e3, winner.unfused_ns / 1e3,
-        winner.chosen < winner.count ? engine->fusers[tournament->rivals[winner.chosen].fuser].name
-                                     : "none");
+    kiln_log_write(engine->env, KILN_LOG_DEBUG, KILNI_FUSE_MODULE,
+                   "block of %u %s measured: %s %.1f us, alone %.1f us, winner %s", b->n_ops,
+                   kiln_plural(b->n_ops, "operation", "operations"), b->fuser,
+                   tournament->rivals[predicted].measured_ns / 1e3, winner.unfused_ns / 1e3,
+                   winner.chosen < winner.count
+                       ? engine->fusers[tournament->rivals[winner.chosen].fuser].name
+                       : "none");
     tournament->settled = true;
     tournament->unfused_ns = winner.unfused_ns;
-    engine->stats.contests_measured++;
-    engine->stats.contests_surprising += is_surprising(&winner, tournament, (double)b->baseline_ns);
+    engine->stats.tournaments_measured++;
+    engine->stats.tournaments_surprising +=
+        is_surprising(&winner, tournament, (double)b->baseline_ns);
     own->outdone = own->outdone || winner.chosen != predicted;
     if (own->node != NULL) { // the next plan of this segment begins with the winner, and tells
         kilni_fuse_plan_store_discard(&engine->plans, own);

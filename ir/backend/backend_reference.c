@@ -42,11 +42,20 @@ static kiln_status check_views(const kiln_op_record *record, const kiln_view *in
     return status;
 }
 
+/* slice_assign reads nothing of its first input where that is the output. */
+static bool stays(const kiln_op_record *record, unsigned input, const kiln_view *inputs,
+                  const kiln_view *output)
+{
+    return record->op == KILN_OP_SLICE_ASSIGN && input < kiln_op_givers(record) &&
+           inputs[input].offset_bytes == output->offset_bytes;
+}
+
 static bool shares_memory(const kiln_op_record *record, const kiln_view *inputs,
                           const kiln_view *output)
 {
     for (unsigned i = 0; i < record->n_inputs; i++) {
-        if (inputs[i].buffer != NULL && inputs[i].buffer == output->buffer) {
+        if (!stays(record, i, inputs, output) && inputs[i].buffer != NULL &&
+            inputs[i].buffer == output->buffer) {
             return true;
         }
     }

@@ -41,7 +41,11 @@ enum { ///< kiln_device_info.features
     KILN_FEATURE_DENORMALS = 8192u, ///< f32 denormals are kept
     KILN_FEATURE_ROUNDED_DIVIDE_SQRT = 16384u, ///< of f32, where a program asks for it
     KILN_FEATURE_COMMAND_BUFFER = 32768u,
-    KILN_FEATURE_VNNI = 65536u ///< AVX-512 VNNI in inline assembly, whatever the compiler aims at
+    KILN_FEATURE_VNNI = 65536u, ///< AVX-512 VNNI in inline assembly, whatever the compiler aims at
+    KILN_FEATURE_WGMMA = 131072u, ///< NVIDIA's sm_90a: programs built with KILN_PTX_TARGET=sm_90a
+    KILN_FEATURE_STRICT = 262144u, ///< products of f32 are wanted by multiply-adds of f32 alone
+    KILN_FEATURE_ROUND_TF32 = 524288u, ///< their operands may be rounded to tf32
+    KILN_FEATURE_ROUND_BF16 = 1048576u ///< and to bf16
 };
 
 typedef struct kiln_device_info { ///< texts belong to the backend
@@ -75,6 +79,7 @@ typedef struct kiln_device_info { ///< texts belong to the backend
     uint32_t subgroup_size; ///< 0: not known
     uint32_t cache_line_bytes; ///< 0: not known
     uint32_t speeds_doubtful; ///< 1: a later process measures speeds again
+    const uint8_t *op_launches; ///< of each kiln_op on dense operands, at least; NULL: one each
 } kiln_device_info;
 
 typedef struct kiln_backend_stats {

@@ -27,8 +27,8 @@ typedef struct kiln_backend_device_ops {
     uint32_t (*dtype_usage)(kiln_backend *backend, kiln_dtype dtype); ///< KILN_USAGE_*; any thread
     void (*stats)(kiln_backend *backend, kiln_backend_stats *out_stats);
     /// Queues one operation on views; outputs have memory, dense. Of class ELEMENTWISE an output
-    /// may be an input of equal shape and dtype that is dense too; other classes get memory of
-    /// their own.
+    /// may be an input of equal shape and dtype that is dense too, that of slice_assign its first
+    /// input; others get memory of their own.
     kiln_status (*execute)(kiln_backend *backend, const kiln_op_record *record,
                            const kiln_view *inputs, const kiln_view *outputs, kiln_error *err);
     /// Whether `execute` runs this operation itself; a composite for which it does not is expanded.

@@ -249,7 +249,7 @@ void kilni_expand_drop(kiln_expander *expander, kilni_value number)
 
 bool kilni_expand_wants(const kiln_expander *expander, unsigned index)
 {
-    return (expander->sink->unwanted >> index & 1) == 0;
+    return (expander->sink->unused >> index & 1) == 0;
 }
 
 void kilni_expand_output(kiln_expander *expander, unsigned index, kilni_value number)

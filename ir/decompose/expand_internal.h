@@ -50,7 +50,7 @@ kilni_value kilni_expand_full(kiln_expander *expander, const int64_t *dims, uint
 void kilni_expand_drop(kiln_expander *expander, kilni_value value);
 /// Does anybody take result `index`? What only others need need not be written.
 bool kilni_expand_wants(const kiln_expander *expander, unsigned index);
-/// Cast to the dtype of the result, when it has another. Nothing happens with one that is unwanted.
+/// Cast to the dtype of the result, when it has another. Nothing happens with one that is unused.
 void kilni_expand_output(kiln_expander *expander, unsigned index, kilni_value value);
 
 #endif

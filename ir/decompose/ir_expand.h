@@ -17,12 +17,12 @@ extern "C" {
 typedef struct kiln_expansion_sink {
     kiln_status (*emit)(const kiln_op_record *record, void *user, kiln_error *err);
     void *user;
-    uint32_t unwanted; ///< bit i: nobody takes result i, so what only it needs may be left out
+    uint32_t unused; ///< bit i: nobody takes result i, so what only it needs may be left out
 } kiln_expansion_sink;
 
 /// Writes a composite operator as simpler ones, which may be composites themselves. `call` has
 /// passed kiln_ir_infer and carries its outputs' descriptions. `out_ids` gets the number of each
-/// result, none of which is dropped, an input, or another result; 0 for an unwanted one. What the
+/// result, none of which is dropped, an input, or another result; 0 for an unused one. What the
 /// sink sees is borrowed for its call. Errors: those of the sink; INVALID_ARGUMENT for an operator
 /// without a decomposition; RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_ir_expand(const kiln_env *env, const kiln_op_record *call,

@@ -151,6 +151,17 @@ KILN_API int64_t kiln_op_attr_i64(const kiln_op_record *record, kiln_attr_key ke
 /// A number attribute of a record as f64.
 KILN_API double kiln_op_attr_f64(const kiln_op_record *record, kiln_attr_key key);
 
+/// How many of an operation's first inputs may give their memory to a result like them: all where
+/// each element of the result follows from those at its place, the first of slice_assign, of which
+/// most stays.
+static inline uint32_t kiln_op_givers(const kiln_op_record *record)
+{
+    if (record->op == KILN_OP_SLICE_ASSIGN) {
+        return record->inputs[0].id != record->inputs[1].id ? 1 : 0;
+    }
+    return kiln_op_info_of(record->op)->cls == KILN_CLASS_ELEMENTWISE ? record->n_inputs : 0;
+}
+
 /// Checks inputs and attributes of `call` against the table, and fills dtype, rank and dims of its
 /// outputs (call->n_outputs of them; ids stay). Absent optional attributes must be present as
 /// KILN_ATTR_NONE. This is the verifier of one operation: every origin (API, file, network, fuser)

@@ -31,7 +31,7 @@ typedef struct kiln_explained_candidate {
 typedef struct kiln_explained_op {
     const char *name;
     const char *kind; ///< class
-    const char *text; ///< as the printer writes it; %n is tensor n - 1 of the explanation
+    const char *text; ///< as the printer writes it; %n is tensor n of the explanation
     uint32_t block; ///< UINT32_MAX: alone
     uint32_t step; ///< the first that runs it; UINT32_MAX: none, as of a drop
     const uint32_t *inputs; ///< tensors

@@ -305,7 +305,10 @@ kiln_status kiln_ref_slice_assign(const kiln_op_record *call, const kiln_view *i
 {
     kiln_view part;
     (void)err;
-    kilni_ref_copy(&inputs[0], &outputs[0]);
+    if (inputs[0].buffer != outputs[0].buffer ||
+        inputs[0].offset_bytes != outputs[0].offset_bytes) { // else in place
+        kilni_ref_copy(&inputs[0], &outputs[0]);
+    }
     kiln_view_slice(call, &outputs[0], &part);
     kilni_ref_copy(&inputs[1], &part);
     return KILN_STATUS_OK;

@@ -156,6 +156,11 @@ kilni_onnx_ref kilni_onnx_concat(kilni_onnx_call *call, const kilni_onnx_ref *in
     if (!kilni_onnx_ok(call) || count == 0) {
         return NULL;
     }
+    kilni_onnx_ref longer =
+        count == 2 ? kilni_onnx_lengthen(call, inputs[0], inputs[1], axis) : NULL;
+    if (longer != NULL) {
+        return longer;
+    }
     if (count > KILN_MAX_INPUTS) {
         parts = kiln_alloc_array(&call->session->env, count, sizeof(*parts));
         if (parts == NULL) {

@@ -7,32 +7,33 @@
 
 static const kilni_onnx_row rows[] = {
 #define KILN_ONNX_OP(type, first, last, least, most, handler, op)                                  \
-    {#type, first, last, least, most, kilni_onnx_op_##handler, KILN_OP_##op},
+    {#type, first, last, least, most, kilni_onnx_op_##handler, KILN_OP_##op, NULL},
 #include "onnx_ops.def"
 #undef KILN_ONNX_OP
 };
 
 /// Nodes of foreign domains that a plugin serves.
 static const kilni_onnx_row custom_row = {
-    "custom", 1, INT32_MAX, 0, UINT32_MAX, kilni_onnx_op_custom, KILN_OP_COUNT};
+    "custom", 1, INT32_MAX, 0, UINT32_MAX, kilni_onnx_op_custom, KILN_OP_COUNT, NULL};
 
-/// Served although of another domain, where no plugin brings it: what tools that quantise weights
-/// write, and what ONNX has not taken into its standard yet.
+/// Served although in no standard, where no plugin brings it.
 static const struct {
     const char *domain;
     kilni_onnx_row row;
-} foreign[] = {
-    {"com.microsoft",
-     {"MatMulNBits", 1, INT32_MAX, 3, 6, kilni_onnx_op_matmul_nbits, KILN_OP_COUNT}},
-    {"ai.onnx.preview", {"FlexAttention", 1, 1, 3, 3, kilni_onnx_op_flex_attention, KILN_OP_COUNT}},
+} contributed[] = {
+#define KILN_ONNX_CONTRIB(domain, type, last, least, most, handler, attributes)                    \
+    {domain,                                                                                       \
+     {#type, 1, last, least, most, kilni_onnx_op_##handler, KILN_OP_COUNT, " " attributes " "}},
+#include "onnx_contrib.def"
+#undef KILN_ONNX_CONTRIB
 };
 
-static const kilni_onnx_row *find_foreign(const kilni_onnx_node *node, int64_t version,
-                                          bool *out_known)
+static const kilni_onnx_row *find_contributed(const kilni_onnx_node *node, int64_t version,
+                                              bool *out_known)
 {
-    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-        const kilni_onnx_row *row = &foreign[i].row;
-        if (strcmp(node->domain, foreign[i].domain) == 0 &&
+    for (size_t i = 0; i < sizeof(contributed) / sizeof(contributed[0]); i++) {
+        const kilni_onnx_row *row = &contributed[i].row;
+        if (strcmp(node->domain, contributed[i].domain) == 0 &&
             strcmp(node->op_type, row->op_type) == 0) {
             *out_known = true;
             return version <= row->last ? row : NULL;
@@ -74,10 +75,10 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-static const char *unknown_attr(const kilni_onnx_node *node)
+static const char *unknown_attr(const kilni_onnx_node *node, const kilni_onnx_row *row)
 {
-    const char *names = " ";
-    for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
+    const char *names = row->attrs != NULL ? row->attrs : " ";
+    for (size_t i = 0; row->attrs == NULL && i < sizeof(attributes) / sizeof(attributes[0]); i++) {
         if (strcmp(attributes[i].op_type, node->op_type) == 0) {
             names = attributes[i].names;
         }
@@ -111,10 +112,11 @@ static const kilni_onnx_row *find(kiln_device *device, const kilni_onnx_node *no
     const kiln_custom_op *op = NULL;
     *out_known = false;
     if (node->domain[0] == '\0') {
-        return find_standard(node->op_type, version, out_known);
+        const kilni_onnx_row *row = find_standard(node->op_type, version, out_known);
+        return *out_known ? row : find_contributed(node, version, out_known);
     }
     kiln_status status = kilni_onnx_find_custom(device, node, version, &op, NULL);
-    return status == KILN_STATUS_OK ? &custom_row : find_foreign(node, version, out_known);
+    return status == KILN_STATUS_OK ? &custom_row : find_contributed(node, version, out_known);
 }
 
 static const char *refusal(const char *op_type)

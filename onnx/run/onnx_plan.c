@@ -197,18 +197,25 @@ static kiln_status unknown_operator(const builder *b, const kilni_onnx_node *nod
                      known ? "supported at this version" : "supported", hint);
 }
 
-/* A newer set may have changed an operator: an attribute that it had not says so. */
-static kiln_status check_newer(const builder *b, const kilni_onnx_node *node, int64_t version)
+/* A newer set may have changed an operator: an attribute that it had not says so. Of operators in
+   no standard the attributes are held at every version. */
+static kiln_status check_attrs(const builder *b, const kilni_onnx_node *node,
+                               const kilni_onnx_row *row, int64_t version)
 {
-    if (node->domain[0] != '\0' || version <= KILNI_ONNX_NEWEST_OPSET) {
+    bool listed = row->attrs != NULL;
+    bool newer = node->domain[0] == '\0' && version > KILNI_ONNX_NEWEST_OPSET;
+    const char *name = listed || newer ? b->session->operators->unknown_attr(node, row) : NULL;
+    if (name == NULL) {
         return KILN_STATUS_OK;
     }
-    const char *name = b->session->operators->unknown_attr(node);
-    return name == NULL ? KILN_STATUS_OK
-                        : kiln_fail(b->err, UNIMPLEMENTED,
-                                    "attribute '%.64s' of operator set %lld is newer than set %d, "
-                                    "which Kiln knows: export the model with that",
-                                    name, (long long)version, KILNI_ONNX_NEWEST_OPSET);
+    if (listed) {
+        return kiln_fail(b->err, UNIMPLEMENTED,
+                         "attribute '%.64s' is not known, this operator has:%s", name, row->attrs);
+    }
+    return kiln_fail(b->err, UNIMPLEMENTED,
+                     "attribute '%.64s' of operator set %lld is newer than set %d, which Kiln "
+                     "knows: export the model with that",
+                     name, (long long)version, KILNI_ONNX_NEWEST_OPSET);
 }
 
 /* An input without a name is left out; at the end of the list it does not count. */
@@ -254,7 +261,7 @@ static kiln_status resolve_operator(builder *b, kilni_onnx_step *step)
     if (step->row == NULL) {
         return unknown_operator(b, node, step->version, known);
     }
-    kiln_status status = check_newer(b, node, step->version);
+    kiln_status status = check_attrs(b, node, step->row, step->version);
     return status == KILN_STATUS_OK ? check_inputs(b, node, step->row) : status;
 }
 

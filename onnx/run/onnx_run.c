@@ -3,6 +3,9 @@
 // are replayed instead. What a node becomes is decided by onnx_op_*.c, which the plan's rows name.
 #include "onnx_run.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 /* Inputs and outputs of a node that need no memory of their own. */
 enum { FEW = 16 };
 
@@ -86,19 +89,81 @@ static kiln_onnx_where computed_where(const kilni_onnx_call *call)
         const kilni_onnx_value *value = call->outputs[i];
         folded =
             folded || (value != NULL && value->form == KILNI_ONNX_TENSOR && value->tensor == NULL &&
-                       !value->given && kiln_desc_count(&value->desc) > 0);
+                       value->growth == NULL && !value->given && kiln_desc_count(&value->desc) > 0);
     }
     return call->on_host || (folded && !constant && !call->has_body) ? KILN_ONNX_ON_HOST
            : folded                                                  ? KILN_ONNX_FOLDED
                                                                      : KILN_ONNX_ON_DEVICE;
 }
 
+/* Writes on at *used, as far as there is room. */
+static void add_text(char *text, size_t room, size_t *used, const char *format, ...)
+    KILN_PRINTF(4, 5);
+static void add_text(char *text, size_t room, size_t *used, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int wanted = vsnprintf(text + *used, room - *used, format, args);
+    va_end(args);
+    if (wanted > 0) {
+        *used += (size_t)wanted < room - *used ? (size_t)wanted : room - *used - 1;
+    }
+}
+
+static void tell_attribute(const kilni_onnx_attr *attr, char *text, size_t room, size_t *used)
+{
+    bool list = attr->type == KILNI_ONNX_ATTR_INTS || attr->type == KILNI_ONNX_ATTR_FLOATS;
+    add_text(text, room, used, "%s%s=%s", *used > 0 ? ", " : "", attr->name, list ? "[" : "");
+    switch (attr->type) {
+    case KILNI_ONNX_ATTR_FLOAT:
+        add_text(text, room, used, "%g", (double)attr->f);
+        break;
+    case KILNI_ONNX_ATTR_INT:
+        add_text(text, room, used, "%lld", (long long)attr->i);
+        break;
+    case KILNI_ONNX_ATTR_STRING:
+        add_text(text, room, used, "%s", attr->text);
+        break;
+    case KILNI_ONNX_ATTR_INTS:
+    case KILNI_ONNX_ATTR_FLOATS:
+        for (uint32_t i = 0; i < attr->count; i++) {
+            const char *comma = i > 0 ? "," : "";
+            if (attr->type == KILNI_ONNX_ATTR_INTS) {
+                add_text(text, room, used, "%s%lld", comma, (long long)attr->ints[i]);
+            } else {
+                add_text(text, room, used, "%s%g", comma, (double)attr->floats[i]);
+            }
+        }
+        break;
+    default:
+        add_text(text, room, used, "..");
+    }
+    add_text(text, room, used, "%s", list ? "]" : "");
+}
+
 static void tell(const kilni_onnx_call *call)
 {
+    char attributes[512] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < call->node->n_attrs; i++) {
+        tell_attribute(&call->node->attrs[i], attributes, sizeof(attributes), &used);
+    }
+    enum { MOST_TOLD = 16 };
+    kiln_onnx_node_output outputs[MOST_TOLD];
+    uint32_t count = call->n_outputs < MOST_TOLD ? call->n_outputs : MOST_TOLD;
+    for (uint32_t i = 0; i < count; i++) {
+        const kilni_onnx_value *value = call->outputs[i];
+        bool held = value != NULL && value->form == KILNI_ONNX_TENSOR;
+        outputs[i] = (kiln_onnx_node_output){.name = call->node->outputs[i],
+                                             .tensor = held ? value->tensor : NULL};
+    }
     const kiln_onnx_node_info info = {.struct_size = (uint32_t)sizeof(info),
                                       .where = computed_where(call),
                                       .op_type = call->node->op_type,
-                                      .name = call->node->name};
+                                      .name = call->node->name,
+                                      .n_outputs = count,
+                                      .outputs = outputs,
+                                      .attributes = attributes};
     call->session->trace(&info, call->session->trace_user);
 }
 

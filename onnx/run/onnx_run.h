@@ -62,6 +62,14 @@ typedef struct kilni_onnx_kept {
     kilni_onnx_ref value;
 } kilni_onnx_kept;
 
+/// An output that is the next run's input.
+typedef struct kilni_onnx_binding {
+    uint32_t input; ///< of the model
+    uint32_t output;
+    kiln_tensor *held; ///< the value as it is, or NULL
+    kilni_onnx_growth growth; ///< has it where the run lengthened it
+} kilni_onnx_binding;
+
 struct kiln_onnx_session {
     kiln_env env;
     const kiln_onnx_model *model;
@@ -80,6 +88,9 @@ struct kiln_onnx_session {
     kiln_backend *host; ///< the reference evaluator, for constants
     kiln_onnx_trace_fn trace;
     void *trace_user;
+    kilni_onnx_binding *bindings; ///< room for one for each input of the model
+    uint32_t n_bindings;
+    bool varied; ///< while a run has bindings: what the caller's stream did before
 };
 
 typedef struct kilni_onnx_frame {
@@ -160,6 +171,22 @@ kilni_onnx_ref kilni_onnx_pile_stack(kilni_onnx_call *call, const kilni_onnx_pil
 /// Makes one tensor of values of one shape, along a new axis.
 kilni_onnx_ref kilni_onnx_stack(kilni_onnx_call *call, const kilni_onnx_ref *items, uint32_t count,
                                 int64_t axis);
+
+/// The binding of an input of the model; NULL: it has none. Borrowed.
+kilni_onnx_binding *kilni_onnx_binding_of(const kiln_onnx_session *session, uint32_t input);
+kilni_onnx_binding *kilni_onnx_binding_to(const kiln_onnx_session *session, uint32_t output);
+/// Lets go of the value that is kept.
+void kilni_onnx_binding_drop(kilni_onnx_binding *binding);
+/// What a run begins with: `value`, which the run was given, or what is kept (`value` NULL).
+/// `*out_value` is the caller's hold. Errors: INVALID_ARGUMENT when there is neither.
+KILN_NODISCARD kiln_status kilni_onnx_binding_begin(kiln_onnx_session *session,
+                                                    kilni_onnx_binding *binding,
+                                                    kilni_onnx_ref value, kilni_onnx_ref *out_value,
+                                                    kiln_error *err);
+/// What the output became is kept.
+KILN_NODISCARD kiln_status kilni_onnx_binding_end(kiln_onnx_session *session,
+                                                  kilni_onnx_binding *binding, kilni_onnx_ref value,
+                                                  kiln_error *err);
 
 /// Runs a plan in a frame of its own. `inputs` by position; each out_values[i] is the caller's
 /// hold.

@@ -166,20 +166,29 @@ static kiln_status bind_value(const kiln_onnx_session *session, const kiln_onnx_
                : status;
 }
 
-static kiln_status bind_input(const kiln_onnx_session *session, const kiln_onnx_value_info *info,
+static kiln_status bind_input(kiln_onnx_session *session, uint32_t index,
                               const kiln_onnx_input *inputs, size_t n_inputs,
                               kilni_onnx_ref *out_value, kiln_error *err)
 {
+    const kiln_onnx_value_info *info = &session->model->inputs[index];
+    kilni_onnx_binding *binding = kilni_onnx_binding_of(session, index);
     const kiln_onnx_input *found = NULL;
     for (size_t i = 0; i < n_inputs && found == NULL; i++) {
         found = strcmp(inputs[i].name, info->name) == 0 ? &inputs[i] : NULL;
+    }
+    if (found == NULL && binding != NULL) {
+        return kilni_onnx_binding_begin(session, binding, NULL, out_value, err);
     }
     if (found == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "input '%s' is not given", info->name);
     }
     const kiln_onnx_value tensor = {
         .kind = KILN_ONNX_KIND_TENSOR, .tensor = found->tensor, .host = found->host};
-    return bind_value(session, info, found->value != NULL ? found->value : &tensor, out_value, err);
+    kiln_status status =
+        bind_value(session, info, found->value != NULL ? found->value : &tensor, out_value, err);
+    return status == KILN_STATUS_OK && binding != NULL
+               ? kilni_onnx_binding_begin(session, binding, *out_value, out_value, err)
+               : status;
 }
 
 static kiln_status check_names(const kiln_onnx_model *model, const kiln_onnx_input *inputs,
@@ -236,7 +245,7 @@ static kiln_status give_sequence(const kiln_onnx_session *session, kilni_onnx_re
     return status;
 }
 
-static kiln_status give_outputs(const kiln_onnx_session *session, const kilni_onnx_ref *values,
+static kiln_status give_outputs(kiln_onnx_session *session, const kilni_onnx_ref *values,
                                 uint32_t count, kiln_onnx_value *out_values, kiln_error *err)
 {
     size_t n_outputs = 0;
@@ -248,7 +257,10 @@ static kiln_status give_outputs(const kiln_onnx_session *session, const kilni_on
                              "output '%s' of the model has no value: a branch or loop gave none",
                              i < n_outputs ? infos[i].name : "");
         }
-        if (values[i]->form == KILNI_ONNX_SEQUENCE) {
+        kilni_onnx_binding *binding = kilni_onnx_binding_to(session, i);
+        if (binding != NULL) {
+            status = kilni_onnx_binding_end(session, binding, values[i], err);
+        } else if (values[i]->form == KILNI_ONNX_SEQUENCE) {
             status = give_sequence(session, values[i], &out_values[i], err);
         } else if (values[i]->form == KILNI_ONNX_NOTHING) {
             out_values[i].kind = KILN_ONNX_KIND_OPTIONAL;
@@ -283,13 +295,44 @@ static kiln_status run_bound(kiln_onnx_session *session, const kiln_onnx_input *
     kiln_graph_fix_shapes(session->device);
     kiln_status status = check_names(model, inputs, n_inputs, err);
     for (uint32_t i = 0; status == KILN_STATUS_OK && i < model->n_inputs; i++) {
-        status = bind_input(session, &model->inputs[i], inputs, n_inputs, &bound[i], err);
+        status = bind_input(session, i, inputs, n_inputs, &bound[i], err);
     }
     if (status != KILN_STATUS_OK) {
         return status;
     }
     return kilni_onnx_run_plan(session, session->main, NULL, NULL, bound, model->n_inputs, values,
                                err);
+}
+
+/* With bindings lengths differ from run to run. */
+static kiln_status begin_varying(kiln_onnx_session *session, kiln_error *err)
+{
+    return session->n_bindings > 0
+               ? kiln_stream_vary_lengths(session->device, true, &session->varied, err)
+               : KILN_STATUS_OK;
+}
+
+/* What was recorded is enqueued while lengths vary, after the values of the run have gone. */
+static kiln_status end_varying(kiln_onnx_session *session, kiln_status status, kiln_error *err)
+{
+    kiln_error later = KILN_ERROR_INIT;
+    if (session->n_bindings == 0) {
+        return status;
+    }
+    kiln_status flushed = kiln_flush(session->device, &later);
+    if (flushed == KILN_STATUS_OK) {
+        flushed = kiln_stream_vary_lengths(session->device, session->varied, NULL, &later);
+    }
+    if (status == KILN_STATUS_OK && flushed != KILN_STATUS_OK) {
+        status = flushed;
+        if (err != NULL) {
+            *err = later;
+        }
+    }
+    for (uint32_t i = 0; status != KILN_STATUS_OK && i < session->n_bindings; i++) {
+        kilni_onnx_binding_drop(&session->bindings[i]);
+    }
+    return status;
 }
 
 kiln_status kiln_onnx_session_run_values(kiln_onnx_session *session, const kiln_onnx_input *inputs,
@@ -311,13 +354,17 @@ kiln_status kiln_onnx_session_run_values(kiln_onnx_session *session, const kiln_
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a run");
     }
     kilni_onnx_ref *values = bound + model->n_inputs;
-    kiln_status status = run_bound(session, inputs, n_inputs, bound, values, err);
+    kiln_status status = begin_varying(session, err);
+    if (status == KILN_STATUS_OK) {
+        status = run_bound(session, inputs, n_inputs, bound, values, err);
+    }
     if (status == KILN_STATUS_OK) {
         status = give_outputs(session, values, wanted, out_values, err);
     }
     for (uint32_t i = 0; i < model->n_inputs + wanted; i++) {
         kilni_onnx_release(&session->env, bound[i]);
     }
+    status = end_varying(session, status, err);
     if (status != KILN_STATUS_OK) {
         kiln_onnx_values_free(&session->env, out_values, n_outputs);
     }
@@ -340,7 +387,8 @@ kiln_status kiln_onnx_session_run(kiln_onnx_session *session, const kiln_onnx_in
     kiln_status status =
         kiln_onnx_session_run_values(session, inputs, n_inputs, values, n_outputs, err);
     for (size_t i = 0; status == KILN_STATUS_OK && i < n_outputs; i++) {
-        if (values[i].kind != KILN_ONNX_KIND_TENSOR) {
+        if (values[i].kind != KILN_ONNX_KIND_TENSOR &&
+            kilni_onnx_binding_to(session, (uint32_t)i) == NULL) {
             status = kiln_fail(err, UNIMPLEMENTED,
                                "output '%s' is no tensor: kiln_onnx_session_run_values gives it",
                                session->model->graph.outputs[i].name);

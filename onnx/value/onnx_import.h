@@ -33,6 +33,16 @@ typedef struct kilni_onnx_source {
     int64_t block; ///< rows that share a scale; 0: all
 } kilni_onnx_source;
 
+/// A bound input that a run lengthens: memory with room behind what is there, so that only what is
+/// new is written.
+typedef struct kilni_onnx_growth {
+    kiln_tensor *store; ///< as long as there is room for; NULL: nothing was lengthened yet
+    uint32_t axis;
+    int64_t length; ///< what is there along the axis
+    int64_t reserve; ///< asked for; 0: as much again as there is
+    bool grown; ///< in this run
+} kilni_onnx_growth;
+
 /// A value of the graph: a tensor on the device, on the host, or both; or a list of tensors.
 typedef struct kilni_onnx_value {
     uint32_t refs;
@@ -43,11 +53,14 @@ typedef struct kilni_onnx_value {
     kiln_tensor_desc desc;
     int32_t narrow; ///< ONNX's number of a type of few bits, which i8 or u8 holds; 0: the dtype's
     kiln_tensor *tensor;
+    kilni_onnx_growth *growth; ///< a bound input or what it was lengthened to; without a tensor it
+                               ///< is the beginning of the store. Borrowed from the session
     const void *host; ///< dense, at any address
     void *owned; ///< `host` when it is ours to free
     kilni_onnx_file *file; ///< of a constant: where `host` lies, held; or NULL
     struct kilni_onnx_value *made; ///< of a constant: what an operator made of it, and keeps
-    struct kilni_onnx_value *made_with[2]; ///< of what was made: scales and zero points; or NULL
+    struct kilni_onnx_value
+        *made_with[3]; ///< of what was made: scales, zero points, groups; or NULL
     kilni_onnx_source *source; ///< of a dequantised matrix; NULL: it is none
     struct kilni_onnx_value **items; ///< of a SEQUENCE, with a hold on each
     uint32_t n_items;
@@ -78,7 +91,7 @@ typedef struct kilni_onnx_call {
     kiln_error *err;
 } kilni_onnx_call;
 
-/// A row of onnx_ops.def.
+/// A row of onnx_ops.def or onnx_contrib.def.
 struct kilni_onnx_row {
     const char *op_type;
     int32_t first; ///< versions of the operator set
@@ -87,9 +100,10 @@ struct kilni_onnx_row {
     uint32_t most;
     void (*handler)(kilni_onnx_call *call);
     kiln_op op; ///< of a row that is one operator; KILN_OP_COUNT otherwise
+    const char *attrs; ///< what it takes of them, each between blanks; NULL: the handler asks
 };
 
-/// Which operators there are: those of onnx_ops.def and those of plugins.
+/// Which operators there are: those of onnx_ops.def and onnx_contrib.def and those of plugins.
 typedef struct kilni_onnx_operators {
     /// The row that serves a node at a version, in static storage; NULL: none. `out_known` says
     /// whether the operator is served at another version. A version newer than
@@ -98,9 +112,10 @@ typedef struct kilni_onnx_operators {
                                   bool *out_known);
     /// Why a standard operator is not served at any version; NULL: it is not among those.
     const char *(*refusal)(const char *op_type);
-    /// An attribute of a standard node that its operator has not in the newest set that is known;
-    /// NULL: there is none, so that a newer set means the same for all that can be seen.
-    const char *(*unknown_attr)(const kilni_onnx_node *node);
+    /// An attribute of a node that its row does not list; of a standard one, that its operator has
+    /// not in the newest set that is known. NULL: there is none, so that a newer set means the same
+    /// for all that can be seen.
+    const char *(*unknown_attr)(const kilni_onnx_node *node, const kilni_onnx_row *row);
 } kilni_onnx_operators;
 
 extern const kilni_onnx_operators kilni_onnx_all_operators;
@@ -123,6 +138,17 @@ bool kilni_onnx_is_small(const kilni_onnx_value *value);
 /// The value on the device, uploaded when it is not there yet. Borrowed.
 kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
                                  kiln_tensor **out_tensor, kiln_error *err);
+
+/// A bound input with `x` behind it along an axis, as the beginning of its store; NULL when that is
+/// not what `past` is, or it was lengthened in this run already: then it is an ordinary value.
+kilni_onnx_ref kilni_onnx_lengthen(kilni_onnx_call *call, kilni_onnx_ref past, kilni_onnx_ref x,
+                                   int64_t axis);
+/// The beginning of a store as a tensor. Errors: those of recording.
+kiln_status kilni_onnx_growth_view(const kilni_onnx_growth *growth, int64_t length,
+                                   kiln_tensor **out_tensor, kiln_error *err);
+/// Puts a tensor into the store from `start` on.
+kiln_status kilni_onnx_growth_write(kilni_onnx_growth *growth, kiln_tensor *tensor, int64_t start,
+                                    kiln_error *err);
 
 // ---- inputs, outputs, failure ----
 
@@ -325,6 +351,10 @@ static inline kiln_attr kilni_onnx_a_number(kiln_number number)
     void kilni_onnx_op_##handler(kilni_onnx_call *call);
 #include "onnx_ops.def"
 #undef KILN_ONNX_OP
+#define KILN_ONNX_CONTRIB(domain, type, last, least, most, handler, attributes)                    \
+    void kilni_onnx_op_##handler(kilni_onnx_call *call);
+#include "onnx_contrib.def"
+#undef KILN_ONNX_CONTRIB
 
 /// Notes of a matrix, the result of this call of DequantizeLinear, what it was made from, where
 /// that is constant and quantised along the rows.
@@ -333,9 +363,5 @@ void kilni_onnx_note_source(kilni_onnx_call *call, kilni_onnx_ref value);
 /// product, or after failing.
 kilni_onnx_ref kilni_onnx_matmul_few_rows(kilni_onnx_call *call, kilni_onnx_ref a,
                                           kilni_onnx_ref b);
-
-/// Of the domains com.microsoft and ai.onnx.preview.
-void kilni_onnx_op_matmul_nbits(kilni_onnx_call *call);
-void kilni_onnx_op_flex_attention(kilni_onnx_call *call);
 
 #endif

@@ -3,6 +3,7 @@
 // is read back from the device: only when an operator asks for contents that are nowhere else.
 #include "onnx_run.h"
 
+#include <math.h>
 #include <string.h>
 
 kilni_onnx_ref kilni_onnx_value_new(const kiln_env *env)
@@ -32,6 +33,7 @@ void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value)
         kilni_onnx_release(env, value->made);
         kilni_onnx_release(env, value->made_with[0]);
         kilni_onnx_release(env, value->made_with[1]);
+        kilni_onnx_release(env, value->made_with[2]);
         if (value->source != NULL) {
             kilni_onnx_release(env, value->source->x);
             kilni_onnx_release(env, value->source->scale);
@@ -90,12 +92,73 @@ static kiln_status wrap_part(kiln_device *device, kilni_onnx_ref value, kiln_err
     return status;
 }
 
+/* One element of a dense array at any address. */
+static kiln_number element(kiln_dtype dtype, const void *data, int64_t index)
+{
+    const uint8_t *at = (const uint8_t *)data + (size_t)index * kiln_dtype_size(dtype);
+    uint64_t bits = 0;
+    memcpy(&bits, at, kiln_dtype_size(dtype));
+    float f = 0;
+    double d = 0;
+    switch (dtype) {
+    case KILN_DTYPE_F32:
+        memcpy(&f, at, sizeof(f));
+        return kiln_f64((double)f);
+    case KILN_DTYPE_F64:
+        memcpy(&d, at, sizeof(d));
+        return kiln_f64(d);
+    case KILN_DTYPE_F16:
+        return kiln_f64((double)kiln_f16_to_f32((uint16_t)bits));
+    case KILN_DTYPE_BF16:
+        return kiln_f64((double)kiln_bf16_to_f32((uint16_t)bits));
+    case KILN_DTYPE_I8:
+        return kiln_i64((int8_t)bits);
+    case KILN_DTYPE_I16:
+        return kiln_i64((int16_t)bits);
+    case KILN_DTYPE_I32:
+        return kiln_i64((int32_t)bits);
+    default:
+        return kiln_i64((int64_t)bits);
+    }
+}
+
+/* Whether all elements of a computed constant are one number: then it need not be copied. */
+static bool is_uniform(const kilni_onnx_value *value)
+{
+    size_t size = kiln_dtype_size(value->desc.dtype);
+    size_t bytes = (size_t)kiln_desc_bytes(&value->desc);
+    return value->constant && value->file == NULL && value->host != NULL && size > 0 &&
+           bytes > size &&
+           memcmp(value->host, (const uint8_t *)value->host + size, bytes - size) == 0;
+}
+
+/* As an operation that makes it; leaves the tensor NULL for a number that no attribute holds. */
+static kiln_status make_uniform(kiln_device *device, kilni_onnx_ref value, kiln_error *err)
+{
+    const kiln_tensor_desc *desc = &value->desc;
+    kiln_number number = element(desc->dtype, value->host, 0);
+    if (desc->dtype == KILN_DTYPE_U64 || (!number.is_integer && isnan(number.v.f))) {
+        return KILN_STATUS_OK;
+    }
+    return kiln_full(device, desc->dims, desc->rank, desc->dtype, number, &value->tensor, err);
+}
+
 static kiln_status create_tensor(kiln_device *device, kilni_onnx_ref value, kiln_error *err)
 {
     enum { SMALL = 256 << 10 }; // a copy of these for good costs less than the care
     const kiln_tensor_desc *desc = &value->desc;
+    if (value->growth != NULL) {
+        return kilni_onnx_growth_view(value->growth, desc->dims[value->growth->axis],
+                                      &value->tensor, err);
+    }
     if (value->file != NULL && value->constant && kiln_desc_bytes(desc) >= SMALL) {
         return wrap_part(device, value, err);
+    }
+    if (is_uniform(value)) {
+        kiln_status made = make_uniform(device, value, err);
+        if (made != KILN_STATUS_OK || value->tensor != NULL) {
+            return made;
+        }
     }
     kiln_status status = kiln_tensor_create(device, desc->dtype, desc->rank, desc->dims,
                                             value->host, &value->tensor, err);
@@ -196,14 +259,19 @@ static const void *contents(kilni_onnx_call *call, kilni_onnx_ref value)
     }
     value->looked = value->looked || !value->constant;
     if (value->host == NULL) {
+        kiln_tensor *tensor = NULL;
         call->session->n_reads++;
+        call->status = kilni_onnx_to_device(call->session->device, value, &tensor, call->err);
+        if (!kilni_onnx_ok(call)) {
+            return NULL;
+        }
         size_t bytes = (size_t)kiln_desc_bytes(&value->desc);
         value->owned = kiln_alloc(&call->session->env, bytes);
         if (value->owned == NULL) {
             KILNI_ONNX_FAIL(call, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
             return NULL;
         }
-        call->status = kiln_read(value->tensor, value->owned, bytes, call->err);
+        call->status = kiln_read(tensor, value->owned, bytes, call->err);
         if (!kilni_onnx_ok(call)) {
             kiln_free(&call->session->env, value->owned);
             value->owned = NULL;
@@ -218,36 +286,6 @@ const void *kilni_onnx_host(kilni_onnx_call *call, kilni_onnx_ref value)
 {
     call->on_host = call->on_host || (value != NULL && !value->constant);
     return contents(call, value);
-}
-
-/* One element of a dense array at any address. */
-static kiln_number element(kiln_dtype dtype, const void *data, int64_t index)
-{
-    const uint8_t *at = (const uint8_t *)data + (size_t)index * kiln_dtype_size(dtype);
-    uint64_t bits = 0;
-    memcpy(&bits, at, kiln_dtype_size(dtype));
-    float f = 0;
-    double d = 0;
-    switch (dtype) {
-    case KILN_DTYPE_F32:
-        memcpy(&f, at, sizeof(f));
-        return kiln_f64((double)f);
-    case KILN_DTYPE_F64:
-        memcpy(&d, at, sizeof(d));
-        return kiln_f64(d);
-    case KILN_DTYPE_F16:
-        return kiln_f64((double)kiln_f16_to_f32((uint16_t)bits));
-    case KILN_DTYPE_BF16:
-        return kiln_f64((double)kiln_bf16_to_f32((uint16_t)bits));
-    case KILN_DTYPE_I8:
-        return kiln_i64((int8_t)bits);
-    case KILN_DTYPE_I16:
-        return kiln_i64((int16_t)bits);
-    case KILN_DTYPE_I32:
-        return kiln_i64((int32_t)bits);
-    default:
-        return kiln_i64((int64_t)bits);
-    }
 }
 
 kilni_onnx_ints kilni_onnx_value_ints(kilni_onnx_call *call, kilni_onnx_ref value)

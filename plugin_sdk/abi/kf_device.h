@@ -39,6 +39,14 @@ extern "C" {
 #define KF_FEATURE_PREPARED (1ull << 13)
 #define KF_FEATURE_SINGLE_WORK_ITEM (1ull << 14) // kf_launch.single is taken where there is one
 #define KF_FEATURE_VNNI (1ull << 15) // AVX-512 VNNI, known to the compiler or not; see kf_dot.h
+// NVIDIA's compute capability 9.0. A source with the define KILN_PTX_TARGET=sm_90a is made out for
+// sm_90a, and what inline assembly has in comments that begin `//@` are instructions then.
+#define KF_FEATURE_WGMMA (1ull << 16)
+// What the user allows products and convolutions of f32 (option `precision`); none of these: as
+// exact as multiply-adds of f32, in any way.
+#define KF_FEATURE_STRICT (1ull << 17) // by multiply-adds of f32 alone
+#define KF_FEATURE_ROUND_TF32 (1ull << 18) // operands may be rounded to tf32, sums are of f32
+#define KF_FEATURE_ROUND_BF16 (1ull << 19) // likewise to bf16
 
 typedef struct kf_device { // facts as data; lives during fuser_create only
     uint32_t struct_size;

@@ -40,7 +40,7 @@ static uint32_t reads_bytes(cv_plan *plan, const cv_op *op)
 {
     const cv_region *region = plan->region;
     cv_scaled image, weights;
-    if (op->kind != CV_CONV && op->kind != CV_DEPTHWISE) {
+    if ((op->kind != CV_CONV || op->groups > 1) && op->kind != CV_DEPTHWISE) {
         return 0;
     }
     return cv_scaled_of(region, op->inputs[0], &image) && region->values[image.value].is_image &&

@@ -11,7 +11,9 @@ static void output_params(cv_kernel *k, const cv_plan *plan, const cv_step *step
 {
     const cv_place *place = &plan->places[step->output];
     const cv_value *value = &plan->region->values[step->output];
-    cv_param_image(k, plan, step->output, "out", KF_ACCESS_WRITE, 0, 0);
+    uint32_t goes_on = step->kind == CV_CONCAT && plan->region->ops[step->op].onto != CV_NONE;
+    uint32_t access = goes_on ? KF_ACCESS_READ_WRITE : KF_ACCESS_WRITE;
+    cv_param_image(k, plan, step->output, "out", access, 0, 0);
     cv_param_int(k, "out_top", place->top);
     cv_param_int(k, "out_left", place->left);
     cv_param_int(k, "out_bottom", place->bottom);
@@ -27,14 +29,18 @@ static void output_params(cv_kernel *k, const cv_plan *plan, const cv_step *step
 static void input_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     const cv_value *value = &plan->region->values[step->input];
-    uint32_t product = step->kind == CV_CONV || step->kind == CV_DEPTHWISE;
+    uint32_t product = cv_is_product(step->kind);
     const cv_window *w = product ? &plan->region->ops[step->op].window : NULL;
     cv_param_image(k, plan, step->input, "in", KF_ACCESS_READ, w != NULL ? w->begin[0] : 0,
                    w != NULL ? w->begin[1] : 0);
-    cv_param_int(k, "in_blocks", cv_plan_blocks(plan, step->input));
+    cv_param_int(k, "in_blocks", cv_plan_depth(plan, step));
     cv_param_int(k, "in_channels", value->channels);
     cv_param_int(k, "in_height", value->height);
     cv_param_int(k, "in_width", value->width);
+    if (step->kind == CV_CONV) {
+        cv_param_int(k, "group_blocks",
+                     cv_plan_blocks(plan, step->output) / plan->region->ops[step->op].groups);
+    }
 }
 
 // ---- kernels ----
@@ -212,12 +218,121 @@ static void emit_export(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     cv_kernel_close(k, cv_export_text, "export");
 }
 
+/// The function `spread`: for each of the groups in a block, its i-th channel in all its lanes.
+static void spread_text(kf_text *text, int32_t inputs)
+{
+    kf_text_add(text, "static inline float16 spread(float16 v, int i)\n{\n    switch (i) {\n");
+    for (int32_t i = 0; i < inputs; i++) {
+        kf_text_addf(text, "    case %d: return v.s", (int)i);
+        for (int32_t lane = 0; lane < CV_LANES; lane++) {
+            kf_text_addf(text, "%x", (unsigned)(lane / inputs * inputs + i));
+        }
+        kf_text_add(text, ";\n");
+    }
+    kf_text_add(text, "    default: return v;\n    }\n}\n");
+}
+
+static void group_defines(kf_text *text, const cv_region *region, const cv_op *op)
+{
+    int32_t inputs = region->values[op->inputs[0]].channels / op->groups;
+    uint32_t spreads = cv_op_spreads(region, op);
+    cv_text_define(text, "GI", inputs);
+    cv_text_define(text, "GO", region->values[op->result].channels / op->groups);
+    cv_text_define(text, "SPREAD", spreads);
+    if (spreads) {
+        spread_text(text, inputs);
+    }
+}
+
+// ---- concatenations ----
+
+static uint32_t pieces_of(const cv_op *op)
+{
+    return op->onto != CV_NONE ? op->n_inputs - 1u : op->n_inputs;
+}
+
+static void concat_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+{
+    const cv_op *op = &plan->region->ops[step->op];
+    int32_t last = op->from;
+    for (uint32_t i = 0; i < pieces_of(op); i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "piece%u", (unsigned)i);
+        cv_param_image(k, plan, cv_plan_input(plan, step->op, i), name, KF_ACCESS_READ, 0, 0);
+        last += plan->region->values[op->inputs[i]].channels;
+        snprintf(name, sizeof(name), "last%u", (unsigned)i);
+        cv_param_int(k, name, last);
+    }
+    cv_param_int(k, "from_channel", op->from);
+    cv_param_int(k, "first_block", op->from / CV_LANES);
+    k->items = cv_share(last, CV_LANES) - op->from / CV_LANES;
+    cv_param_int(k, "n_blocks", k->items);
+}
+
+static void source_text(kf_text *text, const cv_plan *plan, const cv_step *step)
+{
+    uint32_t n = pieces_of(&plan->region->ops[step->op]);
+    kf_text_add(text, "#define SOURCE(c) { int p = c; if (p < from_channel) "
+                      "{ from = result + lane; step = out_row; }");
+    for (uint32_t i = 0; i < n; i++) {
+        char before[16] = "from_channel";
+        if (i > 0) {
+            snprintf(before, sizeof(before), "last%u", (unsigned)i - 1);
+        }
+        kf_text_addf(text, " else if (p < last%u) { p -= %s; from = piece%u + n * piece%u_batch + ",
+                     (unsigned)i, before, (unsigned)i, (unsigned)i);
+        kf_text_addf(text, "piece%u_base + (long)(p / 16) * piece%u_plane + p %% 16; ", (unsigned)i,
+                     (unsigned)i);
+        kf_text_addf(text, "step = piece%u_row; }", (unsigned)i);
+    }
+    kf_text_add(text, " }\n");
+}
+
+static void emit_concat(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+{
+    kf_text later = {0};
+    types_text(&k->text, plan, step);
+    kf_text_add(&k->text, cv_common_text);
+    cv_params_begin(k);
+    output_params(k, plan, step);
+    concat_params(k, plan, step);
+    border(k, plan, step, &later);
+    if (step->pack != CV_NONE) {
+        cv_param_pack(k, plan, step, KF_ACCESS_READ);
+    }
+    cv_finish_params(k, plan, step);
+    cv_params_end(k);
+    add_later(k, &later);
+    source_text(&k->text, plan, step);
+    cv_finish_text(&k->text, plan, step);
+    k->items *= step->chunks;
+    cv_kernel_close(k, cv_concat_text, "concat");
+}
+
+// ---- what computes ----
+
+static void winograd_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+{
+    const cv_value *out = &plan->region->values[step->output];
+    cv_param_add(
+        k, (cv_param){.kind = CV_PARAM_TEMP, .index = plan->scratch, .access = KF_ACCESS_WRITE},
+        "__global float *", "scratch");
+    cv_param_int(k, "scratch_each", cv_winograd_floats(plan, step));
+    cv_param_int(k, "splits", step->splits);
+    cv_param_int(k, "tiles_x", cv_share(out->width, 2));
+    cv_param_int(k, "tiles", (int64_t)cv_share(out->height, 2) * cv_share(out->width, 2));
+}
+
 static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
-    static const char *const roles[] = {"", "conv", "depthwise", "pool", "mean", "map"};
-    static const char *const bodies[] = {"",           cv_conv_text, cv_depthwise_text,
-                                         cv_pool_text, cv_mean_text, cv_map_text};
-    uint32_t is_product = step->kind == CV_CONV || step->kind == CV_DEPTHWISE;
+    static const char *const roles[CV_GROUPED + 1] = {
+        [CV_CONV] = "conv", [CV_DEPTHWISE] = "depthwise", [CV_POOL] = "pool", [CV_MEAN] = "mean",
+        [CV_MAP] = "map",   [CV_GROUPED] = "grouped"};
+    static const char *const bodies[CV_GROUPED + 1] = {
+        [CV_CONV] = cv_conv_text, [CV_DEPTHWISE] = cv_depthwise_text,
+        [CV_POOL] = cv_pool_text, [CV_MEAN] = cv_mean_text,
+        [CV_MAP] = cv_map_text,   [CV_GROUPED] = cv_grouped_text};
+    uint32_t is_product = cv_is_product(step->kind);
     uint32_t is_dot = step->kind == CV_CONV && plan->of_bytes[step->op];
     kf_text later = {0};
     if (step->op != CV_NONE && step->kind != CV_MEAN) {
@@ -229,6 +344,10 @@ static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *ste
         cv_text_define(&k->text, "TH", step->tile_rows);
         cv_text_define(&k->text, "TW", step->tile_columns);
         cv_text_define(&k->text, "ON", step->tile_blocks);
+        cv_text_define(&k->text, "TN", step->tile_columns);
+    }
+    if (step->kind == CV_GROUPED) {
+        group_defines(&k->text, plan->region, &plan->region->ops[step->op]);
     }
     types_text(&k->text, plan, step);
     kf_text_add(&k->text, cv_common_text);
@@ -242,15 +361,21 @@ static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *ste
     if (step->pack != CV_NONE) {
         cv_param_pack(k, plan, step, KF_ACCESS_READ);
     }
+    if (step->is_winograd) {
+        winograd_params(k, plan, step);
+    }
     cv_load_params(k, plan, step);
     cv_finish_params(k, plan, step);
     cv_params_end(k);
     add_later(k, &later);
     cv_load_text(&k->text, plan, step);
     cv_finish_text(&k->text, plan, step);
-    k->items = (int64_t)(cv_plan_blocks(plan, step->output) / step->tile_blocks) * step->chunks;
-    cv_kernel_close(k, is_dot ? cv_dot_text : bodies[step->kind],
-                    is_dot ? "dot" : roles[step->kind]);
+    int64_t shares = cv_plan_blocks(plan, step->output) / step->tile_blocks;
+    k->items = (step->is_winograd ? step->splits : shares) * step->chunks;
+    const char *body = is_dot              ? cv_dot_text
+                       : step->is_winograd ? cv_winograd_text
+                                           : bodies[step->kind];
+    cv_kernel_close(k, body, is_dot ? "dot" : step->is_winograd ? "winograd" : roles[step->kind]);
 }
 
 void cv_emit_step(cv_kernel *k, const cv_plan *plan, const cv_step *step)
@@ -264,5 +389,5 @@ void cv_emit_step(cv_kernel *k, const cv_plan *plan, const cv_step *step)
         (is_float ? emit_export : emit_leave)(k, plan, step);
         return;
     }
-    emit_computing(k, plan, step);
+    (step->kind == CV_CONCAT ? emit_concat : emit_computing)(k, plan, step);
 }

@@ -60,6 +60,8 @@ typedef enum cv_kind {
     CV_NORM = 6, ///< a batch norm
     CV_IMPORT = 7, ///< as a step only: a tensor becomes blocks of channels
     CV_EXPORT = 8,
+    CV_GROUPED = 10, ///< a convolution whose groups do not fill blocks
+    CV_CONCAT = 11, ///< along channels
     CV_DERIVE = 9 ///< of constants: a part of what makes numbers of weights of 8 bits
 } cv_kind;
 
@@ -71,6 +73,10 @@ typedef struct cv_op {
     uint32_t position; ///< in the block
     uint8_t n_inputs;
     uint8_t is_max; ///< POOL
+    uint8_t is_part; ///< CONCAT: one of several with one result
+    uint16_t onto; ///< CONCAT: the value that has the channels before it, or CV_NONE
+    int32_t from; ///< CONCAT: the first channel
+    int32_t groups; ///< of a convolution
     uint8_t include_pad;
     cv_window window;
     cv_number numbers[2];
@@ -121,9 +127,16 @@ uint32_t cv_derives(const cv_reader *r);
 uint32_t cv_read_derived(cv_reader *r);
 /// An image, of the same batch as the region's or the first; 0: it is none.
 uint32_t cv_read_image(const cv_reader *r, const kf_tensor *t, cv_value *out);
+/// An image that this region knows or can read; otherwise CV_NONE.
+uint32_t cv_read_input(cv_reader *r, uint32_t index);
+/// A concatenation along channels: of many images it becomes several operations, of which all but
+/// the last are added here.
+uint32_t cv_read_concat(cv_reader *r);
 /// The value with the id, or CV_NONE.
 uint32_t cv_find(const cv_region *region, uint32_t id);
 uint32_t cv_add_value(cv_region *region, const cv_value *value);
+/// Puts the operation at hand and its result into the region.
+void cv_add_op(cv_reader *r);
 /// Reports; gives 0.
 uint32_t cv_decline(const cv_reader *r, uint32_t code, const char *why);
 
@@ -140,6 +153,12 @@ uint64_t cv_region_ps(const cv_region *region, const cv_device *device);
 uint32_t cv_region_results(const cv_region *region);
 /// Is the value wanted outside the region?
 uint32_t cv_region_gives(const cv_region *region, uint32_t value);
+/// GROUPED: do groups lie within blocks, so that each channel finds the inputs of its group in one?
+uint32_t cv_op_spreads(const cv_region *region, const cv_op *op);
+/// May the convolution of f32 be computed in Winograd's form?
+uint32_t cv_op_suits_winograd(const cv_region *region, const cv_op *op, const cv_device *device);
+/// Is it a product with weights?
+uint32_t cv_is_product(cv_kind kind);
 /// Does the operation read the value?
 uint32_t cv_op_reads(const cv_op *op, uint32_t value);
 
@@ -193,6 +212,8 @@ typedef struct cv_step {
     int32_t tile_blocks;
     int32_t rows; ///< of a work-item
     int32_t chunks; ///< work-items of an image's block
+    int32_t splits; ///< in Winograd's form: shares of the blocks
+    uint8_t is_winograd; ///< a convolution in Winograd's form, which reads whole tiles
 } cv_step;
 
 typedef struct cv_plan {
@@ -202,7 +223,8 @@ typedef struct cv_plan {
     uint32_t n_steps;
     uint32_t n_packs;
     uint32_t n_slots;
-    int64_t slot_bytes[CV_MAX_STEPS]; ///< for n = 1
+    uint32_t scratch; ///< slot of what work-items keep for themselves
+    int64_t slot_bytes[CV_MAX_STEPS + 1]; ///< for n = 1
     cv_step steps[CV_MAX_STEPS];
     cv_place places[CV_MAX_VALUES];
     uint16_t step_of[CV_MAX_OPS];
@@ -221,6 +243,11 @@ int32_t cv_value_bytes(const cv_value *value);
 /// Fills in before, of_bytes, sources and what stands around images of 8 bits.
 void cv_plan_bytes(cv_plan *plan);
 
+/// Groups of tiles and work-items of a step in Winograd's form.
+void cv_winograd_cut(const cv_plan *plan, cv_step *step);
+/// Numbers that a work-item keeps for itself.
+int64_t cv_winograd_floats(const cv_plan *plan, const cv_step *step);
+
 int32_t cv_share(int64_t count, int64_t parts);
 int32_t cv_most(int32_t a, int32_t b);
 int32_t cv_least(int32_t a, int32_t b);
@@ -232,12 +259,16 @@ uint32_t cv_plan_vectors(const cv_plan *plan, uint32_t op);
 uint32_t cv_weights_shift(const cv_region *region, const cv_scaled *weights);
 /// Tiles and rows of all steps, and which have packs: of a plan that was made.
 void cv_plan_cut(cv_plan *plan, const cv_device *device);
+/// Of a convolution: blocks of its image that one of its results is computed from.
+int32_t cv_plan_depth(const cv_plan *plan, const cv_step *step);
 /// Blocks of channels of a value.
 int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value);
 /// Numbers from a row, a block and an image of a value to the next.
 int64_t cv_plan_row(const cv_plan *plan, uint32_t value);
 int64_t cv_plan_plane(const cv_plan *plan, uint32_t value);
 int64_t cv_plan_batch(const cv_plan *plan, uint32_t value);
+/// Does the step read the image in blocks?
+uint32_t cv_step_reads(const cv_plan *plan, const cv_step *step, uint32_t value);
 /// Is the value computed by the step, its last one or one before?
 uint32_t cv_step_makes(const cv_region *region, const cv_step *step, uint32_t value);
 
@@ -245,17 +276,20 @@ uint32_t cv_step_makes(const cv_region *region, const cv_step *step, uint32_t va
 
 // The files of kernels/.
 extern const char cv_common_text[];
+extern const char cv_concat_text[];
 extern const char cv_conv_text[];
 extern const char cv_depthwise_text[];
 extern const char cv_dot_text[];
 extern const char cv_enter_text[];
 extern const char cv_export_text[];
+extern const char cv_grouped_text[];
 extern const char cv_import_text[];
 extern const char cv_leave_text[];
 extern const char cv_map_text[];
 extern const char cv_mean_text[];
 extern const char cv_pack_text[];
 extern const char cv_pool_text[];
+extern const char cv_winograd_text[];
 
 typedef enum cv_param_kind {
     CV_PARAM_TEMP, ///< `index`: slot, or n_slots + pack; `access`

@@ -11,13 +11,15 @@ static uint32_t is_dot(const cv_plan *plan, const cv_step *step)
 int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step)
 {
     int64_t blocks = cv_plan_blocks(plan, step->output), numbers = step->n_vectors;
-    if (step->kind == CV_CONV || step->kind == CV_DEPTHWISE) {
-        const cv_window *w = &plan->region->ops[step->op].window;
-        int64_t inputs = step->kind == CV_CONV ? (int64_t)cv_plan_blocks(plan, step->input) *
-                                                     plan->places[step->input].lanes
-                                               : 1;
+    if (cv_is_product(step->kind)) {
+        const cv_op *op = &plan->region->ops[step->op];
+        const cv_window *w = &op->window;
+        int64_t inputs = plan->region->values[step->input].channels / op->groups;
+        if (step->kind == CV_CONV) {
+            inputs = (int64_t)cv_plan_depth(plan, step) * plan->places[step->input].lanes;
+        }
         inputs /= is_dot(plan, step) ? 4 : 1;
-        numbers += inputs * w->lengths[0] * w->lengths[1];
+        numbers += inputs * (step->is_winograd ? 16 : w->lengths[0] * w->lengths[1]);
     }
     return numbers * blocks * CV_LANES;
 }
@@ -179,13 +181,16 @@ static void pack_behind(cv_kernel *k, pack_texts *t, const cv_plan *plan, const 
 
 void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
-    uint32_t product = step->kind == CV_CONV || step->kind == CV_DEPTHWISE;
+    uint32_t product = cv_is_product(step->kind);
+    int32_t groups = product ? plan->region->ops[step->op].groups : 1;
     pack_texts t = {.vector = 0};
     cv_text_define(&k->text, "VECTORS", step->n_vectors);
     cv_text_define(&k->text, "WEIGHTS",
                    is_dot(plan, step)           ? 3
+                   : step->is_winograd          ? 5
                    : step->kind == CV_CONV      ? 1
                    : step->kind == CV_DEPTHWISE ? 2
+                   : step->kind == CV_GROUPED   ? 4
                                                 : 0);
     cv_text_define(&k->text, "IB", plan->places[step->input].lanes);
     if (product) {
@@ -197,8 +202,8 @@ void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     cv_param_pack(k, plan, step, KF_ACCESS_WRITE);
     cv_param_int(k, "blocks", cv_plan_blocks(plan, step->output));
     cv_param_int(k, "channels", plan->region->values[step->output].channels);
-    cv_param_int(k, "in_blocks", cv_plan_blocks(plan, step->input));
-    cv_param_int(k, "in_channels", plan->region->values[step->input].channels);
+    cv_param_int(k, "in_blocks", cv_plan_depth(plan, step));
+    cv_param_int(k, "in_channels", plan->region->values[step->input].channels / groups);
     if (product) {
         pack_product(k, &t, plan, step);
     }

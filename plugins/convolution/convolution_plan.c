@@ -25,6 +25,12 @@ int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value)
     return cv_share(plan->region->values[value].channels, plan->places[value].lanes);
 }
 
+int32_t cv_plan_depth(const cv_plan *plan, const cv_step *step)
+{
+    int32_t blocks = cv_plan_blocks(plan, step->input);
+    return step->kind == CV_CONV ? blocks / plan->region->ops[step->op].groups : blocks;
+}
+
 int64_t cv_plan_row(const cv_plan *plan, uint32_t value)
 {
     const cv_place *place = &plan->places[value];
@@ -42,7 +48,7 @@ uint32_t cv_plan_vectors(const cv_plan *plan, uint32_t op)
 {
     const cv_op *product = &plan->region->ops[op];
     cv_scaled weights;
-    if (product->kind != CV_CONV && product->kind != CV_DEPTHWISE) {
+    if (!cv_is_product(product->kind)) {
         return 0;
     }
     if (!plan->of_bytes[op]) {
@@ -72,6 +78,18 @@ static uint32_t holds(const cv_step *step, uint32_t op)
         }
     }
     return step->op == op || step->norm == op;
+}
+
+uint32_t cv_step_reads(const cv_plan *plan, const cv_step *step, uint32_t value)
+{
+    uint32_t reads = step->input == value && step->kind != CV_IMPORT;
+    for (uint32_t k = 0; k < step->n_images; k++) {
+        reads |= step->images[k] == value;
+    }
+    for (uint32_t k = 0; step->kind == CV_CONCAT && k < plan->region->ops[step->op].n_inputs; k++) {
+        reads |= cv_plan_input(plan, step->op, k) == value;
+    }
+    return reads;
 }
 
 uint32_t cv_step_makes(const cv_region *region, const cv_step *step, uint32_t value)
@@ -175,7 +193,7 @@ static uint32_t folds(const cv_plan *plan, const cv_step *step, uint32_t index)
 {
     const cv_region *region = plan->region;
     if (region->ops[index].kind != CV_NORM || step->n_behind > 0 || step->norm != CV_NONE ||
-        (step->kind != CV_CONV && step->kind != CV_DEPTHWISE) || plan->of_bytes[step->op] ||
+        !cv_is_product(step->kind) || plan->of_bytes[step->op] ||
         cv_region_gives(region, step->output)) {
         return 0;
     }
@@ -198,7 +216,8 @@ static uint32_t join(cv_plan *plan, uint32_t index)
     }
     cv_step *step = &plan->steps[last], old = *step;
     uint32_t vectors = vectors_of(region, op);
-    if (!same_size(&region->values[step->output], &region->values[op->result]) ||
+    uint32_t is_part = step->kind == CV_CONCAT && region->ops[step->op].is_part;
+    if (is_part || !same_size(&region->values[step->output], &region->values[op->result]) ||
         step->n_vectors + vectors + 1 > CV_MAX_VECTORS) {
         return 0;
     }
@@ -342,16 +361,10 @@ static void group(cv_plan *plan)
 
 // ---- images from outside, and for outside ----
 
-/// Does a step read the image in blocks?
 static uint32_t is_read_in_blocks(const cv_plan *plan, uint32_t value, uint32_t first)
 {
     for (uint32_t i = first; i < CV_MAX_STEPS; i++) {
-        const cv_step *step = &plan->steps[i];
-        uint32_t reads = step->input == value && step->kind != CV_IMPORT;
-        for (uint32_t k = 0; k < step->n_images; k++) {
-            reads |= step->images[k] == value;
-        }
-        if (reads) {
+        if (cv_step_reads(plan, &plan->steps[i], value)) {
             return 1;
         }
     }
@@ -390,11 +403,6 @@ static void add_ends(cv_plan *plan)
 
 // ---- places ----
 
-static uint32_t is_product(const cv_step *step)
-{
-    return step->kind == CV_CONV || step->kind == CV_DEPTHWISE;
-}
-
 /// Rows or columns of zeros behind an image that a window reaches.
 static int32_t behind(const cv_window *w, uint32_t axis, int32_t out, int32_t in)
 {
@@ -410,6 +418,10 @@ static void widen(cv_plan *plan, const cv_step *step)
     cv_place *place = &plan->places[step->input];
     int32_t bottom = behind(&op->window, 0, out->height, in->height);
     int32_t right = behind(&op->window, 1, out->width, in->width);
+    if (step->is_winograd) {
+        bottom += out->height % 2;
+        right += out->width % 2;
+    }
     plan->failed |= bottom > UINT8_MAX || right > UINT8_MAX;
     place->top = (uint8_t)cv_most(place->top, op->window.begin[0]);
     place->left = (uint8_t)cv_most(place->left, op->window.begin[1]);
@@ -427,11 +439,23 @@ static uint32_t is_for_products(const cv_plan *plan, uint32_t value)
                 return 0;
             }
         }
-        if (step->input == value && step->kind != CV_CONV && step->kind != CV_IMPORT) {
+        if (step->kind != CV_CONV && cv_step_reads(plan, step, value)) {
             return 0;
         }
     }
     return 1;
+}
+
+/// The value whose memory the step writes on; CV_NONE: memory of its own.
+static uint32_t onto_of(const cv_plan *plan, const cv_step *step)
+{
+    return step->kind == CV_CONCAT ? plan->region->ops[step->op].onto : CV_NONE;
+}
+
+static uint32_t suits_winograd(const cv_plan *plan, const cv_step *step)
+{
+    return step->kind == CV_CONV && !plan->of_bytes[step->op] &&
+           cv_op_suits_winograd(plan->region, &plan->region->ops[step->op], plan->device);
 }
 
 static void shape_places(cv_plan *plan)
@@ -448,8 +472,15 @@ static void shape_places(cv_plan *plan)
         }
     }
     for (uint32_t i = 0; i < plan->n_steps; i++) {
-        if (is_product(&plan->steps[i])) {
+        plan->steps[i].is_winograd = (uint8_t)suits_winograd(plan, &plan->steps[i]);
+        if (cv_is_product(plan->steps[i].kind)) {
             widen(plan, &plan->steps[i]);
+        }
+    }
+    for (uint32_t i = plan->n_steps; i-- > 0;) { // the parts of a concatenation are one image
+        uint32_t onto = onto_of(plan, &plan->steps[i]);
+        if (onto != CV_NONE) {
+            plan->places[onto] = plan->places[plan->steps[i].output];
         }
     }
 }
@@ -459,11 +490,7 @@ static uint32_t last_reader(const cv_plan *plan, uint32_t value)
     uint32_t last = 0;
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const cv_step *step = &plan->steps[i];
-        uint32_t reads = step->input == value;
-        for (uint32_t k = 0; k < step->n_images; k++) {
-            reads |= step->images[k] == value;
-        }
-        last = reads ? i : last;
+        last = step->input == value || cv_step_reads(plan, step, value) ? i : last;
     }
     return last;
 }
@@ -500,7 +527,9 @@ static void give_slots(cv_plan *plan)
         if (plan->steps[i].kind != CV_EXPORT) {
             int64_t bytes =
                 cv_plan_batch(plan, value) * cv_value_bytes(&plan->region->values[value]);
-            uint32_t slot = take_slot(plan, free_from, i, bytes);
+            uint32_t onto = onto_of(plan, &plan->steps[i]);
+            uint32_t slot =
+                onto != CV_NONE ? plan->places[onto].slot : take_slot(plan, free_from, i, bytes);
             plan->places[value].slot = (uint16_t)slot;
             free_from[slot] = last_reader(plan, value) + 1;
         }

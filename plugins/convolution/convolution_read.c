@@ -64,8 +64,16 @@ uint32_t cv_add_value(cv_region *region, const cv_value *value)
     return region->n_values++;
 }
 
-/// The image that input `index` is; CV_NONE: it is none that this region can read.
-static uint32_t image_input(cv_reader *r, uint32_t index)
+void cv_add_op(cv_reader *r)
+{
+    cv_region *region = r->region;
+    r->result.op = (uint16_t)region->n_ops;
+    r->made.result = (uint16_t)cv_add_value(region, &r->result);
+    r->made.position = r->op->position;
+    region->ops[region->n_ops++] = r->made;
+}
+
+uint32_t cv_read_input(cv_reader *r, uint32_t index)
 {
     const kf_tensor *t = r->op->inputs[index];
     cv_value image;
@@ -80,7 +88,7 @@ static uint32_t image_input(cv_reader *r, uint32_t index)
 
 static uint32_t float_input(cv_reader *r, uint32_t index)
 {
-    uint32_t image = image_input(r, index);
+    uint32_t image = cv_read_input(r, index);
     return image != CV_NONE && r->region->values[image].dtype == KF_DTYPE_F32 ? image : CV_NONE;
 }
 
@@ -192,6 +200,14 @@ static uint32_t weights_input(cv_reader *r, uint32_t index)
     return constant_input(r, index, KF_DTYPE_F32);
 }
 
+static cv_kind kind_of(int32_t inputs, int32_t outputs, int32_t groups)
+{
+    if (groups == 1 || (inputs % CV_LANES == 0 && outputs % CV_LANES == 0)) {
+        return CV_CONV;
+    }
+    return inputs == 1 && outputs == 1 ? CV_DEPTHWISE : CV_GROUPED;
+}
+
 static uint32_t read_conv(cv_reader *r)
 {
     const kf_tensor *weight = r->op->inputs[1];
@@ -204,12 +220,12 @@ static uint32_t read_conv(cv_reader *r)
     int32_t channels = r->region->values[x].channels;
     int32_t outputs = extent(r, &weight->dims[0]);
     int32_t lengths[2] = {extent(r, &weight->dims[2]), extent(r, &weight->dims[3])};
-    uint32_t depthwise =
-        n_groups > 1 && n_groups == channels && outputs == channels && weight->dims[1].symbol == 0;
-    if ((n_groups != 1 && !depthwise) || !read_window(r, lengths)) {
-        return cv_decline(r, KF_CODE_SHAPE, "groups of several channels, or a large window");
+    if (n_groups < 1 || channels % n_groups != 0 || outputs % n_groups != 0 ||
+        !read_window(r, lengths)) {
+        return cv_decline(r, KF_CODE_SHAPE, "no whole groups, or a large window");
     }
-    r->made.kind = depthwise ? CV_DEPTHWISE : CV_CONV;
+    r->made.groups = (int32_t)n_groups;
+    r->made.kind = kind_of(channels / r->made.groups, outputs / r->made.groups, r->made.groups);
     r->made.inputs[0] = (uint16_t)x;
     r->made.inputs[1] = (uint16_t)w;
     r->made.n_inputs = 2;
@@ -316,7 +332,7 @@ static uint32_t map_input(cv_reader *r, uint32_t index)
             return vector;
         }
     }
-    uint32_t image = image_input(r, index);
+    uint32_t image = cv_read_input(r, index);
     if (image == CV_NONE) {
         // a constant that is known already
         return vector_input(r, index, 3, result->channels);

@@ -5,6 +5,10 @@
 
 enum {
     SHARE_PERCENT = 60, ///< of the device's rate that convolutions reach
+    LEAST_REGISTERS = 28, ///< of Winograd's form, as measured with AVX-512
+    LEAST_CHANNELS = 32,
+    LEAST_TILES = 32, ///< to use each of its weights for
+    MOST_SPREAD = 512, ///< terms of one sum
     TURN_COST = 5 ///< passes over memory that it takes to convert an image
 };
 
@@ -20,6 +24,11 @@ void cv_region_copy(cv_region *to, const cv_region *from)
     memcpy(to->values, from->values, from->n_values * sizeof(*from->values));
 }
 
+uint32_t cv_is_product(cv_kind kind)
+{
+    return kind == CV_CONV || kind == CV_DEPTHWISE || kind == CV_GROUPED;
+}
+
 uint32_t cv_op_reads(const cv_op *op, uint32_t value)
 {
     for (uint32_t i = 0; i < op->n_inputs; i++) {
@@ -28,6 +37,29 @@ uint32_t cv_op_reads(const cv_op *op, uint32_t value)
         }
     }
     return 0;
+}
+
+uint32_t cv_op_spreads(const cv_region *region, const cv_op *op)
+{
+    int32_t inputs = region->values[op->inputs[0]].channels / op->groups;
+    int32_t taps = op->window.lengths[0] * op->window.lengths[1];
+    return inputs == region->values[op->result].channels / op->groups && CV_LANES % inputs == 0 &&
+           inputs > 1 && inputs * taps <= MOST_SPREAD;
+}
+
+uint32_t cv_op_suits_winograd(const cv_region *region, const cv_op *op, const cv_device *device)
+{
+    const cv_window *w = &op->window;
+    const cv_value *out = &region->values[op->result];
+    uint32_t suits = op->kind == CV_CONV && op->groups == 1 &&
+                     device->registers >= LEAST_REGISTERS &&
+                     (out->channels + CV_LANES - 1) / CV_LANES % 2 == 0 &&
+                     region->values[op->inputs[0]].channels >= LEAST_CHANNELS &&
+                     (out->height + 1) / 2 * ((out->width + 1) / 2) >= LEAST_TILES;
+    for (uint32_t i = 0; i < 2; i++) {
+        suits &= w->lengths[i] == 3 && w->strides[i] == 1 && w->dilations[i] == 1;
+    }
+    return suits;
 }
 
 uint32_t cv_region_gives(const cv_region *region, uint32_t value)
@@ -99,6 +131,18 @@ uint64_t cv_region_ps(const cv_region *region, const cv_device *device)
     return ps;
 }
 
+/// Multiplications for each result and element of the window: where groups do not fill blocks, a
+/// block is computed for each group that it has channels of, or its image is spread.
+static uint64_t products_each(const cv_region *region, const cv_op *op)
+{
+    uint32_t inputs = (uint32_t)(region->values[op->inputs[0]].channels / op->groups);
+    uint32_t outputs = (uint32_t)(region->values[op->result].channels / op->groups);
+    if (op->kind == CV_CONV) {
+        return inputs;
+    }
+    return cv_op_spreads(region, op) ? 2 * inputs : (uint64_t)inputs * (CV_LANES / outputs + 2);
+}
+
 /// Is the product one of bytes by bytes?
 static uint32_t is_whole(const cv_reader *r)
 {
@@ -132,11 +176,16 @@ static void add_cost(const cv_reader *r)
             break;
         }
     }
-    if (op->kind == CV_CONV) {
-        uint64_t flops = 2 * places * (uint32_t)region->values[op->inputs[0]].channels;
+    if (op->kind == CV_CONV || op->kind == CV_GROUPED) {
+        uint64_t flops = 2 * places * products_each(region, op);
         uint64_t rate = is_whole(r) ? whole_rate(r->device) : 1;
+        if (!is_whole(r) && cv_op_suits_winograd(region, op, r->device)) {
+            flops = flops * 2 / 3; // as measured: 36 products are 16, and there is more to add
+        }
         region->ps +=
             flops * (uint64_t)r->device->cost.ps_per_kflop / 1024 * 100 / (SHARE_PERCENT * rate);
+    } else if (op->kind == CV_CONCAT) {
+        region->ps += 2 * bytes_ps(region, r->device, op->result);
     } else if (op->kind == CV_DEPTHWISE || op->kind == CV_POOL || op->kind == CV_MEAN) {
         region->ps +=
             bytes_ps(region, r->device, op->inputs[0]) + bytes_ps(region, r->device, op->result);
@@ -157,12 +206,8 @@ static uint32_t leads(const cv_reader *r)
 
 static uint32_t add_op(cv_reader *r)
 {
-    cv_region *region = r->region;
-    r->result.op = (uint16_t)region->n_ops;
-    r->made.result = (uint16_t)cv_add_value(region, &r->result);
-    r->made.position = r->op->position;
-    region->ops[region->n_ops++] = r->made;
-    region->n_products += r->op->kind == KF_OP_CONV;
+    cv_add_op(r);
+    r->region->n_products += r->op->kind == KF_OP_CONV;
     add_cost(r);
     return 1;
 }
@@ -192,12 +237,15 @@ static uint32_t push(cv_reader *r)
     if (op->n_outputs != 1 || !cv_read_image(r, op->outputs[0], &r->result)) {
         return cv_decline(r, KF_CODE_SHAPE, "its result is no image of the region's batch");
     }
-    return cv_read_op(r) && add_op(r);
+    return (op->kind == KF_OP_CONCAT ? cv_read_concat(r) : cv_read_op(r)) && add_op(r);
 }
 
 static const char *shown_name(const cv_op *op)
 {
-    static const char *const names[] = {"", "conv", "depthwise", "pool", "mean", "", "batch_norm"};
+    static const char *const names[CV_CONCAT + 1] = {
+        [CV_CONV] = "conv",    [CV_DEPTHWISE] = "depthwise", [CV_POOL] = "pool",
+        [CV_MEAN] = "mean",    [CV_NORM] = "batch_norm",     [CV_GROUPED] = "grouped",
+        [CV_CONCAT] = "concat"};
     return op->row != NULL ? op->row->name : names[op->kind];
 }
 

@@ -40,12 +40,13 @@ static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *dev
 {
     const cv_value *out = &plan->region->values[step->output];
     int32_t blocks = cv_plan_blocks(plan, step->output);
+    int32_t of_group = blocks / plan->region->ops[step->op].groups;
     int64_t best = INT64_MAX;
     for (int32_t together = 1; together <= MOST_TILE_BLOCKS; together *= 2) {
         for (int32_t rows = 1; rows <= cv_least(out->height, MOST_TILE_ROWS); rows++) {
             int32_t columns =
                 cv_least(most_places(plan, step, device, together) / rows, out->width);
-            if (blocks % together != 0 || out->height % rows != 0 || columns < 1) {
+            if (of_group % together != 0 || out->height % rows != 0 || columns < 1) {
                 continue;
             }
             columns = cv_share(out->width, cv_share(out->width, columns)); // as equal as can be
@@ -72,20 +73,43 @@ static void cut_work(const cv_plan *plan, cv_step *step, const cv_device *device
     step->chunks = cv_share(out->height, step->rows);
 }
 
+/// Launches follow one another, so what their work-items keep has one place.
+static void add_scratch(cv_plan *plan)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        const cv_step *step = &plan->steps[i];
+        if (step->is_winograd) {
+            int64_t bytes = cv_winograd_floats(plan, step) * step->chunks * step->splits *
+                            (int64_t)sizeof(float);
+            most = bytes > most ? bytes : most;
+        }
+    }
+    if (most > 0) {
+        plan->scratch = plan->n_slots++;
+        plan->slot_bytes[plan->scratch] = most;
+    }
+}
+
 void cv_plan_cut(cv_plan *plan, const cv_device *device)
 {
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         cv_step *step = &plan->steps[i];
         const cv_value *out = &plan->region->values[step->output];
         step->tile_rows = step->tile_columns = step->tile_blocks = 1;
-        if (step->kind == CV_CONV) {
+        if (step->is_winograd) {
+            cv_winograd_cut(plan, step);
+        } else if (step->kind == CV_CONV) {
             choose_tile(plan, step, device);
-        } else if (step->kind == CV_DEPTHWISE) {
+        } else if (step->kind == CV_DEPTHWISE || step->kind == CV_GROUPED) {
             step->tile_columns = cv_share(out->width, cv_share(out->width, DEPTHWISE_COLUMNS));
         }
-        cut_work(plan, step, device);
+        if (!step->is_winograd) {
+            cut_work(plan, step, device);
+        }
         if (step->n_vectors > 0) {
             step->pack = (uint16_t)plan->n_packs++;
         }
     }
+    add_scratch(plan);
 }

@@ -4,6 +4,9 @@
 // one for small products. Here are the ABI's objects and nothing else.
 #include "matmul_internal.h"
 
+static const mm_fuser fusers[] = {
+    {"matmul", 0, 0, NULL}, {"matmul_parts", 1, 0, NULL}, {"matmul_small", 0, 1, NULL}};
+
 struct kf_fuser {
     const kf_host *host;
     uint32_t index;
@@ -64,7 +67,8 @@ static uint32_t builder_is_ready(const kf_builder *builder)
 
 static void builder_estimate(kf_builder *builder, kf_state *state)
 {
-    mm_plan_make(&builder->plan, &builder->block, &builder->fuser->device, builder->fuser->index);
+    mm_plan_make(&builder->plan, &builder->block, &builder->fuser->device,
+                 &fusers[builder->fuser->index]);
     uint32_t launches = mm_estimate_make(&builder->estimate, &builder->plan);
     kf_estimate_answer(&builder->estimate, builder->block.len, launches, state);
 }
@@ -72,7 +76,7 @@ static void builder_estimate(kf_builder *builder, kf_state *state)
 static kf_status opt_init(kf_opt *opt, const kf_builder *builder)
 {
     opt->program =
-        mm_program_create(&builder->block, &builder->fuser->device, builder->fuser->index);
+        mm_program_create(&builder->block, &builder->fuser->device, &fusers[builder->fuser->index]);
     return opt->program != NULL ? KF_OK : KF_E_NOMEM;
 }
 

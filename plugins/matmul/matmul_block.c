@@ -28,7 +28,7 @@ uint32_t mm_inner_symbol(const mm_block *block)
     return block->chain.values[block->left.source].symbols[block->left.inner];
 }
 
-static void note_constants(mm_block *block, const kf_op *op)
+void mm_note_constants(mm_block *block, const kf_op *op)
 {
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         const kf_tensor *t = op->inputs[i];
@@ -38,7 +38,7 @@ static void note_constants(mm_block *block, const kf_op *op)
     }
 }
 
-static uint32_t is_constant(const mm_block *block, uint32_t value)
+uint32_t mm_is_constant(const mm_block *block, uint32_t value)
 {
     uint32_t id = block->chain.values[value].id;
     return id < KNOWN_CONSTANTS && (block->constant_ids[id / 32] >> (id % 32) & 1u) != 0;
@@ -131,7 +131,7 @@ static void take_operand(mm_block *block, const kf_tensor *t, uint32_t transpose
     memset(out, 0, sizeof(*out));
     out->value = (uint16_t)kf_chain_add_value(&block->chain, t, 0);
     out->source = which == MM_PROLOGUES ? out->value : block->prologue_source[which];
-    out->constant = (uint8_t)is_constant(block, out->source);
+    out->constant = (uint8_t)mm_is_constant(block, out->source);
     out->zero = MM_NO_VALUE;
     if (t->rank == 1) {
         out->outer = -1;
@@ -176,7 +176,7 @@ static uint32_t push_product(mm_block *block, const kf_chain_device *device, con
         return kf_decline(host, KF_CODE_SHAPE, op->position,
                           "what was taken before is no operand of this product");
     }
-    note_constants(block, op);
+    mm_note_constants(block, op);
     take_operand(block, op->inputs[0], is_set(op, KF_ATTR_TRANSPOSE_A), 1, &block->left);
     take_operand(block, op->inputs[1], is_set(op, KF_ATTR_TRANSPOSE_B), 0, &block->right);
     if (op->n_inputs > 2) {
@@ -284,7 +284,7 @@ static uint32_t push(mm_block *block, const kf_chain_device *device, const kf_ho
     if (block->has_product) {
         return push_epilogue(block, host, row, op);
     }
-    note_constants(block, op);
+    mm_note_constants(block, op);
     return push_prologue(block, device, host, row, op);
 }
 

@@ -16,6 +16,11 @@ const char *mm_kernel_name(mm_role role)
 
 // ---- parameters ----
 
+static const char *packed_type(const mm_plan *plan)
+{
+    return plan->form == MM_FORM_TENSOR ? "uchar" : plan->type;
+}
+
 static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
 {
     static const char *const temps[] = {"left", "right", "partial", "counts"};
@@ -41,9 +46,15 @@ static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
     case MM_PARAM_EXTENT:
         kf_text_addf(text, "long d%u", p->index);
         break;
+    case MM_PARAM_DIM:
+        kf_text_addf(text, "int e%u_%u", p->index, p->axis);
+        break;
     case MM_PARAM_TEMP:
         kf_text_addf(text, "__global %s%s *%s", p->axis == KF_ACCESS_READ ? "const " : "",
-                     p->index == MM_TEMP_COUNTS ? "int" : plan->type, temps[p->index]);
+                     p->index == MM_TEMP_COUNTS  ? "int"
+                     : p->index == MM_TEMP_PARTS ? plan->type
+                                                 : packed_type(plan),
+                     temps[p->index]);
         break;
     default:
         kf_text_addf(text, "int %s",
@@ -59,7 +70,10 @@ static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
 static void open_kernel(kf_text *text, const mm_plan *plan, const mm_kernel *kernel)
 {
     uint32_t side = plan->form == MM_FORM_TILE && kernel->role == MM_PRODUCT ? 16 : 1;
-    if (plan->device->block_shape || side > 1) {
+    if (plan->form == MM_FORM_TENSOR && kernel->role != MM_COMBINE) {
+        kf_text_addf(text, "__attribute__((reqd_work_group_size(%u, 1, 1)))\n",
+                     kernel->role == MM_PRODUCT ? plan->items : (uint32_t)MM_PACK_ITEMS);
+    } else if (plan->device->block_shape || side > 1) {
         kf_text_addf(text, "__attribute__((reqd_work_group_size(%u, %u, 1)))\n", side, side);
     }
     kf_text_addf(text, "__kernel void %s(", mm_kernel_name(kernel->role));
@@ -134,6 +148,10 @@ static void emit_pack_right(kf_text *text, const mm_plan *plan)
 
 static void emit_pack(kf_text *text, const mm_plan *plan, mm_role role)
 {
+    if (plan->form == MM_FORM_TENSOR) {
+        plan->tensor->pack(text, plan, role);
+        return;
+    }
     if (plan->form == MM_FORM_BYTES) {
         mm_bytes_emit_pack(text, plan);
         return;
@@ -244,7 +262,7 @@ static void emit_place(kf_text *text, const mm_plan *plan, const char *index, co
 static void emit_product(kf_text *text, const mm_plan *plan)
 {
     const mm_block *block = plan->block;
-    if (plan->form == MM_FORM_TILE) {
+    if (plan->form == MM_FORM_TILE || plan->form == MM_FORM_TENSOR) {
         emit_place(text, plan, "(long)get_group_id(2)", "(long)get_num_groups(2)");
     } else {
         emit_place(text, plan, "(long)get_global_id(2)", "(long)get_global_size(2)");
@@ -256,10 +274,14 @@ static void emit_product(kf_text *text, const mm_plan *plan)
     if (!plan->split) { // parts are read again
         emit_stream(text, plan, "get_global_size(2)");
     }
-    if (plan->form == MM_FORM_PACKED) {
+    if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
         mm_emit_own_batch(text, plan, &block->left, "left_batch");
         mm_emit_own_batch(text, plan, &block->right, "right_batch");
-        mm_emit_packed_sums(text, plan);
+        if (plan->tensor != NULL) {
+            plan->tensor->product(text, plan);
+        } else {
+            mm_emit_packed_sums(text, plan);
+        }
         return;
     }
     mm_emit_base(text, plan, &block->left, "a");
@@ -312,7 +334,9 @@ static void emit_functions(kf_text *text, const mm_plan *plan)
                           "#define SETTLE mem_fence(CLK_GLOBAL_MEM_FENCE)\n"
                           "#endif\n");
     }
-    if (plan->form == MM_FORM_BYTES) {
+    if (plan->tensor != NULL) {
+        plan->tensor->functions(text, plan);
+    } else if (plan->form == MM_FORM_BYTES) {
         mm_bytes_emit_functions(text, plan);
     } else if (mm_has_panels(plan)) {
         emit_put_macros(text, plan);

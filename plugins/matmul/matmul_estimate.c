@@ -7,6 +7,9 @@
 /// Of the device's f32 rate, in percent.
 static uint32_t share(const mm_plan *plan)
 {
+    if (plan->tensor != NULL) {
+        return plan->tensor->share(plan);
+    }
     if (plan->form == MM_FORM_BYTES) {
         return (plan->device->features & KF_FEATURE_VNNI) != 0 ? 340 : 100;
     }
@@ -86,7 +89,8 @@ static void extra_bytes(kf_formula *f, const mm_plan *plan)
         kf_formula_imm_op(f, 2, KF_INS_MUL);
         kf_formula_op(f, KF_INS_ADD);
     }
-    for (uint32_t i = 0; i < 2 && plan->form == MM_FORM_PACKED; i++) {
+    uint32_t packed = plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR;
+    for (uint32_t i = 0; i < 2 && packed; i++) {
         if (!mm_is_kept(plan, operands[i])) {
             mm_formula_packed(f, plan, operands[i]);
             kf_formula_imm_op(f, 2, KF_INS_MUL); // read and written
@@ -107,7 +111,7 @@ static void temp_bytes(kf_formula *f, const mm_plan *plan)
         mm_formula_packed(f, plan, &plan->block->right);
         kf_formula_op(f, KF_INS_ADD);
     }
-    if (plan->form == MM_FORM_PACKED) {
+    if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
         mm_formula_packed(f, plan, &plan->block->left);
         mm_formula_packed(f, plan, &plan->block->right);
         kf_formula_op(f, KF_INS_ADD);

@@ -5,13 +5,17 @@
 /// What the files of the matrix product's fuser share: which operations join (matmul_block.c), how
 /// the product is done (matmul_plan.c), its text (matmul_emit.c, from pieces: matmul_operand.c,
 /// matmul_inner.c, matmul_finish.c), the program around it (matmul_program.c) and what it costs
-/// (matmul_estimate.c). Products of 8-bit integers: matmul_bytes.h.
+/// (matmul_estimate.c). Products of 8-bit integers: matmul_bytes.h. The fuser of NVIDIA's tensor
+/// cores is made of the same files and of its own text (plugins/nvidia_tensor).
 
 #include "kf_chain.h"
 
 enum {
     MM_MAX_PARAMS = 160, ///< of one kernel
     MM_MAX_LAUNCHES = 4,
+    MM_LINE_BYTES = 128, ///< TENSOR: of a packed line
+    MM_PACK_LINES = 64, ///< TENSOR: lines that a work-group packs
+    MM_PACK_ITEMS = 256, ///< TENSOR: of that work-group
     MM_PROLOGUES = 2,
     MM_LEFT_TERMS = 256, ///< of a work-item that packs a tile of the left operand
     MM_RIGHT_TERMS = 64, ///< of one that packs panels of the right operand
@@ -29,6 +33,17 @@ typedef struct mm_operand {
     uint8_t constant;
     uint16_t zero; ///< of integers: value with the zero points; or MM_NO_VALUE
 } mm_operand;
+
+/// A convolution of two axes as a product: of its weights, [filters, channels, height, width] read
+/// as a matrix of filters, and for each image of a matrix with a column for each place of the
+/// result, which is the right operand. Only for fusers that pack it (plugins/nvidia_tensor).
+typedef struct mm_window {
+    uint32_t is_there;
+    int32_t lengths[2];
+    int32_t strides[2];
+    int32_t dilations[2];
+    int32_t begin[2]; ///< padding
+} mm_window;
 
 /// A product, elementwise operators with one operand before it, any behind it.
 typedef struct mm_block {
@@ -49,11 +64,15 @@ typedef struct mm_block {
     uint32_t swapped; ///< one column, done as one row: left is b
     mm_operand left; ///< whose outer axis are the rows
     mm_operand right;
+    mm_window window;
     uint32_t constant_ids[8]; ///< tensors of 256 first ids that never change, as bits
 } mm_block;
 
 void mm_block_init(mm_block *block);
 void mm_block_copy(mm_block *to, const mm_block *from);
+/// Notes which of the operation's tensors never change.
+void mm_note_constants(mm_block *block, const kf_op *op);
+uint32_t mm_is_constant(const mm_block *block, uint32_t value);
 /// Shows one operation. It joins, or closes the block and the reason is reported.
 void mm_block_push(mm_block *block, const kf_chain_device *device, const kf_host *host,
                    const kf_op *op);
@@ -86,7 +105,8 @@ typedef enum mm_form {
     MM_FORM_DOT = 3, ///< block shape: one row, the right matrix walked along the sum
     MM_FORM_TILE = 4, ///< item shape: tiles in local memory
     MM_FORM_DIRECT = 5, ///< block shape: as packed, but a work-item packs what it needs itself
-    MM_FORM_BYTES = 6 ///< block shape: 8-bit integers, the right operand packed
+    MM_FORM_BYTES = 6, ///< block shape: 8-bit integers, the right operand packed
+    MM_FORM_TENSOR = 7 ///< item shape: operands packed for tensor cores; text by mm_tensor
 } mm_form;
 
 typedef enum mm_param_kind {
@@ -101,7 +121,8 @@ typedef enum mm_param_kind {
     MM_PARAM_K = 9,
     MM_PARAM_DEPTH = 10, ///< terms of a part of the sum
     MM_PARAM_PARTS = 11,
-    MM_PARAM_TEMP = 12 ///< index: MM_TEMP_*
+    MM_PARAM_TEMP = 12, ///< index: MM_TEMP_*
+    MM_PARAM_DIM = 13 ///< extent of an axis of value `index`
 } mm_param_kind;
 
 enum { MM_TEMP_LEFT, MM_TEMP_RIGHT, MM_TEMP_PARTS, MM_TEMP_COUNTS, MM_TEMPS };
@@ -127,9 +148,31 @@ typedef struct mm_kernel {
     mm_param params[MM_MAX_PARAMS];
 } mm_kernel;
 
+typedef struct mm_plan mm_plan;
+
+/// What MM_FORM_TENSOR does in a way of its own.
+typedef struct mm_tensor {
+    void (*size)(mm_plan *plan, uint32_t small); ///< sets rows, columns, step, copies, items
+    void (*functions)(kf_text *text, const mm_plan *plan);
+    void (*pack)(kf_text *text, const mm_plan *plan, mm_role role); ///< body of a packing kernel
+    void (*product)(kf_text *text, const mm_plan *plan); ///< behind what the part of the sum is
+    uint32_t (*share)(const mm_plan *plan); ///< of the device's f32 rate, in percent
+    const kf_str *defines;
+    uint64_t n_defines;
+} mm_tensor;
+
+/// One of the fusers that compete for a block.
+typedef struct mm_fuser {
+    const char *name;
+    uint32_t split; ///< the sum in parts
+    uint32_t small; ///< for small products: small tiles, or one launch
+    const mm_tensor *tensor; ///< NULL: any device
+} mm_fuser;
+
 /// Sizes of tiles; the formulas and the text both follow from them.
-typedef struct mm_plan {
+struct mm_plan {
     const mm_block *block;
+    const mm_tensor *tensor; ///< of MM_FORM_TENSOR
     const kf_chain_device *device;
     mm_form form;
     uint32_t split; ///< 1: the sum in parts, combined by a launch of its own
@@ -147,14 +190,15 @@ typedef struct mm_plan {
     uint32_t stream; ///< elements of a result from which on it is written past the caches; 0: never
     uint32_t compute_bytes;
     const char *type; ///< of the sums
+    uint32_t step; ///< TENSOR: terms of a packed line of MM_LINE_BYTES
+    uint32_t copies; ///< TENSOR: packed lines of each line of an operand
+    uint32_t items; ///< TENSOR: of a work-group
     uint32_t n_kernels;
     mm_kernel kernels[MM_MAX_LAUNCHES];
-} mm_plan;
+};
 
-/// `fuser`: 0 plain, 1 with the sum in parts, 2 for small products: item shape: with small tiles;
-/// block shape: in one launch.
 void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *device,
-                  uint32_t fuser);
+                  const mm_fuser *fuser);
 /// Marks the values that the prologue of an operand computes.
 uint32_t mm_makes(const mm_block *block, const mm_operand *operand, uint32_t op);
 /// Is the operand packed once and kept?
@@ -234,7 +278,8 @@ void mm_emit_finish(kf_text *text, const mm_plan *plan, mm_role role, const char
 // ---- program and costs ----
 
 typedef struct mm_program mm_program;
-mm_program *mm_program_create(const mm_block *block, const kf_chain_device *device, uint32_t fuser);
+mm_program *mm_program_create(const mm_block *block, const kf_chain_device *device,
+                              const mm_fuser *fuser);
 void mm_program_destroy(mm_program *program);
 void mm_program_describe(const mm_program *program, kf_program *out);
 void mm_program_info(const mm_program *program, kf_opt_info *out);
@@ -246,6 +291,8 @@ void mm_formula_k(kf_formula *f, const mm_plan *plan);
 void mm_formula_batch(kf_formula *f, const mm_plan *plan);
 /// Batches of an operand of its own.
 void mm_formula_own_batch(kf_formula *f, const mm_plan *plan, const mm_operand *operand);
+/// Steps of MM_FORM_TENSOR along the sum.
+void mm_formula_steps(kf_formula *f, const mm_plan *plan);
 /// Tiles of the result, those of all batches.
 void mm_formula_tiles(kf_formula *f, const mm_plan *plan);
 /// Panels of the right operand.

@@ -107,7 +107,7 @@ uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand)
             }
         }
     }
-    return plan->form == MM_FORM_PACKED && operand->constant;
+    return (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) && operand->constant;
 }
 
 // ---- the batch as rows ----
@@ -270,6 +270,11 @@ static void pack_kernel(mm_plan *plan, mm_role role)
     if (right) {
         add(kernel, MM_PARAM_TEMP, MM_TEMP_RIGHT, KF_ACCESS_WRITE);
     }
+    if (right && plan->block->window.is_there) { // height and width of the image, then the result's
+        add(kernel, MM_PARAM_DIM, plan->block->right.source, 2);
+        add(kernel, MM_PARAM_DIM, plan->block->right.source, 3);
+        add(kernel, MM_PARAM_DIM, plan->block->result, 3);
+    }
 }
 
 /// The left operand as it lies, the packed right one, and the zero points of both.
@@ -292,7 +297,7 @@ static void product_kernel(mm_plan *plan)
     mm_kernel *kernel = add_kernel(plan, MM_PRODUCT);
     if (plan->form == MM_FORM_BYTES) {
         add_bytes(kernel, plan);
-    } else if (plan->form == MM_FORM_PACKED) {
+    } else if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
         add(kernel, MM_PARAM_TEMP, MM_TEMP_LEFT, KF_ACCESS_READ);
         add(kernel, MM_PARAM_TEMP, MM_TEMP_RIGHT, KF_ACCESS_READ);
     } else {
@@ -339,6 +344,9 @@ static mm_form choose_form(const mm_plan *plan, uint32_t small)
 {
     const mm_block *block = plan->block;
     const mm_operand *right = &block->right;
+    if (plan->tensor != NULL) {
+        return MM_FORM_TENSOR;
+    }
     if (block->bytes) {
         return MM_FORM_BYTES;
     }
@@ -415,29 +423,33 @@ static uint32_t stream_from(const mm_plan *plan)
 }
 
 void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *device,
-                  uint32_t fuser)
+                  const mm_fuser *fuser)
 {
     kf_dtype dtype = kf_dtype_of(block->chain.values[block->result].dtype);
     memset(plan, 0, offsetof(mm_plan, kernels));
     plan->block = block;
     plan->device = device;
-    plan->split = fuser == 1;
+    plan->tensor = fuser->tensor;
+    plan->split = fuser->split;
     plan->fold = batch_folds(block);
     plan->batch = plan->fold ? 0 : block->batch;
     plan->width = kf_chain_width(device);
     plan->compute_bytes = kf_ew_compute_bytes(&dtype);
     plan->type = dtype.compute;
     plan->span = device->block_shape ? SPAN_BLOCK : plan->width;
-    plan->form = choose_form(plan, fuser == 2);
-    if (plan->form == MM_FORM_TILE) {
-        size_items(plan, fuser == 2);
+    plan->form = choose_form(plan, fuser->small);
+    if (plan->form == MM_FORM_TENSOR) {
+        plan->chunk = plan->across = 1;
+        plan->tensor->size(plan, fuser->small);
+    } else if (plan->form == MM_FORM_TILE) {
+        size_items(plan, fuser->small);
     } else {
         size_block(plan);
     }
     plan->stream = stream_from(plan);
     if (plan->form == MM_FORM_BYTES) {
         pack_kernel(plan, MM_PACK_RIGHT);
-    } else if (plan->form == MM_FORM_PACKED) {
+    } else if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
         if (mm_is_kept(plan, &block->left) || mm_is_kept(plan, &block->right)) {
             pack_kernel(plan, MM_PACK_LEFT);
             pack_kernel(plan, MM_PACK_RIGHT);

@@ -68,11 +68,19 @@ void mm_formula_m(kf_formula *f, const mm_plan *plan)
 
 void mm_formula_n(kf_formula *f, const mm_plan *plan)
 {
+    if (plan->block->window.is_there) { // places of the result
+        kf_formula_product(f, plan->block->chain.values[plan->block->result].symbols + 2, 2);
+        return;
+    }
     symbol(f, mm_outer_symbol(plan->block, &plan->block->right));
 }
 
 void mm_formula_k(kf_formula *f, const mm_plan *plan)
 {
+    if (plan->block->window.is_there) { // weights of a filter
+        kf_formula_product(f, plan->block->chain.values[plan->block->left.source].symbols + 1, 3);
+        return;
+    }
     symbol(f, mm_inner_symbol(plan->block));
 }
 
@@ -139,7 +147,9 @@ static void part_terms(kf_formula *f, const mm_plan *plan)
         return;
     }
     mm_formula_k(f, plan);
-    units(f, plan->form == MM_FORM_TILE ? TILES_PER_UNIT : ITEMS_PER_UNIT);
+    units(f, plan->form == MM_FORM_TENSOR ? 1
+             : plan->form == MM_FORM_TILE ? TILES_PER_UNIT
+                                          : ITEMS_PER_UNIT);
     row_tiles(f, plan);
     kf_formula_imm_op(f, plan->chunk, KF_INS_CEIL_DIV);
     mm_formula_panels(f, plan);
@@ -150,7 +160,7 @@ static void part_terms(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_CEIL_DIV);
     kf_formula_op(f, KF_INS_CEIL_DIV);
     kf_formula_imm_op(f, PART_TERMS, KF_INS_MAX);
-    kf_formula_imm_op(f, PART_STEP, KF_INS_ROUND_UP);
+    kf_formula_imm_op(f, plan->form == MM_FORM_TENSOR ? plan->step : PART_STEP, KF_INS_ROUND_UP);
 }
 
 void mm_formula_parts(kf_formula *f, const mm_plan *plan)
@@ -210,10 +220,43 @@ static void formula_packed_bytes(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_MUL);
 }
 
+/// Groups of MM_PACK_LINES lines of an operand, those of whole tiles.
+static void line_groups(kf_formula *f, const mm_plan *plan, const mm_operand *operand)
+{
+    uint32_t left = operand == &plan->block->left;
+    if (left) {
+        row_tiles(f, plan);
+    } else {
+        mm_formula_panels(f, plan);
+    }
+    kf_formula_imm_op(f, (left ? plan->rows : plan->columns) / MM_PACK_LINES, KF_INS_MUL);
+}
+
+void mm_formula_steps(kf_formula *f, const mm_plan *plan)
+{
+    mm_formula_k(f, plan);
+    kf_formula_imm_op(f, plan->step, KF_INS_CEIL_DIV);
+}
+
+/// Work-groups that pack an operand for tensor cores.
+static void tensor_groups(kf_formula *f, const mm_plan *plan, const mm_operand *operand)
+{
+    line_groups(f, plan, operand);
+    mm_formula_steps(f, plan);
+    kf_formula_op(f, KF_INS_MUL);
+    mm_formula_own_batch(f, plan, operand);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
 void mm_formula_packed(kf_formula *f, const mm_plan *plan, const mm_operand *operand)
 {
     if (plan->form == MM_FORM_BYTES) {
         formula_packed_bytes(f, plan);
+        return;
+    }
+    if (plan->form == MM_FORM_TENSOR) {
+        tensor_groups(f, plan, operand);
+        kf_formula_imm_op(f, (int64_t)MM_PACK_LINES * MM_LINE_BYTES * plan->copies, KF_INS_MUL);
         return;
     }
     mm_formula_k(f, plan);
@@ -248,6 +291,10 @@ void mm_formula_partial(kf_formula *f, const mm_plan *plan)
 static void pack_items(kf_formula *f, const mm_plan *plan, const mm_operand *operand)
 {
     uint32_t left = operand == &plan->block->left;
+    if (plan->form == MM_FORM_TENSOR) {
+        tensor_groups(f, plan, operand);
+        return;
+    }
     if (left) {
         row_tiles(f, plan);
     } else {
@@ -340,9 +387,43 @@ static void size_combine(one_launch *l, const mm_plan *plan)
     mm_formula_batch(&l->global[2], plan);
 }
 
+/// Work-items of a group of the launch: of its first axis, and whether it has any.
+static uint32_t tensor_items(const mm_plan *plan, mm_role role)
+{
+    return plan->form != MM_FORM_TENSOR || role == MM_COMBINE ? 0
+           : role == MM_PRODUCT                               ? plan->items
+                                                              : MM_PACK_ITEMS;
+}
+
+static void size_tensor(one_launch *l, const mm_plan *plan, mm_role role)
+{
+    uint32_t items = tensor_items(plan, role);
+    if (role == MM_PRODUCT) {
+        row_tiles(&l->global[0], plan);
+        mm_formula_panels(&l->global[0], plan);
+        kf_formula_op(&l->global[0], KF_INS_MUL);
+        mm_formula_batch(&l->global[2], plan);
+        mm_formula_parts(&l->global[2], plan);
+        kf_formula_op(&l->global[2], KF_INS_MUL);
+    } else {
+        size_pack(l, plan, role);
+    }
+    kf_formula_imm_op(&l->global[0], items, KF_INS_MUL);
+    for (uint32_t i = 0; i < 3; i++) {
+        kf_formula_imm(&l->local[i], i == 0 ? items : 1);
+    }
+    if (role == MM_PRODUCT) {
+        kf_formula_imm(&l->global[1], 1);
+    }
+}
+
 static void size_launch(one_launch *l, const mm_plan *plan, mm_role role)
 {
     uint32_t side = plan->form == MM_FORM_TILE && role == MM_PRODUCT ? 16 : 1;
+    if (tensor_items(plan, role) != 0) {
+        size_tensor(l, plan, role);
+        return;
+    }
     if (role == MM_PRODUCT) {
         size_product(l, plan);
     } else if (role == MM_COMBINE) {
@@ -366,7 +447,9 @@ static uint32_t temp_index(const mm_plan *plan, uint32_t temp)
     if (temp == MM_TEMP_COUNTS) {
         return 1; // behind the parts
     }
-    return plan->form == MM_FORM_PACKED ? temp : 0;
+    return plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR
+               ? temp == MM_TEMP_PARTS ? 2 : temp
+               : 0;
 }
 
 static void value_formula(kf_formula *f, const mm_plan *plan, const mm_param *param)
@@ -374,6 +457,9 @@ static void value_formula(kf_formula *f, const mm_plan *plan, const mm_param *pa
     switch (param->kind) {
     case MM_PARAM_EXTENT:
         symbol(f, plan->block->chain.values[plan->block->result].symbols[param->index]);
+        break;
+    case MM_PARAM_DIM:
+        symbol(f, plan->block->chain.values[param->index].symbols[param->axis]);
         break;
     case MM_PARAM_M:
         mm_formula_m(f, plan);
@@ -481,7 +567,7 @@ static void make_temps(mm_program *p)
         mm_formula_packed(&p->temp_bytes[0], plan, &p->block->right);
         add_temp(p, mm_is_kept(plan, &p->block->right), 0);
     }
-    if (plan->form == MM_FORM_PACKED) {
+    if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
         mm_formula_packed(&p->temp_bytes[0], plan, &p->block->left);
         add_temp(p, mm_is_kept(plan, &p->block->left), 0);
         mm_formula_packed(&p->temp_bytes[1], plan, &p->block->right);
@@ -517,11 +603,10 @@ static void make_key(mm_program *p)
     }
 }
 
-static void fill(mm_program *p, uint32_t fuser)
+static void fill(mm_program *p, const mm_fuser *fuser)
 {
-    static const char *const names[] = {"matmul", "matmul_parts", "matmul_small"};
     mm_emit(&p->code, &p->plan);
-    kf_chain_name(&p->name, names[fuser], p->block->shown, p->block->n_shown);
+    kf_chain_name(&p->name, fuser->name, p->block->shown, p->block->n_shown);
     for (uint32_t i = 0; i < p->plan.n_kernels; i++) {
         make_launch(p, i);
     }
@@ -532,10 +617,15 @@ static void fill(mm_program *p, uint32_t fuser)
     p->source.code.ptr = p->code.ptr;
     p->source.code.len = p->code.len;
     p->source.cl_c_version = 120;
+    if (fuser->tensor != NULL) {
+        p->source.defines = fuser->tensor->defines;
+        p->source.n_defines = fuser->tensor->n_defines;
+    }
     p->sources[0] = &p->source;
 }
 
-mm_program *mm_program_create(const mm_block *block, const kf_chain_device *device, uint32_t fuser)
+mm_program *mm_program_create(const mm_block *block, const kf_chain_device *device,
+                              const mm_fuser *fuser)
 {
     mm_program *p = (mm_program *)calloc(1, sizeof(*p));
     if (p == NULL) {

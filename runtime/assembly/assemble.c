@@ -110,7 +110,7 @@ void kilni_device_free(kiln_device *device)
     if (device->faults.first != NULL) {
         kilni_fault_release(device, device->faults.first);
     }
-    kilni_dependencies_release(device->gates);
+    kilni_dependencies_release(device->awaited);
     kilni_aux_queues_close(device);
     if (device->backend != NULL) {
         device->backend->device->close(device->backend);

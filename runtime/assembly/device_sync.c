@@ -38,6 +38,8 @@ void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
     stats.kernels_measuring = device->counts.kernels_measuring;
     stats.blas_measuring = device->counts.blas_measuring;
     stats.measuring_ns = device->samples.budget.spent_ns;
+    stats.bytes_uploaded = device->counts.bytes_uploaded;
+    stats.bytes_read = device->counts.bytes_read;
     pthread_mutex_unlock(&device->lock);
     size_t size = stats.struct_size < sizeof(stats) ? stats.struct_size : sizeof(stats);
     memcpy(out_stats, &stats, size);
@@ -131,15 +133,15 @@ kiln_status kiln_flush(kiln_device *device, kiln_error *err)
 
 /// The first failure of calls that the queue waited for and that have all ended. After a failure of
 /// something else they are the next sync's.
-static kiln_status report_gates(kiln_device *device, kilni_dependencies *gates, kiln_status status,
-                                kiln_error *err)
+static kiln_status report_awaited(kiln_device *device, kilni_dependencies *awaited,
+                                  kiln_status status, kiln_error *err)
 {
     if (status == KILN_STATUS_OK) {
-        status = kilni_dependencies_status(gates, NULL, err);
+        status = kilni_dependencies_status(awaited, NULL, err);
     } else {
-        (void)kilni_dependencies_add(&device->gates, &device->context->env, gates);
+        (void)kilni_dependencies_add(&device->awaited, &device->context->env, awaited);
     }
-    kilni_dependencies_release(gates);
+    kilni_dependencies_release(awaited);
     return status;
 }
 
@@ -149,11 +151,11 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
     pthread_mutex_lock(&device->lock);
     kilni_await_moves(device); // they are work too; a failure stays with the tensor
     kiln_status status = kilni_device_drain(device, err);
-    kilni_dependencies *gates = NULL;
+    kilni_dependencies *awaited = NULL;
     if (status == KILN_STATUS_OK) {
         kiln_error local = KILN_ERROR_INIT;
-        gates = device->gates; // those that come while others have the lock are not over then
-        device->gates = NULL;
+        awaited = device->awaited; // those that come while others have the lock are not over then
+        device->awaited = NULL;
         status = kilni_device_wait(device, &local);
         if (status != KILN_STATUS_OK && device->faults.first == NULL) {
             device->faults.first = kilni_fault_create(device, &local);
@@ -170,7 +172,7 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
             device->faults.first = NULL;
         }
     }
-    status = report_gates(device, gates, status, err);
+    status = report_awaited(device, awaited, status, err);
     pthread_mutex_unlock(&device->lock);
     return status;
 }

@@ -54,7 +54,8 @@ static kiln_status save_input(kilni_check *check, uint32_t slot, kiln_error *err
     int64_t end = 0;
     *input = (kilni_check_input){.binding = binding, .slot = slot};
     if (!binding->bound || kilni_binding_status(binding, NULL) != KILN_STATUS_OK) {
-        return kiln_fail(err, FAILED_PRECONDITION, "an input has no value yet");
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "tensor %u, which the block takes, has no value yet", slot);
     }
     if (binding->storage == NULL) {
         return KILN_STATUS_OK;

@@ -20,7 +20,7 @@
 
 enum { MOST_FLOATS = 1 << 20, MOST_BYTES = 64 << 20 }; // of an input
 
-typedef struct taping {
+typedef struct replay_taking {
     const kilni_run *run;
     kiln_arena arena;
     bool *made; ///< by slot: results of the segment
@@ -28,7 +28,7 @@ typedef struct taping {
     uint32_t *inputs; ///< slots
     size_t n_inputs;
     kiln_ir_graph *graph;
-} taping;
+} replay_taking;
 
 static uint32_t operand_slot(const kilni_run *run, uint32_t op, size_t operand)
 {
@@ -110,7 +110,7 @@ static bool is_known(kiln_device *device, uint64_t kind)
     return false;
 }
 
-static bool is_input(const taping *t, uint32_t slot)
+static bool is_input(const replay_taking *t, uint32_t slot)
 {
     for (size_t i = 0; i < t->n_inputs; i++) {
         if (t->inputs[i] == slot) {
@@ -120,7 +120,7 @@ static bool is_input(const taping *t, uint32_t slot)
     return false;
 }
 
-static kiln_tensor_desc desc_of(const taping *t, uint32_t slot)
+static kiln_tensor_desc desc_of(const replay_taking *t, uint32_t slot)
 {
     kiln_tensor_desc desc = t->run->segment->tensors[slot];
     desc.id = (uint64_t)slot + 1;
@@ -129,7 +129,7 @@ static kiln_tensor_desc desc_of(const taping *t, uint32_t slot)
     return desc;
 }
 
-static kiln_status append_op(taping *t, uint32_t op, kiln_error *err)
+static kiln_status append_op(replay_taking *t, uint32_t op, kiln_error *err)
 {
     kiln_op_record record = t->run->segment->ops[op];
     kiln_tensor_desc descs[KILN_MAX_INPUTS + KILN_MAX_OUTPUTS];
@@ -154,8 +154,8 @@ static kiln_status append_op(taping *t, uint32_t op, kiln_error *err)
     return kiln_ir_graph_append(t->graph, &record, err);
 }
 
-static kiln_status take_data(taping *t, const kiln_tensor_desc *desc, const kilni_binding *binding,
-                             kiln_replay_input *out, kiln_error *err)
+static kiln_status take_data(replay_taking *t, const kiln_tensor_desc *desc,
+                             const kilni_binding *binding, kiln_replay_input *out, kiln_error *err)
 {
     size_t bytes = (size_t)kiln_desc_bytes(desc);
     bool floats = kiln_dtype_kind_of(desc->dtype) == KILN_KIND_FLOAT;
@@ -172,13 +172,15 @@ static kiln_status take_data(taping *t, const kiln_tensor_desc *desc, const kiln
                       : kilni_binding_read(t->run->device, desc, binding, data, err);
 }
 
-static kiln_status take_input(taping *t, uint32_t slot, kiln_replay_input *out, kiln_error *err)
+static kiln_status take_input(replay_taking *t, uint32_t slot, kiln_replay_input *out,
+                              kiln_error *err)
 {
     const kilni_binding *binding = t->run->bindings[slot];
     kiln_tensor_desc desc = t->run->segment->tensors[slot];
     *out = (kiln_replay_input){0};
     if (!binding->bound || kilni_binding_status(binding, NULL) != KILN_STATUS_OK) {
-        return kiln_fail(err, FAILED_PRECONDITION, "an input has no value");
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "tensor %u, which the segment takes, has no value", slot);
     }
     if (kiln_dtype_kind_of(desc.dtype) != KILN_KIND_QUANT && kiln_desc_count(&desc) > 0) {
         const kiln_view *view = &binding->view;
@@ -189,7 +191,7 @@ static kiln_status take_input(taping *t, uint32_t slot, kiln_replay_input *out, 
     return take_data(t, &desc, binding, out, err);
 }
 
-static kiln_status set_file_io(taping *t, kiln_replay_input *memory, kiln_error *err)
+static kiln_status set_file_io(replay_taking *t, kiln_replay_input *memory, kiln_error *err)
 {
     uint32_t n_tensors = t->run->segment->plan->n_tensors;
     kiln_tensor_desc *inputs = kiln_arena_alloc(&t->arena, (t->n_inputs + 1) * sizeof(*inputs));
@@ -216,7 +218,7 @@ static kiln_status set_file_io(taping *t, kiln_replay_input *memory, kiln_error 
     return status == KILN_STATUS_OK ? kiln_ir_graph_verify(t->graph, err) : status;
 }
 
-static kiln_status make_replay(taping *t, kiln_replay **out_replay, kiln_error *err)
+static kiln_status make_replay(replay_taking *t, kiln_replay **out_replay, kiln_error *err)
 {
     const kiln_env *env = &t->run->device->context->env;
     const kiln_plan *plan = t->run->segment->plan;
@@ -266,7 +268,7 @@ void kilni_record_file(const kilni_run *run)
     if (is_known(device, kind)) {
         return;
     }
-    taping t = {.run = run};
+    replay_taking t = {.run = run};
     kiln_arena_init(&t.arena, &device->context->env);
     kiln_status status = make_replay(&t, &replay, &err);
     if (status == KILN_STATUS_OK) {
@@ -274,7 +276,8 @@ void kilni_record_file(const kilni_run *run)
     }
     if (status != KILN_STATUS_OK) {
         kiln_log_write(&device->context->env, KILN_LOG_WARN, "runtime",
-                       "a stream of %u operations is not recorded: %s", run->segment->plan->n_ops,
+                       "a stream of %u %s is not recorded: %s", run->segment->plan->n_ops,
+                       kiln_plural(run->segment->plan->n_ops, "operation", "operations"),
                        err.message);
     }
     kiln_replay_destroy(replay);

@@ -55,10 +55,10 @@ uint64_t kilni_watchdog_begin(const kilni_run *run, const kiln_plan_block *block
 {
     kiln_device *device = run->device;
     kiln_status status = KILN_STATUS_OK;
-    // A gate may open only by what this thread does later.
-    if (device->check.watchdog_ms <= 0 || device->backend->queue == NULL || device->gates != NULL ||
-        kiln_fuse_block_ships(run->engine, block) || !wait_for_queue(device, earlier_ns, &status) ||
-        status != KILN_STATUS_OK) {
+    // A user event may complete only by what this thread does later.
+    if (device->check.watchdog_ms <= 0 || device->backend->queue == NULL ||
+        device->awaited != NULL || kiln_fuse_block_ships(run->engine, block) ||
+        !wait_for_queue(device, earlier_ns, &status) || status != KILN_STATUS_OK) {
         return 0;
     }
     uint64_t least = (uint64_t)device->check.watchdog_ms * 1000000;

@@ -390,8 +390,8 @@ kiln_status kilni_collective_execute(kiln_device *device, const kiln_op_record *
     if (record->op == KILN_OP_COLLECTIVE_SYNC) {
         bool open = false;
         kilni_binding_share(output, input, &input->view);
-        if (kilni_device_gates(device)) {
-            return kilni_binding_gate(device, output, err);
+        if (kilni_device_has_user_events(device)) {
+            return kilni_binding_await(device, output, err);
         }
         // Recording has waited; a graph cannot. Nor may the lock be given up here: what a run has
         // in the device would be another's.

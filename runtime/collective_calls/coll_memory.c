@@ -25,19 +25,19 @@ static kiln_device *device_of(kiln_coll_memory *memory)
 static kiln_backend *backend_of(kiln_coll_memory *memory)
 {
     kiln_device *device = device_of(memory);
-    return kilni_device_gates(device) ? device->in.backend : device->backend;
+    return kilni_device_has_user_events(device) ? device->in.backend : device->backend;
 }
 
 static void lock(kiln_coll_memory *memory)
 {
     kiln_device *device = device_of(memory);
-    pthread_mutex_lock(kilni_device_gates(device) ? &device->in.lock : &device->lock);
+    pthread_mutex_lock(kilni_device_has_user_events(device) ? &device->in.lock : &device->lock);
 }
 
 static void unlock(kiln_coll_memory *memory)
 {
     kiln_device *device = device_of(memory);
-    pthread_mutex_unlock(kilni_device_gates(device) ? &device->in.lock : &device->lock);
+    pthread_mutex_unlock(kilni_device_has_user_events(device) ? &device->in.lock : &device->lock);
 }
 
 // ---- memory ----
@@ -46,7 +46,7 @@ static void unlock(kiln_coll_memory *memory)
 static bool trim_device(kiln_device *device)
 {
     kiln_backend *backend = device->backend;
-    if (!kilni_device_gates(device) || pthread_mutex_trylock(&device->lock) != 0) {
+    if (!kilni_device_has_user_events(device) || pthread_mutex_trylock(&device->lock) != 0) {
         return false;
     }
     backend->memory->trim(backend);
@@ -473,7 +473,7 @@ static kiln_status memory_after(kiln_coll_memory *memory, kiln_coll_done_fn done
                                 kiln_error *err)
 {
     kiln_device *device = device_of(memory);
-    if (kilni_device_gates(device)) {
+    if (kilni_device_has_user_events(device)) {
         const after_call call = {&device->context->env, done, user,
                                  ((kilni_device_memory *)memory)->starting};
         return after_mark(device->backend, call, err);
@@ -690,7 +690,7 @@ static const kiln_coll_stream_ops stream_ops = {
 static kiln_coll_memory tables_of(kiln_coll_memory *memory)
 {
     bool is_mapped = maps(memory);
-    bool streams = !is_mapped && kilni_device_gates(device_of(memory));
+    bool streams = !is_mapped && kilni_device_has_user_events(device_of(memory));
     return (kiln_coll_memory){.ops = is_mapped ? &mapped_ops : &copying_ops,
                               .stream = streams ? &stream_ops : NULL};
 }

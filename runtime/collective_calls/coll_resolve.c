@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Results of collective calls: refused until they are resolved, which puts a gate into the device's
-// queue, or waits where the device has none. Decides when a result counts as resolved.
+// Results of collective calls: refused until they are resolved, which puts a user event into the
+// device's queue, or waits where the device has none. Decides when a result counts as resolved.
 
 #include "coll_memory.h"
 #include "rt_binding.h"
@@ -18,7 +18,7 @@ static kiln_status resolve_locked(kiln_tensor *tensor, kiln_error *err)
     }
     kiln_status status = kilni_tensor_bind(tensor, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_binding_gate(tensor->device, &tensor->binding, err);
+        status = kilni_binding_await(tensor->device, &tensor->binding, err);
     }
     return status == KILN_STATUS_OK ? kilni_binding_status(&tensor->binding, err) : status;
 }

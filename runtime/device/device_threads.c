@@ -32,7 +32,7 @@ static bool grow_threads(kiln_device *device)
     const kilni_threads before = device->threads;
     size_t used = 0;
     for (size_t i = 0; i < before.capacity; i++) {
-        used += before.places[i].draws || before.places[i].chosen != NULL;
+        used += before.places[i].has_rng_stream || before.places[i].chosen != NULL;
     }
     kilni_threads after = {.capacity = 8};
     while (after.capacity < 4 * used) {
@@ -44,7 +44,7 @@ static bool grow_threads(kiln_device *device)
     }
     for (size_t i = 0; i < before.capacity; i++) {
         const kilni_thread *thread = &before.places[i];
-        if (thread->draws || thread->chosen != NULL) {
+        if (thread->has_rng_stream || thread->chosen != NULL) {
             *place_of(&after, thread->id) = *thread;
             after.count++;
         }

@@ -116,6 +116,8 @@ typedef struct kiln_device_stats {
     uint64_t kernels_measuring; ///< of backend.kernels_launched: those of tournaments
     uint64_t blas_measuring; ///< of backend.blas_calls: those of tournaments
     uint64_t measuring_ns; ///< that tournaments took, compiling included
+    uint64_t bytes_uploaded; ///< of tensors made from memory; large constants of files not
+    uint64_t bytes_read; ///< by the host
 } kiln_device_stats;
 
 #define KILN_DEVICE_STATS_INIT                                                                     \

@@ -33,7 +33,7 @@ bool kilni_reclaim(kiln_device *device)
     return any;
 }
 
-void kilni_relieve(kiln_device *device)
+void kilni_run_for_memory(kiln_device *device)
 {
     kiln_error later = KILN_ERROR_INIT;
     device->memory.early_runs++;
@@ -54,7 +54,7 @@ kiln_status kiln_device_set_memory_budget(kiln_device *device, uint64_t bytes, k
     if (status == KILN_STATUS_OK) {
         kilni_pressure_init(device);
         if (kilni_under_pressure(&device->memory)) {
-            kilni_relieve(device);
+            kilni_run_for_memory(device);
         }
     }
     pthread_mutex_unlock(&device->lock);

@@ -29,8 +29,8 @@ static kiln_status find_stream(kiln_device *device, kilni_thread **out_thread, k
     if (thread == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a stream of random numbers");
     }
-    if (!thread->draws) {
-        thread->draws = true;
+    if (!thread->has_rng_stream) {
+        thread->has_rng_stream = true;
         thread->random_number = device->random.next_number++;
         thread->random_position = 0;
     }
@@ -63,7 +63,7 @@ kiln_status kiln_seed(kiln_device *device, int64_t seed, kiln_error *err)
     device->random.seed = seed;
     device->random.next_number = 0;
     for (size_t i = 0; i < device->threads.capacity; i++) {
-        device->threads.places[i].draws = false;
+        device->threads.places[i].has_rng_stream = false;
     }
     pthread_mutex_unlock(&device->lock);
     return status;

@@ -46,6 +46,8 @@ typedef struct kilni_device_counts {
     uint64_t indices_outside;
     uint64_t kernels_measuring; ///< launched by tournaments
     uint64_t blas_measuring;
+    uint64_t bytes_uploaded;
+    uint64_t bytes_read;
 } kilni_device_counts;
 
 /// What the next sweep gives back. Its lock guards it; nothing else is locked under it.
@@ -92,7 +94,7 @@ struct kiln_device {
     kilni_faults faults;
     kilni_moves moves;
     pthread_cond_t future_ended; ///< a future on this device has ended
-    kilni_dependencies *gates; ///< what the queue waits or waited for since the last sync
+    kilni_dependencies *awaited; ///< what the queue waits or waited for since the last sync
     kilni_random random;
 };
 
@@ -128,7 +130,7 @@ void kilni_device_sweep(kiln_device *device);
 void kilni_device_set_names(kiln_device *device);
 
 /// Whether the device's queue can wait for what it does not run itself.
-static inline bool kilni_device_gates(const kiln_device *device)
+static inline bool kilni_device_has_user_events(const kiln_device *device)
 {
     return device->in.backend != NULL;
 }

@@ -35,7 +35,7 @@ typedef struct kilni_memory_account {
     bool persistent; ///< what is allocated now lives long
 } kilni_memory_account;
 
-enum { KILNI_RELIEF_PART = 16 }; ///< part of the budget that must come free
+enum { KILNI_PENDING_PART = 16 }; ///< part of the budget that must come free
 
 void kilni_pressure_init(kiln_device *device);
 
@@ -44,14 +44,14 @@ void kilni_pressure_init(kiln_device *device);
 static inline bool kilni_under_pressure(const kilni_memory_account *memory)
 {
     return memory->pressure > 0 && memory->live + memory->pending > memory->pressure &&
-           memory->pending_free > memory->pressure / KILNI_RELIEF_PART;
+           memory->pending_free > memory->pressure / KILNI_PENDING_PART;
 }
 
 /// Gives back what nothing uses now. False: there was nothing.
 bool kilni_reclaim(kiln_device *device);
 
 /// Runs what all threads have recorded, for memory.
-void kilni_relieve(kiln_device *device);
+void kilni_run_for_memory(kiln_device *device);
 
 static inline void kilni_count_live(kilni_memory_account *memory, uint64_t bytes)
 {

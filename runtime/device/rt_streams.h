@@ -46,6 +46,11 @@ bool kilni_stream_is_mine(const kilni_stream *stream);
 /// The stream that a thread records on instead of its own, or NULL. Under the lock.
 kilni_stream *kilni_stream_chosen_by(const kiln_device *device, uint64_t thread);
 
+/// Whether a capture of the calling thread has the tensor as an input, and as which. Under the
+/// lock.
+bool kilni_stream_captures_input(const kiln_device *device, const kiln_tensor *tensor,
+                                 size_t *out_index);
+
 /// Lists a stream that was created, so that it is found and ends with the device. Under the lock.
 void kilni_stream_enlist(kilni_stream *stream);
 

@@ -10,7 +10,7 @@
 typedef struct kilni_thread {
     uint64_t id; ///< 0: a free place of the table
     kilni_stream *chosen; ///< on which it records instead of its own, or NULL
-    bool draws; ///< has a stream of random numbers
+    bool has_rng_stream;
     uint32_t random_number; ///< of that stream
     int64_t random_position; ///< of its next draw
 } kilni_thread;

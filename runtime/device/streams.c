@@ -39,6 +39,21 @@ bool kilni_stream_is_mine(const kilni_stream *stream)
     return stream->thread == thread || kilni_stream_chosen_by(stream->device, thread) == stream;
 }
 
+bool kilni_stream_captures_input(const kiln_device *device, const kiln_tensor *tensor,
+                                 size_t *out_index)
+{
+    for (const kilni_stream *s = device->streams.first; s != NULL; s = s->next) {
+        bool here = s->capturing && s->thread == kiln_thread_id();
+        for (size_t i = 0; here && i < s->n_inputs; i++) {
+            if (s->inputs[i] == tensor) {
+                *out_index = i;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool kilni_device_persists(const kiln_device *device)
 {
     for (const kilni_stream *s = device->streams.first; s != NULL; s = s->next) {

@@ -59,8 +59,8 @@ bool kilni_engines_surprised(const kiln_device *device)
     if (device->engines.fused != NULL) {
         kiln_fuse_engine_stats(device->engines.fused, &stats);
     }
-    return stats.contests_surprising >= SURPRISES &&
-           stats.contests_surprising * 2 > stats.contests_measured;
+    return stats.tournaments_surprising >= SURPRISES &&
+           stats.tournaments_surprising * 2 > stats.tournaments_measured;
 }
 
 void kilni_engines_count(const kiln_device *device, kiln_device_stats *stats)
@@ -76,7 +76,7 @@ void kilni_engines_count(const kiln_device *device, kiln_device_stats *stats)
         stats->ops_recorded += one.ops_recorded;
         stats->plans_searched += one.plans_searched;
         stats->plans_found += one.plans_found;
-        stats->blocks_measured += one.contests_measured;
+        stats->blocks_measured += one.tournaments_measured;
     }
 }
 

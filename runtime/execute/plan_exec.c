@@ -122,7 +122,9 @@ static kiln_status prepare_block(const kilni_block_view *view, kiln_error *err)
     }
     state = block->state;
     if (state->failed) {
-        return kiln_fail(err, FAILED_PRECONDITION, "the block failed before");
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "the program of %s failed here before; its operations run one by one",
+                         block->fuser);
     }
     if (block->program->guard.count > 0) {
         int64_t holds = 0;

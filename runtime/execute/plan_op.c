@@ -73,8 +73,7 @@ static kiln_status place_output(const kilni_run *run, const kiln_plan_step *step
     if (step != NULL && kilni_layout_place(run, target_slot, desc, target)) {
         return KILN_STATUS_OK;
     }
-    bool elementwise = kiln_op_info_of(record->op)->cls == KILN_CLASS_ELEMENTWISE;
-    for (size_t i = 0; elementwise && i < record->n_inputs; i++) {
+    for (size_t i = 0; i < kiln_op_givers(record); i++) {
         uint32_t slot = kilni_plan_operand_slot(run, op, i);
         if (kilni_plan_is_dying(step, slot) && kilni_plan_can_reuse(run->bindings[slot], desc)) {
             kilni_plan_reuse(target, run->bindings[slot], desc);

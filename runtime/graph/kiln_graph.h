@@ -19,8 +19,8 @@ typedef struct kiln_graph kiln_graph;
 
 /// Begins a capture on this thread. `inputs` are the tensors that later runs replace, each given
 /// once; other tensors from before become constants of the graph. Inside a capture it is an error
-/// to read a captured value or to run a graph. Errors: FAILED_PRECONDITION when this thread
-/// captures already.
+/// to read an input or a captured value, or to run a graph. Errors: FAILED_PRECONDITION when this
+/// thread captures already.
 KILN_NODISCARD KILN_API kiln_status kiln_graph_begin(kiln_device *device,
                                                      kiln_tensor *const *inputs, size_t n_inputs,
                                                      kiln_error *err);

@@ -190,12 +190,9 @@ static bool defined_here(const maker *m, uint32_t step, uint32_t slot)
 static void join_op(maker *m, uint32_t step, uint32_t op)
 {
     const kiln_op_record *record = &m->run->segment->ops[op];
-    if (kiln_op_info_of(record->op)->cls != KILN_CLASS_ELEMENTWISE) {
-        return;
-    }
     for (size_t o = 0; o < record->n_outputs; o++) {
         uint32_t target = slot_of(m, op, record->n_inputs + o);
-        for (size_t i = 0; i < record->n_inputs && defined_here(m, step, target); i++) {
+        for (size_t i = 0; i < kiln_op_givers(record) && defined_here(m, step, target); i++) {
             uint32_t source = slot_of(m, op, i);
             bool alone = true;
             for (size_t k = 0; k < record->n_inputs; k++) {

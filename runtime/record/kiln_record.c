@@ -30,11 +30,11 @@ kiln_status kilni_record_several(kiln_device *device, kiln_op op, kiln_tensor *c
 {
     size_t n_outputs = kiln_op_info_of(op)->n_outputs;
     kiln_tensor *made[KILN_MAX_OUTPUTS];
-    uint32_t unwanted = 0;
+    uint32_t unused = 0;
     for (size_t i = 0; i < n_outputs; i++) {
-        unwanted |= outputs[i] == NULL ? 1u << i : 0;
+        unused |= outputs[i] == NULL ? 1u << i : 0;
     }
-    kilni_op_call call = {op, unwanted, inputs, n_inputs, attrs, n_attrs};
+    kilni_op_call call = {op, unused, inputs, n_inputs, attrs, n_attrs};
     kiln_status status = record_any(device, &call, made, err);
     for (size_t i = 0; i < n_outputs; i++) {
         if (outputs[i] != NULL) {

@@ -105,6 +105,28 @@ kiln_status kiln_stream_set(kiln_device *handle, kiln_stream *stream, kiln_error
     return status;
 }
 
+kiln_status kiln_stream_vary_lengths(kiln_device *handle, bool on, bool *out_before,
+                                     kiln_error *err)
+{
+    kiln_device *device = kilni_core(handle);
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
+    kilni_stream *stream = NULL;
+    pthread_mutex_lock(&device->lock);
+    kiln_status status = kilni_stream_current(device, &stream, err);
+    if (status == KILN_STATUS_OK && stream->capturing) {
+        status = kiln_fail(err, FAILED_PRECONDITION,
+                           "the lengths of a capture do not vary: a graph is bound to new ones");
+    }
+    if (status == KILN_STATUS_OK) {
+        bool before = kiln_fuse_stream_vary(stream->queue, on);
+        *(out_before != NULL ? out_before : &before) = before;
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
 // ---- events ----
 
 struct kiln_event {

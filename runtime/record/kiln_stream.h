@@ -38,6 +38,15 @@ KILN_API void kiln_stream_release(kiln_stream *stream);
 KILN_NODISCARD KILN_API kiln_status kiln_stream_set(kiln_device *device, kiln_stream *stream,
                                                     kiln_error *err);
 
+/// Says whether lengths differ from run to run in what the calling thread's stream records from now
+/// on, as those of a text that grows. With `on`, operations wait until a value is needed or
+/// kiln_flush is called, and are planned all at once; a plan that was made for other lengths
+/// serves, up to sixteen times as long or short. Otherwise other lengths are planned for anew now
+/// and then: when they pass a power of two, divide by 16, or are equal to another length of the
+/// program. Errors: FAILED_PRECONDITION while this thread captures.
+KILN_NODISCARD KILN_API kiln_status kiln_stream_vary_lengths(kiln_device *device, bool on,
+                                                             bool *out_before, kiln_error *err);
+
 /// Makes an event for what the calling thread's stream has recorded so far. The caller owns
 /// `*out_event` (kiln_event_destroy). Errors: FAILED_PRECONDITION while this thread captures; those
 /// of planning and of the device. Failures of operations stay with their results.

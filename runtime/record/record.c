@@ -79,7 +79,7 @@ static kiln_status await_result(kiln_device *device, kiln_tensor *tensor, kiln_e
 {
     kilni_stream *stream = NULL;
     kiln_status status = KILN_STATUS_OK;
-    if (kilni_device_gates(device) || !tensor->unresolved) {
+    if (kilni_device_has_user_events(device) || !tensor->unresolved) {
         return status;
     }
     KILN_TRY(out, status, kilni_stream_current(device, &stream, err));
@@ -89,7 +89,7 @@ static kiln_status await_result(kiln_device *device, kiln_tensor *tensor, kiln_e
                          device->address);
     }
     KILN_TRY(out, status, kilni_tensor_bind(tensor, err));
-    status = kilni_binding_gate(device, &tensor->binding, err);
+    status = kilni_binding_await(device, &tensor->binding, err);
 out:
     return status;
 }
@@ -134,7 +134,7 @@ kiln_status kilni_record_call(kiln_device *handle, kilni_op_call *call, kiln_ten
                            later.message);
         }
         if (kilni_under_pressure(&device->memory)) {
-            kilni_relieve(device);
+            kilni_run_for_memory(device);
         }
     }
     pthread_mutex_unlock(&device->lock);

@@ -24,18 +24,23 @@ typedef struct prepared_op {
 } prepared_op;
 
 /// A value that another stream has yet to compute is computed first.
-static kiln_status make_usable(kilni_stream *stream, kiln_tensor *tensor, kiln_error *err)
+static kiln_status make_usable(kilni_stream *stream, const kilni_op_call *call, size_t index,
+                               kiln_error *err)
 {
+    kiln_tensor *tensor = call->inputs[index];
     if (tensor->binding.bound || (tensor->stream == stream->id && tensor->pins > 0)) {
         return KILN_STATUS_OK;
     }
     if (tensor->captured) {
         return kiln_fail(err, FAILED_PRECONDITION,
-                         "an input stands for a value of another captured graph");
+                         "input %zu of %s stands for a value of another captured graph; run that "
+                         "graph and take its output",
+                         index, kiln_op_info_of(call->op)->name);
     }
     kilni_stream *other = kilni_stream_find(stream->device, tensor->stream);
     if (other == NULL) {
-        return kiln_fail(err, INTERNAL, "an input has no value");
+        return kiln_fail(err, INTERNAL, "input %zu of %s has no value", index,
+                         kiln_op_info_of(call->op)->name);
     }
     return kilni_stream_run(other, /*drain=*/true, err);
 }
@@ -108,7 +113,7 @@ static kiln_status prepare(kilni_stream *stream, const kilni_op_call *call, prep
         n_outputs = custom->n_outputs;
     }
     for (size_t i = 0; i < call->n_inputs; i++) {
-        status = make_usable(stream, call->inputs[i], err);
+        status = make_usable(stream, call, i, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
@@ -233,12 +238,12 @@ static kiln_status record_expanded(kilni_stream *stream, const kiln_op_record *r
 {
     const kiln_env *env = &stream->device->context->env;
     expansion self = {.stream = stream, .inputs = call->inputs, .n_inputs = record->n_inputs};
-    const kiln_expansion_sink sink = {.emit = emit, .user = &self, .unwanted = call->unwanted};
+    const kiln_expansion_sink sink = {.emit = emit, .user = &self, .unused = call->unused};
     uint64_t ids[KILN_MAX_OUTPUTS] = {0};
     kiln_status status = kiln_ir_expand(env, record, &sink, ids, err);
     for (size_t i = 0; i < record->n_outputs && status == KILN_STATUS_OK; i++) {
         if (ids[i] == 0) {
-            continue; // unwanted
+            continue; // unused
         }
         size_t index = ids[i] - 1 - self.n_inputs;
         out_tensors[i] = self.made[index];

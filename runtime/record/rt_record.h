@@ -18,7 +18,7 @@ void kilni_streams_prune(kiln_device *device);
 /// A call of an operator.
 typedef struct kilni_op_call {
     kiln_op op;
-    uint32_t unwanted; ///< bit i: result i is not needed, and stays NULL where that spares work
+    uint32_t unused; ///< bit i: result i is not needed, and stays NULL where that spares work
     kiln_tensor *const *inputs;
     size_t n_inputs;
     const kiln_attr *attrs;

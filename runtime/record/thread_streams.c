@@ -96,7 +96,7 @@ static void make_way(kiln_device *device)
         kilni_streams_prune(device);
     }
     if (device->streams.count >= MOST_STREAMS) {
-        kilni_relieve(device);
+        kilni_run_for_memory(device);
         kilni_streams_prune(device);
     }
 }

@@ -36,10 +36,10 @@ static kilni_future *retain(kilni_future *future)
     return future;
 }
 
-void kilni_gate_open(const kiln_backend_queue_ops *queues, kiln_event *gate)
+void kilni_user_event_complete(const kiln_backend_queue_ops *queues, kiln_event *event)
 {
-    queues->event_signal(gate, KILN_STATUS_OK); // failures go by futures: they say whose it is
-    queues->event_destroy(gate);
+    queues->event_signal(event, KILN_STATUS_OK); // failures go by futures: they say whose it is
+    queues->event_destroy(event);
 }
 
 void kilni_future_end(kilni_future *future, const kiln_error *result)
@@ -48,11 +48,11 @@ void kilni_future_end(kilni_future *future, const kiln_error *result)
     future->error = *result;
     future->ended = true;
     pthread_cond_broadcast(&future->changed);
-    kiln_event *gate = future->gate;
-    future->gate = NULL;
+    kiln_event *event = future->event;
+    future->event = NULL;
     pthread_mutex_unlock(&future->lock);
-    if (gate != NULL) {
-        kilni_gate_open(future->queues, gate);
+    if (event != NULL) {
+        kilni_user_event_complete(future->queues, event);
     }
     kilni_future_release(future);
 }

@@ -11,13 +11,13 @@
 struct kilni_future {
     atomic_uint refs;
     const kiln_env *env;
-    bool gated; ///< the device's queue waits for it already; the device's lock
+    bool is_awaited; ///< the device's queue waits for it already; the device's lock
     pthread_mutex_t lock; ///< guards what follows; nothing else is locked under it
     pthread_cond_t changed;
     bool ended;
     kiln_error error; ///< code 0: it is there
-    kiln_event *gate; ///< a user event that work waits for, or NULL
-    const kiln_backend_queue_ops *queues; ///< of the backend that the gate is of
+    kiln_event *event; ///< a user event that work waits for, or NULL
+    const kiln_backend_queue_ops *queues; ///< of the backend that the event is of
 };
 
 /// Never changes; shared by all memory that depends on the same futures.
@@ -30,7 +30,7 @@ struct kilni_dependencies {
 
 /// True when it has ended; `out_error` then gets its result. Any thread.
 bool kilni_future_has_ended(kilni_future *future, kiln_error *out_error);
-/// Opens a gate in a queue, and frees it. Any thread.
-void kilni_gate_open(const kiln_backend_queue_ops *queues, kiln_event *gate);
+/// Completes a user event and frees it. Any thread.
+void kilni_user_event_complete(const kiln_backend_queue_ops *queues, kiln_event *event);
 
 #endif

@@ -2,9 +2,9 @@
 // Values on their way: memory may be there before its value, which a mover or a collective call
 // brings. Decides who waits, where, and who is refused; bringing is kiln_move.c's and
 // coll_calls.c's. Three ways to wait: a tensor that was moved here is waited for by the host at its
-// first use; the result of a collective call is refused until it is resolved, which puts a gate
-// into the device's queue; and what was computed from it meanwhile remembers it, so that a failure
-// that comes later reaches that too.
+// first use; the result of a collective call is refused until it is resolved, which puts a
+// user event into the device's queue; and what was computed from it meanwhile remembers it, so that
+// a failure that comes later reaches that too.
 
 #include "dependency_internal.h"
 #include "rt_binding.h"
@@ -26,49 +26,49 @@ static void await_end(kilni_future *future)
 }
 
 /// Work queued from now on waits for the future.
-static kiln_status gate_one(kiln_device *device, kilni_future *future, kiln_error *err)
+static kiln_status await_one(kiln_device *device, kilni_future *future, kiln_error *err)
 {
     kiln_error error = KILN_ERROR_INIT;
     const kiln_backend_queue_ops *queues = device->backend->queue;
-    kiln_event *gate = NULL;
-    if (future->gated || kilni_future_has_ended(future, &error)) {
+    kiln_event *event = NULL;
+    if (future->is_awaited || kilni_future_has_ended(future, &error)) {
         return KILN_STATUS_OK;
     }
-    kiln_status status = queues->user_event(device->backend, &gate, err);
+    kiln_status status = queues->user_event(device->backend, &event, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    future->gated = true;
+    future->is_awaited = true;
     pthread_mutex_lock(&future->lock);
     bool late = future->ended;
-    future->gate = late ? NULL : gate;
+    future->event = late ? NULL : event;
     future->queues = queues;
     pthread_mutex_unlock(&future->lock);
     if (late) {
-        kilni_gate_open(queues, gate);
+        kilni_user_event_complete(queues, event);
     }
     return KILN_STATUS_OK;
 }
 
-static kiln_status gate_all(kiln_device *device, kilni_dependencies *dependencies, kiln_error *err)
+static kiln_status await_all(kiln_device *device, kilni_dependencies *dependencies, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; i < dependencies->count && status == KILN_STATUS_OK; i++) {
-        status = gate_one(device, dependencies->futures[i], err);
+        status = await_one(device, dependencies->futures[i], err);
     }
     if (status == KILN_STATUS_OK &&
-        !kilni_dependencies_add(&device->gates, dependencies->env, dependencies)) {
+        !kilni_dependencies_add(&device->awaited, dependencies->env, dependencies)) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to follow a call");
     }
     return status;
 }
 
-kiln_status kilni_binding_gate(kiln_device *device, const kilni_binding *binding, kiln_error *err)
+kiln_status kilni_binding_await(kiln_device *device, const kilni_binding *binding, kiln_error *err)
 {
     kilni_dependencies *dependencies =
         kilni_dependencies_retain(kilni_binding_dependencies(binding));
-    if (dependencies != NULL && kilni_device_gates(device)) {
-        kiln_status status = gate_all(device, dependencies, err);
+    if (dependencies != NULL && kilni_device_has_user_events(device)) {
+        kiln_status status = await_all(device, dependencies, err);
         kilni_dependencies_release(dependencies);
         return status;
     }

@@ -24,6 +24,13 @@ struct kiln_request {
 static kiln_status take_place(kiln_request *request, kiln_tensor *tensor, kiln_error *err)
 {
     kiln_device *device = tensor->device;
+    size_t input = 0;
+    if (kilni_stream_captures_input(device, tensor, &input)) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "input %zu of the capture has another value in each run of the graph; "
+                         "read it before the capture",
+                         input);
+    }
     kiln_status status = kilni_await_futures(device, &tensor, 1, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_tensor_bind(tensor, err);
@@ -46,6 +53,7 @@ static kiln_status begin_bytes(kiln_request *request, void *out_data, size_t byt
     if (bytes == 0) {
         return KILN_STATUS_OK;
     }
+    request->device->counts.bytes_read += bytes;
     return backend->transfer->read_begin(backend, view->buffer, offset, out_data, bytes,
                                          &request->pending, err);
 }

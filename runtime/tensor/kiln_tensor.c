@@ -319,7 +319,7 @@ static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *da
     device->memory.persistent = kilni_device_persists(device);
     kiln_status status = kilni_binding_alloc(device, &tensor->desc, &tensor->binding, err);
     if (status == KILN_STATUS_RESOURCE_EXHAUSTED) { // what waits in queues may hold memory
-        kilni_relieve(device);
+        kilni_run_for_memory(device);
         status = kilni_binding_alloc(device, &tensor->desc, &tensor->binding, err);
     }
     device->memory.persistent = false;
@@ -327,6 +327,7 @@ static kiln_status fill(kiln_device *device, kiln_tensor *tensor, const void *da
         return status;
     }
     if (data != NULL) {
+        device->counts.bytes_uploaded += bytes;
         return device->backend->transfer->upload(device->backend, tensor->binding.storage->buffer,
                                                  0, data, bytes, err);
     }

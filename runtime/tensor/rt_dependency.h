@@ -10,8 +10,8 @@
 /// With two holds: the tensor's and the bringer's. NULL: no memory.
 kilni_future *kilni_future_create(kiln_device *device);
 
-/// Without the lock, as well: the bringer is done, and gives up its hold. Opens the gate that the
-/// device's queue waits at. Who waits for a move needs `future_ended` besides.
+/// Without the lock, as well: the bringer is done, and gives up its hold. Completes the user event
+/// that the device's queue waits for. Who waits for a move needs `future_ended` besides.
 void kilni_future_end(kilni_future *future, const kiln_error *result);
 void kilni_future_release(kilni_future *future);
 
@@ -44,8 +44,8 @@ kiln_status kilni_dependencies_status(const kilni_dependencies *dependencies, bo
 kiln_status kilni_binding_status(const kilni_binding *binding, kiln_error *err);
 
 /// Makes what is done on the device from now on wait for what the binding's value depends on: by a
-/// gate in its queue, or, on a device without (kilni_device_gates), here and now, with the lock
-/// given up meanwhile.
-kiln_status kilni_binding_gate(kiln_device *device, const kilni_binding *binding, kiln_error *err);
+/// user event in its queue, or, on a device without (kilni_device_has_user_events), here and now,
+/// with the lock given up meanwhile.
+kiln_status kilni_binding_await(kiln_device *device, const kilni_binding *binding, kiln_error *err);
 
 #endif

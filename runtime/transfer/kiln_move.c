@@ -152,9 +152,9 @@ void kilni_await_moves(kiln_device *device)
 // ---- ways ----
 
 /// Locks a queue for bytes that leave or enter the device: the auxiliary queue from when there is
-/// one, for a gate may then come into the device's own queue; `*in_aux_queue` says that it was
-/// there before, and nobody waits with its lock. Of a device that was lost only its own queue says
-/// so.
+/// one, for a user event may then come into the device's own queue; `*in_aux_queue` says that it
+/// was there before, and nobody waits with its lock. Of a device that was lost only its own queue
+/// says so.
 static way lock_way(const move *current, kiln_device *device, kilni_aux_queue *aux_queue,
                     bool *in_aux_queue)
 {

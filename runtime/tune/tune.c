@@ -149,6 +149,24 @@ static kilni_tune_budget *budget_of(const kilni_run *run)
     return &run->device->samples.budget;
 }
 
+/// On processors the library's products are behind those of the candidates, which were predicted to
+/// be faster (docs/benchmarks.md): a program that does not use it anyway is not held up by the
+/// seconds that it takes to compile. Who asks for all times gets them.
+static bool is_library_in_vain(const tournament *t)
+{
+    const kiln_fuse_segment *segment = t->run->segment;
+    const kiln_plan_block *block = &segment->plan->blocks[t->block];
+    kiln_backend *backend = t->run->device->backend;
+    kiln_backend_stats stats = {0};
+    bool product = false;
+    for (uint32_t i = 0; i < block->n_ops; i++) {
+        product = product || segment->ops[block->ops[i]].op == KILN_OP_MATMUL;
+    }
+    backend->device->stats(backend, &stats);
+    return product && stats.blas_calls == 0 && t->run->device->samples.tune == KILNI_TUNE_LAZY &&
+           backend->device->info(backend)->type == KILN_DEVICE_CPU;
+}
+
 /// Kernels that an entry consists of: what is compiled before it can run, at most. The first
 /// product compiles all kernels of the library for products.
 static uint32_t count_kernels(const tournament *t, uint32_t entry, bool library)
@@ -159,6 +177,9 @@ static uint32_t count_kernels(const tournament *t, uint32_t entry, bool library)
     uint32_t count = 0;
     if (entry < t->n_known) {
         return t->known[entry].program->n_launches;
+    }
+    if (t->scores->entries != NULL ? t->scores->entries[entry].failed : is_library_in_vain(t)) {
+        return 0;
     }
     for (uint32_t i = 0; i < block->n_ops; i++) {
         kiln_op op = segment->ops[block->ops[i]].op;
@@ -300,8 +321,12 @@ static void look_at_extents(const kilni_run *run, kilni_scores *scores)
 
 static kiln_status prepare(tournament *t, kiln_error *err)
 {
+    bool begins = t->scores->entries == NULL;
     if (!kilni_scores_begin(t->scores, t->sample.env, t->n_known + 1)) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tournament");
+    }
+    if (begins) {
+        t->scores->entries[t->n_known].failed = is_library_in_vain(t);
     }
     kiln_status status = kilni_shadow_alone(&t->sample, &t->entries[t->n_known].small, err);
     for (uint32_t i = 0; i <= t->n_known; i++) {
@@ -355,11 +380,14 @@ static void settle_counts(kiln_device *device, const counts_before *before)
 static void tell(const tournament *t, const char *what)
 {
     const kilni_tune_budget *budget = budget_of(t->run);
+    uint32_t n_ops = t->run->segment->plan->blocks[t->block].n_ops;
     kiln_log_write(&t->run->device->context->env, KILN_LOG_INFO, "runtime",
-                   "a tournament of %u candidates for a block of %u operations %s, after %u "
-                   "rounds; tuning has taken %.0f ms",
-                   t->n_known, t->run->segment->plan->blocks[t->block].n_ops, what,
-                   t->scores->rounds, (double)budget->spent_ns / 1e6);
+                   "a tournament of %u %s for a block of %u %s %s, after %u %s; tuning has "
+                   "taken %.0f ms",
+                   t->n_known, kiln_plural(t->n_known, "candidate", "candidates"), n_ops,
+                   kiln_plural(n_ops, "operation", "operations"), what, t->scores->rounds,
+                   kiln_plural(t->scores->rounds, "round", "rounds"),
+                   (double)budget->spent_ns / 1e6);
 }
 
 /// With memory for the samples. True: the tournament is over.

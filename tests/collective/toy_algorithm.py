@@ -16,18 +16,18 @@ SOURCE = """// SPDX-License-Identifier: MIT OR Apache-2.0
 
 void kilni_coll_all_reduce_chain(kilni_coll_schedule *schedule, const kilni_coll_shape *shape)
 {
-    const kilni_coll_place work = {SLOT_WORK, 0};
+    const kilni_coll_operand work = {SLOT_WORK, 0};
     const kilni_coll_range whole = {0, shape->count};
     uint32_t last = shape->ranks - 1;
     kilni_coll_slot own = SLOT_INPUT;
     if (shape->is_wide || last == 0) {
-        kilni_coll_copy(schedule, work, (kilni_coll_place){SLOT_INPUT, 0}, shape->count, false);
+        kilni_coll_copy(schedule, work, (kilni_coll_operand){SLOT_INPUT, 0}, shape->count, false);
         own = SLOT_WORK;
     }
     if (shape->rank > 0) {
         kilni_coll_receive(schedule, shape->rank - 1, SLOT_SCRATCH, whole);
-        kilni_coll_reduce(schedule, work, (kilni_coll_place){SLOT_SCRATCH, 0},
-                          (kilni_coll_place){own, 0}, shape->count);
+        kilni_coll_reduce(schedule, work, (kilni_coll_operand){SLOT_SCRATCH, 0},
+                          (kilni_coll_operand){own, 0}, shape->count);
         own = SLOT_WORK;
     }
     if (shape->rank < last) {
@@ -36,7 +36,7 @@ void kilni_coll_all_reduce_chain(kilni_coll_schedule *schedule, const kilni_coll
         kilni_coll_receive(schedule, last, SLOT_OUTPUT, whole);
         return;
     }
-    kilni_coll_copy(schedule, (kilni_coll_place){SLOT_OUTPUT, 0}, work, shape->count, shape->is_mean);
+    kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_OUTPUT, 0}, work, shape->count, shape->is_mean);
     for (uint32_t i = 0; i < last; i++) {
         kilni_coll_send(schedule, i, SLOT_OUTPUT, whole);
     }

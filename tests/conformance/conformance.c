@@ -6,6 +6,7 @@
 // fits the result. The last case fails for every pair of operator and dtype that the table allows
 // and no sample passed (coverage.h), and, with --matrix=FILE, where that file says otherwise.
 // --cases=N takes only the first N samples with elements of each pair.
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ static uint32_t tried_dtypes = UINT32_MAX;
 static unsigned most_cases = UINT_MAX; ///< with elements, of each pair
 static const char *matrix; ///< a file to hold against the run, or NULL
 static coverage_table covered;
+static uint64_t fewest_launches[KILN_OP_COUNT]; ///< of a run with elements; 0: none was counted
 
 typedef struct operands {
     kiln_view inputs[KILN_MAX_INPUTS];
@@ -118,6 +120,36 @@ static bool results_init(results *r, const kiln_op_record *record)
     return true;
 }
 
+static uint64_t launched(kiln_backend *backend)
+{
+    kiln_backend_stats stats = {.ops_executed = 0};
+    backend->device->stats(backend, &stats);
+    return stats.kernels_launched;
+}
+
+static bool has_elements(const kiln_op_record *record)
+{
+    for (unsigned i = 0; i < record->n_outputs; i++) {
+        if (kiln_desc_count(&record->outputs[i]) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Not of operations on nothing: they skip what is usual, or fill the result. */
+static void count_launches(const kiln_op_record *record, uint64_t count)
+{
+    uint64_t *fewest = &fewest_launches[record->op];
+    bool elements = has_elements(record);
+    for (unsigned i = 0; i < record->n_inputs; i++) {
+        elements = elements && kiln_desc_count(&record->inputs[i]) > 0;
+    }
+    if (elements && count > 0 && (*fewest == 0 || count < *fewest)) {
+        *fewest = count;
+    }
+}
+
 static kiln_status run_on_buffers(kiln_backend *backend, const kiln_op_record *record,
                                   const kiln_view *inputs, int in_place, results *out,
                                   kiln_error *err)
@@ -136,8 +168,12 @@ static kiln_status run_on_buffers(kiln_backend *backend, const kiln_op_record *r
             kiln_view_dense(&record->outputs[i], replaces ? inputs[in_place].buffer : buffers[i]);
     }
     if (status == KILN_STATUS_OK) {
+        uint64_t before = launched(backend);
         make_fresh(record, &fresh);
         status = execute_or_expand(&env, backend, &fresh.record, inputs, outputs, err);
+        if (backend == tested && !kiln_ir_is_expanded(backend, record)) {
+            count_launches(record, launched(backend) - before);
+        }
     }
     for (unsigned i = 0; status == KILN_STATUS_OK && i < record->n_outputs; i++) {
         size_t bytes = (size_t)kiln_desc_bytes(&record->outputs[i]);
@@ -201,16 +237,6 @@ static void report(const kiln_op_record *record, coverage *cover, const char *la
     KILN_FAIL("%s(%s), %s: %s", kiln_op_info_of(record->op)->name,
               line.text != NULL ? line.text : "", layout, text);
     kiln_string_fini(&line);
-}
-
-static bool has_elements(const kiln_op_record *record)
-{
-    for (unsigned i = 0; i < record->n_outputs; i++) {
-        if (kiln_desc_count(&record->outputs[i]) > 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 static void compare_results(const kiln_op_record *record, const void *const *data, coverage *cover,
@@ -333,6 +359,27 @@ static void test_op(void)
         if (cover->failures > MAX_REPORTS) {
             KILN_FAIL("%s %s: %u of %u runs fail", info->name, kiln_dtype_name(dtype),
                       cover->failures, cover->runs);
+        }
+    }
+}
+
+/* Whether all samples run, and on PoCL: other drivers make other kernels of some operators. */
+static bool tells_launches(void)
+{
+    const kiln_device_info *info = tested != NULL ? tested->device->info(tested) : NULL;
+    return info != NULL && strcmp(info->platform, "Portable Computing Language") == 0 &&
+           most_cases == UINT_MAX;
+}
+
+/* What a device says that an operation launches is the least that any sample launched. */
+static void test_launches(void)
+{
+    const kiln_device_info *info = tested->device->info(tested);
+    for (int op = 0; op < KILN_OP_COUNT; op++) {
+        if (fewest_launches[op] > 0 && fewest_launches[op] != info->op_launches[op]) {
+            KILN_FAIL("%s launches %" PRIu64 " kernels, and kernels.def says %u",
+                      kiln_op_info_of((kiln_op)op)->name, fewest_launches[op],
+                      info->op_launches[op]);
         }
     }
 }
@@ -466,7 +513,7 @@ static bool cache_off(const char *address)
 int main(int argc, char **argv)
 {
     static kiln_op ops[KILN_OP_COUNT];
-    static kiln_test_case cases[KILN_OP_COUNT + 1];
+    static kiln_test_case cases[KILN_OP_COUNT + 2];
     size_t count = 0;
     const char *address = take_options(&argc, argv);
     char suite[96];
@@ -489,6 +536,9 @@ int main(int argc, char **argv)
         if (info->cls != KILN_CLASS_CONTROL && info->cls != KILN_CLASS_CUSTOM) {
             cases[count++] = (kiln_test_case)KILN_TEST_PARAM(test_op, info->name, &ops[i]);
         }
+    }
+    if (tells_launches()) {
+        cases[count++] = (kiln_test_case)KILN_TEST(test_launches);
     }
     cases[count++] = (kiln_test_case)KILN_TEST(test_coverage);
     int status = kiln_test_run(suite, cases, count, argc, argv);

@@ -3,6 +3,7 @@
 """Holds the importer against ONNX's own schemas (onnx_schemas.txt): every operator is served at every version or refused
 with a reason; a row takes as many inputs as its versions have; every attribute is asked for by the handler, or by what
 it calls, or stands in the table with a reason; and every version from 18 on has a case of our own (make_cases.py).
+Of operators in no standard (onnx_contrib.def) it asks for a case and for readers of the attributes.
 
 usage: coverage.py
 """
@@ -44,6 +45,25 @@ def table(text):
     refused = re.findall(r"^KILN_ONNX_REFUSED\((\w+),", text, re.M)
     unread = re.findall(r"^KILN_ONNX_UNREAD\((\w+),\s*(\w+),", text, re.M)
     return rows, set(refused), set(unread)
+
+
+def contributed(text):
+    """[(domain:operator, handler, attributes)], and the attributes that nobody reads."""
+    found = re.findall(r'^KILN_ONNX_(?:MICROSOFT|CONTRIB)\((?:"([\w.]*)", )?(\w+),.*, (\w+), "([^"]*)"\)$', text, re.M)
+    standard = re.findall(r'^KILN_ONNX_CONTRIB\("", (\w+),', text, re.M)
+    rows = [(f"{domain or ('' if name in standard else 'com.microsoft')}:{name}", handler, attributes.split())
+            for domain, name, handler, attributes in found]
+    return rows, set(re.findall(r"^KILN_ONNX_UNREAD\((\w+),\s*(\w+),", text, re.M))
+
+
+def contributed_problems(rows, unread, known, cases):
+    found = []
+    for name, handler, attributes in rows:
+        found += [] if name in cases else [f"{name} has no case"]
+        for attribute in attributes:
+            if (attribute not in texts_of(known, handler)) != ((name.split(":")[1], attribute) in unread):
+                found.append(f"{name}: attribute {attribute} has no reader, or one and stands among those without")
+    return found
 
 
 def functions(folder):
@@ -138,8 +158,13 @@ def main():
             print("kiln-test: 0 passed, 0 failed, 1 skipped")
             return 0
         cases = cases_of(facts, folder) if made.returncode == 0 else set()
+        with open(os.path.join(folder, "domains.txt"), encoding="utf-8") as file:
+            tried = set(file.read().split())
     rest = (functions(ONNX), cases)
     found = problems(facts, rows, refused, unread, *rest)
+    with open(os.path.join(ONNX, "ops", "onnx_contrib.def"), encoding="utf-8") as file:
+        more, silent = contributed(file.read())
+    found += contributed_problems(more, silent, rest[0], tried)
     with open(os.path.join(ONNX, "ops", "onnx_attrs.def"), encoding="utf-8") as file:
         if file.read() != write_schemas.attributes():
             found.append("onnx_attrs.def is stale: write_schemas.py --attributes writes it")
@@ -150,6 +175,8 @@ def main():
         ("an input", problems(facts, [(*r[:4], (1, 2)) if r[0] == "Gelu" else r for r in rows], refused, unread, *rest)),
         ("a case", problems(facts, rows, refused, unread, rest[0], cases - {("Gelu", 20)})),
         ("a refusal", problems(facts, rows, refused - {"StringSplit"}, unread, *rest)),
+        ("a case of a row in no standard", contributed_problems(more, silent, rest[0], tried - {more[0][0]}) + found),
+        ("its attribute", contributed_problems([(*more[0][:2], ["nonesuch"])], silent, rest[0], tried) + found),
     ) if len(less) <= len(found)]
     for line in found + [f"the check does not see that {what} is missing" for what in blind]:
         print("FAIL", line)

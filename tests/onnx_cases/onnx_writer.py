@@ -127,8 +127,10 @@ def attribute(name, value):
 
 
 class Node(bytes):
-    """A node's message that remembers the standard operators in it."""
+    """A node's message that remembers its operator and the standard ones in it."""
     operators = ()
+    domain = ""
+    type = ""
 
 
 def node(op, inputs, outputs, domain="", overload="", **attributes):
@@ -136,6 +138,7 @@ def node(op, inputs, outputs, domain="", overload="", **attributes):
             b"".join(blob(5, attribute(k, v)) for k, v in attributes.items() if v is not None) +
             (blob(7, domain) if domain else b"") + (blob(8, overload) if overload else b""))
     message.operators = [] if domain else [op]
+    message.domain, message.type = domain, op
     for value in attributes.values():
         if isinstance(value, Graph):
             message.operators += [inner for n in value.nodes for inner in n.operators]
@@ -143,9 +146,11 @@ def node(op, inputs, outputs, domain="", overload="", **attributes):
 
 
 def value_info(name, value):
-    """The type of an array, of a list of arrays (a sequence), or of None (no type)."""
+    """The type of an array, of a list of arrays (a sequence), of None (no type), or an element type alone."""
     if value is None:
         return blob(1, name)
+    if isinstance(value, type):
+        return blob(1, name) + blob(2, tensor_type(np.zeros(0, value), False))
     if isinstance(value, list):
         return blob(1, name) + blob(2, blob(4, blob(1, tensor_type(value[0], False))))
     return blob(1, name) + blob(2, tensor_type(value, True))
@@ -183,7 +188,8 @@ def function(name, inputs, outputs, nodes, opset, domain="local", attributes=(),
 
 def model(graph, opset, functions=(), ir_version=10):
     sets = [blob(1, "") + number(2, opset)]
-    if functions:
+    sets += [blob(1, domain) + number(2, 1) for domain in sorted({n.domain for n in graph.nodes} - {""})]
+    if functions and not any(n.domain == "local" for n in graph.nodes):
         sets.append(blob(1, "local") + number(2, 1))
     return number(1, ir_version) + blob(7, graph.message()) + many(8, sets) + many(25, functions)
 
@@ -202,6 +208,8 @@ def write_case(folder, name, graph, opset, functions=(), ir_version=10):
         file.write(model(graph, opset, functions, ir_version))
     with open(os.path.join(folder, "operators.txt"), "a", encoding="utf-8") as file:
         file.writelines(f"{op} {opset}\n" for n in graph.nodes for op in n.operators)
+    with open(os.path.join(folder, "domains.txt"), "a", encoding="utf-8") as file:
+        file.writelines(f"{n.domain}:{n.type}\n" for n in graph.nodes)
     for kind, values in (("input", graph.inputs), ("output", graph.outputs)):
         for i, value in enumerate(v for n, v in values.items() if n not in graph.initializers):
             with open(os.path.join(data, f"{kind}_{i}.pb"), "wb") as file:

@@ -70,7 +70,7 @@ def wins(plugin, model, fuser, denied, env, folder):
         told = run(["kiln", "plugin", "dump", model, *words], env, folder)
         assert f" by {fuser}," in told, f"{model}: {fuser} wins nothing: {told[:2000]}"
         return
-    told = json.loads(run(["kiln", "explain", model, *words, "--json", "-"], env, folder))
+    told = json.loads(run(["kiln", "explain", model, *words, "--json"], env, folder))
     assert fuser in told["fusers"], f"{fuser} is not among {told['fusers']}"
     winners = [block["fuser"] for block in told["blocks"]]
     assert fuser in winners, f"{model}: {fuser} wins nothing; winners: {winners}; {json.dumps(told['ops'])[:2000]}"

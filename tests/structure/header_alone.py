@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Compiles each public header alone: gcc and clang, C11 and C++17, with every warning an error."""
+"""Compiles each public header alone: gcc and clang, C11 and C++17 (.hpp: C++17), with every warning an error."""
 import os
 import shutil
 import subprocess
@@ -20,6 +20,8 @@ def problems(header, folders):
     includes = [flag for folder in folders for flag in ("-I", folder)]
     # clang's driver names a stray C++ library as an error of its own, so only headers are looked up.
     for compiler, language, standard in COMPILERS:
+        if header.endswith(".hpp") and language == "c":
+            continue
         command = [compiler, f"-std={standard}", *WARNINGS, *includes, "-I",
                    os.path.dirname(header), "-x", language, "-"]
         run = subprocess.run(command, input=text + "int kiln_alone;\n", capture_output=True,
@@ -34,7 +36,7 @@ def main():
     tree = structure.load(sys.argv)
     missing = [c for c in sorted({c for c, _, _ in COMPILERS}) if not shutil.which(c)]
     headers = [os.path.join(tree.root, n) for n in tree.public_headers()]
-    headers += [h for h in tree.config["public_headers"] if h.endswith(".h") and h not in headers]
+    headers += [h for h in tree.config["public_headers"] if h.endswith((".h", ".hpp")) and h not in headers]
     cases = {}
     for header in headers:
         name = os.path.basename(header)

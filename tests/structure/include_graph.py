@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Who may include whom: reads every #include and compares with the law of the architecture page."""
 import os
+import re
 import sys
 
 import structure
@@ -21,6 +22,8 @@ LAW = {
     "python": set(structure.MODULES),
     "examples": set(structure.MODULES),
 }
+# Plugins that are built from another one's files, too.
+BUILT_FROM = {"plugins/nvidia_tensor": "plugins/matmul"}
 # Outside headers that only some folders may see, by prefix or name.
 RESERVED = {
     "CL/": {"cl_backend", "examples"},  # a program with OpenCL of its own
@@ -38,6 +41,7 @@ RESERVED = {
 FOR_OUR_MODULES = {"attr_make.h", "base_files.h", "bench.h", "recurrent.h", "samples.h"}
 SDK_MAY_INCLUDE = {"stdint.h", "stddef.h", "stdbool.h", "string.h", "stdio.h", "stdlib.h",
                    "math.h", "inttypes.h", "limits.h", "stdarg.h", "assert.h", "float.h"}
+CXX = re.compile(r"[a-z_]+")  # of the library of C++: <cstdint>, <vector>
 
 
 def unit_of(name):
@@ -51,14 +55,14 @@ def owners(tree):
     found = {}
     public = {os.path.basename(n) for n in tree.public_headers()}
     public |= {os.path.basename(n) for n in tree.config.get("public_headers", [])} | FOR_OUR_MODULES
-    for name in tree.sources(".h", ".def", ".inc", ".cl", ".c"):
+    for name in tree.sources(".h", ".hpp", ".def", ".inc", ".cl", ".c"):
         base = os.path.basename(name)
         found.setdefault(base, set()).add((unit_of(name), name, base in public))
     for module, folders in tree.config.get("generated_dirs", {}).items():
         for folder in folders:
             for inside, _, names in os.walk(folder):
                 for base in names:
-                    if base.endswith((".h", ".inc", ".def")):
+                    if base.endswith((".h", ".hpp", ".inc", ".def")):
                         found.setdefault(base, set()).add(
                             (module, os.path.join(inside, base), base in public or
                              base.endswith(".pb.h")))
@@ -70,14 +74,14 @@ def outside_problem(unit, header):
     for prefix, allowed in RESERVED.items():
         if header.startswith(prefix) and folder not in allowed:
             return f"only {', '.join(sorted(allowed)) or 'tests'} may include <{header}>"
-    if folder in ("plugin_sdk", "plugins") and header not in SDK_MAY_INCLUDE:
+    if folder in ("plugin_sdk", "plugins") and header not in SDK_MAY_INCLUDE and not CXX.fullmatch(header):
         return f"a plugin stands alone: <{header}> is not part of the C library's plain headers"
     return None
 
 
 def inside_problem(unit, header, candidates):
     folder = unit.split("/")[0]
-    if any(owner == unit for owner, _, _ in candidates):
+    if any(owner in (unit, BUILT_FROM.get(unit)) for owner, _, _ in candidates):
         return None
     allowed = LAW[folder]
     near = [c for c in candidates if c[0].split("/")[0] in allowed]
@@ -95,8 +99,7 @@ def problems(tree):
     for folder in LAW:
         if tree.sources(".c", ".h", ".hpp", top=(folder,)):
             result[folder] = []
-    names = tree.sources(".c", ".h", ".def", ".inc", top=tuple(LAW)) + tree.sources(".hpp", top=("runtime",))
-    for name in names:
+    for name in tree.sources(".c", ".h", ".hpp", ".def", ".inc", top=tuple(LAW)):
         unit = unit_of(name)
         text = structure.without_comments(tree.read(name))
         for match in structure.INCLUDE.finditer(text):

@@ -174,7 +174,12 @@ def installed_command(prefix, config):
         return "this build has no kiln command"
     env = environment(prefix, config["libdir"])
     del env["LD_LIBRARY_PATH"]
-    return run([command, "--help"], env=env)
+    made = ["man/man1/kiln.1", "man/man1/kiln-run.1", "bash-completion/completions/kiln", "zsh/site-functions/_kiln",
+            "fish/vendor_completions.d/kiln.fish"]
+    if not os.path.exists(os.path.join(config["build_dir"], "cli/help/made")):
+        made = []  # a build with a sanitizer has none
+    return [f"share/{name} is not installed" for name in made if not os.path.exists(os.path.join(prefix, "share", name))] \
+        or run([command, "--help"], env=env)
 
 
 CXX_NEEDS = re.compile(r"needs libstdc\+\+\.so")

@@ -25,6 +25,12 @@ def run(command):
     return []
 
 
+def part_of_package(folder):
+    """Python takes any folder of the name for a package."""
+    whole = not os.path.exists(folder) or os.path.exists(os.path.join(folder, "__init__.py"))
+    return [] if whole else [f"{folder} is there before the package is"]
+
+
 def main():
     config = structure.load(sys.argv).config
     if not shutil.which("clang-14"):
@@ -35,6 +41,7 @@ def main():
         "-DCMAKE_C_COMPILER=clang-14", "-DCMAKE_BUILD_TYPE=Debug", "-DKILN_REMOTE=OFF",
         "-DKILN_ONNX=OFF", "-DKILN_TESTS=OFF", "-DKILN_MINIMAL=ON", "-DKILN_UNITY=OFF", "-DKILN_WERROR=ON"])}
     if not cases["configure"]:
+        cases["no part of the Python package"] = part_of_package(os.path.join(build, "python/kiln"))
         cases["compile"] = run(["ninja", "-C", build, "-j2", "-k", "0"])
         library = os.path.join(build, "lib/libkiln.so")
         if not cases["compile"] and os.path.exists(library):

@@ -20,7 +20,7 @@ HANDLER = """void kilni_onnx_op_halve(kilni_onnx_call *call)
 }
 
 """
-TABLE, FAMILY, ROWS = "onnx/ops/onnx_ops.def", "onnx/ops/onnx_op_activation.c", "onnx/ops/onnx_rows.c"
+TABLE, FAMILY, ROWS = "onnx/ops/onnx_ops.def", "onnx/ops/math/onnx_op_activation.c", "onnx/ops/onnx_rows.c"
 
 
 def write(folder):

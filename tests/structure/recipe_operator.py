@@ -70,7 +70,7 @@ def program(copy, out):
 
 def in_cpp(copy):
     """The operator is a function of kiln.hpp by itself."""
-    with open(copy.built("runtime/cpp/include/kiln/kiln_ops_cpp.inc"), encoding="ascii") as file:
+    with open(copy.built("runtime/cpp/include/kiln/kiln_ops.hpp"), encoding="ascii") as file:
         return [] if "inline Tensor exp2(const Tensor &x)\n" in file.read() else ["kiln.hpp lacks exp2"]
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Rules that are read off the source text: licence lines, unique names, contracts, banned calls."""
+import collections
 import os
 import re
 import sys
@@ -26,6 +27,9 @@ PRINTING = ("printf", "puts", "putchar", "perror", "vprintf", "abort", "exit", "
 # What a header's head says of all its functions, and what then need not be said of one.
 DEFAULTS = re.compile(r"Unless a function says otherwise|any thread may call", re.I)
 NOTHING_SAID = ("Lifetime:", "Ownership:", "Thread: any", "Errors: none")
+MOST_FILES = 25
+# Folders that may hold more: why.
+LONG_FOLDERS = {"docs/decisions": "a numbered list, one page for each decision"}
 LIBRARY = tuple(m for m in structure.MODULES if m not in ("plugin_sdk", "plugins"))
 
 
@@ -41,7 +45,7 @@ def spdx(tree):
 
 def unique_basenames(tree):
     seen = {}
-    for name in tree.sources(".c", ".h", ".def", ".cl", ".inc", ".proto"):
+    for name in tree.sources(".c", ".h", ".cpp", ".hpp", ".def", ".cl", ".inc", ".proto"):
         seen.setdefault(os.path.basename(name), []).append(name)
     return [f"{base} is the name of {' and '.join(names)}"
             for base, names in sorted(seen.items()) if len(names) > 1]
@@ -84,7 +88,7 @@ def above(text, place):
 def short_headers(tree):
     """One header per object: none longer than 400 lines, nine of ten at most 300."""
     lengths = {}
-    for name in tree.sources(".h", top=structure.MODULES + ("cli", "bench", "tools", "examples")):
+    for name in tree.sources(".h", ".hpp", top=structure.MODULES + ("cli", "bench", "tools", "examples")):
         text = tree.read(name)
         if "Written by tools/" not in text[:200]:
             lengths[os.path.basename(name)] = text.count("\n")
@@ -93,6 +97,14 @@ def short_headers(tree):
     if ordered and ordered[len(ordered) * 9 // 10] > 300:
         bad.append(f"one header in ten has more than {ordered[len(ordered) * 9 // 10]} lines, not 300")
     return bad
+
+
+def short_folders(tree):
+    """A folder is read at a glance: no more than 25 files lie directly in it."""
+    held = collections.Counter(os.path.dirname(name) for name in tree.files)
+    return [f"{folder} holds {count} files, more than {MOST_FILES}: give it rooms"
+            for folder, count in sorted(held.items())
+            if count > MOST_FILES and folder not in LONG_FOLDERS]
 
 
 def banned_calls(tree):
@@ -115,7 +127,7 @@ def unfinished(tree):
     """Words that mark work left undone."""
     word = re.compile(r"\b(FIXME|XXX|HACK|TODO)\b(?!\(#\d+\))")
     bad = []
-    for name in tree.sources(".c", ".h", ".def", ".cl", ".proto", ".sh"):
+    for name in tree.sources(".c", ".h", ".cpp", ".hpp", ".def", ".cl", ".proto", ".sh"):
         text = tree.read(name)
         bad += [f"{name}:{structure.line_of(text, m.start())}: {m.group(1)}"
                 for m in word.finditer(text)]
@@ -183,7 +195,7 @@ def merged(tree):
     mark = re.compile(r"(?m)^(?:<{7} |>{7} )")
     bad = []
     for name in tree.files:
-        if name.endswith((".c", ".h", ".def", ".cl", ".py", ".md", ".txt", ".cmake", ".sh")):
+        if name.endswith((".c", ".h", ".cpp", ".hpp", ".def", ".cl", ".py", ".md", ".txt", ".cmake", ".sh")):
             text = tree.read(name)
             bad += [f"{name}:{structure.line_of(text, m.start())}: mark of a merge"
                     for m in mark.finditer(text)]
@@ -260,9 +272,9 @@ def read_if_there(tree, name):
     return tree.read(name) if name in tree.files else ""
 
 
-CHECKS = (merged, spdx, unique_basenames, contracts, short_headers, banned_calls, unfinished, file_comments,
-          orphans, cmake_rules, formatted_text, page_columns, page_paths,
-          environment_names)
+CHECKS = (merged, spdx, unique_basenames, contracts, short_headers, short_folders, banned_calls, unfinished,
+          file_comments, orphans, cmake_rules, formatted_text, page_columns, page_paths, environment_names)
+
 
 if __name__ == "__main__":
     source_tree = structure.load(sys.argv)

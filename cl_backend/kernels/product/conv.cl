@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Cross-correlation of dense x [n,c,..] with dense weight [o,c/groups,..], plus bias [o], over three
-// spatial axes. Three forms:
+// spatial axes. Four forms:
 //
 //   kiln_conv_direct  one work-item for KILN_OB channels of KILN_V neighbouring columns of one row:
 //                     for few channels. The host has put x into enough zeros that no load, of
 //                     whole vectors either, leaves a row
+//   kiln_conv_plane   one work-item for some channels, each a group of its own, of two spatial axes:
+//                     the channel among zeros in scratch memory that stays in the cache
 //   kiln_conv_block   one work-item for tiles of KILN_NR vectors of neighbouring results: their
 //                     columns (see im2col) in scratch memory that stays in the cache, times
 //                     the weight with KILN_MR channels in registers
 //   kiln_conv_tile    a work-group of 16 x 16 for 64 channels x 64 results, columns made in local
 //                     memory
 //
-// Defines: KILN_A (element type, i32 for conv_integer), KILN_BIAS, KILN_DIRECT, KILN_BLOCK or KILN_TILE; of the direct
-// form KILN_STEP1: the window moves by one column, so a vector of the result needs a vector of x.
+// Defines: KILN_A (element type, i32 for conv_integer), KILN_BIAS, KILN_DIRECT, KILN_PLANE, KILN_BLOCK or KILN_TILE; of
+// the direct form KILN_STEP1: the window moves by one column, so a vector of the result needs a vector of x; of planes
+// KILN_KH, KILN_KW, KILN_SY, KILN_SX, KILN_DY, KILN_DX, and KILN_ROWS of the result that are computed together.
 
 #include "product_args.h"
 
@@ -116,6 +119,108 @@ __kernel void kiln_conv_direct(kiln_conv_direct_shape s, __global K_S(KILN_A) *o
 }
 
 #else
+
+#endif
+
+#if KILN_PLANE
+
+// A row of x as KILN_SX parts, of which part p has the padded columns p, p + KILN_SX, ...
+static inline void split_row(__global C *to, __global const K_S(KILN_A) *line, long begin,
+                             long length, long part)
+{
+    for (int p = 0; p < KILN_SX; p++) {
+        const long first = (p + KILN_SX - begin % KILN_SX) % KILN_SX;
+        const long at = (begin + first) / KILN_SX;
+        const long count = min((length - first + KILN_SX - 1) / KILN_SX, part - at);
+        __global C *place = to + p * part + at;
+        __global const K_S(KILN_A) *from = line + first;
+        long i = 0;
+#if KILN_SX == 1
+        for (; i + KILN_V <= count; i += KILN_V) {
+            K_CAT(vstore, KILN_V)(K_LDV(KILN_A, from + i), 0, place + i);
+        }
+#elif KILN_SX == 2
+        for (; i + KILN_V < count; i += KILN_V) { // the last column is none behind the row
+            const T a = K_LDV(KILN_A, from + 2 * i), b = K_LDV(KILN_A, from + 2 * i + KILN_V);
+            K_CAT(vstore, KILN_V)((T)(a.even, b.even), 0, place + i);
+        }
+#endif
+        for (; i < count; i++) {
+            place[i] = K_LD(KILN_A, from + i * KILN_SX);
+        }
+    }
+}
+
+// KILN_ROWS rows of KILN_V results from `x` on, of which `count` are stored.
+static inline void plane_tile(const kiln_conv_plane_shape *s, __global K_S(KILN_A) *out,
+                              __global const C *x, __global const K_S(KILN_A) *w, C bias, int count)
+{
+    enum { REACH = (KILN_ROWS - 1) * KILN_SY + (KILN_KH - 1) * KILN_DY + 1 };
+    T sums[KILN_ROWS];
+    K_UNROLLED
+    for (int y = 0; y < KILN_ROWS; y++) {
+        sums[y] = (T)(0);
+    }
+    K_UNROLLED
+    for (int row = 0; row < REACH; row++) {
+        K_UNROLLED
+        for (int kx = 0; kx < KILN_KW; kx++) {
+            const int column = kx * KILN_DX;
+            const T v = K_CAT(vload, KILN_V)(0, x + (row * KILN_SX + column % KILN_SX) * s->part +
+                                                    column / KILN_SX);
+            K_UNROLLED
+            for (int y = 0; y < KILN_ROWS; y++) {
+                const int reach = row - y * KILN_SY, ky = reach / KILN_DY;
+                if (reach >= 0 && reach % KILN_DY == 0 && ky < KILN_KH) {
+                    sums[y] = MUL_ADD(v, (T)(K_LD(KILN_A, w + ky * KILN_KW + kx)), sums[y]);
+                }
+            }
+        }
+    }
+    K_UNROLLED
+    for (int y = 0; y < KILN_ROWS; y++) {
+        if (count == KILN_V) {
+            K_STV(KILN_A, out + y * s->out[1], sums[y] + (T)(bias));
+        } else {
+            scatter_o(out + y * s->out[1], 1, count, sums[y] + (T)(bias));
+        }
+    }
+}
+
+__kernel void kiln_conv_plane(kiln_conv_plane_shape s, __global K_S(KILN_A) *out,
+                              __global const K_S(KILN_A) *in, __global const K_S(KILN_A) *weight,
+                              __global C *scratch BIAS_ARGUMENT)
+{
+    const long row = s.part * KILN_SX;
+    const long first = (long)get_global_id(0) * s.each;
+    const long last = min(first + s.each, s.images);
+    const int count = (int)min(s.out[1], (long)KILN_V);
+    __global C *plane = scratch + (long)get_global_id(0) * s.rows * row;
+    for (long i = 0; i < s.rows * row; i++) { // what stays around every channel
+        plane[i] = (C)0;
+    }
+    for (long image = first; image < last; image++) {
+        __global const K_S(KILN_A) *x = in + s.start[1] + image * s.in[0] * s.in[1];
+        for (long y = 0; y < min(s.in[0], s.rows - s.begin[0]); y++) {
+            split_row(plane + (y + s.begin[0]) * row, x + y * s.in[1], s.begin[1], s.in[1],
+                      s.part);
+        }
+        for (long o = 0; o < s.outputs; o++) {
+            const long channel = image % s.groups * s.outputs + o;
+            __global const K_S(KILN_A) *w = weight + s.start[2] + channel * KILN_KH * KILN_KW;
+            __global K_S(KILN_A) *to =
+                out + s.start[0] + (image * s.outputs + o) * s.out[0] * s.out[1];
+            for (long at = 0; at < s.out[0]; at += KILN_ROWS) { // the last rows overlap others
+                const long y = min(at, s.out[0] - KILN_ROWS);
+                for (long left = 0; left < s.out[1]; left += KILN_V) {
+                    const long column = min(left, s.out[1] - count);
+                    plane_tile(&s, to + y * s.out[1] + column, plane + y * KILN_SY * row + column,
+                               w, BIAS_OF(channel), count);
+                }
+            }
+        }
+    }
+}
 
 #endif
 

@@ -50,6 +50,19 @@ typedef struct kiln_conv_shape { ///< conv.cl
     kiln_long start[4]; ///< result, x, weight, bias
 } kiln_conv_shape;
 
+typedef struct kiln_conv_plane_shape { ///< conv.cl: groups of one channel of two spatial axes
+    kiln_long images; ///< batch * groups
+    kiln_long each; ///< images of a work-item
+    kiln_long groups;
+    kiln_long outputs; ///< of one group
+    kiln_long in[2];
+    kiln_long out[2];
+    kiln_long begin[2]; ///< padding
+    kiln_long rows; ///< that windows reach, padding counted
+    kiln_long part; ///< columns of a part of a row
+    kiln_long start[4]; ///< result, x, weight, bias
+} kiln_conv_plane_shape;
+
 typedef struct kiln_columns_shape { ///< im2col.cl
     kiln_window w;
     kiln_long rows; ///< n * c * taps * rows of windows

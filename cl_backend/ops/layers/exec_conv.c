@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Launches conv.cl. Inputs that are not dense are copied first; for the direct
 // form x is put among zeros, so that its kernel has no borders. Decides which form suits a
-// convolution: with few channels in a group the direct one, else the product of the weight with
-// columns. The geometry of windows is ir's and arrives as output lengths.
+// convolution: with few channels in a group the direct one, on processors by planes where a group
+// has one channel, else the product of the weight with columns. The geometry of windows is ir's and
+// arrives as output lengths.
 #include <string.h>
 
 #include "exec_internal.h"
 #include "product_args.h"
 
 enum { DIRECT_CHANNELS = 8, ITEMS_EACH = 4, SIDE = 64, CONV_GROUP = 256 };
+enum { PLANE_TAPS = 49, PLANE_BYTES = 512 * 1024, PLANE_ROWS = 4, PLANE_REACH = 64 };
 
 /* Operands of a convolution, dense. */
 typedef struct operands {
@@ -136,6 +138,84 @@ static kiln_status launch_direct(kilni_exec *exec, const kiln_conv_shape *c, con
     return kilni_exec_launch(exec, &args, items, 64);
 }
 
+// ---- planes ----
+
+static void plane_shape(const kilni_exec *exec, const kiln_conv_shape *c,
+                        kiln_conv_plane_shape *out_shape)
+{
+    const kilni_exec_window *w = &c->w;
+    int64_t vector = kilni_exec_vector(exec, exec->outputs[0].dtype);
+    int64_t columns = kilni_exec_ceil_div(w->out[2], vector) * vector;
+    int64_t wanted = ITEMS_EACH * (int64_t)exec->backend->info.compute_units;
+    *out_shape = (kiln_conv_plane_shape){
+        .images = c->images,
+        .each = kilni_exec_ceil_div(c->images, wanted),
+        .groups = c->groups,
+        .outputs = c->outputs,
+        .in = {w->in[1], w->in[2]},
+        .out = {w->out[1], w->out[2]},
+        .begin = {w->begin[1], w->begin[2]},
+        .rows = (w->out[1] - 1) * w->strides[1] + (w->taps[1] - 1) * w->dilations[1] + 1,
+        .part = columns + (w->taps[2] - 1) * w->dilations[2] / w->strides[2]};
+    memcpy(out_shape->start, c->start, sizeof(out_shape->start));
+}
+
+/* Whether a channel fits the caches, among zeros, and there are enough of them. */
+static bool suits_planes(const kilni_exec *exec, const kiln_conv_shape *c)
+{
+    const kilni_exec_window *w = &c->w;
+    kiln_conv_plane_shape s;
+    plane_shape(exec, c, &s);
+    int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(exec->outputs[0].dtype));
+    int64_t reach = PLANE_ROWS * w->strides[1] + (w->taps[1] - 1) * w->dilations[1];
+    return kilni_exec_is_block(exec) && c->channels == 1 && kilni_exec_product(w->out) > 0 &&
+           w->in[0] == 1 && w->out[0] == 1 && w->taps[0] == 1 && w->begin[0] == 0 &&
+           kilni_exec_product(w->taps) <= PLANE_TAPS && reach <= PLANE_REACH &&
+           c->images >= (int64_t)exec->backend->info.compute_units && s.begin[0] < s.rows &&
+           s.begin[1] < s.part && s.rows < PLANE_BYTES &&
+           s.rows * s.part * w->strides[2] * size <= PLANE_BYTES;
+}
+
+static kiln_status launch_planes(kilni_exec *exec, const kiln_conv_shape *c, const operands *with)
+{
+    kiln_dtype dtype = exec->outputs[0].dtype;
+    kiln_buffer *scratch = NULL;
+    kilni_exec_options options = {.length = 0};
+    kilni_cl_args args;
+    kiln_conv_plane_shape s;
+    plane_shape(exec, c, &s);
+    int64_t items = kilni_exec_ceil_div(s.images, s.each);
+    int64_t size = (int64_t)kiln_dtype_size(kilni_exec_compute(dtype));
+    kilni_exec_define_dtype(&options, "A", dtype);
+    kilni_exec_define(&options, "V", kilni_exec_vector(exec, dtype));
+    kilni_exec_define(&options, "BIAS", with->has_bias ? 1 : 0);
+    kilni_exec_define(&options, "PLANE", 1);
+    kilni_exec_define(&options, "KH", c->w.taps[1]);
+    kilni_exec_define(&options, "KW", c->w.taps[2]);
+    kilni_exec_define(&options, "SY", c->w.strides[1]);
+    kilni_exec_define(&options, "SX", c->w.strides[2]);
+    kilni_exec_define(&options, "DY", c->w.dilations[1]);
+    kilni_exec_define(&options, "DX", c->w.dilations[2]);
+    kilni_exec_define(&options, "ROWS", s.out[0] < PLANE_ROWS ? s.out[0] : PLANE_ROWS);
+    kiln_status status =
+        kilni_exec_alloc(exec, items * s.rows * s.part * c->w.strides[2] * size, &scratch);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_exec_kernel(exec, "conv.cl", "kiln_conv_plane", &options, &args);
+    }
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kilni_cl_push_bytes(&args, &s, sizeof(s));
+    kilni_cl_push_buffer(&args, exec->outputs[0].buffer);
+    kilni_cl_push_buffer(&args, with->x.buffer);
+    kilni_cl_push_buffer(&args, with->weight.buffer);
+    kilni_cl_push_buffer(&args, scratch);
+    if (with->has_bias) {
+        kilni_cl_push_buffer(&args, with->bias.buffer);
+    }
+    return kilni_exec_launch(exec, &args, items, 64);
+}
+
 // ---- products with columns ----
 
 /* Registers for sums: 16 of 32 with AVX-512, 12 of 16 with AVX, where a vector takes two. Blocks of
@@ -228,6 +308,9 @@ static kiln_status run_conv(kilni_exec *exec, const operands *with)
     s.outputs = with->weight.dims[0] / s.groups;
     s.positions = kilni_exec_product(s.w.out);
     s.depth = s.channels * kilni_exec_product(s.w.taps);
+    if (suits_planes(exec, &s)) {
+        return launch_planes(exec, &s, with);
+    }
     bool few = s.outputs < DIRECT_CHANNELS / (kilni_exec_is_block(exec) ? 2 : 1);
     return few || s.depth > INT32_MAX ? launch_direct(exec, &s, with)
                                       : launch_product(exec, &s, with);

@@ -177,19 +177,26 @@ static kiln_status recurrent_scratch(kilni_exec *exec, recurrent_layer *l)
 
 // ---- launches ----
 
-static kiln_status recurrent_begin(kilni_exec *exec, const recurrent_layer *l, const char *name,
-                                   kilni_cl_args *out_args)
+/* One launch of recurrent.cl over `groups` groups. The kernel takes the space, then the
+ * buffers. */
+static kiln_status recurrent_launch(kilni_exec *exec, const recurrent_layer *l, const char *name,
+                                    kiln_buffer *const *buffers, size_t count, int64_t groups)
 {
+    kilni_cl_args args;
     kilni_exec_options options = {.length = 0};
     kilni_exec_define(&options, "V", UNITS);
     kilni_exec_define(&options, "GATES", l->r.gates);
     kilni_exec_define(&options, "RESET_AFTER", l->r.reset_after ? 1 : 0);
     kilni_exec_define(&options, "TEAM", l->s.members > 1 ? 1 : 0);
-    kiln_status status = kilni_exec_kernel(exec, "recurrent.cl", name, &options, out_args);
-    if (status == KILN_STATUS_OK) {
-        kilni_cl_push_bytes(out_args, &l->s, sizeof(l->s));
+    kiln_status status = kilni_exec_kernel(exec, "recurrent.cl", name, &options, &args);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
-    return status;
+    kilni_cl_push_bytes(&args, &l->s, sizeof(l->s));
+    for (size_t i = 0; i < count; i++) {
+        kilni_cl_push_buffer(&args, buffers[i]);
+    }
+    return kilni_exec_launch(exec, &args, groups, 1);
 }
 
 // ---- weights that are packed once ----
@@ -208,16 +215,14 @@ static kiln_hash128 recurrent_packing(const recurrent_layer *l, unsigned which)
 
 static kiln_status recurrent_pack(kilni_exec *exec, const recurrent_layer *l)
 {
-    kilni_cl_args args;
-    kiln_status status = recurrent_begin(exec, l, "kiln_recurrent_pack", &args);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    kilni_cl_push_buffer(&args, l->weight);
-    kilni_cl_push_buffer(&args, l->recurrence);
-    kilni_cl_push_buffer(&args, l->views[OF_WEIGHT].buffer);
-    kilni_cl_push_buffer(&args, l->views[OF_RECURRENCE].buffer);
-    return kilni_exec_launch(exec, &args, l->s.directions * l->s.blocks, 1);
+    kiln_buffer *const buffers[] = {
+        l->weight,
+        l->recurrence,
+        l->views[OF_WEIGHT].buffer,
+        l->views[OF_RECURRENCE].buffer,
+    };
+    return recurrent_launch(exec, l, "kiln_recurrent_pack", buffers,
+                            sizeof(buffers) / sizeof(buffers[0]), l->s.directions * l->s.blocks);
 }
 
 /* Packs two constants and keeps what comes of them. */
@@ -267,40 +272,37 @@ static kiln_status recurrent_find_packed(kilni_exec *exec, recurrent_layer *l)
 
 static kiln_status recurrent_project(kilni_exec *exec, const recurrent_layer *l)
 {
-    kilni_cl_args args;
-    kiln_status status = recurrent_begin(exec, l, "kiln_recurrent_inputs", &args);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    kilni_cl_push_buffer(&args, l->projected);
-    kilni_cl_push_buffer(&args, l->weight);
-    kilni_cl_push_buffer(&args, l->recurrence);
-    kilni_cl_push_buffer(&args, l->signs);
-    kilni_cl_push_buffer(&args, l->views[OF_X].buffer); // what is packed need not be there
-    kilni_cl_push_buffer(&args, l->s.packed ? l->weight : l->views[OF_WEIGHT].buffer);
-    kilni_cl_push_buffer(&args, l->s.packed ? l->recurrence : l->views[OF_RECURRENCE].buffer);
-    kilni_cl_push_buffer(&args, l->views[OF_BIAS].buffer);
-    return kilni_exec_launch(exec, &args, l->pieces * l->s.directions * l->s.blocks, 1);
+    kiln_buffer *const buffers[] = {
+        l->projected,
+        l->weight,
+        l->recurrence,
+        l->signs,
+        l->views[OF_X].buffer, // what is packed need not be there
+        l->s.packed ? l->weight : l->views[OF_WEIGHT].buffer,
+        l->s.packed ? l->recurrence : l->views[OF_RECURRENCE].buffer,
+        l->views[OF_BIAS].buffer,
+    };
+    return recurrent_launch(exec, l, "kiln_recurrent_inputs", buffers,
+                            sizeof(buffers) / sizeof(buffers[0]),
+                            l->pieces * l->s.directions * l->s.blocks);
 }
 
 static kiln_status recurrent_walk(kilni_exec *exec, const recurrent_layer *l)
 {
-    kilni_cl_args args;
-    kiln_status status = recurrent_begin(exec, l, "kiln_recurrent_steps", &args);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    kilni_cl_push_buffer(&args, l->views[OF_VALUES].buffer);
-    kilni_cl_push_buffer(&args, l->views[OF_LAST_H].buffer);
-    kilni_cl_push_buffer(&args, l->views[OF_LAST_C].buffer);
-    kilni_cl_push_buffer(&args, l->state);
-    kilni_cl_push_buffer(&args, l->signs);
-    kilni_cl_push_buffer(&args, l->projected);
-    kilni_cl_push_buffer(&args, l->recurrence);
-    kilni_cl_push_buffer(&args, l->views[OF_BIAS].buffer);
-    kilni_cl_push_buffer(&args, l->views[OF_H].buffer);
-    kilni_cl_push_buffer(&args, l->views[OF_C].buffer);
-    return kilni_exec_launch(exec, &args, l->s.teams * l->s.members, 1);
+    kiln_buffer *const buffers[] = {
+        l->views[OF_VALUES].buffer,
+        l->views[OF_LAST_H].buffer,
+        l->views[OF_LAST_C].buffer,
+        l->state,
+        l->signs,
+        l->projected,
+        l->recurrence,
+        l->views[OF_BIAS].buffer,
+        l->views[OF_H].buffer,
+        l->views[OF_C].buffer,
+    };
+    return recurrent_launch(exec, l, "kiln_recurrent_steps", buffers,
+                            sizeof(buffers) / sizeof(buffers[0]), l->s.teams * l->s.members);
 }
 
 kiln_status kilni_exec_recurrent(kilni_exec *exec)

@@ -9,6 +9,8 @@
 // Sums of about 256 terms are made apart and then added up, so that rounding grows with their
 // length and their number, not with all terms.
 //
+// A group of channels is `group_blocks` blocks that result, of `in_blocks` blocks that are read.
+//
 // Defines: IB, ON, TH, TW, KH, KW, SY, SX (strides), DY, DX (dilations), VECTORS of the pack.
 
 #define PART (256 / (KH * KW * IB) > 1 ? 256 / (KH * KW * IB) : 1) // input blocks
@@ -24,7 +26,8 @@ __kernel void KERNEL(PARAMS)
     const int end = min(begin + rows, height);
     const long far = (long)in_blocks * KH * KW * IB * 16;
     __global const float *weights = pack + (long)VECTORS * blocks * 16 + first * far;
-    __global const float *image = in + n * in_batch + in_base;
+    __global const float *image =
+        in + n * in_batch + in_base + (long)(first / group_blocks * in_blocks) * in_plane;
     for (int y = begin; y < end; y += TH) {
         for (int left = 0; left < width; left += TW) {
             const int x = min(left, width - TW);

@@ -6,7 +6,8 @@
 // WHOLE(i) is the signed byte.
 //
 // Defines: VECTORS, WEIGHTS (0: none, 1: [block][input block][KH][KW][IB][16], 2: of one channel each,
-// [block][KH][KW][16], 3: bytes, [block][input block][KH][KW][IB / 4][16][4]), IB, KH, KW.
+// [block][KH][KW][16], 3: bytes, [block][input block][KH][KW][IB / 4][16][4], 4: of a group's channels,
+// [block][KH][KW][channel][16], 5: in Winograd's form, [block][16][channel][16]), IB, KH, KW. `in_channels` are a group's.
 
 #if WEIGHTS == 3
 // Of the signed bytes of one channel's weights.
@@ -19,6 +20,29 @@
 #define SUM(sum)
 #endif
 
+#if WEIGHTS == 5
+// Three numbers `step` apart become four.
+static inline void transform_line(float *to, int to_step, const float *from, int step)
+{
+    const float sides = from[0] + from[2 * step];
+    to[0] = from[0];
+    to[to_step] = 0.5f * (sides + from[step]);
+    to[2 * to_step] = 0.5f * (sides - from[step]);
+    to[3 * to_step] = from[2 * step];
+}
+
+static inline void transform_weights(float u[16], const float g[9])
+{
+    float columns[12];
+    for (int x = 0; x < 3; x++) {
+        transform_line(columns + x, 3, g + x, 3);
+    }
+    for (int y = 0; y < 4; y++) {
+        transform_line(u + y * 4, 1, columns + y * 3, 1);
+    }
+}
+#endif
+
 __kernel void KERNEL(PARAMS)
 {
     const int block = (int)get_global_id(0);
@@ -27,7 +51,7 @@ __kernel void KERNEL(PARAMS)
         const bool is_channel = o < channels;
         SUM(sum_of_weights)
         PACK_VECTORS
-#if WEIGHTS == 1 || WEIGHTS == 2
+#if WEIGHTS == 1 || WEIGHTS == 2 || WEIGHTS == 4 || WEIGHTS == 5
         const float scale = is_channel ? SCALE(o) : 0.0f;
 #endif
 #if WEIGHTS == 1
@@ -46,6 +70,31 @@ __kernel void KERNEL(PARAMS)
         for (int tap = 0; tap < KH * KW; tap++) {
             pack[((long)VECTORS * blocks + block * KH * KW + tap) * 16 + lane] =
                 is_channel ? WEIGHT(o, (long)o * KH * KW + tap) * scale : 0.0f;
+        }
+#elif WEIGHTS == 5
+        __global float *to = pack + ((long)VECTORS * blocks +
+                                     (long)block * in_blocks * 16 * 16) * 16 + lane;
+        for (int c = 0; c < in_blocks * 16; c++) {
+            float g[9], u[16];
+            for (int tap = 0; tap < 9; tap++) {
+                g[tap] = is_channel && c < in_channels
+                             ? WEIGHT(o, ((long)o * in_channels + c) * 9 + tap) * scale
+                             : 0.0f;
+            }
+            transform_weights(u, g);
+            for (int place = 0; place < 16; place++) {
+                to[((long)place * in_blocks * 16 + c) * 16] = u[place];
+            }
+        }
+#elif WEIGHTS == 4
+        __global float *to =
+            pack + ((long)VECTORS * blocks + (long)block * KH * KW * in_channels) * 16 + lane;
+        for (int c = 0; c < in_channels; c++) {
+            for (int tap = 0; tap < KH * KW; tap++) {
+                to[(tap * in_channels + c) * 16] =
+                    is_channel ? WEIGHT(o, ((long)o * in_channels + c) * KH * KW + tap) * scale
+                               : 0.0f;
+            }
         }
 #elif WEIGHTS == 3
         __global char *to = (__global char *)(pack + (long)VECTORS * blocks * 16) +

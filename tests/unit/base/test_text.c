@@ -49,4 +49,12 @@ static void test_no_memory(void)
     }
 }
 
-KILN_TEST_MAIN("unit/base/text", KILN_TEST(test_build), KILN_TEST(test_no_memory))
+static void test_plural(void)
+{
+    KILN_CHECK_STR(kiln_plural(0, "launch", "launches"), "launches");
+    KILN_CHECK_STR(kiln_plural(1, "launch", "launches"), "launch");
+    KILN_CHECK_STR(kiln_plural(2, "launch", "launches"), "launches");
+}
+
+KILN_TEST_MAIN("unit/base/text", KILN_TEST(test_build), KILN_TEST(test_plural),
+               KILN_TEST(test_no_memory))

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Kernels of normalisations, derivatives of softmax, Fourier transforms, ctc and det: in the form
 // for GPUs whatever the device is, against the reference; transforms long enough to take every way
-// through, there and back; and which rows are left to reductions over the whole device.
+// through, there and back; which rows are left to reductions over the whole device; and
+// convolutions whose groups have one channel.
 #include <math.h>
 #include <stdlib.h>
 
+#include "attr_make.h"
 #include "cl_trial.h"
+#include "ir.h"
 
 static void test_gpu_form(void)
 {
@@ -163,5 +166,85 @@ static void test_few_long_rows(void)
     cl_trial_close(&t);
 }
 
+// ---- groups of one channel ----
+
+typedef struct plane {
+    kiln_dtype dtype;
+    int64_t batch, groups, outputs; ///< of a group
+    int64_t in[2], taps[2], strides[2], dilations[2], padding[4];
+    bool bias;
+    bool odd; ///< with infinities and a NaN
+} plane;
+
+static const plane planes[] = {
+    {KILN_DTYPE_F32, 2, 5, 1, {9, 37}, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, true, false},
+    {KILN_DTYPE_F32, 1, 7, 3, {33, 70}, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, false, false},
+    {KILN_DTYPE_F32, 1, 16, 1, {3, 5}, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}, true, true},
+    {KILN_DTYPE_F32, 2, 3, 2, {40, 31}, {2, 4}, {3, 3}, {2, 3}, {0, 5, 3, 1}, true, true},
+    {KILN_DTYPE_F32, 1, 4, 1, {20, 64}, {3, 3}, {1, 2}, {1, 1}, {0, 0, 0, 0}, false, true},
+    {KILN_DTYPE_F32, 1, 4, 1, {1, 200}, {1, 9}, {1, 4}, {1, 2}, {0, 8, 0, 9}, true, false},
+    {KILN_DTYPE_F32, 3, 2, 1, {11, 13}, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, true, false},
+    {KILN_DTYPE_F32, 1, 2, 1, {200, 3}, {7, 7}, {5, 1}, {9, 1}, {30, 9, 30, 9}, false, false},
+    {KILN_DTYPE_F64, 1, 6, 2, {14, 19}, {3, 3}, {2, 2}, {2, 1}, {2, 1, 2, 1}, true, true},
+};
+
+static void *plane_numbers(const kiln_tensor_desc *desc, bool odd)
+{
+    int64_t count = kiln_desc_count(desc);
+    char *data = calloc((size_t)count, kiln_dtype_size(desc->dtype));
+    for (int64_t i = 0; data != NULL && i < count; i++) {
+        double number = (double)(i * 37 % 101 - 50) / 64;
+        number = odd && i % 97 == 5 ? INFINITY : odd && i % 89 == 7 ? NAN : number;
+        if (desc->dtype == KILN_DTYPE_F32) {
+            ((float *)(void *)data)[i] = (float)number;
+        } else {
+            ((double *)(void *)data)[i] = number;
+        }
+    }
+    return data;
+}
+
+static void check_plane(cl_trial *t, const plane *p)
+{
+    int64_t outputs = p->groups * p->outputs;
+    const kiln_tensor_desc inputs[] = {
+        {.id = 1, .dtype = p->dtype, .rank = 4, .dims = {p->batch, p->groups, p->in[0], p->in[1]}},
+        {.id = 2, .dtype = p->dtype, .rank = 4, .dims = {outputs, 1, p->taps[0], p->taps[1]}},
+        {.id = 3, .dtype = p->dtype, .rank = 1, .dims = {outputs}}};
+    const kiln_attr attrs[] = {kilni_attr_ints(p->strides, 2), kilni_attr_ints(p->padding, 4),
+                               kilni_attr_ints(p->dilations, 2), kilni_attr_i64(p->groups)};
+    kiln_tensor_desc output = {.id = 4};
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_op_record record = {.op = KILN_OP_CONV,
+                             .n_inputs = p->bias ? 3 : 2,
+                             .n_outputs = 1,
+                             .n_attrs = 4,
+                             .inputs = inputs,
+                             .outputs = &output,
+                             .attrs = attrs};
+    if (!KILN_CHECK_INT(kiln_ir_infer(&record, &output, &err), KILN_STATUS_OK)) {
+        return;
+    }
+    void *data[] = {plane_numbers(&inputs[0], p->odd), plane_numbers(&inputs[1], false),
+                    plane_numbers(&inputs[2], false)};
+    cl_trial_take(&record, (const void *const *)data, t);
+    for (unsigned i = 0; i < 3; i++) {
+        free(data[i]);
+    }
+}
+
+static void test_planes(void)
+{
+    cl_trial t;
+    if (!cl_trial_open(&t, KILN_DEVICE_CPU)) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(planes) / sizeof(planes[0]); i++) {
+        check_plane(&t, &planes[i]);
+    }
+    cl_trial_close(&t);
+}
+
 KILN_TEST_MAIN("unit/cl_backend/nn_kernels", KILN_TEST(test_gpu_form),
-               KILN_TEST(test_long_transforms), KILN_TEST(test_few_long_rows))
+               KILN_TEST(test_long_transforms), KILN_TEST(test_few_long_rows),
+               KILN_TEST(test_planes))

@@ -55,7 +55,7 @@ def result(cache, model, *arguments, **how):
 def blocks_of(cache, model, *arguments, **how):
     path = file_of("explain.json")
     said = kiln(cache, "explain", model, *arguments, **how)
-    kiln(cache, "explain", model, "--json", path, *arguments, **how)
+    kiln(cache, "explain", model, f"--json={path}", *arguments, **how)
     with open(path, encoding="utf-8") as file:
         return json.load(file)["blocks"], said
 
@@ -89,6 +89,7 @@ def nothing_runs_that_was_not_prepared():
 @case
 def digits_run_from_what_a_process_before_wrote():
     said = kiln("digits", "cache", "prepare", DIGITS)
+    assert "starts         0 " in kiln("digits", "cache", "stat"), "others do not begin with these programs"
     assert not said.startswith("0 programs"), said
     shutil.copytree(file_of("digits"), file_of("prepared"))
     expected, _ = result("digits", DIGITS, *EXACT)
@@ -206,7 +207,7 @@ def check_fused(cache, name, layer, source_format, environment=None):
     assert [s["format"] for s in blocks[0]["sources"]] == [source_format], blocks[0]["sources"]
     value, said = result(cache, model, *files, *form(name), layer=layer, **environment)
     np.testing.assert_array_equal(value, expected)
-    assert "2 in 1 fused blocks" in said and "unfused" not in said, said
+    assert "2 in 1 fused block\n" in said and "unfused" not in said, said
 
 
 def check_alone(cache, name, layer, reason, environment=None):

@@ -253,7 +253,7 @@ def reports(folder):
     sources[ABI] = sources[ABI].replace(begin, begin + "\n    for (volatile int i = 1; i > 0;) {\n    }", 1)
     library = build(folder, "hang", sources)
     paths = [os.path.join(folder, n) for n in ("out.json", "out.xml")]
-    run = check(library, "--level", "2", "--timeout", "2", "--seed", "7", "--json", paths[0], "--junit", paths[1])
+    run = check(library, "--level", "2", "--timeout", "2", "--seed", "7", f"--json={paths[0]}", "--junit", paths[1])
     data = json.load(open(paths[0], encoding="utf-8"))
     suite = xml.parse(paths[1]).getroot()
     bad = [c for c in data["checks"] if c["verdict"] == "FAIL"]

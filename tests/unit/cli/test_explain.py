@@ -74,7 +74,7 @@ def wide_model():
 def explained(model, *arguments, said=None):
     """The data; what was written to standard error goes into the list `said`."""
     path = file_of("explain.json")
-    kiln("explain", model, "--json", path, *arguments, said=said)
+    kiln("explain", model, f"--json={path}", *arguments, said=said)
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 
@@ -82,7 +82,7 @@ def explained(model, *arguments, said=None):
 # ---- the data ----
 
 def check_whole(data):
-    assert data["version"] == 1
+    assert data["version"] == 2
     ops, blocks, steps, tensors = (data[k] for k in ("ops", "blocks", "steps", "tensors"))
     assert ops and steps and tensors and data["fusers"]
     for i, block in enumerate(blocks):
@@ -100,7 +100,7 @@ def check_whole(data):
             assert all(c["status"] != "winner" and c["reason"] for c in op["candidates"]), op
             assert steps[op["step"]]["op"] == i
         numbers = [int(n) for n in re.findall(r"%(\d+)", op["text"])]
-        assert numbers == [t + 1 for t in op["outputs"] + op["inputs"]], f"one number for a tensor: {op}"
+        assert numbers == op["outputs"] + op["inputs"], f"one number for a tensor: {op}"
         for t in op["outputs"] if op["name"] != "drop" else []:
             assert t is None or tensors[t]["made_by"] == i
     peak = max(s["live_bytes"] for s in steps)
@@ -158,7 +158,7 @@ def reading_model():
 def parts_of_a_model_that_reads():
     model = reading_model()
     data = explained(model)
-    assert data["version"] == 1 and len(data["graphs"]) == 2, data.keys()
+    assert data["version"] == 2 and len(data["graphs"]) == 2, data.keys()
     for part in data["graphs"]:
         check_whole({**data, **part})
         check_layout(part)
@@ -279,9 +279,9 @@ def one_count_of_operations():
 @case
 def files_that_cannot_be_written():
     for option in ("--json", "--html"):
-        kiln("explain", DIGITS, option, "/nowhere/file", code=1)
+        kiln("explain", DIGITS, f"{option}=/nowhere/file", code=1)
     kiln("run", DIGITS, "--input", INPUT, "--trace", "/nowhere/file", code=1)
-    assert json.loads(kiln("explain", DIGITS, "--json", "-"))["version"] == 1
+    assert json.loads(kiln("explain", DIGITS, "--json"))["version"] == 2
 
 
 # ---- the trace ----
@@ -369,7 +369,7 @@ def browser():
 
 def opened(model, *arguments):
     path = file_of("page.html")
-    kiln("explain", model, "--html", path, "--json", file_of("page.json"), *arguments)
+    kiln("explain", model, "--html", path, "--json=" + file_of("page.json"), *arguments)
     page = browser()
     page.get("about:blank")
     page.get("file://" + path)
@@ -473,7 +473,7 @@ def page_hostile_names():
         if t["name"]:
             page.execute_script(f"location.hash = 't{i}'; open('t{i}')")
             assert t["name"] in shown(page)[1]
-    assert page.execute_script("return window.bad === undefined && document.scripts.length === 2")
+    assert page.execute_script("return window.bad === undefined && document.scripts.length === 3")
     assert not complaints(page), complaints(page)
 
 
@@ -510,6 +510,65 @@ def page_of_memory():
     assert not complaints(page), complaints(page)
 
 
+def page_says_where_operations_come_from():
+    """The model's names and attributes, one number for a tensor, a roofline, and what a time is."""
+    from selenium.webdriver.common.by import By
+    page, data = opened(DIGITS)
+    conv = next(i for i, op in enumerate(data["ops"]) if op["name"] == "conv")
+    node = data["nodes"][data["ops"][conv]["node"]]
+    assert node["operator"] == "Conv" and "kernel_shape=[3,3]" in node["attributes"], node
+    page.execute_script(f"open('o{conv}')")
+    text = shown(page)[1]
+    assert node["name"] in text and "kernel_shape" in text and "[3,3]" in text, text
+    assert node["name"] in page.find_element(By.CSS_SELECTOR, f'#graph [data-key="o{conv}"]').get_attribute("textContent")
+    unnamed = data["ops"][conv]["outputs"][0]
+    page.execute_script(f"open('t{unnamed}')")
+    assert shown(page)[1].startswith(f"\u2190 Overview%{unnamed}"), shown(page)[1]
+    assert f"%{unnamed}:" in data["ops"][conv]["text"], data["ops"][conv]
+    page.execute_script("open('')")
+    dots = page.find_elements(By.CSS_SELECTOR, "#roof circle")
+    timed = [b for b in data["blocks"] if b["measured_ns"] and b["bytes"]]
+    assert len(dots) >= len(timed) > 0 and "(medians)" in shown(page)[1], shown(page)[1]
+    assert "The last run of 5" in page.find_element(By.ID, "run").text
+    assert "medians" in page.find_element(By.ID, "facts").text
+    assert not complaints(page), complaints(page)
+
+
+def page_of_two_runs():
+    from selenium.webdriver.common.by import By
+    other = file_of("other.json")
+    kiln("explain", DIGITS, "--no-fusion", f"--json={other}")
+    page, data = opened(DIGITS, "--beside", other)
+    lines = page.find_elements(By.CSS_SELECTOR, "#two tbody tr")
+    named = [line.text for line in lines]
+    assert "all steps" in named[0] and len(lines) >= len(data["blocks"]) + 1, named
+    for i in range(len(data["blocks"])):
+        assert sum(f"block {i} " in name for name in named) == 1, (i, named)
+    with open(other, encoding="utf-8") as file:
+        there = json.load(file)
+    assert len(page.find_elements(By.CSS_SELECTOR, "#timeline .step.other")) == len(there["steps"])
+    assert not complaints(page), complaints(page)
+    kiln("explain", DIGITS, "--html", file_of("x.html"), "--beside", DIGITS, code=1)
+    kiln("explain", DIGITS, "--html", file_of("x.html"), "--beside", "/nowhere", code=1)
+
+
+def page_on_a_phone():
+    """Nothing lies over the first node, nor is the page wider than the screen."""
+    page, _ = opened(DIGITS)
+    for width in (390, 1280):
+        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                             {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500})
+        page.refresh()
+        seen = page.execute_script(
+            "const r = nodes[0].g.querySelector('rect').getBoundingClientRect(), bad = [];"
+            "for (const [x, y] of [[.02, .5], [.5, .05], [.5, .5], [.5, .95], [.98, .5]]) {"
+            "  const e = document.elementFromPoint(r.left + r.width * x, r.top + r.height * y);"
+            "  if (!e || !nodes[0].g.contains(e)) bad.push([x, y, e && (e.id || e.className || e.tagName)]); }"
+            "return { bad, wide: document.documentElement.scrollWidth - innerWidth };")
+        assert not seen["bad"] and seen["wide"] <= 0, (width, seen)
+    page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def page_of_a_thousand_operators():
     start = time.monotonic()
     page, data = opened(large_model(), "--runs", "1")
@@ -531,7 +590,8 @@ def main():
         import selenium  # noqa: F401
     except ImportError:
         missing = missing or "python3-selenium"
-    for function in (page_digits, page_hostile_names, page_of_memory, page_of_a_thousand_operators):
+    for function in (page_digits, page_hostile_names, page_of_memory, page_says_where_operations_come_from,
+                     page_of_two_runs, page_on_a_phone, page_of_a_thousand_operators):
         if missing:
             print(f"SKIP explain {function.__name__}: no {missing}")
         else:

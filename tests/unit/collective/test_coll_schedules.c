@@ -65,7 +65,7 @@ static uint64_t slot_limit(const kiln_coll_algorithm_info *row, kilni_coll_slot 
     return gathers ? count * ranks : scatters ? (count + ranks - 1) / ranks : count;
 }
 
-static bool overlap(kilni_coll_place a, uint64_t a_count, kilni_coll_place b, uint64_t b_count)
+static bool overlap(kilni_coll_operand a, uint64_t a_count, kilni_coll_operand b, uint64_t b_count)
 {
     return a.slot == b.slot && a.start < b.start + b_count && b.start < a.start + a_count;
 }

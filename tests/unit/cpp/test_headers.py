@@ -85,11 +85,22 @@ def read(*names):
         return file.read()
 
 
+def folder_of(build):
+    return os.path.join(build.config["build_dir"], "runtime/cpp/include/kiln")
+
+
+def parts(build):
+    """The headers that kiln.hpp includes."""
+    return re.findall(r'(?m)^#include "(.*)"', read(folder_of(build), "kiln.hpp"))
+
+
 def left_macros(build):
-    """Nothing but the guard is defined after the header that its own includes do not define."""
-    own = re.findall(r"(?m)^#include <\w+>", read(build.config["source_dir"], "runtime/cpp/kiln.hpp"))
-    left = build.macros(ALONE) - build.macros("\n".join(own) + '\n#include "kiln.h"\n')
-    return [f"{name} is left defined" for name in sorted(left - {"KILN_KILN_HPP"})]
+    """Nothing but the guards is defined after the header that its own includes do not define."""
+    own = {line for name in parts(build)
+           for line in re.findall(r"(?m)^#include <\w+>", read(folder_of(build), name))}
+    left = build.macros(ALONE) - build.macros("\n".join(sorted(own)) + '\n#include "kiln.h"\n')
+    guards = {"KILN_KILN_HPP"} | {name.upper().replace(".", "_") for name in parts(build)}
+    return [f"{name} is left defined" for name in sorted(left - guards)]
 
 
 def initialisers(build):

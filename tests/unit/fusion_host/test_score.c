@@ -88,6 +88,24 @@ static void test_products_of_a_gpu_take_what_they_took(void)
     }
 }
 
+static void test_an_operation_costs_its_launches(void)
+{
+    gpu g;
+    uint8_t launches[KILN_OP_COUNT] = {[KILN_OP_MATMUL] = 4};
+    if (!open(&g, NULL)) {
+        return;
+    }
+    (void)product(&g.f, 64, 64, 64);
+    kiln_device_info device = g.f.device;
+    device.op_launches = NULL;
+    double once = kilni_fuse_score_baseline(&device, &g.stream->recorded[0], 0);
+    device.op_launches = launches;
+    double several = kilni_fuse_score_baseline(&device, &g.stream->recorded[0], 0);
+    KILN_CHECK_NEAR(several - once, 3.0 * (double)device.launch_ns, 1e-3);
+    fixture_run(&g.f, true);
+    close_gpu(&g);
+}
+
 /* gelu as it is recorded: x / sqrt 2, erf, + 1, x / 2, product. */
 static void gelu(fuse_fixture *f, const kiln_tensor_desc *x)
 {
@@ -159,4 +177,5 @@ static void test_ties(void)
 }
 
 KILN_TEST_MAIN("unit/fusion_host/score", KILN_TEST(test_products_of_a_gpu_take_what_they_took),
+               KILN_TEST(test_an_operation_costs_its_launches),
                KILN_TEST(test_a_gpus_fuser_takes_what_it_is_faster_at), KILN_TEST(test_ties))

@@ -294,7 +294,7 @@ static void test_no_fuser_sees_an_empty_tensor(void)
     fixture_close(&f);
 }
 
-// ---- contests ----
+// ---- tournaments ----
 
 static const char *winner_of(const char *const *plugins)
 {

@@ -238,10 +238,95 @@ static void test_push_while_a_segment_runs(void)
     fixture_close(&f);
 }
 
+/* [rows, columns] times a number, and a row of the same columns added; what was looked for, or
+ * found */
+static bool finds(fuse_fixture *f, int64_t rows, int64_t columns)
+{
+    const int64_t whole[] = {rows, columns};
+    const int64_t row[] = {1, columns};
+    uint64_t searched = fixture_stats(f).plans_searched;
+    kiln_tensor_desc a = fixture_input(f, 2, whole);
+    kiln_tensor_desc b = fixture_input(f, 2, row);
+    kiln_tensor_desc c = fixture_scalar_op(f, KILN_OP_MUL_SCALAR, &a, 2);
+    (void)fixture_op(f, KILN_OP_ADD, &c, &b);
+    KILN_CHECK(fixture_next(f, false) == NULL);
+    const kiln_fuse_segment *s = fixture_next(f, true);
+    if (KILN_CHECK(s != NULL)) {
+        KILN_CHECK_INT(s->plan->n_symbols, 3);
+        KILN_CHECK_INT(s->symbols[0], 1);
+        KILN_CHECK_INT(s->symbols[1], rows);
+        KILN_CHECK_INT(s->symbols[2], columns);
+    }
+    fixture_done(f, s);
+    return fixture_stats(f).plans_searched == searched;
+}
+
+static void test_lengths_that_vary(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, NULL)) {
+        KILN_CHECK(!kiln_fuse_stream_vary(f.stream, true));
+        KILN_CHECK(!finds(&f, 5, 7));
+        KILN_CHECK(finds(&f, 6, 7));
+        KILN_CHECK(finds(&f, 16, 7)); // divides by 16, and is in another class of sizes
+        KILN_CHECK(finds(&f, 7, 7)); // equal by chance
+        KILN_CHECK(finds(&f, 79, 111));
+        KILN_CHECK(!finds(&f, 5 * 16 + 16, 7)); // too long for that plan, and divides by 16
+        KILN_CHECK(finds(&f, 5 * 16 + 32, 7));
+        KILN_CHECK(finds(&f, 5 * 16 + 33, 7)); // which is no longer so: as the first, to the word
+        KILN_CHECK(kiln_fuse_stream_vary(f.stream, false));
+    }
+    fixture_close(&f);
+}
+
+static bool finds_row(fuse_fixture *f, int64_t columns)
+{
+    uint64_t searched = fixture_stats(f).plans_searched;
+    kiln_tensor_desc a = fixture_vector(f, columns);
+    (void)fixture_op(f, KILN_OP_NEG, &a, NULL);
+    fixture_done(f, fixture_next(f, true));
+    return fixture_stats(f).plans_searched == searched;
+}
+
+/* Nothing is broadcast that was not, and the other way round; so with what is empty. */
+static void test_lengths_of_one_and_none(void)
+{
+    fuse_fixture f;
+    if (fixture_open(&f, NULL)) {
+        (void)kiln_fuse_stream_vary(f.stream, true);
+        KILN_CHECK(!finds_row(&f, 3));
+        KILN_CHECK(!finds_row(&f, 1));
+        KILN_CHECK(!finds_row(&f, 0));
+        KILN_CHECK(finds_row(&f, 2));
+        KILN_CHECK(finds_row(&f, 1));
+        KILN_CHECK(finds_row(&f, 0));
+    }
+    fixture_close(&f);
+}
+
+/* Plans that go are not found by their form either. */
+static void test_varying_plans_are_bounded(void)
+{
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    options.max_plans = 2;
+    fuse_fixture f;
+    if (fixture_open_with(&f, NULL, &options, false)) {
+        (void)kiln_fuse_stream_vary(f.stream, true);
+        KILN_CHECK(!finds_row(&f, 3));
+        KILN_CHECK(!finds_row(&f, 1));
+        KILN_CHECK(!finds_row(&f, 0));
+        KILN_CHECK(finds_row(&f, 1));
+        KILN_CHECK(!finds_row(&f, 3));
+        KILN_CHECK(finds_row(&f, 9));
+    }
+    fixture_close(&f);
+}
+
 KILN_TEST_MAIN("unit/fusion_host/stream", KILN_TEST(test_nothing_recorded),
                KILN_TEST(test_waits_for_drops), KILN_TEST(test_drop_without_use),
                KILN_TEST(test_dies_after_last_use), KILN_TEST(test_plan_is_found_again),
                KILN_TEST(test_no_allocation_when_repeated), KILN_TEST(test_long_segment_is_cut),
                KILN_TEST(test_whole_waits_for_drain), KILN_TEST(test_plans_are_bounded),
                KILN_TEST(test_equal_hashes_do_not_mix), KILN_TEST(test_second_segment_before_done),
-               KILN_TEST(test_push_while_a_segment_runs))
+               KILN_TEST(test_push_while_a_segment_runs), KILN_TEST(test_lengths_that_vary),
+               KILN_TEST(test_lengths_of_one_and_none), KILN_TEST(test_varying_plans_are_bounded))

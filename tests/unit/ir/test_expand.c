@@ -66,10 +66,10 @@ static kiln_status take(const kiln_op_record *record, void *user, kiln_error *er
     return KILN_STATUS_OK;
 }
 
-static bool expand(const kiln_env *env, const kiln_op_record *call, uint32_t unwanted, stream *s,
+static bool expand(const kiln_env *env, const kiln_op_record *call, uint32_t unused, stream *s,
                    uint64_t ids[KILN_MAX_OUTPUTS])
 {
-    const kiln_expansion_sink sink = {.emit = take, .user = s, .unwanted = unwanted};
+    const kiln_expansion_sink sink = {.emit = take, .user = s, .unused = unused};
     kiln_error err = KILN_ERROR_INIT;
     memset(s, 0, sizeof(*s));
     for (uint64_t i = 0; i < call->n_inputs; i++) {
@@ -85,17 +85,17 @@ static bool expand(const kiln_env *env, const kiln_op_record *call, uint32_t unw
 typedef struct sweep {
     const kiln_env *env;
     unsigned calls;
-    unsigned shorter; ///< expansions that an unwanted result made so
+    unsigned shorter; ///< expansions that an unused result made so
     unsigned longer;
 } sweep;
 
-static void check_results(const kiln_op_record *call, uint32_t unwanted, const stream *s,
+static void check_results(const kiln_op_record *call, uint32_t unused, const stream *s,
                           const uint64_t *ids, const stream *whole, const uint64_t *whole_ids)
 {
     bool is_result[MAX_VALUES] = {false};
     KILN_CHECK_INT(s->mismatches, 0);
     for (unsigned i = 0; i < call->n_outputs; i++) {
-        if ((unwanted >> i & 1) != 0) {
+        if ((unused >> i & 1) != 0) {
             KILN_CHECK_INT(ids[i], 0);
             continue;
         }
@@ -121,9 +121,9 @@ static void check_sample(const kiln_op_record *record, const void *const *data, 
     }
     self->calls++;
     check_results(record, 0, &whole, whole_ids, &whole, whole_ids);
-    for (uint32_t unwanted = 1; unwanted < 1u << record->n_outputs; unwanted++) {
-        if (expand(self->env, record, unwanted, &part, ids)) {
-            check_results(record, unwanted, &part, ids, &whole, whole_ids);
+    for (uint32_t unused = 1; unused < 1u << record->n_outputs; unused++) {
+        if (expand(self->env, record, unused, &part, ids)) {
+            check_results(record, unused, &part, ids, &whole, whole_ids);
             self->shorter += part.n_ops < whole.n_ops;
             self->longer += part.n_ops > whole.n_ops;
         }
@@ -141,7 +141,7 @@ static sweep sweep_of(kiln_op op)
     return self;
 }
 
-static void test_unwanted_results(void)
+static void test_unused_results(void)
 {
     unsigned operators = 0;
     for (int op = 0; op < KILN_OP_COUNT; op++) {
@@ -172,4 +172,4 @@ static void test_what_it_spares(void)
     }
 }
 
-KILN_TEST_MAIN("unit/ir/expand", KILN_TEST(test_unwanted_results), KILN_TEST(test_what_it_spares))
+KILN_TEST_MAIN("unit/ir/expand", KILN_TEST(test_unused_results), KILN_TEST(test_what_it_spares))

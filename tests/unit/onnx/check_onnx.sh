@@ -8,17 +8,10 @@ kiln=$1
 device=$2
 minimum=$3
 shift 3
+. "$(dirname "$0")/check_cases.sh"
 cases=/usr/share/libonnx-testdata/data/node
-if [ ! -d "$cases" ]; then
-    echo "SKIP $cases is not there: install libonnx-testdata"
-    echo "kiln-test: 0 passed, 0 failed, 1 skipped"
-    exit 0
-fi
-if ! "$kiln" devices | grep -q "$device" && [ "$device" != reference:0 ]; then
-    echo "SKIP there is no device $device"
-    echo "kiln-test: 0 passed, 0 failed, 1 skipped"
-    exit 0
-fi
+[ -d "$cases" ] || skip "$cases is not there: install libonnx-testdata"
+need_device
 counts=$(dirname "$0")/check_onnx_counts.txt
 if [ -n "${KILN_TEST_COUNTS:-}" ] && [ $# -eq 0 ] && [ "$device" = opencl:0 ] && "$kiln" devices | grep -q "^opencl:0 *pthread-"; then
     # kernels and host nodes of each case are held where they were counted: on PoCL, fusers by predicted scores
@@ -26,15 +19,4 @@ if [ -n "${KILN_TEST_COUNTS:-}" ] && [ $# -eq 0 ] && [ "$device" = opencl:0 ] &&
 else
     text=$("$kiln" check-onnx --strict --summary --device "$device" "$@")
 fi
-status=$?
-echo "$text" | grep FAIL
-last=$(echo "$text" | tail -n 1)
-echo "$last"
-passed=${last%% passed*}
-if [ $status -eq 0 ] && [ "${passed:-0}" -ge "$minimum" ]; then
-    echo "kiln-test: 1 passed, 0 failed, 0 skipped"
-    exit 0
-fi
-echo "FAIL at least $minimum cases must pass and none may fail; exit status $status"
-echo "kiln-test: 0 passed, 1 failed, 0 skipped"
-exit 1
+judge $? "$text"

@@ -76,7 +76,7 @@ expect 0 "1 passed, 0 failed, 0 skipped" $device --counts "$work/counts" "$work/
 sed -i 's,^all/test_shape .*,all/test_shape 0 0,' "$work/counts"
 expect 1 "0 kernels and 1 nodes on the host, 0 and 0 are held" $device --counts "$work/counts" "$work/all"
 sed -i '/test_shape/d' "$work/counts"
-expect 0 "1 cases have no row in $work/counts" $device --counts "$work/counts" "$work/all"
+expect 0 "1 case has no row in $work/counts" $device --counts "$work/counts" "$work/all"
 echo "all/test_shape one" > "$work/counts"
 expect 1 "row 1 is not" $device --counts "$work/counts" "$work/all"
 expect 1 "cannot read $work/none" $device --counts "$work/none" "$work/all"

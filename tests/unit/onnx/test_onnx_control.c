@@ -181,6 +181,9 @@ static void count_nodes(const kiln_onnx_node_info *info, void *user)
 {
     int *counts = user;
     counts[info->where]++;
+    if (info->where == KILN_ONNX_ON_DEVICE && KILN_CHECK(info->n_outputs > 0)) {
+        KILN_CHECK(info->outputs[0].name != NULL && info->outputs[0].tensor != NULL);
+    }
 }
 
 static void test_loop_rounds(void)

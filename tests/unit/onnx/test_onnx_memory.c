@@ -237,5 +237,31 @@ static void test_weights_are_there_once(void)
     kiln_context_destroy(m.context);
 }
 
+// ---- a model that is too large ----
+
+/* Refused before anything is copied, and the message says how much there is and may be. */
+static void test_too_large_is_refused(void)
+{
+    model m = {.err = KILN_ERROR_INIT};
+    bool ok = OK(&m, kiln_context_create(NULL, &m.context, &m.err)) &&
+              OK(&m, kiln_device_open(m.context, "reference:0", &m.device, &m.err)) &&
+              OK(&m, kiln_onnx_model_open(kiln_context_env(m.context),
+                                          KILN_TEST_SOURCE_DIR "/examples/digits/digits.onnx",
+                                          &m.file, &m.err)) &&
+              OK(&m, kiln_device_set_memory_budget(m.device, 1000, &m.err));
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    if (ok) {
+        KILN_CHECK_INT(kiln_onnx_session_create(m.file, m.device, &m.session, &m.err),
+                       KILN_STATUS_RESOURCE_EXHAUSTED);
+        KILN_CHECK_CONTAINS(m.err.message, "the model's constants have ");
+        KILN_CHECK_CONTAINS(m.err.message, "reference:0 may hold 1000 (0 MiB)");
+        kiln_device_stats_get(m.device, &stats);
+        KILN_CHECK_INT((int64_t)stats.bytes_uploaded, 0);
+        KILN_CHECK(OK(&m, kiln_device_set_memory_budget(m.device, 1 << 24, &m.err)) &&
+                   OK(&m, kiln_onnx_session_create(m.file, m.device, &m.session, &m.err)));
+    }
+    close_model(&m);
+}
+
 KILN_TEST_MAIN("unit/onnx/memory", KILN_TEST(test_digits_peak),
-               KILN_TEST(test_weights_are_there_once))
+               KILN_TEST(test_weights_are_there_once), KILN_TEST(test_too_large_is_refused))

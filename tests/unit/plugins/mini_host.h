@@ -90,6 +90,8 @@ bool mini_eval(const mini_host *mini, kf_expr expr, int64_t *out_value);
 
 /// Is there an OpenCL device? Otherwise the case is marked as skipped.
 bool mini_has_opencl(void);
+/// Whether that device takes programs for sm_90a.
+bool mini_has_wgmma(void);
 /// Builds and runs the program, and reads every written tensor into its `data`. Checks guards after
 /// each result. False, with the case failed, when something goes wrong. mini_run_ns gives the best
 /// time of `repeat`.

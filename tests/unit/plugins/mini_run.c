@@ -59,6 +59,47 @@ static const char *build_options(void)
                : "-Werror";
 }
 
+/// PTX for sm_90 as that for sm_90a, with the instructions in comments opened; there is room for
+/// one more byte.
+static void make_out_for_90a(char *ptx)
+{
+    char *target = strstr(ptx, ".target sm_90");
+    if (target != NULL) {
+        target += strlen(".target sm_90");
+        memmove(target + 1, target, strlen(target) + 1);
+        *target = 'a';
+    }
+    for (char *mark = strstr(ptx, "//@"); mark != NULL; mark = strstr(mark, "//@")) {
+        memset(mark, ' ', 3);
+    }
+}
+
+/// The program for sm_90a of one whose source asks for it.
+static cl_program assemble(cl_program program, cl_int *code)
+{
+    size_t length = 0;
+    clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(length), &length, NULL);
+    unsigned char *ptx = calloc(length + 2, 1);
+    clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(ptx), &ptx, NULL);
+    make_out_for_90a((char *)ptx);
+    const unsigned char *bytes = ptx;
+    size_t size = strlen((char *)ptx) + 1;
+    clReleaseProgram(program);
+    program = clCreateProgramWithBinary(context, 1, &device, &size, &bytes, NULL, code);
+    *code = *code == CL_SUCCESS ? clBuildProgram(program, 1, &device, "", NULL, NULL) : *code;
+    free(ptx);
+    return program;
+}
+
+bool mini_has_wgmma(void)
+{
+    enum { MAJOR_NV = 0x4000, MINOR_NV = 0x4001 }; // cl_nv_device_attribute_query
+    cl_uint major = 0, minor = 0;
+    clGetDeviceInfo(device, MAJOR_NV, sizeof(major), &major, NULL);
+    clGetDeviceInfo(device, MINOR_NV, sizeof(minor), &minor, NULL);
+    return major == 9 && minor == 0;
+}
+
 static cl_program build(const kf_source *source)
 {
     static const char strict[] = "#pragma OPENCL FP_CONTRACT OFF\n#line 1\n";
@@ -72,6 +113,9 @@ static cl_program build(const kf_source *source)
                                                    lengths + contract, &code);
     if (code == CL_SUCCESS) {
         code = clBuildProgram(program, 1, &device, build_options(), NULL, NULL);
+    }
+    if (code == CL_SUCCESS && source->n_defines > 0) {
+        program = assemble(program, &code);
     }
     if (code != CL_SUCCESS) {
         static char log[1 << 16];

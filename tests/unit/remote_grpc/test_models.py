@@ -96,7 +96,7 @@ def case_the_server_plans(folder):
             assert done.returncode == 1 and done.stdout == "", (command, done.stdout, done.stderr)
             return done.stderr.splitlines()
 
-        for command in (["explain"], ["explain", "--runs", "0"], ["explain", "--json", "-"], ["tune"], ["cache", "prepare"],
+        for command in (["explain"], ["explain", "--runs", "0"], ["explain", "--json"], ["tune"], ["cache", "prepare"],
                         ["plugin", "bench"], ["plugin", "dump"]):
             file = stream if command[0] == "plugin" else model
             name = " ".join(word for word in command[:2] if word[0] != "-")

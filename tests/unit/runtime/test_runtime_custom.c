@@ -401,7 +401,7 @@ static void test_graph(void)
 }
 
 /// The kernel, the fuser and the host measured against each other: whoever wins, the numbers stay.
-static void test_contest(void)
+static void test_tournament(void)
 {
     fixture f;
     static float out[N];
@@ -711,7 +711,7 @@ static void test_bad_reference(void)
 KILN_TEST_MAIN("unit/runtime/custom", KILN_TEST(test_reference), KILN_TEST(test_kernel),
                KILN_TEST(test_what_nobody_reads_does_not_run), KILN_TEST(test_strides),
                KILN_TEST(test_two_results), KILN_TEST(test_nothing_in_it),
-               KILN_TEST(test_fusers_see_it), KILN_TEST(test_graph), KILN_TEST(test_contest),
+               KILN_TEST(test_fusers_see_it), KILN_TEST(test_graph), KILN_TEST(test_tournament),
                KILN_TEST(test_plan_on_disk), KILN_TEST(test_wrong_calls),
                KILN_TEST(test_parameters), KILN_TEST(test_bad_rules), KILN_TEST(test_bad_kernels),
                KILN_TEST(test_checked), KILN_TEST(test_bad_reference))

@@ -619,8 +619,116 @@ static void test_groups_give_way(void)
     KILN_CHECK(!kilni_arg_gives_way(&launch, 1, 1));
 }
 
+// ---- parts written into what is there ----
+
+enum { STORE = 4096 };
+
+static kiln_device_stats counted(const fixture *f)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(f->device, &stats);
+    return stats;
+}
+
+/// x with ones in a part; `x` is let go of when it is `last`. Bytes that this took beside x.
+static uint64_t write_part(fixture *f, kiln_tensor **x, bool last)
+{
+    const int64_t three[] = {3};
+    const int64_t start[] = {5}, end[] = {8}, step[] = {1};
+    const float ones[] = {1, 1, 1};
+    kiln_tensor *value = fixture_f32(f, 1, three, ones);
+    kiln_tensor *y = NULL;
+    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
+    kiln_device_reset_peaks(f->device);
+    uint64_t before = counted(f).backend.bytes_peak;
+    FIXTURE_OK(f, kiln_slice_assign(*x, value, start, 1, end, 1, step, 1, &y, &f->err));
+    kiln_release(value);
+    kiln_tensor *kept = last ? NULL : kiln_retain(*x);
+    kiln_release(*x);
+    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
+    uint64_t more = counted(f).backend.bytes_peak - before;
+    *x = y;
+    float data[STORE];
+    FIXTURE_OK(f, kiln_read(y, data, sizeof(data), &f->err));
+    KILN_CHECK_NEAR((double)(data[4] + data[8] + data[STORE - 1]), 6, 0);
+    KILN_CHECK_NEAR((double)(data[5] + data[6] + data[7]), 3, 0);
+    if (kept != NULL) {
+        FIXTURE_OK(f, kiln_read(kept, data, sizeof(data), &f->err));
+        KILN_CHECK_NEAR((double)(data[5] + data[6] + data[7]), 6, 0);
+    }
+    kiln_release(kept);
+    return more;
+}
+
+static void parts_on(const char *address)
+{
+    fixture f;
+    if (!fixture_open(&f, address)) {
+        return;
+    }
+    static float twos[STORE];
+    for (size_t i = 0; i < STORE; i++) {
+        twos[i] = 2;
+    }
+    const int64_t dims[] = {STORE};
+    kiln_tensor *x = fixture_f32(&f, 1, dims, twos);
+    KILN_CHECK(write_part(&f, &x, false) >= sizeof(twos)); // somebody has what was there
+    kiln_release(x);
+    x = fixture_f32(&f, 1, dims, twos);
+    KILN_CHECK(write_part(&f, &x, true) < sizeof(twos));
+    kiln_tensor *view = NULL; // of all of it, which must not change
+    const int64_t none[] = {0}, one[] = {1};
+    FIXTURE_OK(&f, kiln_mul_scalar(x, kiln_f64(2), &view, &f.err));
+    kiln_release(x);
+    x = view;
+    FIXTURE_OK(&f, kiln_slice(x, none, 1, dims, 1, one, 1, &view, &f.err));
+    FIXTURE_OK(&f, kiln_sync(f.device, &f.err));
+    kiln_tensor *part = fixture_f32(&f, 1, one, twos);
+    kiln_tensor *y = NULL;
+    FIXTURE_OK(&f, kiln_slice_assign(x, part, none, 1, one, 1, one, 1, &y, &f.err));
+    kiln_release(x);
+    kiln_release(part);
+    float data[STORE];
+    FIXTURE_OK(&f, kiln_read(y, data, sizeof(data), &f.err));
+    KILN_CHECK_NEAR((double)data[0], 2, 0);
+    FIXTURE_OK(&f, kiln_read(view, data, sizeof(data), &f.err));
+    KILN_CHECK_NEAR((double)data[0], 4, 0);
+    kiln_release(view);
+    kiln_release(y);
+    fixture_close(&f);
+}
+
+/// A part is written where the tensor lies when nobody else has it, and only then.
+static void test_parts_in_place(void)
+{
+    parts_on("opencl:0");
+    parts_on("reference:0");
+}
+
+static void test_copied_bytes_are_counted(void)
+{
+    fixture f;
+    if (!fixture_open(&f, "reference:0")) {
+        return;
+    }
+    const int64_t dims[] = {6};
+    float data[6] = {1, 2, 3, 4, 5, 6};
+    kiln_tensor *x = fixture_f32(&f, 1, dims, data);
+    kiln_tensor *zeros = NULL;
+    FIXTURE_OK(&f, kiln_tensor_create(f.device, KILN_DTYPE_F32, 1, dims, NULL, &zeros, &f.err));
+    KILN_CHECK_INT(counted(&f).bytes_uploaded, 24);
+    KILN_CHECK_INT(counted(&f).bytes_read, 0);
+    FIXTURE_OK(&f, kiln_read(x, data, sizeof(data), &f.err));
+    KILN_CHECK_INT(counted(&f).bytes_uploaded, 24);
+    KILN_CHECK_INT(counted(&f).bytes_read, 24);
+    kiln_release(x);
+    kiln_release(zeros);
+    fixture_close(&f);
+}
+
 KILN_TEST_MAIN("unit/runtime/memory", KILN_TEST(test_groups_give_way),
                KILN_TEST(test_transformer_peak), KILN_TEST(test_repeated_run_asks_for_results),
                KILN_TEST(test_random_peak), KILN_TEST(test_many_values),
                KILN_TEST(test_shared_arena_keeps_values), KILN_TEST(test_budget),
-               KILN_TEST(test_queues_run_early), KILN_TEST(test_run_after_exhaustion))
+               KILN_TEST(test_queues_run_early), KILN_TEST(test_run_after_exhaustion),
+               KILN_TEST(test_parts_in_place), KILN_TEST(test_copied_bytes_are_counted))

@@ -508,6 +508,40 @@ static void test_last_release_elsewhere(void)
     fixture_close(&f);
 }
 
+/// Lengths vary: nothing runs before it is needed, and a plan serves the next length.
+static void test_lengths_that_vary(void)
+{
+    fixture f;
+    bool before = true;
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    FIXTURE_OK(&f, kiln_stream_vary_lengths(f.device, true, &before, &f.err));
+    KILN_CHECK(!before);
+    uint64_t searched = 0;
+    for (int64_t length = 30; length < 40; length++) {
+        float data[40] = {0};
+        kiln_tensor *x = fixture_f32(&f, 1, &length, data);
+        kiln_tensor *y = NULL;
+        FIXTURE_OK(&f, kiln_add_scalar(x, kiln_f64(1), &y, &f.err));
+        kiln_release(x);
+        FIXTURE_OK(&f, kiln_read(y, data, (size_t)length * sizeof(float), &f.err));
+        KILN_CHECK_NEAR((double)data[length - 1], 1, 0);
+        kiln_release(y);
+        searched = length == 30 ? stats_of(&f).plans_searched : searched;
+    }
+    KILN_CHECK_INT(stats_of(&f).plans_searched, searched);
+    KILN_CHECK_INT(kiln_stream_vary_lengths(NULL, true, NULL, &f.err),
+                   KILN_STATUS_INVALID_ARGUMENT);
+    FIXTURE_OK(&f, kiln_graph_begin(f.device, NULL, 0, &f.err));
+    KILN_CHECK_INT(kiln_stream_vary_lengths(f.device, true, NULL, &f.err),
+                   KILN_STATUS_FAILED_PRECONDITION);
+    kiln_graph_cancel(f.device);
+    FIXTURE_OK(&f, kiln_stream_vary_lengths(f.device, false, &before, &f.err));
+    KILN_CHECK(before);
+    fixture_close(&f);
+}
+
 KILN_TEST_MAIN("unit/runtime/streams", KILN_TEST(test_streams_are_planned_apart),
                KILN_TEST(test_values_cross_streams), KILN_TEST(test_released_with_queued_work),
                KILN_TEST(test_streams_outlive_a_change_of_fusion),
@@ -516,4 +550,5 @@ KILN_TEST_MAIN("unit/runtime/streams", KILN_TEST(test_streams_are_planned_apart)
                KILN_TEST(test_events_on_opencl), KILN_TEST(test_poll),
                KILN_TEST(test_events_of_another_device),
                KILN_TEST(test_when_others_drop_changes_no_group),
-               KILN_TEST(test_a_read_elsewhere_drains_once), KILN_TEST(test_last_release_elsewhere))
+               KILN_TEST(test_a_read_elsewhere_drains_once), KILN_TEST(test_last_release_elsewhere),
+               KILN_TEST(test_lengths_that_vary))

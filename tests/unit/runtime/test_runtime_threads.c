@@ -274,7 +274,7 @@ static void test_many_threads_are_known(void)
     uint64_t begin = kiln_time_ns();
     for (uint32_t i = 0; i < MANY; i++) {
         kilni_thread *thread = kilni_thread_get(f.device, 1000 + 2 * (uint64_t)i);
-        thread->draws = true;
+        thread->has_rng_stream = true;
         thread->random_number = i;
     }
     bool sound = true;

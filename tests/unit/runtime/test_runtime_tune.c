@@ -230,6 +230,57 @@ static void test_many_tournaments_share_the_budget(void)
     unsetenv("KILN_CACHE_DIR");
 }
 
+static kiln_device_stats run_one_product(const char *mode)
+{
+    enum { RUNS = 40 };
+    const int64_t left[] = {ROWS, COLUMNS}, right[] = {COLUMNS, ROWS};
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    fixture f;
+    setenv("KILN_TUNE_BUDGET", "100000000", 1);
+    bool opened = fixture_open_with(&f, "opencl:0", "tune", mode);
+    unsetenv("KILN_TUNE_BUDGET");
+    for (int run = 0; run < RUNS && opened; run++) {
+        kiln_tensor *x = fixture_f32(&f, 2, left, b), *y = fixture_f32(&f, 2, right, b);
+        kiln_tensor *product = NULL, *result = NULL;
+        FIXTURE_OK(&f, kiln_matmul(x, y, false, false, &product, &f.err));
+        FIXTURE_OK(&f, kiln_tanh(product, &result, &f.err));
+        kiln_release(product);
+        FIXTURE_OK(&f, kiln_read(result, tuned, sizeof(float) * ROWS * ROWS, &f.err));
+        kiln_release(result);
+        kiln_release(x);
+        kiln_release(y);
+    }
+    if (opened) {
+        kiln_device_stats_get(f.device, &stats);
+        fixture_close(&f);
+    }
+    return stats;
+}
+
+/// The library for products takes seconds to compile: not while a program runs that does without.
+/// Who wants all times gets them.
+static void test_no_library_is_compiled_in_vain(void)
+{
+    fixture f;
+    fill();
+    setenv("KILN_CACHE_DIR", "off", 1);
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    bool processor = kiln_device_info_of(f.device)->type == KILN_DEVICE_CPU;
+    fixture_close(&f);
+    if (processor) {
+        kiln_device_stats lazy = run_one_product("lazy");
+        KILN_CHECK(lazy.blocks_measured > 0);
+        KILN_CHECK_INT(lazy.backend.blas_calls, 0);
+        kiln_device_stats full = run_one_product("full");
+        KILN_CHECK(full.blocks_measured > 0 && full.backend.blas_calls > 0);
+    } else {
+        kiln_test_skip("on a GPU the library may win");
+    }
+    unsetenv("KILN_CACHE_DIR");
+}
+
 static void test_a_wrong_mode_is_refused(void)
 {
     fixture f = {.err = KILN_ERROR_INIT};
@@ -422,12 +473,10 @@ static void test_a_graph_takes_the_better_plan(void)
     unsetenv("KILN_CACHE_DIR");
 }
 
-KILN_TEST_MAIN("unit/runtime/tune", KILN_TEST(test_results_stay),
-               KILN_TEST(test_a_check_beside_a_tournament),
-               KILN_TEST(test_hot_blocks_are_measured_lazily),
-               KILN_TEST(test_short_programs_are_not_measured),
-               KILN_TEST(test_many_tournaments_share_the_budget),
-               KILN_TEST(test_a_graph_takes_the_better_plan),
-               KILN_TEST(test_a_wrong_mode_is_refused), KILN_TEST(test_what_cannot_be_built_loses),
-               KILN_TEST(test_too_little_memory_for_samples),
-               KILN_TEST(test_another_process_measures_nothing))
+KILN_TEST_MAIN(
+    "unit/runtime/tune", KILN_TEST(test_results_stay), KILN_TEST(test_a_check_beside_a_tournament),
+    KILN_TEST(test_hot_blocks_are_measured_lazily), KILN_TEST(test_short_programs_are_not_measured),
+    KILN_TEST(test_many_tournaments_share_the_budget),
+    KILN_TEST(test_no_library_is_compiled_in_vain), KILN_TEST(test_a_graph_takes_the_better_plan),
+    KILN_TEST(test_a_wrong_mode_is_refused), KILN_TEST(test_what_cannot_be_built_loses),
+    KILN_TEST(test_too_little_memory_for_samples), KILN_TEST(test_another_process_measures_nothing))

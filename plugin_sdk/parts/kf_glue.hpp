@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_PLUGIN_SDK_KF_GLUE_HPP
+#define KILN_PLUGIN_SDK_KF_GLUE_HPP
+
+/// Part of kiln_fuser.hpp: the C functions of a plugin around the objects in C++.
+
+#include "kf_builder.hpp"
+#include "kf_sealed_program.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+
+struct kf_fuser {
+    std::unique_ptr<kiln::fuser> self;
+};
+struct kf_builder {
+    const kf_fuser *fuser = nullptr;
+    std::unique_ptr<kiln::builder> self;
+    bool closed = false;
+    kiln::answer last; ///< what the views of the last answer point into
+};
+struct kf_opt {
+    kiln::sealed_program program;
+};
+
+namespace kiln
+{
+namespace glue
+{
+
+/// Runs `f`; no exception gets past.
+template <class F> kf_status guarded(F f)
+{
+#if defined(__cpp_exceptions)
+    try {
+        return f();
+    } catch (const declined &) {
+        return KF_DECLINED;
+    } catch (const std::bad_alloc &) {
+        return KF_E_NOMEM;
+    } catch (...) {
+        return KF_E_INTERNAL;
+    }
+#else
+    return f();
+#endif
+}
+
+struct fuser_table {
+    const fuser_row *rows;
+    std::uint32_t count;
+};
+inline fuser_table &rows()
+{
+    static fuser_table table = {nullptr, 0};
+    return table;
+}
+
+inline kf_status init()
+{
+    return KF_OK;
+}
+inline void deinit()
+{
+}
+
+inline kf_status fuser_create(const kf_host *host, std::uint32_t index, const kf_device *device,
+                              kf_fuser **out)
+{
+    *out = nullptr;
+    return guarded([&]() -> kf_status {
+        if (index >= rows().count) {
+            return KF_E_INVALID;
+        }
+        auto made = std::make_unique<kf_fuser>();
+        made->self = rows().rows[index].make(host, *device);
+        *out = made.release();
+        return KF_OK;
+    });
+}
+
+inline void fuser_destroy(kf_fuser *fuser)
+{
+    delete fuser;
+}
+
+inline kf_status builder_create(const kf_fuser *fuser, kf_builder **out)
+{
+    *out = nullptr;
+    return guarded([&]() -> kf_status {
+        auto made = std::make_unique<kf_builder>();
+        made->fuser = fuser;
+        made->self = fuser->self->start();
+        *out = made.release();
+        return KF_OK;
+    });
+}
+
+inline kf_status builder_clone(const kf_builder *from, kf_builder **out)
+{
+    *out = nullptr;
+    return guarded([&]() -> kf_status {
+        auto made = std::make_unique<kf_builder>();
+        made->fuser = from->fuser;
+        made->self = from->self->clone();
+        made->closed = from->closed;
+        *out = made.release();
+        return KF_OK;
+    });
+}
+
+inline void answer_into(kf_builder *b, kf_state *out)
+{
+    kf_state state = {};
+    b->last = b->self->state();
+    b->closed = b->closed || !b->last.open;
+    state.struct_size = static_cast<std::uint32_t>(sizeof(state));
+    state.status = b->closed ? KF_CLOSED : KF_OPEN;
+    state.ready = b->last.ready ? 1 : 0;
+    if (b->last.ready) {
+        state.len = b->last.len;
+        state.confidence = b->last.confidence;
+        state.launches = b->last.launches;
+        state.est_ns = b->last.ns.view();
+        state.est_bytes_read = b->last.bytes_read.view();
+        state.est_bytes_written = b->last.bytes_written.view();
+        state.est_flops = b->last.flops.view();
+        state.temp_bytes = b->last.temp_bytes.view();
+    }
+    KF_OUT(out, &state);
+}
+
+inline kf_status builder_fuse(kf_builder *b, const kf_block *block, const kf_op *const *ops,
+                              std::uint64_t n, kf_state *out)
+{
+    return guarded([&]() -> kf_status {
+        for (std::uint64_t i = 0; i < n && !b->closed; i++) {
+            b->self->fuse(values(block), *ops[i]);
+            b->closed = !b->self->state().open;
+        }
+        answer_into(b, out);
+        return KF_OK;
+    });
+}
+
+inline kf_status builder_state(const kf_builder *b, kf_state *out)
+{
+    // Calls on one builder never overlap, so its room for the answer may be used here.
+    return guarded([&]() -> kf_status {
+        answer_into(const_cast<kf_builder *>(b), out);
+        return KF_OK;
+    });
+}
+
+inline kf_status builder_reset(kf_builder *b)
+{
+    return guarded([&]() -> kf_status {
+        b->self = b->fuser->self->start();
+        b->closed = false;
+        return KF_OK;
+    });
+}
+
+inline kf_status builder_finish(kf_builder *b, kf_opt **out)
+{
+    *out = nullptr;
+    return guarded([&]() -> kf_status {
+        if (!b->self->state().ready) {
+            return KF_E_INVALID;
+        }
+        *out = new kf_opt{sealed_program(b->self->finish())};
+        return KF_OK;
+    });
+}
+
+inline void builder_destroy(kf_builder *b)
+{
+    delete b;
+}
+
+inline kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
+{
+    const kf_opt_info view = opt->program.info();
+    KF_OUT(out, &view);
+    return KF_OK;
+}
+
+inline kf_status opt_describe(const kf_opt *opt, std::uint32_t variant, kf_program *out)
+{
+    if (variant != 0) {
+        return KF_E_INVALID;
+    }
+    const kf_program view = opt->program.view();
+    KF_OUT(out, &view);
+    return KF_OK;
+}
+
+inline void opt_destroy(kf_opt *opt)
+{
+    delete opt;
+}
+
+inline kf_str str_of(const char *text)
+{
+    return kf_str{text, std::strlen(text)};
+}
+
+inline kf_plugin table(const char *id, const char *version, const char *vendor,
+                       const kf_str *fuser_ids)
+{
+    kf_plugin t = {};
+    t.struct_size = static_cast<std::uint32_t>(sizeof(t));
+    t.abi_minor = KF_ABI_MINOR;
+    t.id = str_of(id);
+    t.version = str_of(version);
+    t.vendor = str_of(vendor);
+    t.fuser_ids = fuser_ids;
+    t.n_fusers = rows().count;
+    t.init = init;
+    t.deinit = deinit;
+    t.fuser_create = fuser_create;
+    t.fuser_destroy = fuser_destroy;
+    t.builder_create = builder_create;
+    t.builder_clone = builder_clone;
+    t.builder_fuse = builder_fuse;
+    t.builder_state = builder_state;
+    t.builder_reset = builder_reset;
+    t.builder_finish = builder_finish;
+    t.builder_destroy = builder_destroy;
+    t.opt_info = opt_info;
+    t.opt_describe = opt_describe;
+    t.opt_destroy = opt_destroy;
+    return t;
+}
+
+} // namespace glue
+} // namespace kiln
+
+#endif

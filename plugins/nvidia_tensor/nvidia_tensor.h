@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_PLUGINS_NVIDIA_TENSOR_H
+#define KILN_PLUGINS_NVIDIA_TENSOR_H
+
+/// What the files of the tensor cores' fuser share. Both operands are packed (tensor_pack.c) into
+/// what the tensor cores read from local memory, so that a tile of one step is one run of bytes:
+/// lines of 128 bytes along the sum, in eights, whose 16-byte pieces are exchanged by their line's
+/// number (the 128-byte swizzle of the PTX manual, "matrix-descriptor"). The product
+/// (tensor_product.c) copies such runs and multiplies.
+///
+/// An operand of f32 is packed twice, as what tf32 holds of it and as what tf32 holds of the rest;
+/// where the user allows less, once, as tf32 or bf16.
+
+#include "matmul_internal.h"
+
+enum {
+    TENSOR_TEAM = 128, ///< work-items that multiply 64 rows together
+    TENSOR_TEAM_ROWS = 64,
+    TENSOR_LINE_PAD = 2 ///< elements behind a line of a pack's local tile, against bank conflicts
+};
+
+/// Bytes of a tile of an operand of `lines` lines, of one step, with all its copies.
+static inline uint32_t tensor_tile_bytes(const mm_plan *plan, uint32_t lines)
+{
+    return lines * MM_LINE_BYTES * plan->copies;
+}
+
+/// Bytes of an element as it is packed: 2, of 16 bits, or 4, of tf32.
+static inline uint32_t tensor_element_bytes(const mm_plan *plan)
+{
+    return MM_LINE_BYTES / plan->step;
+}
+
+/// f16, bf16, and f32 unless the user wants multiply-adds of it.
+static inline uint32_t tensor_takes(const kf_chain_device *device, uint32_t dtype)
+{
+    uint32_t bytes = kf_dtype_of(dtype).bytes;
+    return bytes == 2 || (bytes == 4 && (device->features & KF_FEATURE_STRICT) == 0);
+}
+/// Takes a convolution as the first operation of a block; 0: it is none that is done here, which is
+/// reported.
+uint32_t tensor_take_conv(mm_block *block, const kf_chain_device *device, const kf_host *host,
+                          const kf_block *values, const kf_op *op);
+/// May the operation follow the block's convolution? What else it reads has the result's shape and
+/// is dense, or is the same along the image.
+uint32_t tensor_may_follow(const mm_block *block, const kf_host *host, const kf_op *op);
+/// Declares nothing and fills `tile`, the step's terms of 64 places of the result.
+void tensor_emit_image(kf_text *text, const mm_plan *plan);
+
+void tensor_emit_pack_functions(kf_text *text, const mm_plan *plan);
+void tensor_emit_pack(kf_text *text, const mm_plan *plan, mm_role role);
+void tensor_emit_product(kf_text *text, const mm_plan *plan);
+
+#endif

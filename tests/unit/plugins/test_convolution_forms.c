@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Regions of convolutions with groups of several channels, with concatenations, and with windows of
+// 3x3 in Winograd's form: sizes that fill blocks, tiles and parts of sums and that do not, NaN and
+// infinities. region_program.c runs each program and compares.
+#include <stdio.h>
+#include <string.h>
+
+#include "harness.h"
+#include "region_program.h"
+
+#define W(kh, kw, sy, sx, dy, dx, t, l, b, r)                                                      \
+    {                                                                                              \
+        {kh, kw}, {sy, sx}, {dy, dx},                                                              \
+        {                                                                                          \
+            t, l, b, r                                                                             \
+        }                                                                                          \
+    }
+
+typedef struct grouped_case {
+    int64_t n, groups, inputs, outputs; ///< channels of a group
+    int64_t height, width;
+    window window;
+    bool bias;
+    bool odd; ///< the image has NaN and infinities
+} grouped_case;
+
+static const grouped_case grouped_cases[] = {
+    {1, 8, 4, 4, 9, 13, W(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), true, true}, // within blocks
+    {2, 5, 8, 8, 7, 15, W(3, 3, 2, 2, 1, 1, 1, 1, 1, 1), false, true},
+    {1, 9, 2, 2, 5, 3, W(5, 3, 1, 2, 1, 2, 2, 1, 0, 3), true, true},
+    {1, 2, 16, 16, 7, 29, W(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), true, true}, // whole blocks
+    {2, 3, 32, 64, 7, 5, W(3, 3, 2, 1, 1, 1, 1, 1, 1, 1), false, true},
+    {1, 2, 64, 16, 14, 14, W(1, 1, 1, 1, 1, 1, 0, 0, 0, 0), true, true},
+    {1, 3, 24, 24, 6, 11, W(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), true, true}, // across blocks
+    {2, 2, 20, 20, 9, 4, W(1, 1, 2, 2, 1, 1, 0, 0, 0, 0), false, true},
+    {1, 10, 1, 3, 8, 9, W(3, 3, 1, 1, 2, 1, 2, 1, 2, 1), true, true},
+    {1, 7, 3, 1, 8, 9, W(2, 2, 1, 1, 1, 1, 0, 1, 1, 0), true, true},
+    {1, 2, 40, 5, 5, 17, W(3, 3, 3, 1, 1, 1, 2, 0, 0, 2), false, false},
+    {1, 2, 8, 8, 20, 21, W(9, 9, 1, 1, 1, 1, 4, 4, 4, 4), true, false}, // sums too long to spread
+};
+
+/// With a batch norm, an activation and a residual behind it.
+static void grouped_region(program *p, const grouped_case *c)
+{
+    int x = region_image(p, c->n, c->groups * c->inputs, c->height, c->width);
+    p->nodes[x].odd = c->odd;
+    int y = region_grouped(p, c->groups, x, c->groups * c->outputs, c->bias, c->window);
+    int z = region_map(p, RELU, region_norm(p, y));
+    const node *out = &p->nodes[z];
+    int other = region_image(p, out->dims[0], out->dims[1], out->dims[2], out->dims[3]);
+    if (c->bias) { // otherwise the norm goes into the weights
+        region_keep(p, y);
+    }
+    region_keep(p, region_conv1(p, region_both(p, ADD, z, other), 24));
+}
+
+static void test_groups(void)
+{
+    if (!region_open_all()) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(grouped_cases) / sizeof(grouped_cases[0]); i++) {
+        program p = {.unfused = i % 3 == 0};
+        snprintf(p.name, sizeof(p.name), "groups %zu", i);
+        grouped_region(&p, &grouped_cases[i]);
+        region_check(&p);
+    }
+    region_close_all();
+}
+
+typedef struct winograd_case {
+    int64_t n, channels, height, width, outputs;
+    int64_t padding[4];
+    bool bias;
+    bool odd; ///< the image has NaN and infinities; otherwise only NaN
+} winograd_case;
+
+/// Of whole and broken tiles, groups and parts of sums; with enough tiles for Winograd's form.
+static const winograd_case winograd_cases[] = {
+    {1, 32, 12, 12, 32, {1, 1, 1, 1}, true, false}, {2, 40, 11, 13, 20, {1, 1, 1, 1}, false, true},
+    {1, 72, 15, 9, 64, {0, 0, 0, 0}, true, false},  {1, 160, 9, 16, 32, {2, 0, 1, 2}, true, true},
+    {3, 33, 1, 65, 24, {1, 1, 1, 1}, false, false}, {1, 64, 14, 14, 128, {1, 1, 1, 1}, true, true},
+};
+
+/// A convolution, and one with a norm, an activation and a residual behind it.
+static void winograd_region(program *p, const winograd_case *c)
+{
+    window w = region_square(3, 1, 0);
+    memcpy(w.padding, c->padding, sizeof(w.padding));
+    int x = region_image(p, c->n, c->channels, c->height, c->width);
+    p->nodes[x].odd = c->odd;
+    p->nodes[x].has_nan = !c->odd;
+    p->infinity_is_nan = c->odd;
+    region_keep(p, region_conv(p, x, c->outputs, c->bias, w));
+    int other = region_image(p, c->n, c->channels, c->height, c->width);
+    int y = region_norm(p, region_conv(p, other, c->outputs, c->bias, w));
+    const node *out = &p->nodes[y];
+    int residual = region_image(p, out->dims[0], out->dims[1], out->dims[2], out->dims[3]);
+    region_keep(p, region_map(p, RELU, region_both(p, ADD, y, residual)));
+}
+
+static void test_winograd(void)
+{
+    if (!region_open_all()) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(winograd_cases) / sizeof(winograd_cases[0]); i++) {
+        program p = {.count = 0};
+        snprintf(p.name, sizeof(p.name), "Winograd %zu", i);
+        winograd_region(&p, &winograd_cases[i]);
+        region_check(&p);
+    }
+    region_close_all();
+}
+
+/// Images of these many channels, and behind their concatenation a region's end.
+static void concat_region(program *p, const int *channels, int count, int seed)
+{
+    int x = region_image(p, 1 + seed % 2, 17, 5 + seed, 7), pieces[MOST_INPUTS];
+    p->nodes[x].odd = seed % 3 == 1;
+    for (int i = 0; i < count; i++) {
+        pieces[i] = i == 2   ? region_image(p, 1 + seed % 2, channels[i], 5 + seed, 7)
+                    : i == 3 ? region_depthwise(p, x, true, region_square(3, 1, 1))
+                             : region_map(p, RELU, region_conv1(p, x, channels[i]));
+    }
+    int y = region_concat(p, pieces, count);
+    int z = seed % 2 == 0 ? region_map(p, RELU, region_norm(p, y)) : y;
+    if (seed % 4 > 1) {
+        region_keep(p, y);
+    }
+    region_keep(p, region_pool(p, MAX_POOL, z, region_square(2, 1, 0), false, false));
+    region_keep(p, region_conv3(p, z, 20));
+}
+
+static void test_concats(void)
+{
+    static const int channels[][MOST_INPUTS] = {
+        {16, 32, 0},
+        {5, 3, 16, 0},
+        {64, 16, 48, 17, 0},
+        {16, 16, 32, 17, 16, 0},
+        {7, 16, 24, 17, 3, 40, 1, 0},
+        {32, 32, 32, 17, 32, 32, 32, 32, 32, 0},
+        {1, 1, 5, 17, 2, 3, 1, 1, 9, 20, 0},
+    };
+    if (!region_open_all()) {
+        return;
+    }
+    for (int i = 0; i < (int)(sizeof(channels) / sizeof(channels[0])); i++) {
+        program p = {.unfused = i == 4};
+        int count = 0;
+        while (channels[i][count] != 0) {
+            count++;
+        }
+        snprintf(p.name, sizeof(p.name), "concatenation %d", i);
+        concat_region(&p, channels[i], count, i);
+        region_check(&p);
+    }
+    region_close_all();
+}
+
+KILN_TEST_MAIN("unit/plugins/convolution_forms", KILN_TEST(test_groups), KILN_TEST(test_concats),
+               KILN_TEST(test_winograd))
