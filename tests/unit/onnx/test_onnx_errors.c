@@ -88,7 +88,8 @@ static void test_decoders_refuse(void)
         bool deep; ///< of rank 3
     } cases[] = {
         {"Attention", "", "", "query, key and value of rank 1, 1 and 1", false},
-        {"Attention", "", "", "0 heads do not divide 2 columns: attribute q_num_heads", true},
+        {"Attention", "", "",
+         "0 heads do not divide the columns of an input of rank 3: attribute q_num_heads", true},
         {"RotaryEmbedding", "", "", "0 heads for an input of rank 3", true},
         {"CausalConvWithState", "", "", "input of rank 1 and weight of rank 1", false},
         {"CausalConvWithState", "activation", "tanh", "activation 'tanh' is not none", true},
