@@ -7,11 +7,13 @@ static kiln_status count_true(kiln_tensor *mask, int64_t *out_count, kiln_error 
 {
     kiln_tensor *ones = NULL;
     kiln_tensor *total = NULL;
-    kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, kiln_cast(mask, KILN_DTYPE_I64, &ones, err));
-    KILN_TRY(out, status, kiln_sum(ones, NULL, 0, /*keepdims=*/false, &total, err));
-    KILN_TRY(out, status, kiln_read(total, out_count, sizeof(*out_count), err));
-out:
+    kiln_status status = kiln_cast(mask, KILN_DTYPE_I64, &ones, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_sum(ones, NULL, 0, /*keepdims=*/false, &total, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_read(total, out_count, sizeof(*out_count), err);
+    }
     kiln_release(total);
     kiln_release(ones);
     return status;

@@ -235,13 +235,15 @@ kiln_status kilni_cl_device_find(const kiln_env *env, const char *address,
     (void)env;
     device_list list;
     cl_uint index = 0;
-    kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, list_devices(&list, err));
-    KILN_TRY(out, status, find_index(&list, address, &index, err));
-    *out_platform = list.platforms[list.platform_of[index]];
-    *out_device = list.devices[index];
-    KILN_TRY(out, status, take_part(out_device, address, err));
-out:
+    kiln_status status = list_devices(&list, err);
+    if (status == KILN_STATUS_OK) {
+        status = find_index(&list, address, &index, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        *out_platform = list.platforms[list.platform_of[index]];
+        *out_device = list.devices[index];
+        status = take_part(out_device, address, err);
+    }
     return status;
 }
 

@@ -63,12 +63,14 @@ static bool fails(const kiln_replay *replay, void *user)
 static kiln_status reduce(const reduce_options *options, plugin_job *j, kiln_error *err)
 {
     kiln_replay *small = NULL;
-    kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, kiln_replay_reduce(j->replay, fails, j->device, 400, &small, err));
-    KILN_TRY(out, status, kiln_replay_write(small, options->out, err));
-    printf("%s: %zu of %zu operations and drops show it\n", options->out,
-           kiln_ir_graph_op_count(small->graph), kiln_ir_graph_op_count(j->replay->graph));
-out:
+    kiln_status status = kiln_replay_reduce(j->replay, fails, j->device, 400, &small, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_replay_write(small, options->out, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        printf("%s: %zu of %zu operations and drops show it\n", options->out,
+               kiln_ir_graph_op_count(small->graph), kiln_ir_graph_op_count(j->replay->graph));
+    }
     kiln_replay_destroy(small);
     return status;
 }

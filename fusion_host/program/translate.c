@@ -537,12 +537,15 @@ static kiln_status check_counts(translator *t, const kf_program *program)
     }
     kiln_status status =
         check_count(t, program->n_sources, MAX_SOURCES, program->sources, "sources");
-    KILN_TRY(out, status,
-             check_count(t, program->n_launches, MAX_LAUNCHES, program->launches, "launches"));
-    KILN_TRY(out, status,
-             check_count(t, program->n_temps, MAX_TEMPS, program->temps, "temporaries"));
-    KILN_TRY(out, status, check_count(t, program->n_steps, MAX_STEPS, program->steps, "steps"));
-out:
+    if (status == KILN_STATUS_OK) {
+        status = check_count(t, program->n_launches, MAX_LAUNCHES, program->launches, "launches");
+    }
+    if (status == KILN_STATUS_OK) {
+        status = check_count(t, program->n_temps, MAX_TEMPS, program->temps, "temporaries");
+    }
+    if (status == KILN_STATUS_OK) {
+        status = check_count(t, program->n_steps, MAX_STEPS, program->steps, "steps");
+    }
     return status;
 }
 

@@ -288,18 +288,19 @@ kiln_status kilni_rpc_entry_stage(kilni_rpc_session *session, kilni_rpc_entry *e
 static kiln_status unmake_tensor(kilni_rpc_session *session, kilni_rpc_entry *target,
                                  kiln_error *err)
 {
-    kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, reserve(session, target, target->bytes, err));
-    KILN_TRY(out, status,
-             kiln_read(target->tensor, target->raw->bytes, (size_t)target->bytes, err));
-    if (session->shadowed == target) {
-        drop_shadow(session);
+    kiln_status status = reserve(session, target, target->bytes, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_read(target->tensor, target->raw->bytes, (size_t)target->bytes, err);
     }
-    target->staged = target->bytes;
-    kiln_release(target->tensor);
-    target->tensor = NULL;
-    target->unfenced = false;
-out:
+    if (status == KILN_STATUS_OK) {
+        if (session->shadowed == target) {
+            drop_shadow(session);
+        }
+        target->staged = target->bytes;
+        kiln_release(target->tensor);
+        target->tensor = NULL;
+        target->unfenced = false;
+    }
     return status;
 }
 

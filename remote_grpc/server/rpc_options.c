@@ -257,13 +257,17 @@ kiln_status kilni_rpc_server_settings(kiln_rpc_server *server,
         }
     }
     set_limits(server, options);
-    kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status,
-             kilni_rpc_random(&server->session.instance, sizeof(server->session.instance), err));
-    KILN_TRY(out, status, copy_addresses(server, options, err));
-    KILN_TRY(out, status, load_identity(server, options, err));
-    KILN_TRY(out, status, load_self(server, err));
-out:
+    kiln_status status =
+        kilni_rpc_random(&server->session.instance, sizeof(server->session.instance), err);
+    if (status == KILN_STATUS_OK) {
+        status = copy_addresses(server, options, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = load_identity(server, options, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = load_self(server, err);
+    }
     server->peers.allowed = (const char *const *)server->allowed;
     server->peers.own = server->own;
     server->peers.identity = &server->self;

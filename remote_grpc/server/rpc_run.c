@@ -162,16 +162,18 @@ static kiln_status make_tensor(kilni_rpc_session *session, kilni_rpc_entry *sour
                          (unsigned long long)source->id, (unsigned long long)source->bytes,
                          (long long)kiln_desc_bytes(desc));
     }
-    kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, kilni_rpc_entry_stage(session, source, err));
-    KILN_TRY(out, status, create_tensor(session, desc, source->raw->bytes, &source->tensor, err));
-    kilni_rpc_staging_release(session, source->raw);
-    source->raw = NULL;
-    source->staged = 0;
-    if ((desc->flags & KILN_TENSOR_CONST) != 0) {
-        kiln_tensor_mark_constant(source->tensor);
+    kiln_status status = kilni_rpc_entry_stage(session, source, err);
+    if (status == KILN_STATUS_OK) {
+        status = create_tensor(session, desc, source->raw->bytes, &source->tensor, err);
     }
-out:
+    if (status == KILN_STATUS_OK) {
+        kilni_rpc_staging_release(session, source->raw);
+        source->raw = NULL;
+        source->staged = 0;
+        if ((desc->flags & KILN_TENSOR_CONST) != 0) {
+            kiln_tensor_mark_constant(source->tensor);
+        }
+    }
     return status;
 }
 

@@ -190,17 +190,17 @@ static kiln_status settle_mpi(kiln_collective *collective, kiln_coll_group_optio
     } found;
     kiln_coll_place place = {0};
     uint64_t deadline_ns = options->deadline_ns != 0 ? options->deadline_ns : 30000000000u;
-    kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status,
-             kilni_library_symbol(collective->context, "libkiln_mpi.so." KILN_SOVERSION,
-                                  "kiln_coll_mpi_open", &found.address, err));
-    KILN_TRY(out, status,
-             found.open(&collective->context->env, (uint32_t)collective->count, deadline_ns,
-                        &options->network, &place, err));
-    collective->first = place.first_rank;
-    options->ranks = place.ranks;
-    options->ranks_per_node = place.ranks_per_node;
-out:
+    kiln_status status = kilni_library_symbol(collective->context, "libkiln_mpi.so." KILN_SOVERSION,
+                                              "kiln_coll_mpi_open", &found.address, err);
+    if (status == KILN_STATUS_OK) {
+        status = found.open(&collective->context->env, (uint32_t)collective->count, deadline_ns,
+                            &options->network, &place, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        collective->first = place.first_rank;
+        options->ranks = place.ranks;
+        options->ranks_per_node = place.ranks_per_node;
+    }
     return status;
 }
 

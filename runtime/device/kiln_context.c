@@ -214,16 +214,17 @@ kiln_status kilni_library_symbol(kiln_context *context, const char *file, const 
     char path[4200];
     kiln_dynlib *library = NULL;
     *out_address = NULL;
-    kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, kilni_library_beside(file, path, sizeof(path), err));
-    KILN_TRY(out, status, kiln_dynlib_open(&context->env, path, /*keep=*/true, &library, err));
-    *out_address = kiln_dynlib_symbol(library, symbol);
-    kiln_dynlib_close(library);
-    KILN_TRY(out, status,
-             *out_address != NULL
-                 ? KILN_STATUS_OK
-                 : kiln_fail(err, FAILED_PRECONDITION, "%s has no %s", path, symbol));
-out:
+    kiln_status status = kilni_library_beside(file, path, sizeof(path), err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_dynlib_open(&context->env, path, /*keep=*/true, &library, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        *out_address = kiln_dynlib_symbol(library, symbol);
+        kiln_dynlib_close(library);
+        status = *out_address != NULL
+                     ? KILN_STATUS_OK
+                     : kiln_fail(err, FAILED_PRECONDITION, "%s has no %s", path, symbol);
+    }
     return status;
 }
 

@@ -316,12 +316,14 @@ static kiln_status conv_shape(const kiln_op_record *call, kiln_tensor_desc *out,
     const kiln_tensor_desc *x = &call->inputs[0];
     const kiln_tensor_desc *weight = &call->inputs[1];
     kilni_ir_window window;
-    kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, check_channels(call, x, weight, err));
-    KILN_TRY(out, status,
-             kilni_ir_window_of(call, &x->dims[2], x->rank - 2u, &weight->dims[2], &window, err));
-    set_planes(out, x->dims[0], weight->dims[0], window.out, window.axes);
-out:
+    kiln_status status = check_channels(call, x, weight, err);
+    if (status == KILN_STATUS_OK) {
+        status =
+            kilni_ir_window_of(call, &x->dims[2], x->rank - 2u, &weight->dims[2], &window, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        set_planes(out, x->dims[0], weight->dims[0], window.out, window.axes);
+    }
     return status;
 }
 
