@@ -133,7 +133,7 @@ def wins(kiln, plugin, work, level):
     if " by test.fuser-1-0/frozen," not in told.stdout:
         return f"does not win: {told.stdout[:800]}{told.stderr}"
     ran = frozen.run([kiln, "plugin", "run", "--compare", "--check", "always", "--plugin", plugin, stream], cache)
-    if ran.returncode or " in 1 fused blocks" not in ran.stdout:
+    if ran.returncode or " in 1 fused block" not in ran.stdout:
         return f"gives other results: {ran.stdout}{ran.stderr}"
     checked = frozen.run([kiln, "plugin", "check", "--level", str(level), "--timeout", "200", plugin], cache)
     return checked.stdout if checked.returncode else None

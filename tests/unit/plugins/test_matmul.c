@@ -318,23 +318,27 @@ static void test_sizes(void)
                                        {1, 1, 1},      {25, 1100, 9}, {1, 33, 300},  {1, 700, 40},
                                        {1, 300, 4200}, {1, 130, 900}};
     mini_host *mini = begin();
-    for (size_t i = 0; mini != NULL && i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    if (mini == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         const int64_t *s = sizes[i];
         mini_clear(mini);
         product(mini, matrix(mini, KF_DTYPE_F32, s[0], s[1]),
                 matrix(mini, KF_DTYPE_F32, s[1], s[2]), false, false);
         KILN_CHECK(check_block(mini));
     }
-    if (mini != NULL) {
-        end(mini);
-    }
+    end(mini);
 }
 
 static void test_dtypes(void)
 {
     static const uint32_t dtypes[] = {KF_DTYPE_F16, KF_DTYPE_BF16, KF_DTYPE_F64};
     mini_host *mini = begin();
-    for (size_t i = 0; mini != NULL && i < 6; i++) {
+    if (mini == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < 6; i++) {
         int64_t m = i < 3 ? 21 : 1;
         mini_clear(mini);
         product(mini, matrix(mini, dtypes[i % 3], m, 45), matrix(mini, dtypes[i % 3], 45, 35),
@@ -351,7 +355,10 @@ static void test_dtypes(void)
 static void test_turned(void)
 {
     mini_host *mini = begin();
-    for (int i = 0; mini != NULL && i < 12; i++) {
+    if (mini == NULL) {
+        return;
+    }
+    for (int i = 0; i < 12; i++) {
         int64_t m = i < 4 ? 19 : i < 8 ? 1 : 50, n = i < 8 ? 37 : 1, k = 43;
         bool a = (i & 1) != 0, b = (i & 2) != 0;
         mini_clear(mini);
@@ -360,9 +367,7 @@ static void test_turned(void)
         product(mini, x, y, a, b);
         KILN_CHECK(check_block(mini));
     }
-    if (mini != NULL) {
-        end(mini);
-    }
+    end(mini);
 }
 
 /// Vectors, and batches that broadcast from either side; the last ones count as rows.
@@ -386,7 +391,10 @@ static void test_batches(void)
         {3, 1, {5, 7, 20}, {20}},
     };
     mini_host *mini = begin();
-    for (size_t i = 0; mini != NULL && i < sizeof(cases) / sizeof(cases[0]); i++) {
+    if (mini == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         mini_clear(mini);
         product(mini, tensor(mini, KF_DTYPE_F32, cases[i].ra, cases[i].a),
                 tensor(mini, KF_DTYPE_F32, cases[i].rb, cases[i].b), false, false);
@@ -394,16 +402,17 @@ static void test_batches(void)
             KILN_FAIL("case %zu was not taken", i);
         }
     }
-    if (mini != NULL) {
-        end(mini);
-    }
+    end(mini);
 }
 
 /// Strides that no flag says: backwards, gaps, repeated rows, both operands one tensor.
 static void test_strides(void)
 {
     mini_host *mini = begin();
-    for (int i = 0; mini != NULL && i < 4; i++) {
+    if (mini == NULL) {
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
         const int64_t back[] = {-40, 2}, repeated[] = {0, 3};
         int64_t m = i % 2 == 0 ? 15 : 1;
         mini_clear(mini);
@@ -430,7 +439,10 @@ static void test_strides(void)
 static void test_epilogue(void)
 {
     mini_host *mini = begin();
-    for (int i = 0; mini != NULL && i < 6; i++) {
+    if (mini == NULL) {
+        return;
+    }
+    for (int i = 0; i < 6; i++) {
         int64_t m = i % 3 == 0 ? 1 : 23;
         const int64_t batched[] = {2, m, 31}, bias[] = {29}, rows[] = {m, 1}, whole[] = {2, m, 29};
         mini_clear(mini);
@@ -452,16 +464,17 @@ static void test_epilogue(void)
         cast(mini, sum, KF_DTYPE_F16); // and a third, of another dtype
         KILN_CHECK(check_block(mini));
     }
-    if (mini != NULL) {
-        end(mini);
-    }
+    end(mini);
 }
 
 /// Storage in 16 bits with the product in f32, a scale on either side.
 static void test_prologue(void)
 {
     mini_host *mini = begin();
-    for (int i = 0; mini != NULL && i < 6; i++) {
+    if (mini == NULL) {
+        return;
+    }
+    for (int i = 0; i < 6; i++) {
         int64_t m = i < 3 ? 17 : 1;
         mini_clear(mini);
         uint32_t a = matrix(mini, KF_DTYPE_F16, m, 41), b = matrix(mini, KF_DTYPE_BF16, 28, 41);
@@ -478,9 +491,7 @@ static void test_prologue(void)
         }
         KILN_CHECK(check_block(mini));
     }
-    if (mini != NULL) {
-        end(mini);
-    }
+    end(mini);
 }
 
 /// A constant is packed by a launch that is in no step, but not when a scalar goes into it.
@@ -488,7 +499,10 @@ static void test_constants(void)
 {
     const variant *v = kiln_test_param();
     mini_host *mini = begin();
-    for (int i = 0; mini != NULL && i < 4; i++) {
+    if (mini == NULL) {
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
         kf_program program = {.struct_size = (uint32_t)sizeof(program)};
         mini_clear(mini);
         uint32_t a = matrix(mini, KF_DTYPE_F32, 20, 24), b = matrix(mini, KF_DTYPE_F32, 24, 18);
@@ -516,9 +530,7 @@ static void test_constants(void)
         mini->plugin->opt_destroy(opt);
         KILN_CHECK(check_block(mini));
     }
-    if (mini != NULL) {
-        end(mini);
-    }
+    end(mini);
 }
 
 /// A matrix that one row meets is read as it lies, in parts of the sum, too.
@@ -549,7 +561,10 @@ static void test_constant_for_a_row(void)
 static void test_special_values(void)
 {
     mini_host *mini = begin();
-    for (int i = 0; mini != NULL && i < 6; i++) {
+    if (mini == NULL) {
+        return;
+    }
+    for (int i = 0; i < 6; i++) {
         int64_t m = i % 3 == 0 ? 1 : 15;
         mini_clear(mini);
         uint32_t a = matrix(mini, KF_DTYPE_F32, m, 37), b = matrix(mini, KF_DTYPE_F32, 37, 21);
@@ -559,9 +574,7 @@ static void test_special_values(void)
         then(mini, KF_OP_RELU, product(mini, a, b, false, false), KF_NONE);
         KILN_CHECK(check_block(mini));
     }
-    if (mini != NULL) {
-        end(mini);
-    }
+    end(mini);
 }
 
 /// Results that do not fit into the cache, whose rows are whole lines of it or not.
@@ -666,8 +679,11 @@ static void test_convs(void)
     };
     static const uint32_t dtypes[] = {KF_DTYPE_F32, KF_DTYPE_F16, KF_DTYPE_BF16};
     mini_host *mini = begin();
+    if (mini == NULL) {
+        return;
+    }
     most_asked = 2;
-    for (size_t i = 0; mini != NULL && i < 3 * sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < 3 * sizeof(cases) / sizeof(cases[0]); i++) {
         mini_clear(mini);
         make_conv(mini, &cases[i / 3], dtypes[i % 3]);
         if (!KILN_CHECK(check_block(mini))) {
@@ -675,9 +691,7 @@ static void test_convs(void)
         }
     }
     most_asked = 0;
-    if (mini != NULL) {
-        end(mini);
-    }
+    end(mini);
 }
 
 /// A product of small whole numbers, which every precision holds, and of thirds, which tf32 and
@@ -688,7 +702,10 @@ static void test_precision(void)
     const double rounded = v->features == KF_FEATURE_ROUND_BF16 ? 1e-2 : 1e-3;
     enum { M = 70, K = 100, N = 90 };
     mini_host *mini = begin();
-    for (int thirds = 0; mini != NULL && thirds < 2; thirds++) {
+    if (mini == NULL) {
+        return;
+    }
+    for (int thirds = 0; thirds < 2; thirds++) {
         mini_clear(mini);
         uint32_t a = matrix(mini, KF_DTYPE_F32, M, K), b = matrix(mini, KF_DTYPE_F32, K, N);
         for (int i = 0; i < M * K; i++) {
@@ -714,9 +731,7 @@ static void test_precision(void)
             mini->plugin->opt_destroy(opt);
         }
     }
-    if (mini != NULL) {
-        end(mini);
-    }
+    end(mini);
 }
 
 static void test_declines(void)
