@@ -45,9 +45,10 @@ static kiln_tensor *make(kiln_device *device, kiln_dtype dtype, unsigned seed)
     return tensor;
 }
 
-static kiln_attr attr_for(kiln_attr_key key, kiln_dtype dtype, kiln_dtype cast_to)
+static kiln_attr attr_for(kiln_op op, kiln_attr_key key, kiln_dtype dtype, kiln_dtype cast_to)
 {
-    double value = key == KILN_KEY_MIN ? -1 : 3;
+    bool small = op == KILN_OP_ENCODE_SMALL || op == KILN_OP_DECODE_SMALL;
+    double value = small ? KILN_DTYPE_F8E4M3FN : key == KILN_KEY_MIN ? -1 : 3;
     if (key == KILN_KEY_DTYPE) {
         return (kiln_attr){.type = KILN_ATTR_DTYPE, .count = 1, .v.i = cast_to};
     }
@@ -73,8 +74,9 @@ static void record(run_result *result, kiln_op op, kiln_dtype dtype, kiln_dtype 
         inputs[i] = operands[(signature->mask_inputs >> i & 1u) != 0 ? 2 : i];
     }
     for (unsigned i = 0; i < signature->n_attrs; i++) {
-        attrs[i] = signature->attrs[i].optional ? (kiln_attr){.type = KILN_ATTR_NONE}
-                                                : attr_for(signature->attrs[i].key, dtype, cast_to);
+        attrs[i] = signature->attrs[i].optional
+                       ? (kiln_attr){.type = KILN_ATTR_NONE}
+                       : attr_for(op, signature->attrs[i].key, dtype, cast_to);
     }
     kiln_tensor *out = NULL, *after = NULL;
     if (!KILN_CHECK_INT(kiln_record(NULL, op, inputs, signature->max_inputs, attrs,
