@@ -142,8 +142,6 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
                                  .disk_opset = KF_OPSET_MAX};
     forget_measurements(engine);
     engine->fuse_slower = kiln_config_bool(env->config, KILN_OPTION_FUSE_SLOWER);
-    engine->measures =
-        !engine->deterministic && kiln_config_string(env->config, KILN_OPTION_TUNE)[0] != 'o';
     engine->crash_slot = kilni_fuse_crash_record_slot(registry->crash_record);
     engine->facts[KILN_FACT_COMPUTE_UNITS] = device->compute_units;
     engine->facts[KILN_FACT_MAX_WORK_GROUP] = (int64_t)device->max_work_group;

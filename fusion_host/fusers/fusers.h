@@ -56,7 +56,6 @@ struct kiln_fuse_engine {
     uint64_t search_ns; ///< that a search of max_segment operations may take; 0: no limit
     bool deterministic; ///< nothing measured decides
     bool fuse_slower; ///< the operations unfused never win
-    bool measures; ///< the executor holds tournaments
     const char *list; ///< the option `plugins`, as it was when the engine was made
     uint32_t crash_slot;
     kiln_fuse_stats stats;

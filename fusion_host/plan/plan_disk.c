@@ -655,25 +655,6 @@ bool kilni_fuse_disk_decode(kiln_fuse_engine *engine, const kilni_fuse_recorded 
     return !r.bad && r.left == 0;
 }
 
-/* Whether a candidate is so near to the operations unfused that it is to be measured, and was not:
- * the plan is of a process that did not measure. */
-static bool has_untried(const kilni_fuse_blocks *blocks)
-{
-    for (uint32_t i = 0; i < blocks->n_verdicts; i++) {
-        const kilni_fuse_verdict *near = &blocks->verdicts[i];
-        bool open = near->ready && !near->won && near->measured_ns <= 0 &&
-                    kilni_fuse_score_is_near(&near->score);
-        for (uint32_t k = 0; open && k < blocks->n_verdicts; k++) {
-            const kilni_fuse_verdict *other = &blocks->verdicts[k];
-            open = !other->won || other->first_op != near->first_op;
-        }
-        if (open) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool kilni_fuse_disk_get(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                          uint32_t n_ops, bool full, uint64_t size_class, kiln_arena *arena,
                          kilni_fuse_blocks *out_blocks)
@@ -687,7 +668,6 @@ bool kilni_fuse_disk_get(kiln_fuse_engine *engine, const kilni_fuse_recorded *re
     bool found =
         kilni_fuse_disk_decode(engine, recorded, n_ops, blob.data, blob.length, arena, out_blocks);
     kiln_free(engine->env, blob.data);
-    found = found && !(engine->measures && has_untried(out_blocks));
     if (!found) {
         kilni_fuse_blocks_fini(out_blocks, engine->env);
         kiln_arena_reset(arena);

@@ -25,8 +25,6 @@ double kilni_fuse_score_baseline(const kiln_device_info *device,
                                  const kilni_fuse_recorded *recorded, uint32_t op);
 double kilni_fuse_score_floor(const kilni_fuse_translation *input, uint32_t launches);
 void kilni_fuse_score_close(kilni_fuse_score *score);
-/// Whether the claim is above the operations unfused by a small factor only.
-bool kilni_fuse_score_is_near(const kilni_fuse_score *score);
 
 typedef struct kilni_fuse_candidate {
     uint32_t fuser;

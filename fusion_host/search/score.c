@@ -231,13 +231,6 @@ void kilni_fuse_score_close(kilni_fuse_score *score)
     score->benefit_ns = score->baseline_ns - score->adjusted_ns;
 }
 
-bool kilni_fuse_score_is_near(const kilni_fuse_score *score)
-{
-    const double factor = 1.15; // what is not a little slower is no matter of estimates
-    double claimed = fmax(score->claimed_ns, score->floor_ns);
-    return claimed >= score->baseline_ns && claimed < score->baseline_ns * factor;
-}
-
 bool kilni_fuse_candidate_before(const kilni_fuse_candidate *a, const kilni_fuse_candidate *b)
 {
     if (a->score.benefit_ns != b->score.benefit_ns) {

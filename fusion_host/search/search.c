@@ -21,8 +21,6 @@ typedef struct choice { ///< the candidates of one position
     kilni_fuse_blocks *blocks;
     kilni_fuse_candidate best;
     bool has_best;
-    kilni_fuse_candidate near; ///< of those that are a little slower than the operations unfused
-    bool has_near;
     kilni_fuse_candidate entered[KILNI_FUSE_MAX_CONTENDERS]; ///< all that may be measured
     uint32_t n_entered;
 } choice;
@@ -217,17 +215,9 @@ static bool is_worth_fusing(const choice *c, const kilni_fuse_score *score)
     return c->engine->fuse_slower || fmax(score->claimed_ns, score->floor_ns) < score->baseline_ns;
 }
 
-/* Behind the operations unfused by less than estimates are wrong. */
-static bool is_near(const choice *c, const kilni_fuse_score *score)
-{
-    return !c->engine->deterministic && !is_worth_fusing(c, score) &&
-           kilni_fuse_score_is_near(score);
-}
-
 static void enter(choice *c, kilni_fuse_verdict *verdict, const kilni_fuse_candidate *candidate)
 {
     bool worth = is_worth_fusing(c, &candidate->score);
-    bool near = is_near(c, &candidate->score);
     const char *failure = kilni_fuse_program_failure(c->engine, candidate->program->key);
     kiln_error why = KILN_ERROR_INIT;
     verdict->ready = true;
@@ -239,16 +229,11 @@ static void enter(choice *c, kilni_fuse_verdict *verdict, const kilni_fuse_candi
         return;
     }
     // Who may be measured follows from claims alone, so that a tournament is found again.
-    if ((worth || near) && c->n_entered < KILNI_FUSE_MAX_CONTENDERS) {
+    if (worth && c->n_entered < KILNI_FUSE_MAX_CONTENDERS) {
         c->entered[c->n_entered++] = *candidate;
     }
     if (!worth) {
         verdict->reason = "not faster than the unfused operations";
-        if (near && failure == NULL &&
-            (!c->has_near || kilni_fuse_candidate_before(candidate, &c->near))) {
-            c->near = *candidate;
-            c->has_near = true;
-        }
     } else if (failure != NULL) {
         char text[224];
         snprintf(text, sizeof(text), "this program failed before: %s", failure);
@@ -384,8 +369,7 @@ static bool add_rivals(choice *c, kilni_fuse_block *block)
     for (uint32_t i = 0; i < c->n_entered; i++) {
         const kilni_fuse_candidate *candidate = &c->entered[i];
         const kilni_fuse_trial *trial = &c->position->trials[candidate->fuser];
-        bool equal = is_worth_fusing(c, &candidate->score) == is_worth_fusing(c, &c->best.score);
-        bool same = equal && candidate->score.len == block->len &&
+        bool same = candidate->score.len == block->len &&
                     memcmp(trial->view.ops, block->ops, block->len * sizeof(*block->ops)) == 0;
         if (same && (candidate->fuser == block->fuser || !asked_a_scalar(trial))) {
             block->rivals[block->n_rivals++] = (kilni_fuse_rival){
@@ -399,12 +383,17 @@ static bool add_rivals(choice *c, kilni_fuse_block *block)
     return true;
 }
 
-/* The block of the best candidate. False: there is no memory. */
-static bool make_block(choice *c, kilni_fuse_block *block)
+static bool add_block(choice *c)
 {
+    kilni_fuse_blocks *b = c->blocks;
     const kilni_fuse_trial *trial = &c->position->trials[c->best.fuser];
     const kilni_fuse_block_view *view = &trial->view;
     const kilni_fuse_block_mark *end = &view->marks[c->best.score.len - 1];
+    if (!kilni_fuse_grow(c->engine->env, &b->blocks, &b->blocks_capacity, (uint64_t)b->n_blocks + 1,
+                         sizeof(*b->blocks))) {
+        return false;
+    }
+    kilni_fuse_block *block = &b->blocks[b->n_blocks];
     *block = (kilni_fuse_block){
         .ops = kiln_arena_copy(c->arena, view->ops, c->best.score.len * sizeof(uint32_t)),
         .len = c->best.score.len,
@@ -418,35 +407,10 @@ static bool make_block(choice *c, kilni_fuse_block *block)
         .n_scalars = end->n_scalars,
         .score = c->best.score,
     };
+    kilni_fuse_hazards_add(c->hazards, view->ops, block->len);
+    b->n_blocks++;
     return block->ops != NULL && block->tensors != NULL && block->symbols != NULL &&
-           block->scalars != NULL && add_rivals(c, block);
-}
-
-static bool add_block(choice *c, const kilni_fuse_block *block)
-{
-    kilni_fuse_blocks *b = c->blocks;
-    if (!kilni_fuse_grow(c->engine->env, &b->blocks, &b->blocks_capacity, (uint64_t)b->n_blocks + 1,
-                         sizeof(*b->blocks))) {
-        return false;
-    }
-    b->blocks[b->n_blocks++] = *block;
-    kilni_fuse_hazards_add(c->hazards, block->ops, block->len);
-    return add_guards(c, &c->position->trials[block->fuser]);
-}
-
-/* A block that is predicted to be a little slower than its operations runs when it was measured to
- * be faster, and until it is measured where somebody measures; such a plan is not for others. */
-static bool may_try(choice *c, kilni_fuse_block *block)
-{
-    switch (kilni_fuse_standing_of(c->engine, c->hazards->recorded, c->arena, c->blocks, block)) {
-    case KILNI_FUSE_STANDING_WON:
-        return true;
-    case KILNI_FUSE_STANDING_LOST:
-        return false;
-    default:
-        c->blocks->lacking = c->blocks->lacking || c->engine->measures;
-        return c->engine->measures;
-    }
+           block->scalars != NULL && add_rivals(c, block) && add_guards(c, trial);
 }
 
 static void say_who_won(choice *c, uint32_t first_verdict)
@@ -483,17 +447,8 @@ static kiln_status choose_block(choice *c, kiln_error *err)
     for (uint32_t i = 0; i < c->engine->n_fusers; i++) {
         judge(c, i);
     }
-    kilni_fuse_block block;
-    bool near = !c->has_best && c->has_near;
-    if (near) {
-        c->best = c->near;
-    }
-    if ((c->has_best || near) && !make_block(c, &block)) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a block");
-    }
-    c->has_best = near ? may_try(c, &block) : c->has_best;
     say_who_won(c, first_verdict);
-    return !c->has_best || add_block(c, &block)
+    return !c->has_best || add_block(c)
                ? KILN_STATUS_OK
                : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a block");
 }

@@ -298,22 +298,6 @@ static bool is_surprising(const kilni_fuse_winner *winner, const kilni_fuse_tour
     return isfinite(all.least) && (all.least > busy || all.most < 1 / busy);
 }
 
-kilni_fuse_standing kilni_fuse_standing_of(kiln_fuse_engine *engine,
-                                           const kilni_fuse_recorded *recorded, kiln_arena *arena,
-                                           kilni_fuse_blocks *blocks, kilni_fuse_block *block)
-{
-    const kilni_fuse_winner *winner = winner_of(engine, block_key(engine, recorded, block));
-    if (winner == NULL || is_doubtful(winner, block)) {
-        return KILNI_FUSE_STANDING_UNKNOWN;
-    }
-    uint32_t chosen = apply(winner, block);
-    if (chosen < block->n_rivals) {
-        return KILNI_FUSE_STANDING_WON;
-    }
-    tell_all(blocks, arena, block, winner, chosen);
-    return KILNI_FUSE_STANDING_LOST;
-}
-
 void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                        kiln_arena *arena, kilni_fuse_blocks *blocks)
 {

@@ -29,16 +29,6 @@ typedef struct kilni_fuse_winner {
 /// the program that won, and those that were slower than their unfused operations go.
 void kilni_fuse_recall(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                        kiln_arena *arena, kilni_fuse_blocks *blocks);
-typedef enum kilni_fuse_standing { ///< of a block against its operations unfused
-    KILNI_FUSE_STANDING_UNKNOWN = 0, ///< not measured, or the times are in doubt
-    KILNI_FUSE_STANDING_WON = 1,
-    KILNI_FUSE_STANDING_LOST = 2
-} kilni_fuse_standing;
-
-/// What is known of a block that is none of `blocks` yet; their verdicts tell when it lost.
-kilni_fuse_standing kilni_fuse_standing_of(kiln_fuse_engine *engine,
-                                           const kilni_fuse_recorded *recorded, kiln_arena *arena,
-                                           kilni_fuse_blocks *blocks, kilni_fuse_block *block);
 /// What claims of the fuser are multiplied by; at least 1.
 double kilni_fuse_trust_factor(const kiln_fuse_engine *engine, uint32_t fuser);
 void kilni_fuse_trust_load(kiln_fuse_engine *engine);

@@ -3,7 +3,6 @@
 // candidate that failed loses, load order never matters, and a second process measures nothing.
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fuse_fixture.h"
@@ -17,7 +16,6 @@ typedef struct process { ///< one engine on a store
 } process;
 
 static void (*twist)(fuse_fixture *f); ///< what is different from the first process
-static bool measures; ///< the processes of set_near
 
 static bool open(process *p, const char *const *plugins, const char *folder, bool deterministic,
                  const char *driver)
@@ -261,68 +259,6 @@ static void set_fuse_slower(fuse_fixture *f)
 }
 
 /// For tests of fusers: the fastest of them wins, however fast its operations are.
-static double slow_claim_of; ///< of the operations unfused: where the device's speed puts the claim
-
-/// A processor so fast that the claim of test.slow is a little above its operations, or far above.
-static void set_near(fuse_fixture *f)
-{
-    const double bytes = 7.0 * LENGTH * sizeof(float); // that the operations move one by one
-    double claim_ns = 5000 + 900.0 / 1024 * LENGTH;
-    f->device.launch_ns = 1;
-    f->device.bytes_per_s = (uint64_t)(bytes / (claim_ns / slow_claim_of) * 1e9);
-    KILN_CHECK_INT(
-        kiln_config_set(f->env.config, "tune", measures ? "lazy" : "off", KILN_ORIGIN_FLAG, NULL),
-        0);
-}
-
-/// The winner of a process, which measures or not, and on request tells what was measured.
-static void run_near(const char *folder, bool tunes, double claim, const figure *told,
-                     uint64_t unfused_ns, char *out, size_t capacity)
-{
-    static const char *const slow[] = {"chain_slow", NULL};
-    process p;
-    measures = tunes;
-    slow_claim_of = claim;
-    twist = set_near;
-    bool opened = open(&p, slow, folder, false, NULL);
-    twist = NULL;
-    if (!opened) {
-        return;
-    }
-    const kiln_fuse_segment *s = record(&p, LENGTH);
-    snprintf(out, capacity, "%s", winner(s));
-    if (told != NULL) {
-        KILN_CHECK_INT(settle(&p, s, told, unfused_ns), 1);
-        fixture_done(&p.f, s);
-        s = record(&p, LENGTH); // stores the plan that follows
-        KILN_CHECK_STR(winner(s), told->ns < unfused_ns ? told->fuser : "");
-    }
-    fixture_done(&p.f, s);
-    close_process(&p);
-}
-
-/// A block that is predicted to be a little slower than its operations is measured where somebody
-/// measures, and runs from then on everywhere if it is faster.
-static void test_a_near_block_gets_its_chance(void)
-{
-    const figure times[] = {{"test.slow/chain", 200000}, {0}};
-    char won[64] = "", *folder = NULL;
-    for (int faster = 0; faster < 2; faster++) {
-        folder = strdup(kiln_test_path(kiln_test_tmpdir(), faster == 1 ? "faster" : "slower"));
-        run_near(NULL, true, 1.4, NULL, 0, won, sizeof(won));
-        KILN_CHECK_STR(won, ""); // too far behind
-        run_near(folder, false, 1.05, NULL, 0, won, sizeof(won));
-        KILN_CHECK_STR(won, ""); // nobody measures
-        run_near(folder, true, 1.05, times, faster == 1 ? 300000 : 150000, won, sizeof(won));
-        KILN_CHECK_STR(won, "test.slow/chain");
-        for (int tunes = 0; tunes < 2; tunes++) {
-            run_near(folder, tunes == 1, 1.05, NULL, 0, won, sizeof(won));
-            KILN_CHECK_STR(won, faster == 1 ? "test.slow/chain" : "");
-        }
-        free(folder);
-    }
-}
-
 static void test_fuse_slower(void)
 {
     const figure slow[] = {{"test.fast/chain", 90000}, {"test.slow/chain", 80000}, {0}};
@@ -705,8 +641,7 @@ KILN_TEST_MAIN("unit/fusion_host/tournament", KILN_TEST(test_a_liar_is_demoted),
                KILN_TEST(test_short_blocks_teach_nothing),
                KILN_TEST(test_load_order_never_changes_the_winner),
                KILN_TEST(test_variants_compete), KILN_TEST(test_what_failed_loses),
-               KILN_TEST(test_operations_alone_can_win),
-               KILN_TEST(test_a_near_block_gets_its_chance), KILN_TEST(test_fuse_slower),
+               KILN_TEST(test_operations_alone_can_win), KILN_TEST(test_fuse_slower),
                KILN_TEST(test_a_second_process_measures_nothing),
                KILN_TEST(test_a_busy_machines_tournament_is_played_again),
                KILN_TEST(test_surprises_are_counted),
