@@ -297,6 +297,7 @@ static void of_table(kiln_op op, call *c)
         unsigned kind = (unsigned)kiln_dtype_kind_of(order[i]);
         dtype = (kind & (unsigned)info->accept) != 0 ? order[i] : dtype;
     }
+    bool small = op == KILN_OP_ENCODE_SMALL || op == KILN_OP_DECODE_SMALL; // by its dtype
     c->op = op;
     c->range = 2;
     c->n_inputs = info->signature->min_inputs;
@@ -308,8 +309,9 @@ static void of_table(kiln_op op, call *c)
     for (unsigned i = 0; i < info->signature->n_attrs; i++) {
         bool type = info->signature->attrs[i].key == KILN_KEY_DTYPE;
         if (!info->signature->attrs[i].optional) {
-            c->attrs[i] = type ? (kiln_attr){KILN_ATTR_DTYPE, 1, {.i = KILN_DTYPE_I32}}
-                               : (kiln_attr){KILN_ATTR_I64, 1, {.i = 1}};
+            c->attrs[i] =
+                type ? (kiln_attr){KILN_ATTR_DTYPE, 1, {.i = KILN_DTYPE_I32}}
+                     : (kiln_attr){KILN_ATTR_I64, 1, {.i = small ? KILN_DTYPE_F8E4M3FN : 1}};
         }
     }
 }
