@@ -18,6 +18,7 @@
 #include "base_hash.h"
 #include "base_log.h"
 #include "base_memory.h"
+#include "base_npy.h"
 #include "base_statistics.h"
 #include "base_store.h"
 #include "base_system.h"

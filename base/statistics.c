@@ -22,9 +22,9 @@ double kiln_quantile(double *samples, size_t count, double quantile)
     return samples[(size_t)(quantile * (double)(count - 1) + 0.5)];
 }
 
-/* How many of the least, and of the greatest, lie outside: the median of what `count` samples are
- * drawn from is above k of them with the chances of coins, so that 2.5 % may be left at each end.
- * 0: there are too few for any interval. */
+/// How many of the least, and of the greatest, lie outside: the median of what `count` samples are
+/// drawn from is above k of them with the chances of coins, so that 2.5 % may be left at each end.
+/// 0: there are too few for any interval.
 static size_t interval_end(size_t count)
 {
     double chance = exp2(-(double)count), sum = chance;

@@ -3,7 +3,8 @@
 // with every length bounded by the file. Decides nothing else: what the array means is the
 // caller's.
 
-#include "npy.h"
+#include "npy_internal.h"
+#include "npy_text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -45,7 +46,7 @@ static const char *find_value(const char *header, const char *key)
     return at;
 }
 
-static kiln_status parse_type(const char *header, kiln_dtype *out_dtype, kiln_error *err)
+static kiln_status parse_type(const char *header, kiln_npy *array, kiln_error *err)
 {
     const char *value = find_value(header, "descr");
     if (value == NULL || *value != '\'') {
@@ -54,15 +55,18 @@ static kiln_status parse_type(const char *header, kiln_dtype *out_dtype, kiln_er
     for (size_t i = 0; i < TYPES; i++) {
         size_t length = strlen(types[i].descr);
         if (strncmp(value + 1, types[i].descr, length) == 0 && value[1 + length] == '\'') {
-            *out_dtype = types[i].dtype;
+            array->dtype = types[i].dtype;
             return KILN_STATUS_OK;
         }
+    }
+    if (kilni_npy_text_width(value + 1, &array->width)) {
+        return KILN_STATUS_OK;
     }
     return kiln_fail(err, UNIMPLEMENTED, "element type %.*s is not supported",
                      (int)strcspn(value + 1, "'"), value + 1);
 }
 
-static kiln_status parse_shape(const char *header, npy_array *array, kiln_error *err)
+static kiln_status parse_shape(const char *header, kiln_npy *array, kiln_error *err)
 {
     const char *at = find_value(header, "shape");
     if (at == NULL || *at != '(') {
@@ -83,17 +87,22 @@ static kiln_status parse_shape(const char *header, npy_array *array, kiln_error 
         if (!isdigit((unsigned char)*at) || errno != 0) {
             return kiln_fail(err, DATA_LOSS, "the header's shape is damaged");
         }
-        if (array->rank == NPY_MAX_RANK) {
-            return kiln_fail(err, UNIMPLEMENTED, "more than %d dimensions", NPY_MAX_RANK);
+        if (array->rank == KILN_NPY_MAX_RANK) {
+            return kiln_fail(err, UNIMPLEMENTED, "more than %d dimensions", KILN_NPY_MAX_RANK);
         }
         array->dims[array->rank++] = length;
         at = end;
     }
 }
 
-static kiln_status count_bytes(npy_array *array, kiln_error *err)
+static size_t element_bytes(const kiln_npy *array)
 {
-    int64_t count = (int64_t)kiln_dtype_size(array->dtype);
+    return array->dtype == KILN_DTYPE_NONE ? array->width : kiln_dtype_size(array->dtype);
+}
+
+static kiln_status count_bytes(kiln_npy *array, kiln_error *err)
+{
+    int64_t count = (int64_t)element_bytes(array);
     for (size_t i = 0; i < array->rank; i++) {
         if (__builtin_mul_overflow(count, array->dims[i], &count)) {
             return kiln_fail(err, DATA_LOSS, "the shape has more bytes than an int64 can say");
@@ -103,10 +112,10 @@ static kiln_status count_bytes(npy_array *array, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-static kiln_status parse_header(const char *header, npy_array *array, bool *out_fortran,
+static kiln_status parse_header(const char *header, kiln_npy *array, bool *out_fortran,
                                 kiln_error *err)
 {
-    kiln_status status = parse_type(header, &array->dtype, err);
+    kiln_status status = parse_type(header, array, err);
     const char *order = find_value(header, "fortran_order");
     if (status == KILN_STATUS_OK && order == NULL) {
         status = kiln_fail(err, DATA_LOSS, "the header has no fortran_order");
@@ -147,15 +156,15 @@ static kiln_status read_header(FILE *file, char *header, kiln_error *err)
 }
 
 /// Column-major to row-major.
-static kiln_status reorder(npy_array *array, kiln_error *err)
+static kiln_status reorder(kiln_npy *array, kiln_error *err)
 {
-    size_t size = kiln_dtype_size(array->dtype);
+    size_t size = element_bytes(array);
     char *target = malloc(array->bytes > 0 ? array->bytes : 1);
     if (target == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", array->bytes);
     }
-    int64_t index[NPY_MAX_RANK] = {0};
-    for (size_t at = 0; at < array->bytes; at += size) {
+    int64_t index[KILN_NPY_MAX_RANK] = {0};
+    for (size_t at = 0; size > 0 && at < array->bytes; at += size) {
         int64_t from = 0;
         for (size_t axis = array->rank; axis-- > 0;) {
             from = from * array->dims[axis] + index[axis];
@@ -171,7 +180,7 @@ static kiln_status reorder(npy_array *array, kiln_error *err)
 }
 
 /// `length` is that of the whole file.
-static kiln_status read_data(FILE *file, size_t length, npy_array *array, kiln_error *err)
+static kiln_status read_data(FILE *file, size_t length, kiln_npy *array, kiln_error *err)
 {
     long at = ftell(file);
     if (at < 0 || (size_t)at > length) {
@@ -195,9 +204,9 @@ static kiln_status read_data(FILE *file, size_t length, npy_array *array, kiln_e
     return KILN_STATUS_OK;
 }
 
-kiln_status npy_read_stream(FILE *file, size_t length, npy_array *out_array, kiln_error *err)
+kiln_status kilni_npy_read_stream(FILE *file, size_t length, kiln_npy *out_array, kiln_error *err)
 {
-    npy_array array = {0};
+    kiln_npy array = {0};
     bool fortran = false;
     char *header = malloc(MAX_HEADER);
     kiln_status status = header != NULL ? read_header(file, header, err)
@@ -211,16 +220,19 @@ kiln_status npy_read_stream(FILE *file, size_t length, npy_array *out_array, kil
     if (status == KILN_STATUS_OK && fortran && array.rank > 1) {
         status = reorder(&array, err);
     }
+    if (status == KILN_STATUS_OK && array.dtype == KILN_DTYPE_NONE) {
+        status = kilni_npy_text_decode(&array, strstr(header, "'|S") != NULL, err);
+    }
     free(header);
     if (status != KILN_STATUS_OK) {
-        npy_free(&array);
+        kiln_npy_free(&array);
         return status;
     }
     *out_array = array;
     return KILN_STATUS_OK;
 }
 
-kiln_status npy_read(const char *path, npy_array *out_array, kiln_error *err)
+kiln_status kiln_npy_read(const char *path, kiln_npy *out_array, kiln_error *err)
 {
     struct stat info;
     FILE *file = fopen(path, "rb");
@@ -228,56 +240,13 @@ kiln_status npy_read(const char *path, npy_array *out_array, kiln_error *err)
         return kiln_fail(err, NOT_FOUND, "%s: %s", path, strerror(errno));
     }
     bool regular = fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode);
-    kiln_status status = npy_read_stream(file, regular ? (size_t)info.st_size : 0, out_array, err);
+    kiln_status status =
+        kilni_npy_read_stream(file, regular ? (size_t)info.st_size : 0, out_array, err);
     fclose(file);
-    return status == KILN_STATUS_OK ? status : kiln_error_context(err, "%s", path);
-}
-
-void npy_free(npy_array *array)
-{
-    free(array->data);
-    array->data = NULL;
-}
-
-// ---- elements ----
-
-double npy_number(const npy_array *array, size_t index)
-{
-    switch (array->dtype) {
-    case KILN_DTYPE_F64:
-        return ((const double *)array->data)[index];
-    case KILN_DTYPE_F32:
-        return (double)((const float *)array->data)[index];
-    case KILN_DTYPE_F16:
-        return (double)kiln_f16_to_f32(((const uint16_t *)array->data)[index]);
-    case KILN_DTYPE_BF16:
-        return (double)kiln_bf16_to_f32(((const uint16_t *)array->data)[index]);
-    case KILN_DTYPE_I64:
-        return (double)((const int64_t *)array->data)[index];
-    case KILN_DTYPE_U64:
-        return (double)((const uint64_t *)array->data)[index];
-    case KILN_DTYPE_I32:
-        return (double)((const int32_t *)array->data)[index];
-    case KILN_DTYPE_U32:
-        return (double)((const uint32_t *)array->data)[index];
-    case KILN_DTYPE_I16:
-        return (double)((const int16_t *)array->data)[index];
-    case KILN_DTYPE_U16:
-        return (double)((const uint16_t *)array->data)[index];
-    case KILN_DTYPE_I8:
-        return (double)((const int8_t *)array->data)[index];
-    default:
-        break;
+    if (status != KILN_STATUS_OK) {
+        (void)kiln_error_context(err, "%s", path);
     }
-    uint8_t byte = ((const uint8_t *)array->data)[index];
-    return kiln_dtype_kind_of(array->dtype) == KILN_KIND_SMALL
-               ? (double)kiln_small_to_f32(array->dtype, byte)
-               : (double)byte;
-}
-
-size_t npy_count(const npy_array *array)
-{
-    return array->bytes / kiln_dtype_size(array->dtype);
+    return status;
 }
 
 // ---- writing ----
@@ -294,13 +263,11 @@ static const char *descr_of(kiln_dtype dtype)
     return NULL;
 }
 
-kiln_status npy_write(const char *path, const npy_array *array, kiln_error *err)
+/// What stands before the data of an array of this type.
+static size_t make_header(const kiln_npy *array, const char *descr,
+                          char out_header[KILNI_NPY_HEADER_ROOM])
 {
-    const char *descr = descr_of(array->dtype);
-    if (descr == NULL) {
-        return kiln_fail(err, UNIMPLEMENTED, "NumPy has no %s", kiln_dtype_name(array->dtype));
-    }
-    char shape[NPY_MAX_RANK * 24] = "";
+    char shape[KILN_NPY_MAX_RANK * 24] = "";
     size_t used = 0;
     for (size_t i = 0; i < array->rank; i++) {
         used += (size_t)snprintf(shape + used, sizeof(shape) - used, "%lld, ",
@@ -311,24 +278,64 @@ kiln_status npy_write(const char *path, const npy_array *array, kiln_error *err)
                           "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape);
     // Magic, version and length are 10 bytes; data starts at a multiple of 64.
     size_t padded = ((size_t)length + 1 + 10 + 63) / 64 * 64 - 10;
+    const char start[10] = {(char)0x93,         'N', 'U', 'M', 'P', 'Y', 1, 0, (char)(padded & 255),
+                            (char)(padded >> 8)};
+    memcpy(out_header, start, sizeof(start));
+    snprintf(out_header + 10, KILNI_NPY_HEADER_ROOM - 10, "%-*s\n", (int)padded - 1, header);
+    return 10 + padded;
+}
+
+kiln_status kilni_npy_header(const kiln_npy *array, char out_header[KILNI_NPY_HEADER_ROOM],
+                             size_t *out_length, kiln_error *err)
+{
+    const char *descr = descr_of(array->dtype);
+    if (descr == NULL) {
+        const char *name = kiln_dtype_name(array->dtype);
+        return kiln_fail(err, UNIMPLEMENTED, "NumPy has no %s", name != NULL ? name : "such type");
+    }
+    *out_length = make_header(array, descr, out_header);
+    return KILN_STATUS_OK;
+}
+
+static kiln_status write_array(const char *path, const kiln_npy *array, const char *descr,
+                               kiln_error *err)
+{
+    char header[KILNI_NPY_HEADER_ROOM];
+    size_t length = make_header(array, descr, header);
     FILE *file = fopen(path, "wb");
     if (file == NULL) {
         return kiln_fail(err, UNAVAILABLE, "%s: %s", path, strerror(errno));
     }
-    const unsigned char start[10] = {0x93,
-                                     'N',
-                                     'U',
-                                     'M',
-                                     'P',
-                                     'Y',
-                                     1,
-                                     0,
-                                     (unsigned char)(padded & 255),
-                                     (unsigned char)(padded >> 8)};
-    bool good = fwrite(start, 1, sizeof(start), file) == sizeof(start);
-    good = good && fprintf(file, "%-*s\n", (int)padded - 1, header) == (int)padded;
+    bool good = fwrite(header, 1, length, file) == length;
     good = good && fwrite(array->data, 1, array->bytes, file) == array->bytes;
     good = fclose(file) == 0 && good;
     return good ? KILN_STATUS_OK
                 : kiln_fail(err, UNAVAILABLE, "%s: cannot be written: %s", path, strerror(errno));
+}
+
+/// Strings are written as NumPy has them: letters of four bytes, as many as the longest has.
+static kiln_status write_texts(const char *path, const kiln_npy *array, kiln_error *err)
+{
+    kiln_npy letters = *array;
+    kiln_status status = kilni_npy_text_encode(array, &letters, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    char descr[32];
+    snprintf(descr, sizeof(descr), "<U%zu", letters.width / 4);
+    status = write_array(path, &letters, descr, err);
+    free(letters.data);
+    return status;
+}
+
+kiln_status kiln_npy_write(const char *path, const kiln_npy *array, kiln_error *err)
+{
+    const char *descr = descr_of(array->dtype);
+    if (array->texts != NULL) {
+        return write_texts(path, array, err);
+    }
+    if (descr == NULL) {
+        return kiln_fail(err, UNIMPLEMENTED, "NumPy has no %s", kiln_dtype_name(array->dtype));
+    }
+    return write_array(path, array, descr, err);
 }
