@@ -42,7 +42,7 @@ static kiln_status check_views(const kiln_op_record *record, const kiln_view *in
     return status;
 }
 
-/* slice_assign reads nothing of its first input where that is the output. */
+/// slice_assign reads nothing of its first input where that is the output.
 static bool stays(const kiln_op_record *record, unsigned input, const kiln_view *inputs,
                   const kiln_view *output)
 {

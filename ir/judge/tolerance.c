@@ -11,12 +11,12 @@
 #include "ir_quant.h"
 #include "judge_internal.h"
 
-/* What the largest result is not less than, in the measure of errors. */
+/// What the largest result is not less than, in the measure of errors.
 typedef enum operands { NOTHING, LARGEST, PRODUCT } operands;
 
-/* Classes of operators. WITHIN_n: functions, in units of the last place. TERMS, PRODUCTS and
- * ROWS_n: against the largest result; where terms cancel, against the largest term or product of
- * two. */
+/// Classes of operators. WITHIN_n: functions, in units of the last place. TERMS, PRODUCTS and
+/// ROWS_n: against the largest result; where terms cancel, against the largest term or product of
+/// two.
 typedef enum class {
     EXACT,
     CHOSEN,
@@ -39,7 +39,7 @@ typedef enum class {
 } class;
 
 // clang-format off
-/* One row for each class: the numbers of f64, f32, f16 and bf16, and what goes with them. */
+/// One row for each class: the numbers of f64, f32, f16 and bf16, and what goes with them.
 static const struct {
     double units[4];
     bool scaled; ///< of the largest result instead of the result itself
@@ -67,7 +67,8 @@ static const struct {
 // clang-format on
 
 static const uint8_t classes_of_operators[KILN_OP_COUNT] = {
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, grad,    \
+                doc)                                                                               \
     [KILN_OP_##id] = tol,
 #include "ops.def"
 #undef KILN_OP

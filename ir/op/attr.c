@@ -133,8 +133,8 @@ static bool integer_of(const kiln_attr *number, kiln_dtype dtype, uint64_t *out_
     return true;
 }
 
-/* The float nearest to `value` whose last bit also says that something was cut off ("round to
- * odd"), so that rounding it again to a type of at most 22 bits equals rounding `value` once. */
+/// The float nearest to `value` whose last bit also says that something was cut off ("round to
+/// odd"), so that rounding it again to a type of at most 22 bits equals rounding `value` once.
 static float sticky_float(double value)
 {
     float narrow = (float)value;

@@ -19,7 +19,8 @@ extern "C" {
 
 /// Dense numbers, in memory only. Permanent numbers: kiln_op_info.wire.
 typedef enum kiln_op {
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, grad,    \
+                doc)                                                                               \
     KILN_OP_##id,
 #include "ops.def"
 #undef KILN_OP

@@ -8,16 +8,17 @@
 #include "ir_view.h"
 
 /// The objects and functions that ops.def names.
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, grad,    \
+                doc)                                                                               \
     kiln_status shape(const kiln_op_record *call, kiln_tensor_desc *outputs, kiln_error *err);     \
     kiln_status kiln_ref_##name(const kiln_op_record *call, const kiln_view *inputs,               \
                                 const kiln_view *outputs, kiln_error *err);
 #include "ops.def"
 #undef KILN_OP
 
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, grad, doc)
 #define KILN_COMPOSITE(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol,   \
-                       doc)                                                                        \
+                       grad, doc)                                                                  \
     void kiln_decompose_##name(struct kiln_expander *expander);
 #include "ops.def"
 #undef KILN_OP

@@ -12,12 +12,13 @@
 
 // clang-format off
 static const kiln_op_info op_rows[KILN_OP_COUNT] = {
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, grad,    \
+                doc)                                                                               \
     [KILN_OP_##id] = {#name, wire, since, KILN_CLASS_##cls, n_out, KILN_ACCEPT_##accept,           \
                       KILN_RESULT_##result, &signatures[SIGNATURE_OF_##id], shape,                 \
                       kiln_ref_##name, NULL, doc},
 #define KILN_COMPOSITE(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol,   \
-                       doc)                                                                        \
+                       grad, doc)                                                                  \
     [KILN_OP_##id] = {#name, wire, since, KILN_CLASS_##cls, n_out, KILN_ACCEPT_##accept,           \
                       KILN_RESULT_##result, &signatures[SIGNATURE_OF_##id], shape,                 \
                       kiln_ref_##name, kiln_decompose_##name, doc},
@@ -27,7 +28,8 @@ static const kiln_op_info op_rows[KILN_OP_COUNT] = {
 // clang-format on
 
 enum { ///< a row with a number that does not fit, or too many outputs, does not compile
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, grad,    \
+                doc)                                                                               \
     CHECK_##id = 1 / ((wire) > 0 && (wire) < 65536 && (since) > 0 && (n_out) <= KILN_MAX_OUTPUTS),
 #include "ops.def"
 #undef KILN_OP
@@ -51,7 +53,8 @@ kiln_op kiln_op_from_name(const char *name)
 kiln_op kiln_op_from_wire(uint16_t number)
 {
     switch (number) {
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, grad,    \
+                doc)                                                                               \
     case wire:                                                                                     \
         return KILN_OP_##id;
 #include "ops.def"

@@ -123,7 +123,7 @@ REFERENCE(sigmoid_backward, sigmoid_backward_of)
 REFERENCE(log_sigmoid_backward, log_sigmoid_backward_of)
 #undef REFERENCE
 
-/* Beyond 30 the slope is 0 or 1. */
+/// Beyond 30 the slope is 0 or 1.
 static double gelu_backward_of(const double *x, const double *numbers)
 {
     double c = clamped(x[0], -30, 30);

@@ -45,7 +45,7 @@ kiln_status kiln_ref_roll(const kiln_op_record *call, const kiln_view *inputs,
     return KILN_STATUS_OK;
 }
 
-/* column - row compared with the offset, which may be any number: -1, 0 or 1. */
+/// column - row compared with the offset, which may be any number: -1, 0 or 1.
 static int side_of(int64_t row, int64_t column, int64_t offset)
 {
     int64_t diagonal = column - row;
@@ -102,7 +102,7 @@ kiln_status kiln_ref_eye(const kiln_op_record *call, const kiln_view *inputs,
     return KILN_STATUS_OK;
 }
 
-/* Walks the side with blocks in the plane; `channels` is the other. */
+/// Walks the side with blocks in the plane; `channels` is the other.
 static void move_blocks(const kiln_op_record *call, const kiln_view *plane,
                         const kiln_view *channels, bool to_plane)
 {

@@ -68,7 +68,7 @@ static kilni_ref_value divide(kilni_ref_value a, kilni_ref_value b, kiln_dtype d
     return b.i == -1 ? (kilni_ref_value){.u = 0 - a.u} : (kilni_ref_value){.i = a.i / b.i};
 }
 
-/* a - b * trunc(a / b), exact: C's fmod and %. */
+/// a - b * trunc(a / b), exact: C's fmod and %.
 static kilni_ref_value fmod_of(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype)
 {
     if (kilni_ref_is_float(dtype)) {
@@ -81,7 +81,7 @@ static kilni_ref_value fmod_of(kilni_ref_value a, kilni_ref_value b, kiln_dtype 
                                       : (kilni_ref_value){.u = a.u % b.u};
 }
 
-/* As Python's %: fmod, plus b when the signs differ; a zero takes the sign of b. */
+/// As Python's %: fmod, plus b when the signs differ; a zero takes the sign of b.
 static kilni_ref_value rem(kilni_ref_value a, kilni_ref_value b, kiln_dtype dtype)
 {
     kilni_ref_value rest = fmod_of(a, b, dtype);

@@ -5,7 +5,7 @@
 
 #include "reference_internal.h"
 
-/* The operand with only its batch axes, to be walked against the output's. */
+/// The operand with only its batch axes, to be walked against the output's.
 static kiln_view batch_view(const kiln_view *view, uint32_t batch)
 {
     kiln_view only = *view;
@@ -28,7 +28,7 @@ typedef struct dot_operands {
     uint64_t b_zero;
 } dot_operands;
 
-/* Zero point `index` of input `input` of the call: one number, or one for each row or column. */
+/// Zero point `index` of input `input` of the call: one number, or one for each row or column.
 static uint64_t zero_point(const kiln_op_record *call, const kiln_view *inputs, unsigned input,
                            int64_t index)
 {

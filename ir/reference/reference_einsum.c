@@ -27,7 +27,7 @@ static void move(job *j, uint8_t label, int64_t steps)
     }
 }
 
-/* To the next place; false, and back at the first one, when there is none. */
+/// To the next place; false, and back at the first one, when there is none.
 static bool next(job *j, odometer *o)
 {
     for (uint32_t i = o->count; i-- > 0;) {

@@ -15,7 +15,7 @@ typedef struct line { ///< along the transformed axis
     double sign; ///< of the angle
 } line;
 
-/* Product of i and k modulo n, which are both below n. */
+/// Product of i and k modulo n, which are both below n.
 static int64_t turn(int64_t i, int64_t k, int64_t n)
 {
     if (i == 0 || k <= INT64_MAX / i) {

@@ -5,7 +5,7 @@
 
 #include "reference_internal.h"
 
-/* Copies the element of `x` at `index` to place `at` of `out`. */
+/// Copies the element of `x` at `index` to place `at` of `out`.
 static void take(const kiln_view *x, const int64_t *index, const kiln_view *out, int64_t at)
 {
     kilni_ref_store(out, at, kilni_ref_load(x, kilni_ref_offset(x, index)));
@@ -67,8 +67,8 @@ kiln_status kiln_ref_concat(const kiln_op_record *call, const kiln_view *inputs,
     return KILN_STATUS_OK;
 }
 
-/* Where element `i` of a padded axis comes from; -1: from the padding value. `low` and `high` bound
- * what negative padding left. */
+/// Where element `i` of a padded axis comes from; -1: from the padding value. `low` and `high`
+/// bound what negative padding left.
 static int64_t pad_source(const char *mode, int64_t i, int64_t begin, int64_t low, int64_t high)
 {
     int64_t from = i - begin;
@@ -130,7 +130,7 @@ kiln_status kiln_ref_full(const kiln_op_record *call, const kiln_view *inputs,
     return KILN_STATUS_OK;
 }
 
-/* In the arithmetic of the type, each step rounded: f16 and bf16 in f32, rounded at the end. */
+/// In the arithmetic of the type, each step rounded: f16 and bf16 in f32, rounded at the end.
 static kilni_ref_value arange_at(kilni_ref_value start, kilni_ref_value step, int64_t i,
                                  kiln_dtype dtype)
 {

@@ -134,7 +134,7 @@ static bool place_of(const kiln_view *out, uint32_t axis, int64_t given, int64_t
     return given >= 0 && given < out->dims[axis];
 }
 
-/* Where the value at `from` goes; false when it is dropped. */
+/// Where the value at `from` goes; false when it is dropped.
 static bool target_of(const update *u, const int64_t *from, int64_t *out_at)
 {
     int64_t index[KILN_MAX_RANK] = {0};
@@ -177,7 +177,7 @@ static kilni_ref_value combine(char mode, kilni_ref_value a, kilni_ref_value b, 
     }
 }
 
-/* One letter for each mode: 's' assign, 'a' add, 'm' mul, 'i' min, 'x' max. */
+/// One letter for each mode: 's' assign, 'a' add, 'm' mul, 'i' min, 'x' max.
 static char letter_of(const char *mode)
 {
     return mode[1] == 'u'   ? 'm'
@@ -187,8 +187,8 @@ static char letter_of(const char *mode)
                             : 'x';
 }
 
-/* Every value in turn. Each step is rounded to the dtype, as a device does that keeps the sums in
- * the result. */
+/// Every value in turn. Each step is rounded to the dtype, as a device does that keeps the sums in
+/// the result.
 static void put_in_order(const update *u)
 {
     kilni_ref_walk walk;
@@ -204,7 +204,7 @@ static void put_in_order(const update *u)
     }
 }
 
-/* Every element of the result in turn, so that its sum is rounded once. */
+/// Every element of the result in turn, so that its sum is rounded once.
 static void put_rounded_once(const update *u)
 {
     kilni_ref_walk outer;
@@ -273,7 +273,7 @@ kiln_status kiln_ref_scatter_nd(const kiln_op_record *call, const kiln_view *inp
     return scatter(call, inputs, outputs, UPDATE_TUPLES, err);
 }
 
-/* The gradient has the indices' axes and one more, like the values of a scatter of one index. */
+/// The gradient has the indices' axes and one more, like the values of a scatter of one index.
 kiln_status kiln_ref_embedding_backward(const kiln_op_record *call, const kiln_view *inputs,
                                         const kiln_view *outputs, kiln_error *err)
 {

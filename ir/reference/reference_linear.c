@@ -6,7 +6,7 @@
 
 #include "reference_internal.h"
 
-/* Element at `index` of a shape of `rank` axes, to which the view broadcasts. */
+/// Element at `index` of a shape of `rank` axes, to which the view broadcasts.
 static double broadcast_at(const kiln_view *view, const int64_t *index, uint32_t rank)
 {
     int64_t offset = 0;
@@ -52,7 +52,7 @@ kiln_status kiln_ref_linear_x_backward(const kiln_op_record *call, const kiln_vi
     return kiln_ref_linear(call, inputs, outputs, err);
 }
 
-/* The sum over all axes but the last of x[.., i] * grad[.., o], or of grad[.., o] alone. */
+/// The sum over all axes but the last of x[.., i] * grad[.., o], or of grad[.., o] alone.
 static double sum_of_leading(const kiln_view *x, int64_t i, const kiln_view *grad, int64_t o)
 {
     uint32_t last = grad->rank - 1;
@@ -99,7 +99,7 @@ kiln_status kiln_ref_linear_bias_backward(const kiln_op_record *call, const kiln
 
 // ---- attention ----
 
-/* The score of key `k` for the query at `index`; -inf when the query does not see it. */
+/// The score of key `k` for the query at `index`; -inf when the query does not see it.
 static double score(const kiln_op_record *call, const kiln_view *inputs, const int64_t *index,
                     int64_t k)
 {
@@ -131,7 +131,7 @@ static double score(const kiln_op_record *call, const kiln_view *inputs, const i
     return hidden ? -INFINITY : sum;
 }
 
-/* Scores to shares of 1. */
+/// Scores to shares of 1.
 static void to_shares(double *scores, int64_t count)
 {
     double largest = -INFINITY;

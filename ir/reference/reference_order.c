@@ -8,7 +8,7 @@
 
 #include "reference_internal.h"
 
-/* Walks the lines of up to two views of equal shape but for the axis. */
+/// Walks the lines of up to two views of equal shape but for the axis.
 typedef struct lines {
     kilni_ref_walk walk;
     uint32_t axis;
@@ -37,7 +37,7 @@ static kiln_status lines_init(lines *l, const kiln_op_record *call, const kiln_v
 
 // ---- cumulative ----
 
-/* What `sum` = a + b has lost by rounding; 0 where it is not finite (Neumaier, 1974). */
+/// What `sum` = a + b has lost by rounding; 0 where it is not finite (Neumaier, 1974).
 static double lost_by(double a, double b, double sum)
 {
     if (!isfinite(sum)) {
@@ -118,7 +118,7 @@ static kilni_ref_value heap_element(const heap *h, kilni_ref_value of_slot)
     return h->x == NULL ? of_slot : kilni_ref_load(h->x, h->x_at + of_slot.i * h->x_stride);
 }
 
-/* Whether slot value a comes before b. */
+/// Whether slot value a comes before b.
 static bool before(const heap *h, kilni_ref_value a, kilni_ref_value b)
 {
     kilni_ref_value p = heap_element(h, a);
@@ -133,7 +133,7 @@ static bool before(const heap *h, kilni_ref_value a, kilni_ref_value b)
     return h->x != NULL && a.i < b.i;
 }
 
-/* Moves slot `i` down among the first `count` until no child comes after it. */
+/// Moves slot `i` down among the first `count` until no child comes after it.
 static void sift(const heap *h, int64_t i, int64_t count)
 {
     for (;;) {
@@ -161,7 +161,7 @@ static void sort_slots(const heap *h, int64_t count)
     }
 }
 
-/* The first `count` of `length` elements in order, as indices. */
+/// The first `count` of `length` elements in order, as indices.
 static void select_first(const heap *h, int64_t length, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -179,7 +179,7 @@ static void select_first(const heap *h, int64_t length, int64_t count)
     sort_slots(h, count);
 }
 
-/* `values` may be NULL. */
+/// `values` may be NULL.
 static kiln_status order_lines(const kiln_op_record *call, const kiln_view *x,
                                const kiln_view *values, const kiln_view *indices, bool descending,
                                kiln_error *err)
@@ -249,7 +249,7 @@ kiln_status kiln_ref_top_k(const kiln_op_record *call, const kiln_view *inputs,
 
 // ---- the largest with its index ----
 
-/* The result seen with the axis that it has lost, of length 1. */
+/// The result seen with the axis that it has lost, of length 1.
 static kiln_view with_axis(const kiln_view *out, uint32_t rank, uint32_t axis)
 {
     kiln_view wide = *out;

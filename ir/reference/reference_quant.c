@@ -22,7 +22,7 @@ static packed packed_of(const kiln_tensor_desc *desc, const kiln_view *view)
     return p;
 }
 
-/* Number of the block in which element i (row-major) lies. */
+/// Number of the block in which element i (row-major) lies.
 static int64_t block_of(const packed *p, int64_t i)
 {
     int64_t index = 0;
@@ -91,7 +91,7 @@ static int32_t nearest(double x, float scale, kiln_dtype from, kiln_dtype to)
     return (int32_t)(quotient < low ? low : quotient > high ? high : quotient);
 }
 
-/* The values, when the scales are in place. */
+/// The values, when the scales are in place.
 static void write_values(packed *p, const kiln_view *x)
 {
     uint32_t bits = kiln_quant_bits(p->desc->dtype);
@@ -262,7 +262,7 @@ static operand operand_of(const kiln_op_record *call, const kiln_view *inputs, u
     return o;
 }
 
-/* Element at an index; as `dtype` holds it. */
+/// Element at an index; as `dtype` holds it.
 static double load(const operand *o, const int64_t *index, kiln_dtype dtype)
 {
     int64_t at = kilni_ref_offset(o->view, index);
@@ -276,7 +276,7 @@ static double load(const operand *o, const int64_t *index, kiln_dtype dtype)
     return kilni_ref_load(&cell, 0).f;
 }
 
-/* Index into an operand of the element of the result at `out`, its inner axis still open. */
+/// Index into an operand of the element of the result at `out`, its inner axis still open.
 static void operand_index(const kiln_view *view, uint32_t batch, uint32_t outer_axis,
                           const int64_t *out, uint32_t out_batch, int64_t outer, int64_t *index)
 {

@@ -54,7 +54,7 @@ static void block_words(const source *from, uint64_t block, uint32_t out_words[4
     kilni_ref_philox(from->key, counter, out_words);
 }
 
-/* The four words of element i's block, turned so that the element's own come first. */
+/// The four words of element i's block, turned so that the element's own come first.
 static void element_words(const source *from, int64_t i, int64_t per_block, uint32_t out_words[4])
 {
     uint32_t words[4];
@@ -87,7 +87,7 @@ static void fill(const kiln_op_record *call, const kiln_view *output, draw_fn dr
 
 // ---- uniform ----
 
-/* In [0, 1), with as many bits as the type has digits. */
+/// In [0, 1), with as many bits as the type has digits.
 static double unit(const source *from, int64_t i, kiln_dtype dtype)
 {
     uint32_t w[4];
@@ -104,7 +104,7 @@ static double unit(const source *from, int64_t i, kiln_dtype dtype)
     }
 }
 
-/* min + unit * (max - min), each step rounded; what rounds up to max becomes min. */
+/// min + unit * (max - min), each step rounded; what rounds up to max becomes min.
 static kilni_ref_value draw_uniform(const source *from, int64_t i, const kiln_op_record *call,
                                     kiln_dtype dtype)
 {
@@ -147,8 +147,8 @@ static uint64_t high_product(uint64_t a, uint64_t b)
     return (a >> 32) * (b >> 32) + (cross >> 32) + (other >> 32);
 }
 
-/* The high part of (random bits) * (number of values): no value is preferred by more than 2^-32;
- * 64-bit types draw 128 bits. */
+/// The high part of (random bits) * (number of values): no value is preferred by more than 2^-32;
+/// 64-bit types draw 128 bits.
 static kilni_ref_value draw_int(const source *from, int64_t i, const kiln_op_record *call,
                                 kiln_dtype dtype)
 {
@@ -181,8 +181,8 @@ kiln_status kiln_ref_random_int(const kiln_op_record *call, const kiln_view *inp
 
 // ---- normal: Box and Muller, "A note on the generation of random normal deviates", 1958 ----
 
-/* Cosine (or sine) of 2 pi (turn + 1/2) 2^-32 without the rounding of the angle: `turn` is a signed
- * count of 2^-bits turns. */
+/// Cosine (or sine) of 2 pi (turn + 1/2) 2^-32 without the rounding of the angle: `turn` is a
+/// signed count of 2^-bits turns.
 static double wave(int64_t turn, int bits, bool sine)
 {
     int64_t quarter = (int64_t)1 << (bits - 2);
@@ -201,7 +201,7 @@ static double wave(int64_t turn, int bits, bool sine)
     }
 }
 
-/* Elements 2k and 2k + 1 are the cosine and the sine of one pair of words. */
+/// Elements 2k and 2k + 1 are the cosine and the sine of one pair of words.
 static double standard_normal(const source *from, int64_t i, kiln_dtype dtype)
 {
     uint32_t w[4];
@@ -307,7 +307,7 @@ static void sift_down(const sorted_order *o, int64_t root, int64_t count)
     }
 }
 
-/* Heapsort, in the memory of the result. */
+/// Heapsort, in the memory of the result.
 kiln_status kiln_ref_random_permutation(const kiln_op_record *call, const kiln_view *inputs,
                                         const kiln_view *outputs, kiln_error *err)
 {

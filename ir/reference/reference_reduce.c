@@ -7,7 +7,7 @@
 
 #include "reference_internal.h"
 
-/* The output seen with the rank of the input: reduced axes have length 1. */
+/// The output seen with the rank of the input: reduced axes have length 1.
 static kiln_view keep_reduced(const kiln_view *output, uint32_t rank, uint32_t mask)
 {
     kiln_view kept = *output;
@@ -23,7 +23,7 @@ static kiln_view keep_reduced(const kiln_view *output, uint32_t rank, uint32_t m
     return kept;
 }
 
-/* Walks the output (with reduced axes of length 1) and, inside, the reduced axes of the input. */
+/// Walks the output (with reduced axes of length 1) and, inside, the reduced axes of the input.
 typedef struct reduction {
     kiln_view kept;
     kiln_view inner; ///< the input's reduced axes only, others of length 1
@@ -142,7 +142,7 @@ REFERENCE(all, kilni_ref_one, both, false)
 
 #undef REFERENCE
 
-/* Whether `x` takes the place of `best`: beyond it, or equal when the last of equals is wanted. */
+/// Whether `x` takes the place of `best`: beyond it, or equal when the last of equals is wanted.
 static bool replaces(kilni_ref_value x, kilni_ref_value best, kiln_dtype dtype, bool smallest,
                      bool last)
 {

@@ -82,8 +82,8 @@ kiln_status kiln_ref_softmin(const kiln_op_record *call, const kiln_view *inputs
     return softmax_rows(call, inputs, outputs, false, err);
 }
 
-/* Of softmax: output * (grad - sum(grad * output)); of its logarithm: grad - exp(output) *
- * sum(grad). */
+/// Of softmax: output * (grad - sum(grad * output)); of its logarithm: grad - exp(output) *
+/// sum(grad).
 static kiln_status softmax_backward(const kiln_op_record *call, const kiln_view *inputs,
                                     const kiln_view *outputs, bool logarithm, kiln_error *err)
 {

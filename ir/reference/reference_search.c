@@ -42,7 +42,7 @@ typedef struct box {
     double area;
 } box;
 
-/* Rounded as the device computes: f64 in itself, everything else in f32. */
+/// Rounded as the device computes: f64 in itself, everything else in f32.
 static double step(kiln_dtype dtype, double value)
 {
     return dtype == KILN_DTYPE_F64 ? value : (double)(float)value;
@@ -68,7 +68,7 @@ static box box_at(const kiln_view *boxes, int64_t batch, int64_t index, bool cen
     return b;
 }
 
-/* Whether the intersection is more than `threshold` of the union. */
+/// Whether the intersection is more than `threshold` of the union.
 static bool covers(kiln_dtype dtype, const box *a, const box *b, double threshold)
 {
     double sides[2];
@@ -100,7 +100,7 @@ static double score_at(const nms *s, const int64_t row[2], int64_t index)
     return kilni_ref_load(s->scores, kilni_ref_offset(s->scores, place)).f;
 }
 
-/* A box is left when its score counts and no box taken before covers it. */
+/// A box is left when its score counts and no box taken before covers it.
 static bool is_left(const nms *s, const int64_t row[2], int64_t index, int64_t taken)
 {
     if (!(score_at(s, row, index) > s->least)) {
@@ -118,7 +118,7 @@ static bool is_left(const nms *s, const int64_t row[2], int64_t index, int64_t t
     return true;
 }
 
-/* The box of the highest score that is left, the first of equal ones; -1 when there is none. */
+/// The box of the highest score that is left, the first of equal ones; -1 when there is none.
 static int64_t next_box(const nms *s, const int64_t row[2], int64_t taken)
 {
     int64_t best = -1;

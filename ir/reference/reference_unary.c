@@ -147,7 +147,7 @@ static double gelu_of(double x)
     return x * 0.5 * (1 + erf(x * M_SQRT1_2));
 }
 
-/* Hendrycks and Gimpel, "Gaussian error linear units", 2016, section 2. */
+/// Hendrycks and Gimpel, "Gaussian error linear units", 2016, section 2.
 static double gelu_tanh_of(double x)
 {
     return x * 0.5 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
@@ -225,7 +225,7 @@ kiln_status kiln_ref_contiguous(const kiln_op_record *call, const kiln_view *inp
     return KILN_STATUS_OK;
 }
 
-/* Truncates towards 0; what is outside the type becomes its last value, NaN becomes 0. */
+/// Truncates towards 0; what is outside the type becomes its last value, NaN becomes 0.
 static kilni_ref_value float_to_int(double x, kiln_dtype dtype)
 {
     kilni_ref_value low = kilni_ref_lowest(dtype);
@@ -247,7 +247,7 @@ static kilni_ref_value float_to_int(double x, kiln_dtype dtype)
                      : (kilni_ref_value){.u = (uint64_t)whole};
 }
 
-/* u64 and i64 to f32 and below: through float, to avoid rounding twice. */
+/// u64 and i64 to f32 and below: through float, to avoid rounding twice.
 static double int_to_float(kilni_ref_value x, kiln_dtype from, kiln_dtype to)
 {
     if (to == KILN_DTYPE_F64) {

@@ -184,7 +184,7 @@ kilni_ref_value kilni_ref_abs(kilni_ref_value a, kiln_dtype dtype)
     if (!kilni_ref_is_signed(dtype) || a.i >= 0) {
         return a;
     }
-    /* Through the element's own width, so that the smallest stays itself. */
+    // Through the element's own width, so that the smallest stays itself.
     a.u = 0 - a.u;
     unsigned shift = 64 - 8 * (unsigned)kiln_dtype_size(dtype);
     if (shift > 0 && (a.u << shift) >> 63 != 0) {

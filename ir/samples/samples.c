@@ -41,8 +41,8 @@ static const double special_floats[] = {
 };
 enum { N_SPECIAL_FLOATS = sizeof(special_floats) / sizeof(special_floats[0]) };
 
-/* After the list above: the largest, smallest normal and smallest denormal of the type, both signs.
- */
+/// After the list above: the largest, smallest normal and smallest denormal of the type, both
+/// signs.
 static double edge_float(kiln_dtype dtype, unsigned index)
 {
     static const int exponents[][3] = {
@@ -77,7 +77,7 @@ int64_t kilni_special_count(kiln_dtype dtype)
     }
 }
 
-/* The lowest, the highest, and their neighbours, as bits. */
+/// The lowest, the highest, and their neighbours, as bits.
 static uint64_t edge_int(kiln_dtype dtype, int64_t index)
 {
     unsigned bits = (unsigned)kiln_dtype_size(dtype) * 8;
@@ -104,7 +104,7 @@ static uint64_t special_int(kiln_dtype dtype, int64_t index)
                                : (uint64_t)negative_ints[index - N_EDGE_INTS];
 }
 
-/* Splitmix64 (Steele, Lea, Flood, 2014): the same values on every machine. */
+/// Splitmix64 (Steele, Lea, Flood, 2014): the same values on every machine.
 static uint64_t next_random(uint64_t *state)
 {
     uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
@@ -158,7 +158,7 @@ static void store_float(double value, kiln_dtype dtype, void *out_element)
     (void)kiln_number_store(&number, dtype, out_element);
 }
 
-/* Any values; scales as ordinary numbers. */
+/// Any values; scales as ordinary numbers.
 static void fill_quantised(const kiln_tensor_desc *desc, unsigned char *data)
 {
     uint64_t random = desc->id * 1000 + desc->rank;

@@ -80,7 +80,7 @@ void kiln_samples_clamp(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
     kilni_sample_emit(sink, op, dtype, &line, 1, unbounded);
 }
 
-/* Special values as numbers and as bits; where no bits are asked, they are far outside. */
+/// Special values as numbers and as bits; where no bits are asked, they are far outside.
 void kiln_samples_small(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     kilni_sample_tensor line = {.rank = 1, .dims = {kilni_special_count(dtype) + 3}};

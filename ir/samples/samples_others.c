@@ -211,14 +211,14 @@ void kiln_samples_matmul(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
     }
 }
 
-/* Rows of a, or columns of b. */
+/// Rows of a, or columns of b.
 static int64_t sample_lines(const kilni_sample_tensor *x, bool transpose, bool left)
 {
     uint32_t axis = x->rank - (transpose == left ? 1u : 2u);
     return x->rank < 2 ? 1 : x->dims[axis];
 }
 
-/* i8 and u8 with each other; other integers are refused and get no sample of their own. */
+/// i8 and u8 with each other; other integers are refused and get no sample of their own.
 void kiln_samples_matmul_integer(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     kiln_dtype narrow = kiln_dtype_kind_of(dtype) == KILN_KIND_INT ? KILN_DTYPE_I8 : KILN_DTYPE_U8;

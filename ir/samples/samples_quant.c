@@ -39,7 +39,7 @@ static kilni_sample_tensor quantised(const form *f, bool global)
     return x;
 }
 
-/* The shape of the scales. */
+/// The shape of the scales.
 static kilni_sample_tensor grid_of(const form *f)
 {
     kilni_sample_tensor x = {

@@ -24,7 +24,7 @@ static const place places[] = {
 };
 enum { N_PLACES = sizeof(places) / sizeof(places[0]) };
 
-/* Attributes in the order of the schemas; `n` parameters stand between dtype and seed. */
+/// Attributes in the order of the schemas; `n` parameters stand between dtype and seed.
 static void emit_draw(kiln_sample_sink *sink, kiln_op op, kiln_dtype dtype,
                       const kiln_attr *parameters, uint32_t n)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sample calls of argwhere and nms: counts below, at and above the truth, scores with ties, boxes
-// with their corners either way round, and every special value once.
+// Sample calls of argwhere, nms and tree_ensemble: counts below, at and above the truth, scores
+// with ties, boxes with their corners either way round, and every special value once.
 #include "samples_internal.h"
 
 void kiln_samples_argwhere(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
@@ -63,5 +63,54 @@ void kiln_samples_nms(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
                 kilni_attr_bool(center)};
             kilni_sample_emit(sink, op, dtype, cases[i].inputs, 2, attrs);
         }
+    }
+}
+
+/// Nodes in no order, so that ways end anywhere.
+void kiln_samples_tree_ensemble(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
+{
+    static const struct {
+        int64_t rows, columns, nodes, trees, weights, count, most;
+        const char *mode;
+        kiln_dtype index;
+    } cases[] = {
+        {1, 1, 1, 1, 1, 1, 1, "sum", KILN_DTYPE_I32},
+        {9, 4, 40, 7, 20, 1, 3, "sum", KILN_DTYPE_I32},
+        {100, 5, 300, 30, 200, 3, 4, "sum", KILN_DTYPE_I64},
+        {33, 3, 200, 12, 50, 2, 3, "min", KILN_DTYPE_I32},
+        {20, 3, 200, 12, 50, 1, 5, "max", KILN_DTYPE_I32},
+        {5, 0, 9, 3, 9, 2, 2, "sum", KILN_DTYPE_I32},
+        {4, 3, 0, 2, 0, 2, 2, "max", KILN_DTYPE_I64},
+        {0, 3, 9, 3, 9, 1, 2, "sum", KILN_DTYPE_I32},
+        {3, 2, 9, 0, 9, 0, 2, "sum", KILN_DTYPE_I32},
+    };
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        kiln_dtype index = cases[i].index;
+        const kilni_sample_tensor inputs[] = {
+            {.rank = 2, .dims = {cases[i].rows, cases[i].columns}},
+            {.rank = 1, .dims = {cases[i].nodes}, .fill = KILNI_FILL_SMALL},
+            {.rank = 1, .dims = {cases[i].weights}, .fill = KILNI_FILL_POSITIVE},
+            {.rank = 1,
+             .dims = {cases[i].nodes},
+             .fill = KILNI_FILL_INDEX,
+             .limit = cases[i].most,
+             .dtype = index},
+            {.rank = 1,
+             .dims = {cases[i].nodes},
+             .fill = KILNI_FILL_INDEX,
+             .limit = cases[i].nodes,
+             .dtype = index},
+            {.rank = 1,
+             .dims = {cases[i].trees},
+             .fill = KILNI_FILL_INDEX,
+             .limit = cases[i].nodes,
+             .dtype = index},
+            {.rank = 1,
+             .dims = {cases[i].weights},
+             .fill = KILNI_FILL_INDEX,
+             .limit = cases[i].count,
+             .dtype = index}};
+        const kiln_attr attrs[] = {kilni_attr_i64(cases[i].count), kilni_attr_text(cases[i].mode)};
+        kilni_sample_emit(sink, op, dtype, inputs, 7, attrs);
     }
 }

@@ -92,7 +92,7 @@ static bool is_narrow(const kiln_tensor_desc *x)
     return x->dtype == KILN_DTYPE_I8 || x->dtype == KILN_DTYPE_U8;
 }
 
-/* One number, or one for each of `count` rows or columns. */
+/// One number, or one for each of `count` rows or columns.
 static kiln_status check_zero(const kiln_op_record *call, unsigned index, int64_t count,
                               kiln_error *err)
 {

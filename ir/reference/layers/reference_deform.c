@@ -48,7 +48,7 @@ static void split(double at, int64_t length, bool narrow, int64_t *out_first, do
     *out_part = inside ? at - floor(at) : 0;
 }
 
-/* Where element `tap` of window (row, column) of channel c is read. */
+/// Where element `tap` of window (row, column) of channel c is read.
 static point point_of(const deform *d, int64_t n, int64_t c, int64_t tap, int64_t row,
                       int64_t column)
 {
@@ -75,7 +75,7 @@ static double mask_at(const deform *d, int64_t n, int64_t c, int64_t tap, int64_
     return element(d->mask, n, place, row, column);
 }
 
-/* x at corner k of a point: above left, above right, below left, below right; 0 outside. */
+/// x at corner k of a point: above left, above right, below left, below right; 0 outside.
 static double corner(const deform *d, int64_t n, int64_t c, const point *p, int k)
 {
     int64_t row = p->row + k / 2;
@@ -160,7 +160,7 @@ kiln_status kiln_ref_deform_conv(const kiln_op_record *call, const kiln_view *in
 
 // ---- backward ----
 
-/* The gradient of a column: as given, or what the convolution gives back to it. */
+/// The gradient of a column: as given, or what the convolution gives back to it.
 typedef struct column_grads {
     const kiln_view *columns; ///< NULL: from the gradient of the result
     const kiln_view *grad;
@@ -186,7 +186,7 @@ static double column_grad(const deform *d, const column_grads *g, int64_t n, int
     return sum;
 }
 
-/* What a place that is read gives back to the elements of x around it; `sums` is their plane. */
+/// What a place that is read gives back to the elements of x around it; `sums` is their plane.
 static void give_back(const deform *d, const point *p, double value, double *sums)
 {
     for (int k = 0; k < 4; k++) {
@@ -200,7 +200,7 @@ static void give_back(const deform *d, const point *p, double value, double *sum
     }
 }
 
-/* The gradient of plane c of image n of x: place by place, so that sums have an order. */
+/// The gradient of plane c of image n of x: place by place, so that sums have an order.
 static void fill_plane(const deform *d, const column_grads *g, int64_t n, int64_t c, double *sums,
                        const kiln_view *out)
 {
@@ -240,7 +240,7 @@ static kiln_status fill_x(const kiln_op_record *call, const deform *d, const col
     return KILN_STATUS_OK;
 }
 
-/* at: [n][(group * taps + tap) * 2 + (0: y, 1: x)][row][column], or without the 2 for the mask. */
+/// at: [n][(group * taps + tap) * 2 + (0: y, 1: x)][row][column], or without the 2 for the mask.
 static double offset_grad(const deform *d, const column_grads *g, const int64_t *at, bool of_mask)
 {
     double sum = 0;

@@ -23,7 +23,7 @@ static double log_sum(double a, double b)
     return larger == -INFINITY ? -INFINITY : larger + log1p(exp(smaller - larger));
 }
 
-/* An element of a line, between 0 and `most`. */
+/// An element of a line, between 0 and `most`.
 static int64_t bounded(const kiln_view *view, int64_t at, int64_t most)
 {
     int64_t value = kilni_ref_load(view, at).i;
@@ -44,7 +44,7 @@ static double emission(const sequence *s, int64_t step, int64_t state)
     return kilni_ref_load(s->x, kilni_ref_offset(s->x, index)).f;
 }
 
-/* Whether a path may go from state - 2 straight to this one. */
+/// Whether a path may go from state - 2 straight to this one.
 static bool skips(const sequence *s, int64_t state)
 {
     return state >= 2 && state % 2 == 1 && label_of(s, state) != label_of(s, state - 2);
@@ -78,7 +78,7 @@ static double probability(const sequence *s)
     return s->states > 1 ? log_sum(sum, last[s->states - 2]) : sum;
 }
 
-/* beta of a step from beta of the step after it. */
+/// beta of a step from beta of the step after it.
 static void step_back(const sequence *s, int64_t t, const double *after, double *out)
 {
     for (int64_t k = 0; k < s->states; k++) {
@@ -164,7 +164,7 @@ kiln_status kiln_ref_ctc_loss_backward(const kiln_op_record *call, const kiln_vi
 
 // ---- determinants ----
 
-/* Of a matrix [n, n], which is used up. */
+/// Of a matrix [n, n], which is used up.
 static double determinant(double *a, int64_t n)
 {
     double result = 1;

@@ -28,7 +28,7 @@ typedef struct norm_job {
     double *totals; ///< two for each parameter: of grad * normalised x, of grad
 } norm_job;
 
-/* Axis 1 as two: groups, and channels of a group. */
+/// Axis 1 as two: groups, and channels of a group.
 static kiln_view cut(const kilni_norm *norm, const kiln_view *view)
 {
     kiln_view result = *view;
@@ -47,7 +47,7 @@ static kiln_view cut(const kilni_norm *norm, const kiln_view *view)
     return result;
 }
 
-/* A parameter of the call as a view beside x. */
+/// A parameter of the call as a view beside x.
 static kiln_view parameter_view(const norm_job *j, unsigned index)
 {
     const kiln_view *given = &j->inputs[j->norm.x + index];
@@ -63,7 +63,7 @@ static kiln_view parameter_view(const norm_job *j, unsigned index)
     return cut(&j->norm, &view);
 }
 
-/* Numbers elements along the axes of `mask` row-major, and gives how many there are. */
+/// Numbers elements along the axes of `mask` row-major, and gives how many there are.
 static int64_t number(const kiln_view *x, uint32_t mask, kiln_view *out_view)
 {
     int64_t count = 1;
@@ -151,7 +151,7 @@ static void store_forward(const norm_job *j, const kiln_view *out)
     }
 }
 
-/* grad * scale, at a place of a walk over x, places, grad and scale. */
+/// grad * scale, at a place of a walk over x, places, grad and scale.
 static double h_at(const norm_job *j, const kilni_ref_walk *walk, const kiln_view *scale)
 {
     double grad = kilni_ref_load(&j->grad, walk->at[2]).f;

@@ -21,7 +21,7 @@ static bool is_larger(const pooled *p, kilni_ref_value value, kiln_dtype dtype)
     return p->index < 0 || is_nan || kilni_ref_less(p->largest, value, dtype);
 }
 
-/* `power` 0: the sum of elements; else of their absolute values raised to it. */
+/// `power` 0: the sum of elements; else of their absolute values raised to it.
 static void take(pooled *p, const kiln_view *x, const int64_t *at, double power)
 {
     kilni_ref_value value = kilni_ref_load(x, kilni_ref_offset(x, at));
@@ -148,7 +148,7 @@ POOL(adaptive_max_pool)
 
 // ---- backward ----
 
-/* Number of elements that the mean of a window divides by. */
+/// Number of elements that the mean of a window divides by.
 static double divisor_of(const kilni_ir_window *w, const int64_t *window, bool include_pad)
 {
     int64_t count = 0;
@@ -171,7 +171,7 @@ typedef struct pool_views {
     bool include_pad;
 } pool_views;
 
-/* What the windows around x[at] give back to it. */
+/// What the windows around x[at] give back to it.
 static double window_grads(const pool_views *v, const kiln_op_record *call, const int64_t *at)
 {
     double sum = 0;

@@ -18,7 +18,7 @@ typedef struct recurrent_job {
     double *next; ///< [hidden]
 } recurrent_job;
 
-/* Element of an input at up to three indices; of rank 0 the only one; 0 of an input left out. */
+/// Element of an input at up to three indices; of rank 0 the only one; 0 of an input left out.
 static double at(const recurrent_job *j, unsigned input, int64_t a, int64_t b, int64_t c)
 {
     const int64_t index[] = {a, b, c};
@@ -73,7 +73,7 @@ static double peephole(const recurrent_job *j, int64_t gate, int64_t k)
     return j->r.peephole == 0 ? 0 : at(j, j->r.peephole, j->d, gate * j->r.hidden + k, 0);
 }
 
-/* Row `row` of the weights with the input of a step. */
+/// Row `row` of the weights with the input of a step.
 static double of_input(const recurrent_job *j, int64_t t, int64_t b, int64_t row)
 {
     double sum = bias(j, row);
@@ -83,7 +83,7 @@ static double of_input(const recurrent_job *j, int64_t t, int64_t b, int64_t row
     return sum;
 }
 
-/* Row `row` of the recurrent weights with the state, which `factor` multiplies when given. */
+/// Row `row` of the recurrent weights with the state, which `factor` multiplies when given.
 static double of_state(const recurrent_job *j, int64_t b, int64_t row, const double *factor)
 {
     double sum = bias(j, j->r.gates * j->r.hidden + row);

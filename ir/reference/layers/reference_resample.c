@@ -43,7 +43,7 @@ static double forward_sum(const resampler *s, const int64_t *index, uint32_t axi
     return sum;
 }
 
-/* Weight of element `place` of the input in element i of the result. */
+/// Weight of element `place` of the input in element i of the result.
 static double resample_weight(const kiln_resample *r, int64_t i, int64_t place)
 {
     kiln_resample_taps taps;

@@ -8,7 +8,7 @@
 
 #include "reference_internal.h"
 
-/* In the arithmetic of the type; for + - * / rounding a double once gives the same. */
+/// In the arithmetic of the type; for + - * / rounding a double once gives the same.
 static double rounded(double value, bool narrow)
 {
     return narrow ? (double)(float)value : value;
@@ -187,7 +187,7 @@ static box_axis box_axis_of(const aligner *a, double from, double to, int64_t bi
     return axis;
 }
 
-/* The two elements around a sample and the weight of the second; false outside. */
+/// The two elements around a sample and the weight of the second; false outside.
 static bool around(const aligner *a, const box_axis *axis, int64_t bin, int64_t sample,
                    int64_t length, int64_t out_places[2], double *out_weight)
 {
@@ -209,7 +209,7 @@ static bool around(const aligner *a, const box_axis *axis, int64_t bin, int64_t 
     return true;
 }
 
-/* Adds one sample: its sum of four weighted elements, or each of them to the largest. */
+/// Adds one sample: its sum of four weighted elements, or each of them to the largest.
 static void add_sample(const aligner *a, const kiln_view *x, const int64_t *index, int64_t rows[2],
                        int64_t columns[2], double down, double along, double *value, bool *any)
 {

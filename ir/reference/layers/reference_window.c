@@ -79,7 +79,7 @@ static kiln_status conv_views_init(const kiln_op_record *call, const kiln_view *
     return kilni_ir_window_of(call, &x->dims[2], x->rank - 2, &weight->dims[2], &v->w, err);
 }
 
-/* y[at] */
+/// y[at]
 static double y_sum(const conv_views *v, const int64_t *at)
 {
     double sum = 0;
@@ -96,7 +96,7 @@ static double y_sum(const conv_views *v, const int64_t *at)
     return sum;
 }
 
-/* What y gives back to x[at]. */
+/// What y gives back to x[at].
 static double x_sum(const conv_views *v, const int64_t *at)
 {
     double sum = 0;
@@ -114,7 +114,7 @@ static double x_sum(const conv_views *v, const int64_t *at)
     return sum;
 }
 
-/* What y gives back to weight[at], over the windows that y has. */
+/// What y gives back to weight[at], over the windows that y has.
 static double weight_sum(const conv_views *v, const int64_t *at)
 {
     double sum = 0;
@@ -163,7 +163,7 @@ kiln_status kiln_ref_conv(const kiln_op_record *call, const kiln_view *inputs,
     return status;
 }
 
-/* The output stands where the convolution that is turned round reads. */
+/// The output stands where the convolution that is turned round reads.
 kiln_status kiln_ref_conv_transpose(const kiln_op_record *call, const kiln_view *inputs,
                                     const kiln_view *outputs, kiln_error *err)
 {
@@ -247,7 +247,7 @@ kiln_status kiln_ref_conv_bias_backward(const kiln_op_record *call, const kiln_v
 
 // ---- integers ----
 
-/* Zero point `index` of input `input` of the call; 0 when there is none. */
+/// Zero point `index` of input `input` of the call; 0 when there is none.
 static int64_t zero_point(const kiln_op_record *call, const kiln_view *inputs, unsigned input,
                           int64_t index)
 {

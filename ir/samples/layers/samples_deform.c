@@ -48,7 +48,7 @@ static kilni_sample_tensor weight_of(const deform_case *c)
                          KILNI_FILL_SMALL);
 }
 
-/* kernel, strides, padding, dilations, offset_groups */
+/// kernel, strides, padding, dilations, offset_groups
 static void column_attrs(const deform_case *c, kiln_attr out_attrs[5])
 {
     out_attrs[0] = kilni_attr_ints(c->kernel, 2);
@@ -89,7 +89,7 @@ void kiln_samples_deform_im2col_backward(kiln_op op, kiln_dtype dtype, kiln_samp
     }
 }
 
-/* strides, padding, dilations, groups, offset_groups */
+/// strides, padding, dilations, groups, offset_groups
 static void deform_attrs(const deform_case *c, kiln_attr out_attrs[5])
 {
     out_attrs[0] = kilni_attr_ints(c->strides, 2);

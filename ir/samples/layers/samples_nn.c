@@ -13,7 +13,7 @@ static const kilni_sample_tensor nn_shapes[] = {
 };
 enum { N_SHAPES = sizeof(nn_shapes) / sizeof(nn_shapes[0]) };
 
-/* The i-th choice of attributes that an activation is tried with: absent, then others. */
+/// The i-th choice of attributes that an activation is tried with: absent, then others.
 static void numbers_of(kiln_op op, unsigned i, kiln_attr attrs[2])
 {
     attrs[0] = attrs[1] = kilni_attr_none();

@@ -31,7 +31,7 @@ static kilni_sample_tensor small_tensor(uint8_t rank, int64_t a, int64_t b, int6
     return (kilni_sample_tensor){.rank = rank, .dims = {a, b, c}, .fill = KILNI_FILL_SMALL};
 }
 
-/* The activations of one direction that this operator takes, twice when there are two. */
+/// The activations of one direction that this operator takes, twice when there are two.
 static void activations_of(const recurrent_case *c, unsigned each, char out_text[128])
 {
     size_t length = 0;

@@ -97,7 +97,7 @@ static const conv_case conv_cases[] = {
 };
 enum { N_CONV_CASES = sizeof(conv_cases) / sizeof(conv_cases[0]) };
 
-/* strides, padding, dilations, groups */
+/// strides, padding, dilations, groups
 static void conv_attrs(const conv_case *c, kiln_attr out_attrs[4])
 {
     out_attrs[0] = optional(&c->strides);
@@ -127,7 +127,7 @@ void kiln_samples_conv(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
     }
 }
 
-/* i8 and u8 with each other; other integers are refused and get no sample of their own. */
+/// i8 and u8 with each other; other integers are refused and get no sample of their own.
 void kiln_samples_conv_integer(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
 {
     kiln_dtype narrow = kiln_dtype_kind_of(dtype) == KILN_KIND_INT ? KILN_DTYPE_I8 : KILN_DTYPE_U8;
@@ -230,8 +230,8 @@ void kiln_samples_conv_weight_backward(kiln_op op, kiln_dtype dtype, kiln_sample
     conv_backward(op, dtype, sink, false);
 }
 
-/* conv_transpose goes from y to x: its gradient has the lengths of x. Every other sample has one
- * window less than fits, as output padding makes it. */
+/// conv_transpose goes from y to x: its gradient has the lengths of x. Every other sample has one
+/// window less than fits, as output padding makes it.
 static void turned_backward(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink, bool of_x)
 {
     for (unsigned i = 0; i < N_CONV_CASES; i++) {
@@ -314,7 +314,7 @@ static const pool_case pool_cases[] = {
 };
 enum { N_POOL_CASES = sizeof(pool_cases) / sizeof(pool_cases[0]) };
 
-/* kernel, strides, padding, dilations, ceil_mode */
+/// kernel, strides, padding, dilations, ceil_mode
 static void pool_attrs(const pool_case *c, kiln_attr *out_attrs)
 {
     out_attrs[0] = kilni_attr_ints(c->kernel.values, c->kernel.count);

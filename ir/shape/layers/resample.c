@@ -158,7 +158,7 @@ static double weight_of(const kiln_resample *r, const kiln_resample_taps *t, int
 
 void kiln_resample_begin(const kiln_resample *r, int64_t i, kiln_resample_taps *out_taps)
 {
-    /* Beyond these places the edge is all that is seen, whatever the part. */
+    // Beyond these places the edge is all that is seen, whatever the part.
     double reach = (double)r->taps + 1;
     double x = fmin(fmax(kiln_resample_place(r, i), -reach), (double)r->in + reach);
     int64_t base = (int64_t)ceil(x) - 1; // the left neighbour: part is in (0, 1]
