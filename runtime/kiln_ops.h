@@ -1128,6 +1128,11 @@ KILN_NODISCARD KILN_API kiln_status kiln_argwhere(kiln_tensor *mask, int64_t cou
 /// `center`: boxes are middle x, middle y, width, height.
 KILN_NODISCARD KILN_API kiln_status kiln_nms(kiln_tensor *boxes, kiln_tensor *scores, int64_t count, double overlap, double least, bool center, kiln_tensor **out_tensor, kiln_error *err);
 
+/// [n, count]: what the leaves give that each row of x [n,columns] reaches from every root. Node i asks whether column features[i] / 2 is at most thresholds[i], NaN being so where features[i] is odd: then i + 1 is next, else others[i]. A leaf has -1 - (its weights) as features[i], and others[i] is the first of them: weights[k] goes to column targets[k]. mode sum, min or max, 0 of none; a way that leads back or out has no leaf.
+/// `count`: number of elements.
+/// `mode`: named variant.
+KILN_NODISCARD KILN_API kiln_status kiln_tree_ensemble(kiln_tensor *x, kiln_tensor *thresholds, kiln_tensor *weights, kiln_tensor *features, kiln_tensor *others, kiln_tensor *roots, kiln_tensor *targets, int64_t count, const char *mode, kiln_tensor **out_tensor, kiln_error *err);
+
 /// inputs one after the other along axis.
 /// `axis`: axis; negative counts from the last.
 KILN_NODISCARD KILN_API kiln_status kiln_concat(kiln_tensor *const *inputs, size_t n_inputs, int64_t axis, kiln_tensor **out_tensor, kiln_error *err);

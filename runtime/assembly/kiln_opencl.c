@@ -66,9 +66,12 @@ kiln_status kiln_opencl_wrap(kiln_device *device, struct _cl_mem *mem, size_t of
     if (status == KILN_STATUS_OK) {
         status = kilni_describe(dtype, rank, dims, &desc, err);
     }
-    if (status == KILN_STATUS_OK && (mem == NULL || offset % kiln_dtype_size(dtype) != 0)) {
-        status = kiln_fail(err, INVALID_ARGUMENT, "byte %zu is no place for a tensor of %s", offset,
-                           kiln_dtype_name(dtype));
+    if (status == KILN_STATUS_OK && mem == NULL) {
+        status = kiln_fail(err, INVALID_ARGUMENT, "the memory object must not be NULL");
+    }
+    if (status == KILN_STATUS_OK && offset % kiln_dtype_size(dtype) != 0) {
+        status = kiln_fail(err, INVALID_ARGUMENT, "offset %zu is no multiple of the size of %s",
+                           offset, kiln_dtype_name(dtype));
     }
     if (status != KILN_STATUS_OK) {
         return status;

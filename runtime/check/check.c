@@ -45,7 +45,7 @@ static bool is_listed(const kilni_check *check, uint32_t slot)
     return false;
 }
 
-/* The bytes between the first and the last that a view touches. */
+/// The bytes between the first and the last that a view touches.
 static kiln_status save_input(kilni_check *check, uint32_t slot, kiln_error *err)
 {
     kiln_device *device = check->run->device;
@@ -149,7 +149,7 @@ static void name_damage(kilni_check *check, const kilni_sample *sample,
              damage->before ? "before" : "behind", what, damage->distance_bytes);
 }
 
-/* Inputs that the program was told to read are as they were; else they are put back. */
+/// Inputs that the program was told to read are as they were; else they are put back.
 static kiln_status check_inputs(kilni_check *check, const kilni_sample *sample, kiln_error *err)
 {
     kiln_device *device = check->run->device;
@@ -277,7 +277,7 @@ static kiln_status make_judge(const kilni_check *check, kiln_judge **out_judge, 
     return status;
 }
 
-/* Equal bits need no judge; other bits are judged by what errors the operations may make. */
+/// Equal bits need no judge; other bits are judged by what errors the operations may make.
 static kiln_status compare(kilni_check *check, kiln_error *err)
 {
     kiln_judge *judge = NULL;

@@ -22,7 +22,7 @@ struct kilni_index_places {
     uint32_t count;
 };
 
-/* Not by its address: the next plan may lie where one was freed. */
+/// Not by its address: the next plan may lie where one was freed.
 static uint64_t key_of(const kilni_run *run, uint32_t op, size_t input)
 {
     kiln_plan *plan = run->segment->plan;
@@ -40,7 +40,7 @@ static uint32_t find_place(const kilni_index_places *places, uint64_t key)
     return at;
 }
 
-/* Whether to look: not at a place that is known, nor at one that could not be remembered. */
+/// Whether to look: not at a place that is known, nor at one that could not be remembered.
 static bool is_new(kiln_device *device, uint64_t key)
 {
     if (device->check.index_places == NULL) {
@@ -63,7 +63,7 @@ static int64_t value_at(const void *data, kiln_dtype dtype, int64_t i)
     return dtype == KILN_DTYPE_I32 ? ((const int32_t *)data)[i] : ((const int64_t *)data)[i];
 }
 
-/* The first value outside; how many there are. */
+/// The first value outside; how many there are.
 static int64_t count_outside(const kiln_tensor_desc *desc, const void *data,
                              const kiln_index_range *range, int64_t *out_first)
 {

@@ -35,7 +35,7 @@ static size_t count_ops(const kiln_replay *replay)
     return count;
 }
 
-/* In the cache's folder, named after the fuser and the program; false: there is no such folder. */
+/// In the cache's folder, named after the fuser and the program; false: there is no such folder.
 static bool path_of(const kilni_check *check, char *out_path, size_t capacity)
 {
     char folder[3500], name[80];
@@ -66,7 +66,7 @@ static void write_note(const kilni_check *check, kiln_replay *replay)
     kiln_string_fini(&note);
 }
 
-/* Where the smallest wrong stream was written, and of how many operations; else why it was not. */
+/// Where the smallest wrong stream was written, and of how many operations; else why it was not.
 static void write_down(kilni_check *check, char *out_text, size_t capacity)
 {
     reducing r = {check->run, kiln_time_ns()};

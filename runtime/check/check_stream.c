@@ -16,7 +16,7 @@
 
 // ---- from a block ----
 
-/* The elements in row-major order, from the bytes that were saved. */
+/// The elements in row-major order, from the bytes that were saved.
 static void gather(const kilni_check_input *input, const kiln_tensor_desc *desc, unsigned char *out)
 {
     const kiln_view *view = &input->binding->view;
@@ -58,7 +58,7 @@ static kiln_status describe_input(kilni_check *check, const kilni_check_input *i
     return KILN_STATUS_OK;
 }
 
-/* A tensor of the segment under the stream's number. */
+/// A tensor of the segment under the stream's number.
 static kiln_tensor_desc renumber(const kilni_check *check, uint32_t slot)
 {
     kiln_tensor_desc desc = check->run->segment->tensors[slot];
@@ -209,7 +209,7 @@ static kiln_status place_inputs(beside *b, kiln_error *err)
     return status;
 }
 
-/* What fusers may rely on, as recording says it. */
+/// What fusers may rely on, as recording says it.
 static void set_facts(kiln_tensor_desc *desc, kiln_tensor *token)
 {
     desc->flags &= KILN_TENSOR_CONST;
@@ -289,7 +289,7 @@ static kiln_status judge_outputs(beside *b, kiln_error *err)
     return status;
 }
 
-/* Inputs that the stream does not drop are as they were; of strided ones nothing is said. */
+/// Inputs that the stream does not drop are as they were; of strided ones nothing is said.
 static kiln_status look_at_inputs(beside *b, kiln_error *err)
 {
     kiln_device *device = b->run->device;

@@ -30,7 +30,7 @@ struct kilni_guards {
     unsigned char pattern[GUARD_BYTES];
 };
 
-/* Ones: a NaN of every float, a number that no bool has. */
+/// Ones: a NaN of every float, a number that no bool has.
 static kiln_status fill(kiln_backend *backend, kiln_buffer *buffer, size_t at, size_t bytes,
                         kiln_error *err)
 {
@@ -131,7 +131,7 @@ kilni_allocator *kilni_guards_allocator(kilni_guards *guards)
     return &guards->allocator;
 }
 
-/* The written byte that is nearest to the memory; false when all are as they were. */
+/// The written byte that is nearest to the memory; false when all are as they were.
 static bool find_damage(const kilni_guards *guards, const unsigned char *now, bool before,
                         uint32_t *out_distance)
 {

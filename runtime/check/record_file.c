@@ -68,7 +68,7 @@ static uint64_t add_attr(uint64_t hash, const kiln_attr *attr)
     }
 }
 
-/* Equal for streams that differ in values alone: of elements, of numbers that plans do not know. */
+/// Equal for streams that differ in values alone: of elements, of numbers that plans do not know.
 static uint64_t kind_of(const kilni_run *run)
 {
     uint64_t hash = 0;
@@ -246,7 +246,7 @@ static kiln_status make_replay(replay_taking *t, kiln_replay **out_replay, kiln_
     return kiln_replay_create(env, t->graph, memory, NULL, out_replay, err);
 }
 
-/* Named by what the stream is: another run of the program gives the same file. */
+/// Named by what the stream is: another run of the program gives the same file.
 static kiln_status write_file(const kilni_run *run, uint64_t kind, kiln_replay *replay,
                               kiln_error *err)
 {

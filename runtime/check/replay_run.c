@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Elements from the start of the buffer to the end of the last; the replay was checked. */
+/// Elements from the start of the buffer to the end of the last; the replay was checked.
 static int64_t span_of(const kiln_tensor_desc *desc, const kiln_replay_input *input)
 {
     int64_t last = input->offset;
@@ -25,7 +25,7 @@ static int64_t span_of(const kiln_tensor_desc *desc, const kiln_replay_input *in
     return last + 1;
 }
 
-/* The dense elements where the strides want them; what lies between is zero. */
+/// The dense elements where the strides want them; what lies between is zero.
 static void scatter(const kiln_tensor_desc *desc, const kiln_replay_input *input,
                     unsigned char *out)
 {

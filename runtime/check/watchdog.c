@@ -19,7 +19,7 @@ static const uint64_t limits = 60; ///< but not more than so many times the opti
 static const uint64_t earlier_ns = 1000000000; ///< for what was queued before
 static const uint64_t spin_ns = 200000;
 
-/* Asks until everything queued has ended. False: not by then. */
+/// Asks until everything queued has ended. False: not by then.
 static bool wait_for_queue(kiln_device *device, uint64_t limit_ns, kiln_status *out_status)
 {
     kiln_backend *backend = device->backend;

@@ -39,9 +39,11 @@ KILN_API void kiln_collective_destroy(kiln_collective *collective);
 
 /// Makes a group over all processes that mpirun started, each of which calls this with its devices.
 /// Its ranks follow those of the processes before it. Collective calls take the tensors of this
-/// process's devices; roots are counted over all. Open MPI or MPICH is loaded here, once in a
-/// process. After a failure leave the process by _exit. Errors: also UNAVAILABLE without MPI,
-/// FAILED_PRECONDITION when it was used before, DEADLINE_EXCEEDED when a process did not come.
+/// process's devices; roots are counted over all. All processes make and destroy their groups over
+/// MPI, and jobs over it (kiln_gradsync.h), in one order. Open MPI or MPICH is loaded here, and
+/// ended when the process exits. After a failure leave the process by _exit. Errors: also
+/// UNAVAILABLE without MPI, FAILED_PRECONDITION when others started it without threads,
+/// DEADLINE_EXCEEDED when a process did not come.
 KILN_NODISCARD KILN_API kiln_status kiln_collective_create_mpi(
     kiln_device *const *devices, size_t count, const struct kiln_coll_group_options *options,
     kiln_collective **out_collective, kiln_error *err);

@@ -30,6 +30,20 @@ KILN_NODISCARD KILN_API kiln_status kiln_device_describe(kiln_context *context, 
 KILN_NODISCARD KILN_API kiln_status kiln_device_open(kiln_context *context, const char *address,
                                                      kiln_device **out_device, kiln_error *err);
 
+/// The short way: makes a context with the configuration of the environment and opens a device of
+/// it, as kiln_device_open does. `*out_device` is the caller's until kiln_close, which also ends
+/// the context and every tensor, so that nothing has to be released before. As calls return 0 when
+/// they succeed, `kiln_open(..) || kiln_add(..) || ..` stops at the first failure, which `err`
+/// tells. Errors: as kiln_context_create and kiln_device_open.
+KILN_NODISCARD KILN_API kiln_status kiln_open(const char *address, kiln_device **out_device,
+                                              kiln_error *err);
+
+/// Ends what kiln_open began: all tensors of the device, whoever holds them, the device, the
+/// context. Graphs, models and requests of the device are destroyed before. Tensors may be released
+/// before with kiln_release; one that is needed no more is then never written to memory. Takes
+/// NULL.
+KILN_API void kiln_close(kiln_device *device);
+
 /// Dtypes of what operations make where the call names none; 0: f32 and i64.
 typedef struct kiln_device_options {
     uint32_t struct_size;

@@ -96,6 +96,8 @@ struct kiln_device {
     pthread_cond_t future_ended; ///< a future on this device has ended
     kilni_dependencies *awaited; ///< what the queue waits or waited for since the last sync
     kilni_random random;
+    struct kilni_observer *observers; ///< of what is recorded (rt_observe.h)
+    uint32_t n_observers; ///< that there were
 };
 
 /// The device that a caller's handle stands for: what every function that takes one begins with.

@@ -110,7 +110,7 @@ static kiln_status prepare_block(const kilni_block_view *view, kiln_error *err)
     kilni_block_state *state = block->state;
     if (state != NULL && state->runs_out > 0) {
         state->runs_out--;
-        return kiln_fail(err, FAILED_PRECONDITION, "memory was short for it before");
+        return kiln_fail(err, FAILED_PRECONDITION, "memory was short when this block last ran");
     }
     kiln_status status = kilni_plan_block_build(device, view->run->engine, block, err);
     if (status != KILN_STATUS_OK) {

@@ -234,6 +234,15 @@ void kiln_graph_fix_shapes(kiln_device *device)
     pthread_mutex_unlock(&device->lock);
 }
 
+bool kiln_graph_is_capturing(kiln_device *device)
+{
+    device = kilni_core(device);
+    pthread_mutex_lock(&device->lock);
+    bool captures = kilni_graph_find_capture(device, kiln_thread_id()) != NULL;
+    pthread_mutex_unlock(&device->lock);
+    return captures;
+}
+
 void kiln_graph_destroy(kiln_graph *graph)
 {
     if (graph == NULL) {
@@ -350,7 +359,7 @@ void kiln_graph_explained_fini(kiln_explanation *explanation)
     }
 }
 
-/* The assignment, where there is one; else what the steps need. */
+/// The assignment, where there is one; else what the steps need.
 static uint32_t print_memory(const kiln_graph *graph, uint32_t flags, const kiln_explanation *of,
                              kiln_string *out)
 {

@@ -45,6 +45,9 @@ KILN_NODISCARD KILN_API kiln_status kiln_graph_end(kiln_device *device, kiln_ten
 /// happens when this thread captures nothing.
 KILN_API void kiln_graph_fix_shapes(kiln_device *device);
 
+/// Whether this thread captures a graph on the device.
+KILN_API bool kiln_graph_is_capturing(kiln_device *device);
+
 /// Gives up the capture of this thread. Nothing happens when there is none.
 KILN_API void kiln_graph_cancel(kiln_device *device);
 

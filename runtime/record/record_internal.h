@@ -6,6 +6,7 @@
 /// (which device and stream) to record_op.c (the queue).
 
 #include "rt_record.h"
+#include "rt_tensor.h"
 
 // ---- a call (record.c; not under the lock) ----
 
@@ -17,6 +18,22 @@ kiln_status kilni_record_check(kiln_device **handle, const kilni_op_call *call,
 /// open, `call->attrs` is no good afterwards.
 kiln_status kilni_record_call(kiln_device *handle, kilni_op_call *call, kiln_tensor **out_tensors,
                               kiln_error *err);
+
+// ---- observers (observe.c; not under the lock) ----
+
+/// Whether an observer may have marked an input.
+static inline bool kilni_is_marked(const kilni_op_call *call)
+{
+    uint64_t marks = 0;
+    for (size_t i = 0; i < call->n_inputs; i++) {
+        marks |= atomic_load_explicit(&call->inputs[i]->mark, memory_order_relaxed);
+    }
+    return marks != 0;
+}
+
+/// Tells the observer of a recorded call whose inputs are marked. On failure the results are gone.
+kiln_status kilni_record_observed(const kilni_op_call *call, kiln_tensor **out_tensors,
+                                  kiln_error *err);
 
 // ---- quantised tensors (record_quantised.c; not under the lock) ----
 

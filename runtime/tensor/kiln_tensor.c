@@ -44,6 +44,7 @@ static void clear(kiln_tensor *tensor)
     tensor->stream = 0;
     tensor->future = NULL;
     tensor->next_free = NULL;
+    atomic_store_explicit(&tensor->mark, 0, memory_order_relaxed);
     tensor->slot = 0;
     tensor->shared = tensor->pending = tensor->pending_free = false;
     tensor->captured = tensor->unresolved = false;
@@ -51,6 +52,32 @@ static void clear(kiln_tensor *tensor)
     tensor->binding.bound = tensor->binding.described = false;
     tensor->binding.storage = NULL;
     tensor->binding.fault = NULL;
+}
+
+// Cold: recording pays for them in its registers otherwise, and few devices have a list.
+static void list(kilni_tensor_pool *tensors, kiln_tensor *tensor) KILN_COLD;
+static void unlist(kilni_tensor_pool *tensors, const kiln_tensor *tensor) KILN_COLD;
+
+static void list(kilni_tensor_pool *tensors, kiln_tensor *tensor)
+{
+    tensor->previous_listed = NULL;
+    tensor->next_listed = tensors->first;
+    if (tensors->first != NULL) {
+        tensors->first->previous_listed = tensor;
+    }
+    tensors->first = tensor;
+}
+
+static void unlist(kilni_tensor_pool *tensors, const kiln_tensor *tensor)
+{
+    if (tensor->previous_listed != NULL) {
+        tensor->previous_listed->next_listed = tensor->next_listed;
+    } else {
+        tensors->first = tensor->next_listed;
+    }
+    if (tensor->next_listed != NULL) {
+        tensor->next_listed->previous_listed = tensor->previous_listed;
+    }
 }
 
 kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
@@ -79,6 +106,10 @@ kiln_tensor *kilni_tensor_new(kiln_device *handle, const kiln_tensor_desc *desc)
     tensor->desc.flags = 0;
     tensor->bytes = (uint64_t)kiln_desc_bytes(desc);
     device->tensors.live++;
+    tensor->listed = device->tensors.listed;
+    if (tensor->listed) {
+        list(&device->tensors, tensor);
+    }
     return tensor;
 }
 
@@ -96,6 +127,7 @@ void kilni_tensor_renew(kiln_tensor *tensor, const kilni_binding *binding)
     tensor->desc.id = next_id(tensor->device);
     tensor->desc.flags = 0;
     tensor->param = 0;
+    atomic_store_explicit(&tensor->mark, 0, memory_order_relaxed);
     kilni_tensor_settle(tensor, binding);
 }
 
@@ -138,6 +170,9 @@ void kilni_tensor_unpin(kiln_tensor *tensor)
 void kilni_tensor_disown(kiln_tensor *tensor)
 {
     tensor->held = false;
+    if (tensor->listed) {
+        unlist(&tensor->device->tensors, tensor);
+    }
     if (tensor->pins == 0) {
         free_tensor(tensor);
     }
@@ -190,6 +225,18 @@ void kilni_tensor_release(kiln_tensor *tensor)
         let_go(tensor);
         kilni_tensor_unhold(device);
     }
+}
+
+void kilni_tensors_release_listed(kiln_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    while (device->tensors.first != NULL) {
+        kiln_tensor *tensor = device->tensors.first;
+        atomic_store(&tensor->refs, 0);
+        let_go(tensor);
+        kilni_tensor_unhold(device);
+    }
+    pthread_mutex_unlock(&device->lock);
 }
 
 /// Gives up a hold. Who has the only one shares it with nobody, and needs no atomic subtraction.

@@ -33,7 +33,7 @@ typedef struct kilni_storage {
     bool comes_again; ///< its bytes can be had from the host again: it may leave the device
     uint8_t leaves; ///< how often it did, having been packed
     bool planned; ///< memory of a layout, which has this record too
-    uint64_t bytes; ///< counted as live; 0: of a window, or somebody else's
+    uint64_t bytes; ///< counted as live; 0: a part of a larger buffer, or another owner's
 } kilni_storage;
 
 /// Where a tensor's elements are, once it is bound; with a fault there are none.

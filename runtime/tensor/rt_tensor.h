@@ -17,18 +17,22 @@ struct kiln_tensor {
     kiln_device *handle; ///< of the device, with which the tensor was made; lives as long
     uint64_t stream; ///< id of the stream that queued it last; 0: none, or only a finished graph
     kilni_future *future; ///< of a move; NULL: the value is here, or will be computed here
-    kiln_tensor *next_free;
+    _Atomic uint64_t mark; ///< any thread: of an observer (rt_observe.h); 0: none
     uint32_t slot; ///< number in the segment that runs now
     bool held; ///< the user's last release has not been seen under the lock
     bool shared; ///< queued on more than one stream: its last use is not known
     bool pending; ///< counted in the device's bytes_pending
     bool pending_free; ///< counted in its bytes pending to be freed
     bool captured; ///< stands for a value of a graph: never bound itself
+    bool listed; ///< in the device's list of tensors that are held
     bool unresolved; ///< the result of a collective call: refused until kiln_collective_resolve
     kiln_tensor_desc desc; ///< dtype, rank and dims never change, the id only with the value
     uint64_t bytes; ///< of its elements
     kiln_param_id param; ///< 0: stands for no parameter
+    kiln_tensor *next_free;
     kilni_binding binding;
+    kiln_tensor *next_listed;
+    kiln_tensor *previous_listed;
 };
 
 /// A queued result is counted, and no longer: it was bound, dropped, or will never be computed.
@@ -88,11 +92,15 @@ kiln_status kilni_tensor_drop(kiln_tensor *tensor, kilni_stream *stream, kiln_er
 void kilni_tensor_settle(kiln_tensor *tensor, const kilni_binding *binding);
 void kilni_tensor_renew(kiln_tensor *tensor, const kilni_binding *binding);
 
-/// One hold of the user's on a tensor is over, for who has the lock and holds the device otherwise.
+/// Takes one of the user's holds from a tensor. The caller has the device's lock and another hold
+/// on the device.
 void kilni_tensor_unhold(kiln_device *device);
 
-/// kiln_release for who has the lock and holds the device otherwise.
+/// kiln_release for a caller that has the device's lock and another hold on the device.
 void kilni_tensor_release(kiln_tensor *tensor);
+
+/// Gives up every hold on the tensors that the device lists. The caller holds the device.
+void kilni_tensors_release_listed(kiln_device *device);
 
 /// The first of `count` ids that no other tensor of the process has. Any thread.
 uint64_t kilni_tensor_ids(uint64_t count);

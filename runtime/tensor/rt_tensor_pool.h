@@ -15,6 +15,8 @@ typedef struct kilni_tensor_pool {
     uint64_t held; ///< by the user; together they hold the device once
     uint64_t next_id; ///< of a tensor; those before end_id are this device's
     uint64_t end_id;
+    bool listed; ///< kiln_close gives up what is still held, so it is listed; not changed later
+    kiln_tensor *first; ///< of those that are listed
 } kilni_tensor_pool;
 
 #endif
