@@ -122,10 +122,3 @@ out:
     }
     return status;
 }
-
-kiln_status kiln_coll_run(kiln_coll_member *member, const kiln_coll_call *call, kiln_error *err)
-{
-    kiln_coll_request *request = NULL;
-    kiln_status status = kiln_coll_start(member, call, &request, err);
-    return request != NULL ? kiln_coll_wait(request, err) : status;
-}

@@ -137,11 +137,6 @@ KILN_API kiln_status kiln_coll_wait(kiln_coll_request *request, kiln_error *err)
 /// Whether a call has ended, without waiting.
 KILN_API bool kiln_coll_ended(const kiln_coll_request *request);
 
-/// Starts a call and waits for it. One thread at a time for each member. Errors: as
-/// kiln_coll_start.
-KILN_API kiln_status kiln_coll_run(kiln_coll_member *member, const kiln_coll_call *call,
-                                   kiln_error *err);
-
 #ifdef __cplusplus
 }
 #endif

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A network over MPI: one thread makes all calls of MPI and stands in the hub for the ranks of the
-// other processes. Every message is a head of fixed size; data follows its head. Everything is
-// polled, so that a process that dies stops nobody: it is missed when nothing has been heard of it
-// for half the deadline. What is agreed on and who is late is decided in the hub, by every process
-// alike.
+// A network over MPI: a thread stands in the hub for the ranks of the other processes. Networks of
+// a process share MPI (mpi_process.c) and keep apart by their tags. Every message is a head of
+// fixed size; data follows its head. Everything is polled, so that a process that dies stops
+// nobody: it is missed when nothing has been heard of it for half the deadline. What is agreed on
+// and who is late is decided in the hub, by every process alike.
 #include "coll_mpi.h"
-#include "mpi_shim.h"
+#include "mpi_process.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
-enum { TAG_HELLO = 7701, TAG_HEAD = 7702, TAG_DATA = 7703 };
+enum { TAG_HELLO, TAG_HEAD, TAG_DATA, TAGS };
+enum { FIRST_TAG = 7701, TAG_SETS = 4096 }; // of networks one after another; MPI has 32767 at least
 enum { MOST_AT_ONCE = 256 << 20 }; // bytes of one MPI message: its counts are ints
 static const uint64_t beat_ns = 100000000;
 static const uint64_t grace_ns = 300000000; // process 0 decides on failures, if it answers in time
@@ -79,8 +79,8 @@ typedef struct mpi_network {
     kiln_coll_network base;
     const kiln_env *env;
     kilni_mpi mpi;
+    int first_tag;
     uint32_t local_ranks;
-    bool is_ours; ///< MPI was started here
     uint32_t self; ///< process
     uint32_t n_processes;
     process *processes;
@@ -99,35 +99,34 @@ typedef struct mpi_network {
     kiln_error error; ///< of starting
     kiln_coll_hub *hub; ///< NULL until attached
     bool stops;
-    bool abandoned; ///< the opener has given up: the thread frees
 } mpi_network;
-
-static atomic_bool was_opened;
 
 // ---- jobs ----
 
-static job *job_create(const mpi_network *net, size_t bytes)
+/// MPI may write to it after the network has gone.
+static job *job_create(size_t bytes)
 {
+    const kiln_env *env = kilni_mpi_env();
     size_t n_requests = 1 + (bytes + MOST_AT_ONCE - 1) / MOST_AT_ONCE;
-    job *self = kiln_alloc(net->env, sizeof(*self) + n_requests * sizeof(self->requests[0]));
+    job *self = kiln_alloc(env, sizeof(*self) + n_requests * sizeof(self->requests[0]));
     if (self == NULL) {
         return NULL;
     }
     if (bytes > 0) {
-        const kiln_allocator *allocator = &net->env->allocator;
+        const kiln_allocator *allocator = &env->allocator;
         self->data = allocator->alloc(allocator->user, bytes, /*alignment=*/64);
         if (self->data == NULL) {
-            kiln_free(net->env, self);
+            kiln_free(env, self);
             return NULL;
         }
     }
     return self;
 }
 
-static void job_free(const mpi_network *net, job *self)
+static void job_free(job *self)
 {
-    kiln_free(net->env, self->data);
-    kiln_free(net->env, self);
+    kiln_free(kilni_mpi_env(), self->data);
+    kiln_free(kilni_mpi_env(), self);
 }
 
 static void fail_own(mpi_network *net, kiln_status code, const char *what)
@@ -141,10 +140,14 @@ static void fail_own(mpi_network *net, kiln_status code, const char *what)
 
 static void post(mpi_network *net, job *self, void *data, size_t bytes, uint32_t peer, int tag)
 {
+    uint64_t *request = &self->requests[self->n_requests];
+    tag += net->first_tag;
+    kilni_mpi_lock();
     int code = self->is_receive ? net->mpi.irecv(data, (int)bytes, net->mpi.byte, (int)peer, tag,
-                                                 net->mpi.world, &self->requests[self->n_requests])
+                                                 net->mpi.world, request)
                                 : net->mpi.isend(data, (int)bytes, net->mpi.byte, (int)peer, tag,
-                                                 net->mpi.world, &self->requests[self->n_requests]);
+                                                 net->mpi.world, request);
+    kilni_mpi_unlock();
     if (code != 0) {
         fail_own(net, KILN_STATUS_UNAVAILABLE, "a message could not be posted");
         return;
@@ -169,7 +172,7 @@ static void start(mpi_network *net, job *self, uint32_t peer, size_t bytes)
 
 static job *send_head(mpi_network *net, uint32_t peer, const head *what)
 {
-    job *self = job_create(net, 0);
+    job *self = job_create(0);
     if (self == NULL) {
         fail_own(net, KILN_STATUS_RESOURCE_EXHAUSTED, "no memory for a message");
         return NULL;
@@ -188,13 +191,20 @@ static void send_to_all(mpi_network *net, const head *what)
     }
 }
 
+static int test_request(const mpi_network *net, uint64_t *request, int *out_flag)
+{
+    kilni_mpi_lock();
+    int code = net->mpi.test(request, out_flag, net->mpi.status_ignore);
+    kilni_mpi_unlock();
+    return code;
+}
+
 /// Whether MPI is through with all parts of a job.
 static bool is_through(mpi_network *net, job *self)
 {
     while (self->n_requests > 0) {
         int flag = 0;
-        uint64_t *request = &self->requests[self->n_requests - 1];
-        if (net->mpi.test(request, &flag, net->mpi.status_ignore) != 0) {
+        if (test_request(net, &self->requests[self->n_requests - 1], &flag) != 0) {
             fail_own(net, KILN_STATUS_UNAVAILABLE, "a message was lost");
         } else if (flag == 0) {
             return false;
@@ -240,7 +250,7 @@ static bool tend_jobs(mpi_network *net)
             net->processes[i].beat = net->processes[i].beat == self ? NULL : net->processes[i].beat;
         }
         *link = self->next;
-        job_free(net, self);
+        job_free(self);
         active = true;
     }
     return active;
@@ -257,7 +267,7 @@ static bool is_of(const mpi_network *net, uint32_t rank, uint32_t owner)
 /// Appends, so that what came first from a rank is delivered first.
 static void expect_data(mpi_network *net, uint32_t from, const head *what)
 {
-    job *self = job_create(net, (size_t)what->bytes);
+    job *self = job_create((size_t)what->bytes);
     if (self == NULL) {
         fail_own(net, KILN_STATUS_RESOURCE_EXHAUSTED, "no memory for a message");
         return;
@@ -323,25 +333,30 @@ static void take_head(mpi_network *net, uint32_t from, const head *what)
     }
 }
 
+/// The next head of a process, if one has come.
+static bool receive_head(const mpi_network *net, uint32_t from, head *out_head)
+{
+    const kilni_mpi *mpi = &net->mpi;
+    int tag = net->first_tag + TAG_HEAD;
+    int flag = 0;
+    kilni_mpi_lock();
+    bool came = mpi->iprobe((int)from, tag, mpi->world, &flag, mpi->status_ignore) == 0 &&
+                flag != 0 &&
+                mpi->recv(out_head, sizeof(*out_head), mpi->byte, (int)from, tag, mpi->world,
+                          mpi->status_ignore) == 0;
+    kilni_mpi_unlock();
+    return came;
+}
+
 static bool take_heads(mpi_network *net)
 {
     bool active = false;
     for (uint32_t i = 0; i < net->n_processes; i++) {
-        int flag = i != net->self;
-        for (int n = 0; n < 64 && flag != 0; n++) {
-            head what;
-            flag = 0;
-            if (net->mpi.iprobe((int)i, TAG_HEAD, net->mpi.world, &flag, net->mpi.status_ignore) !=
-                    0 ||
-                flag == 0) {
-                break;
-            }
-            if (net->mpi.recv(&what, sizeof(what), net->mpi.byte, (int)i, TAG_HEAD, net->mpi.world,
-                              net->mpi.status_ignore) == 0) {
-                what.text[sizeof(what.text) - 1] = '\0';
-                take_head(net, i, &what);
-                active = true;
-            }
+        head what;
+        for (int n = 0; n < 64 && i != net->self && receive_head(net, i, &what); n++) {
+            what.text[sizeof(what.text) - 1] = '\0';
+            take_head(net, i, &what);
+            active = true;
         }
     }
     return active;
@@ -411,7 +426,7 @@ static bool tell_arrivals(mpi_network *net)
 /// The bytes are copied, so that the sender need not wait for the network.
 static void send_data(mpi_network *net, uint32_t owner, kiln_coll_message *message)
 {
-    job *self = job_create(net, message->bytes);
+    job *self = job_create(message->bytes);
     if (self == NULL) {
         fail_own(net, KILN_STATUS_RESOURCE_EXHAUSTED, "no memory for a message");
         return;
@@ -549,8 +564,8 @@ static bool all_said_bye(const mpi_network *net)
     return true;
 }
 
-/// Says goodbye and waits for the others' and for what is still on its way. False: a process is
-/// lost, and MPI must not be ended, since that waits for it.
+/// Says goodbye and waits for the others' and for what is still on its way. False: not all of it
+/// came, and MPI must not be ended, since that waits for it.
 static bool part(mpi_network *net)
 {
     uint64_t end_ns = kiln_time_ns() + net->deadline_ns;
@@ -581,59 +596,29 @@ static bool part(mpi_network *net)
 
 // ---- starting ----
 
-static kiln_status start_mpi(mpi_network *net, kiln_error *err)
-{
-    int flag = 0;
-    int provided = 0;
-    int self = 0;
-    int size = 0;
-    kiln_status status = kilni_mpi_load(net->env, &net->mpi, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    if (net->mpi.initialized(&flag) != 0) {
-        return kiln_fail(err, UNAVAILABLE, "%s cannot be asked", net->mpi.name);
-    }
-    if (flag != 0 &&
-        (net->mpi.query_thread(&provided) != 0 || provided < KILNI_MPI_THREAD_MULTIPLE)) {
-        return kiln_fail(err, FAILED_PRECONDITION,
-                         "MPI was started without MPI_THREAD_MULTIPLE, which Kiln's thread needs");
-    }
-    net->is_ours = flag == 0;
-    if (net->is_ours &&
-        net->mpi.init_thread(NULL, NULL, KILNI_MPI_THREAD_FUNNELED, &provided) != 0) {
-        return kiln_fail(err, UNAVAILABLE, "%s does not start", net->mpi.name);
-    }
-    if (net->mpi.comm_set_errhandler(net->mpi.world, net->mpi.errors_return) != 0 ||
-        net->mpi.comm_rank(net->mpi.world, &self) != 0 ||
-        net->mpi.comm_size(net->mpi.world, &size) != 0) {
-        return kiln_fail(err, UNAVAILABLE, "%s tells no rank", net->mpi.name);
-    }
-    net->self = (uint32_t)self;
-    net->n_processes = (uint32_t)size;
-    return KILN_STATUS_OK;
-}
-
 /// Every process learns how many ranks each other one has.
 static kiln_status exchange_hellos(mpi_network *net, hello *hellos, uint64_t *requests,
                                    kiln_error *err)
 {
     hello *own = &hellos[net->self];
+    int tag = net->first_tag + TAG_HELLO;
     int code = 0;
     *own = (hello){.protocol = protocol, .local_ranks = net->local_ranks};
     for (uint32_t i = 0; i < net->n_processes; i++) {
         if (i != net->self) {
-            code |= net->mpi.irecv(&hellos[i], sizeof(hello), net->mpi.byte, (int)i, TAG_HELLO,
+            kilni_mpi_lock();
+            code |= net->mpi.irecv(&hellos[i], sizeof(hello), net->mpi.byte, (int)i, tag,
                                    net->mpi.world, &requests[2 * i]);
-            code |= net->mpi.isend(own, sizeof(hello), net->mpi.byte, (int)i, TAG_HELLO,
-                                   net->mpi.world, &requests[2 * i + 1]);
+            code |= net->mpi.isend(own, sizeof(hello), net->mpi.byte, (int)i, tag, net->mpi.world,
+                                   &requests[2 * i + 1]);
+            kilni_mpi_unlock();
         }
     }
     uint64_t end_ns = kiln_time_ns() + net->deadline_ns;
     for (uint32_t i = 0; i < 2 * net->n_processes && code == 0; i++) {
         int flag = i / 2 == net->self;
         while (flag == 0 && code == 0) {
-            code = net->mpi.test(&requests[i], &flag, net->mpi.status_ignore);
+            code = test_request(net, &requests[i], &flag);
             if (flag == 0 && kiln_time_ns() > end_ns) {
                 return kiln_fail(err, DEADLINE_EXCEEDED,
                                  "process %u did not open its group before the deadline", i / 2);
@@ -674,12 +659,10 @@ static kiln_status number_ranks(mpi_network *net, const hello *hellos, kiln_erro
 
 static kiln_status meet(mpi_network *net, kiln_error *err)
 {
-    kiln_status status = start_mpi(net, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    hello *hellos = kiln_alloc_array(net->env, net->n_processes, sizeof(*hellos));
-    uint64_t *requests = kiln_alloc_array(net->env, 2 * net->n_processes, sizeof(*requests));
+    const kiln_env *env = kilni_mpi_env();
+    kiln_status status = KILN_STATUS_OK;
+    hello *hellos = kiln_alloc_array(env, net->n_processes, sizeof(*hellos));
+    uint64_t *requests = kiln_alloc_array(env, 2 * (size_t)net->n_processes, sizeof(*requests));
     net->processes = kiln_alloc_array(net->env, net->n_processes, sizeof(*net->processes));
     if (hellos == NULL || requests == NULL || net->processes == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %u processes", net->n_processes);
@@ -689,8 +672,8 @@ static kiln_status meet(mpi_network *net, kiln_error *err)
     KILN_TRY(out, status, number_ranks(net, hellos, err));
 out:
     if (status != KILN_STATUS_DEADLINE_EXCEEDED) { // then MPI may still write to them
-        kiln_free(net->env, hellos);
-        kiln_free(net->env, requests);
+        kiln_free(env, hellos);
+        kiln_free(env, requests);
     }
     return status;
 }
@@ -700,7 +683,9 @@ static void network_free(mpi_network *net)
     const kiln_env *env = net->env;
     while (net->jobs != NULL) {
         job *next = net->jobs->next;
-        job_free(net, net->jobs);
+        if (net->jobs->n_requests == 0) { // MPI may still write to the others
+            job_free(net->jobs);
+        }
         net->jobs = next;
     }
     pthread_cond_destroy(&net->changed);
@@ -732,22 +717,17 @@ static void *run(void *user)
     pthread_mutex_lock(&net->lock);
     net->phase = status == KILN_STATUS_OK ? PHASE_READY : PHASE_FAILED;
     net->error = err;
-    bool abandoned = net->abandoned;
     pthread_cond_broadcast(&net->changed);
     pthread_mutex_unlock(&net->lock);
-    if (abandoned) {
-        network_free(net);
-        return NULL;
-    }
+    bool sound = false;
     if (status == KILN_STATUS_OK) {
         await_hub(net);
         if (net->hub != NULL) {
             serve(net);
         }
-        if (part(net) && net->is_ours) {
-            (void)net->mpi.finalize();
-        }
+        sound = part(net);
     }
+    kilni_mpi_leave(sound);
     return NULL;
 }
 
@@ -786,36 +766,24 @@ static const kiln_coll_network_ops network_ops = {
     .detach = network_detach,
 };
 
-/// Waits until all processes have met. MPI's own start cannot be stopped: past the deadline the
-/// thread is left to itself.
+/// Waits until all processes have met, or one has not come by the deadline.
 static kiln_status await_ready(mpi_network *net, kiln_error *err)
 {
-    uint64_t end_ns = kiln_time_ns() + 2 * net->deadline_ns;
-    struct timespec when = {.tv_sec = (time_t)(end_ns / 1000000000u),
-                            .tv_nsec = (long)(end_ns % 1000000000u)};
     pthread_mutex_lock(&net->lock);
-    while (net->phase == PHASE_STARTING && kiln_time_ns() < end_ns) {
-        pthread_cond_timedwait(&net->changed, &net->lock, &when);
+    while (net->phase == PHASE_STARTING) {
+        pthread_cond_wait(&net->changed, &net->lock);
     }
-    phase reached = net->phase;
-    net->abandoned = reached == PHASE_STARTING;
+    bool failed = net->phase == PHASE_FAILED;
     kiln_error error = net->error;
-    if (reached == PHASE_STARTING) {
-        pthread_detach(net->thread);
-    }
     pthread_mutex_unlock(&net->lock);
-    if (reached == PHASE_STARTING) {
-        return kiln_fail(err, DEADLINE_EXCEEDED, "MPI did not start before the deadline");
-    }
-    if (reached == PHASE_FAILED) {
+    if (failed) {
         pthread_join(net->thread, NULL);
         network_free(net);
         if (err != NULL) {
             *err = error;
         }
-        return (kiln_status)error.code;
     }
-    return KILN_STATUS_OK;
+    return failed ? (kiln_status)error.code : KILN_STATUS_OK;
 }
 
 static uint32_t common_ranks(const mpi_network *net)
@@ -832,30 +800,33 @@ KILN_API kiln_status kiln_coll_mpi_open(const kiln_env *env, uint32_t local_rank
                                         uint64_t deadline_ns, kiln_coll_network **out_network,
                                         kiln_coll_place *out_place, kiln_error *err)
 {
+    kilni_mpi_process own;
     *out_network = NULL;
-    if (atomic_exchange(&was_opened, true)) {
-        return kiln_fail(err, FAILED_PRECONDITION,
-                         "MPI starts once in a process, and a group over it was made before");
-    }
     mpi_network *net = kiln_alloc(env, sizeof(*net));
     if (net == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a network");
     }
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    kiln_status status = kilni_mpi_enter(deadline_ns, &own, err);
+    if (status != KILN_STATUS_OK) {
+        kiln_free(env, net);
+        return status;
+    }
     pthread_mutex_init(&net->lock, NULL);
-    pthread_cond_init(&net->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    pthread_cond_init(&net->changed, NULL);
     net->base.ops = &network_ops;
     net->env = env;
+    net->mpi = own.mpi;
+    net->self = own.self;
+    net->n_processes = own.count;
+    net->first_tag = FIRST_TAG + TAGS * (int)(own.network % TAG_SETS);
     net->local_ranks = local_ranks;
     net->deadline_ns = deadline_ns;
     if (pthread_create(&net->thread, NULL, run, net) != 0) {
+        kilni_mpi_leave(/*sound=*/true);
         network_free(net);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a network");
     }
-    kiln_status status = await_ready(net, err);
+    status = await_ready(net, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }

@@ -11,11 +11,11 @@
 extern "C" {
 #endif
 
-/// Starts MPI where nobody has, on a thread of its own, and learns how many ranks the others bring.
-/// All processes of MPI_COMM_WORLD have to call it. MPI ends with the network, so it can be opened
-/// once in the life of a process. `*out_network` goes to a group, or back through its detach. `env`
-/// outlives it. Errors: UNAVAILABLE (no MPI), FAILED_PRECONDITION (used before, or started by
-/// others for less than MPI_THREAD_MULTIPLE), DEADLINE_EXCEEDED (a process did not come).
+/// Starts MPI where nobody has, and learns how many ranks the others bring. All processes of
+/// MPI_COMM_WORLD have to call it; those that open several networks do it in one order. MPI ends
+/// when the process exits. `*out_network` goes to a group, or back through its detach. `env`
+/// outlives it. Errors: UNAVAILABLE (no MPI), FAILED_PRECONDITION (started by others for less than
+/// MPI_THREAD_MULTIPLE), DEADLINE_EXCEEDED (a process did not come).
 KILN_API kiln_status kiln_coll_mpi_open(const kiln_env *env, uint32_t local_ranks,
                                         uint64_t deadline_ns, kiln_coll_network **out_network,
                                         kiln_coll_place *out_place, kiln_error *err);

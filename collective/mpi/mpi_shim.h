@@ -32,7 +32,7 @@ typedef struct kilni_mpi {
     int (*test)(uint64_t *request, int *out_flag, void *status);
 } kilni_mpi;
 
-enum { KILNI_MPI_THREAD_FUNNELED = 1, KILNI_MPI_THREAD_MULTIPLE = 3 };
+enum { KILNI_MPI_THREAD_SERIALIZED = 2, KILNI_MPI_THREAD_MULTIPLE = 3 };
 
 /// Loads the library of the launcher that started this process, else the first that is there. The
 /// table is the caller's; the library stays loaded for the process. Errors: UNAVAILABLE when there
