@@ -202,7 +202,7 @@ static kiln_status backend_sync(kiln_backend *base, kiln_error *err)
     return status;
 }
 
-/* A wait is a time to write what was compiled. */
+/// A wait is a time to write what was compiled.
 static kiln_status backend_read_end(kiln_backend *base, kiln_pending *pending, kiln_error *err)
 {
     kiln_status status = kilni_cl_read_end(base, pending, err);

@@ -54,7 +54,7 @@ static bool are_sure(const kilni_cl_speeds *speeds)
            is_sure(speeds->launch_ns, speeds->launch_spread);
 }
 
-/* Of a clock that was set back nothing follows. */
+/// Of a clock that was set back nothing follows.
 static bool is_old(const kilni_cl_speeds *speeds)
 {
     uint64_t now_s = (uint64_t)time(NULL);
@@ -75,7 +75,7 @@ bool kilni_cl_sample_counts(kiln_device_type type, uint64_t wall_ns, uint64_t wo
            (double)wall_ns * threads * 100 <= (double)work_ns * KILNI_CL_SPEEDS_BETTER;
 }
 
-/* Whether `quick` is so much more than `slow` that it is another figure. */
+/// Whether `quick` is so much more than `slow` that it is another figure.
 static bool clearly_more(uint64_t quick, uint64_t slow)
 {
     return (double)quick * 100 > (double)slow * KILNI_CL_SPEEDS_BETTER;
@@ -120,7 +120,7 @@ kilni_cl_speeds kilni_cl_speeds_merge(const kilni_cl_speeds *before, const kilni
 
 // ---- the store ----
 
-/* All unknown where nothing is stored. */
+/// All unknown where nothing is stored.
 static kilni_cl_speeds recall(kilni_cl_backend *backend)
 {
     kiln_blob entry = {0};
@@ -152,7 +152,7 @@ static void remember(kilni_cl_backend *backend, const kilni_cl_speeds *known)
     }
 }
 
-/* Old from now on, so that another figure counts in both directions. */
+/// Old from now on, so that another figure counts in both directions.
 void kilni_cl_speeds_doubt(kiln_backend *base)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
@@ -163,7 +163,7 @@ void kilni_cl_speeds_doubt(kiln_backend *base)
     }
 }
 
-/* What is not known stays estimated. */
+/// What is not known stays estimated.
 static void use(kilni_cl_backend *backend, const kilni_cl_speeds *known)
 {
     kiln_device_info *info = &backend->info;
@@ -174,7 +174,7 @@ static void use(kilni_cl_backend *backend, const kilni_cl_speeds *known)
 
 // ---- when ----
 
-/* Not where choices must not depend on measurements, and of processors only what can be kept. */
+/// Not where choices must not depend on measurements, and of processors only what can be kept.
 static bool is_wanted(const kilni_cl_backend *backend)
 {
     const kiln_config *config = backend->env->config;
@@ -187,7 +187,7 @@ static bool is_wanted(const kilni_cl_backend *backend)
             strcmp(kiln_config_string(config, KILN_OPTION_TUNE), "off") != 0);
 }
 
-/* A device that was measured looks as one that was not. */
+/// A device that was measured looks as one that was not.
 static void leave_no_trace(kilni_cl_backend *backend)
 {
     kilni_cl_pool_trim(backend);
@@ -294,7 +294,7 @@ out:
     return status;
 }
 
-/* One run: the time for each of a few launches behind each other. */
+/// One run: the time for each of a few launches behind each other.
 static kiln_status launch_many(kilni_cl_backend *backend, kilni_cl_kernel *kernel,
                                kiln_buffer *buffer, best_runs *runs, kiln_error *err)
 {

@@ -37,7 +37,7 @@ bool kilni_cl_compiler_refuses(cl_int code)
 
 // ---- who claims a compiler ----
 
-/* A note that says nothing takes the place of one that is no longer true. */
+/// A note that says nothing takes the place of one that is no longer true.
 static void note_doubt(kilni_cl_backend *backend, bool refuses)
 {
     const char yes = 1;

@@ -364,8 +364,8 @@ static uint32_t device_features(const kilni_cl_backend *backend)
 
 enum { NV_CAPABILITY_MAJOR = 0x4000, NV_CAPABILITY_MINOR = 0x4001 }; // cl_nv_device_attribute_query
 
-/* f32 units of a compute unit. NVIDIA's by compute capability, from the throughput table of its
- * programming guide; others have 64, or say nothing. */
+/// f32 units of a compute unit. NVIDIA's by compute capability, from the throughput table of its
+/// programming guide; others have 64, or say nothing.
 static uint64_t gpu_lanes(const kilni_cl_backend *backend)
 {
     uint64_t major = 0, minor = 0;
@@ -425,9 +425,9 @@ static void fingerprint(kilni_cl_backend *backend, const char *platform_version)
     kiln_string_fini(&text);
 }
 
-/* What a processor may count on of its last cache, which it shares: a virtual machine of two cores
- * reports all 480 MiB of its host's. Results that are written into such a cache, and not past it,
- * cost a line read for each line written (softmax 0.72 of a copy instead of 1.35). */
+/// What a processor may count on of its last cache, which it shares: a virtual machine of two cores
+/// reports all 480 MiB of its host's. Results that are written into such a cache, and not past it,
+/// cost a line read for each line written (softmax 0.72 of a copy instead of 1.35).
 static uint64_t cache_share(uint64_t bytes, uint32_t units)
 {
     enum { OF_UNIT = 8 << 20, LEAST = 32 << 20 };

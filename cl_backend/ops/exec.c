@@ -80,7 +80,7 @@ static bool overlaps(const kiln_view *a, const kiln_view *b)
     return a_begin < b_end && b_begin < a_end;
 }
 
-/* Whether element i of the input lies where element i of the output does. */
+/// Whether element i of the input lies where element i of the output does.
 static bool same_places(const kiln_view *input, const kiln_view *output)
 {
     if (input->offset_bytes != output->offset_bytes || input->rank != output->rank ||
@@ -96,7 +96,7 @@ static bool same_places(const kiln_view *input, const kiln_view *output)
     return true;
 }
 
-/* Some operations may write over an operand element by element; the others may not at all. */
+/// Some operations may write over an operand element by element; the others may not at all.
 static bool needs_own_output(const kilni_exec *exec)
 {
     uint32_t givers = kiln_op_givers(exec->record);
@@ -109,7 +109,7 @@ static bool needs_own_output(const kilni_exec *exec)
     return false;
 }
 
-/* Runs into scratch memory, then copies over the output. */
+/// Runs into scratch memory, then copies over the output.
 static kiln_status run_aside(kilni_exec *exec, kilni_exec_fn launcher)
 {
     kiln_view aside = exec->outputs[0];

@@ -88,7 +88,7 @@ static kiln_status add_value(kilni_exec *exec, elementwise *e, kiln_attr_key key
                              &e->value_bytes);
 }
 
-/* Scalars that the operator takes: value, slope, or min and max. */
+/// Scalars that the operator takes: value, slope, or min and max.
 static kiln_status add_values(kilni_exec *exec, elementwise *e, bool raw)
 {
     static const kiln_attr_key keys[] = {KILN_KEY_VALUE, KILN_KEY_SLOPE, KILN_KEY_MIN,
@@ -105,7 +105,7 @@ static kiln_status add_values(kilni_exec *exec, elementwise *e, bool raw)
     return status;
 }
 
-/* The formula of an operator with a scalar is that of its twin with two operands. */
+/// The formula of an operator with a scalar is that of its twin with two operands.
 static const char *twin_of(kiln_op op)
 {
     switch (op) {
@@ -137,7 +137,7 @@ static const char *twin_of(kiln_op op)
     }
 }
 
-/* Two operands of one dtype, or one and a scalar: the same kernel. */
+/// Two operands of one dtype, or one and a scalar: the same kernel.
 static kiln_status run_binary(kilni_exec *exec, const char *name)
 {
     kiln_dtype dtype = exec->inputs[0].dtype;

@@ -54,7 +54,7 @@ static kiln_status launch_fft(kilni_exec *exec, kilni_cl_args *args, const int64
     return kilni_exec_launch(exec, args, items, FFT_GROUP);
 }
 
-/* A kernel that takes work and numbers alone. */
+/// A kernel that takes work and numbers alone.
 static kiln_status step(kilni_exec *exec, const fft *f, const char *kernel, const int64_t *numbers,
                         unsigned count, int64_t items)
 {
@@ -72,7 +72,7 @@ static kiln_status pass(kilni_exec *exec, const fft *f, int64_t from, int64_t to
     return step(exec, f, "kiln_fft_pass", numbers, 7, items);
 }
 
-/* All passes over `rows` rows at *at, with room at *other; the result is at *at. */
+/// All passes over `rows` rows at *at, with room at *other; the result is at *at.
 static kiln_status passes(kilni_exec *exec, const fft *f, int64_t rows, int64_t *at, int64_t *other)
 {
     int64_t units = (int64_t)exec->backend->info.compute_units;
@@ -135,7 +135,7 @@ static kiln_status store_rows(kilni_exec *exec, const fft *f)
     return kilni_exec_launch(exec, &args, f->rows * f->length, FFT_GROUP);
 }
 
-/* From a to b, and b becomes a. */
+/// From a to b, and b becomes a.
 static kiln_status transform_directly(kilni_exec *exec, fft *f)
 {
     const int64_t of_circle[] = {f->twiddles, f->length};
@@ -196,7 +196,7 @@ static kiln_status place(kilni_exec *exec, fft *f)
 
 // ---- several rows at once ----
 
-/* On CPUs, where enough rows of a power of two fill vectors and their scratch memory a cache. */
+/// On CPUs, where enough rows of a power of two fill vectors and their scratch memory a cache.
 static bool takes_lines(const kilni_exec *exec, const fft *f, kiln_fft_lines_shape *s)
 {
     int64_t vector = kilni_exec_vector(exec, f->dtype);

@@ -7,7 +7,7 @@
 #include "exec_internal.h"
 #include "move_args.h"
 
-/* `input` and `indices` have the output's axes; along the indexed ones the input stands still. */
+/// `input` and `indices` have the output's axes; along the indexed ones the input stands still.
 static kiln_status launch_gather(kilni_exec *exec, const kiln_view *input, const kiln_view *indices,
                                  const kiln_tuple *t, uint32_t depth)
 {
@@ -42,7 +42,7 @@ static kiln_status launch_gather(kilni_exec *exec, const kiln_view *input, const
     return kilni_exec_launch(exec, &args, shape.items, 256);
 }
 
-/* The input without its indexed axis, which the index replaces. */
+/// The input without its indexed axis, which the index replaces.
 static kiln_view without_axis(const kiln_view *input, const kiln_view *out, uint32_t axis)
 {
     kiln_view view = *input;
@@ -53,7 +53,7 @@ static kiln_view without_axis(const kiln_view *input, const kiln_view *out, uint
     return view;
 }
 
-/* The indices with the rank of the output: those of select vary along the axis only. */
+/// The indices with the rank of the output: those of select vary along the axis only.
 static kiln_view index_view(const kilni_exec *exec, uint32_t axis)
 {
     kiln_view view = exec->inputs[1];

@@ -45,7 +45,7 @@ kiln_status kilni_exec_shift(kilni_exec *exec, unsigned index, uint32_t axis, ki
     return kilni_exec_launch(exec, &args, kilni_exec_ceil_div(count, chunk), 256);
 }
 
-/* Rows of a, or columns of b; 0 for the one of a vector. */
+/// Rows of a, or columns of b; 0 for the one of a vector.
 static uint32_t line_axis(const kilni_exec *exec, unsigned index)
 {
     kiln_attr_key key = index == 0 ? KILN_KEY_TRANSPOSE_A : KILN_KEY_TRANSPOSE_B;

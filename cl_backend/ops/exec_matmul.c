@@ -17,7 +17,7 @@ typedef struct matrix { ///< the last two axes of an operand
     kiln_view batch; ///< the other axes
 } matrix;
 
-/* A vector is a row when it stands left, a column when it stands right. */
+/// A vector is a row when it stands left, a column when it stands right.
 static matrix matrix_of(const kiln_view *view, bool transpose, bool left)
 {
     matrix x = {.rows = 1, .columns = 1, .batch = *view};

@@ -7,8 +7,7 @@
 #include "exec_internal.h"
 #include "move_args.h"
 
-/* A reshape that strides cannot express: both sides in the input's shape, the output being dense.
- */
+/// A reshape that strides cannot express: both sides in the input's shape, the output being dense.
 static kiln_status copy_in_order(kilni_exec *exec)
 {
     kiln_tensor_desc desc = {.dtype = exec->inputs[0].dtype, .rank = (uint8_t)exec->inputs[0].rank};
@@ -95,7 +94,7 @@ kiln_status kilni_exec_drop(kilni_exec *exec)
 
 // ---- pad ----
 
-/* The part of the input that negative padding leaves, and where it lies in the output. */
+/// The part of the input that negative padding leaves, and where it lies in the output.
 static void pad_parts(const kilni_exec *exec, kiln_view *out_kept, kiln_view *out_place)
 {
     int64_t size = (int64_t)kiln_dtype_size(out_kept->dtype);

@@ -36,8 +36,8 @@ static kiln_status kernel_of(kilni_exec *exec, const char *kernel, const kiln_te
     return kilni_exec_kernel(exec, "quant.cl", kernel, &options, args);
 }
 
-/* The scales and the global scale of a quantised tensor in buffers of their own: kernels take the
- * start of a buffer, and one of 16-bit scales may begin anywhere. */
+/// The scales and the global scale of a quantised tensor in buffers of their own: kernels take the
+/// start of a buffer, and one of 16-bit scales may begin anywhere.
 typedef struct parts {
     kiln_buffer *values;
     kiln_buffer *scales;
@@ -176,8 +176,8 @@ kiln_status kilni_exec_quantized_scales(kilni_exec *exec)
 
 enum { MOST_ROWS = 16 }; ///< beyond, dequantising once costs less than reading values again
 
-/* Whether the kernel for weights of 8 bits takes it: f32, [m, k] times [k, n], blocks along n that
- * a vector of 16 columns does not cross. */
+/// Whether the kernel for weights of 8 bits takes it: f32, [m, k] times [k, n], blocks along n that
+/// a vector of 16 columns does not cross.
 static bool takes_8_bits(const kilni_exec *exec, kiln_quant_matmul_shape *s)
 {
     const kiln_tensor_desc *a = &exec->record->inputs[0];
@@ -238,7 +238,7 @@ static kiln_status matmul_8_bits(kilni_exec *exec, const kiln_quant_matmul_shape
     return kilni_exec_launch(exec, &args, items, QUANT_GROUP);
 }
 
-/* The operand itself, or what it stands for in scratch memory. */
+/// The operand itself, or what it stands for in scratch memory.
 static kiln_status plain(kilni_exec *exec, uint32_t index, kiln_tensor_desc *out_desc,
                          kiln_view *out_view)
 {

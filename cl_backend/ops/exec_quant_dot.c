@@ -28,7 +28,7 @@ static int64_t step_of(uint32_t bits)
     return DOT_LANES * (32 / (int64_t)bits);
 }
 
-/* Are the parts of the weight at places that pointers to their elements reach? */
+/// Are the parts of the weight at places that pointers to their elements reach?
 static bool places_of(const kilni_exec *exec, kiln_quant_dot_shape *s)
 {
     const kiln_tensor_desc *b = &exec->record->inputs[1];
@@ -82,7 +82,7 @@ static kiln_status kernel_for(kilni_exec *exec, const kiln_quant_dot_shape *shap
     return kilni_exec_kernel(exec, "quant_dot.cl", name, &options, args);
 }
 
-/* The rows as the kernel reads them, in scratch memory. */
+/// The rows as the kernel reads them, in scratch memory.
 static kiln_status lay_out(kilni_exec *exec, kiln_quant_dot_shape *shape, kiln_buffer **out_terms)
 {
     int64_t step = step_of(kiln_quant_bits(exec->record->inputs[1].dtype));

@@ -25,7 +25,7 @@ enum {
     REDUCE_ITEM_WORK = 8192
 };
 
-/* The reduced axis that runs inside: a dense one, else the last. */
+/// The reduced axis that runs inside: a dense one, else the last.
 static uint32_t reduced_axis(const kilni_exec_loops *loops, uint32_t reduced)
 {
     uint32_t best = KILN_MAX_RANK;
@@ -79,7 +79,7 @@ static reduce_form choose_reduce_form(const kilni_exec *exec, const kiln_reduce_
     return group ? REDUCE_BY_GROUP : REDUCE_ROWS;
 }
 
-/* Cuts the longer of the two reduced loops into `parts`. */
+/// Cuts the longer of the two reduced loops into `parts`.
 static void cut_reduce_parts(kiln_reduce_shape *s, int64_t parts, int64_t vector)
 {
     s->inner_chunk = s->inner > 0 ? s->inner : 1;
@@ -96,7 +96,7 @@ static void cut_reduce_parts(kiln_reduce_shape *s, int64_t parts, int64_t vector
     }
 }
 
-/* Work-items that one part of all results takes. */
+/// Work-items that one part of all results takes.
 static int64_t cut_outputs(const kilni_exec *exec, kiln_reduce_shape *s, reduce_form f,
                            uint32_t vector)
 {
@@ -119,8 +119,8 @@ static int64_t cut_outputs(const kilni_exec *exec, kiln_reduce_shape *s, reduce_
     return kilni_exec_ceil_div(s->outputs, s->each);
 }
 
-/* Parts that keep the device busy: a core or a GPU's unit with work-groups, or a unit with
- * work-items. */
+/// Parts that keep the device busy: a core or a GPU's unit with work-groups, or a unit with
+/// work-items.
 static int64_t wanted_parts(const kilni_exec *exec, const kiln_reduce_shape *s, reduce_form f,
                             int64_t items)
 {
@@ -176,7 +176,7 @@ static kiln_status launch_reduce(kilni_exec *exec, const reduction *r, const kil
 
 static kiln_status reduce(kilni_exec *exec, const reduction *r);
 
-/* Reduces the partial results, `parts` neighbours for each result. */
+/// Reduces the partial results, `parts` neighbours for each result.
 static kiln_status join_parts(kilni_exec *exec, const reduction *r, const kiln_reduce_shape *s,
                               kiln_buffer *partial)
 {
@@ -252,8 +252,8 @@ static void arg_shape_init(const kilni_exec *exec, kiln_argreduce_shape *s)
     memcpy(s->strides, loops.strides[0], sizeof(s->strides));
 }
 
-/* Work-items of the forms without groups. On CPUs vectors run along the axis where it is dense,
- * else across results that are neighbours in the input; a lane's place has to fit 31 bits. */
+/// Work-items of the forms without groups. On CPUs vectors run along the axis where it is dense,
+/// else across results that are neighbours in the input; a lane's place has to fit 31 bits.
 static int64_t arg_cut(const kilni_exec *exec, kiln_argreduce_shape *s, uint32_t vector,
                        kilni_exec_options *options)
 {

@@ -65,7 +65,7 @@ static kiln_status softmax_launch(kilni_exec *exec, const softmax *s, uint32_t v
     return kilni_exec_launch(exec, &args, s->items, s->group);
 }
 
-/* Few long columns leave a GPU idle: they become rows in scratch memory, and columns again. */
+/// Few long columns leave a GPU idle: they become rows in scratch memory, and columns again.
 static bool is_better_by_rows(const kilni_exec *exec, const softmax *s)
 {
     int64_t enough = 1024 * (int64_t)exec->backend->info.compute_units;
@@ -121,8 +121,7 @@ kiln_status kilni_exec_softmax(kilni_exec *exec)
                                        : softmax_launch(exec, &s, vector);
 }
 
-/* The four parameters share one set of strides, so they are made dense; the first stands for all.
- */
+/// The four parameters share one set of strides, so they are made dense; the first stands for all.
 static kiln_status batch_norm_parameters(kilni_exec *exec, kiln_view params[4])
 {
     kiln_status status = KILN_STATUS_OK;

@@ -58,7 +58,7 @@ static scan_form choose_scan_form(const kilni_exec *exec, const kiln_scan_shape 
     return !kilni_exec_is_block(exec) && s->length >= SCAN_GROUP / 2 ? SCAN_BY_GROUP : SCAN_ROWS;
 }
 
-/* Work-items, or work-groups, for one part of all lines. */
+/// Work-items, or work-groups, for one part of all lines.
 static int64_t cut_lines(const kilni_exec *exec, kiln_scan_shape *s, scan_form f, uint32_t vector)
 {
     bool block = kilni_exec_is_block(exec);
@@ -77,7 +77,7 @@ static int64_t cut_lines(const kilni_exec *exec, kiln_scan_shape *s, scan_form f
     return kilni_exec_ceil_div(s->lines, s->each);
 }
 
-/* Parts that keep the device busy, each of whole tiles of a work-group. */
+/// Parts that keep the device busy, each of whole tiles of a work-group.
 static void cut_scan_parts(const kilni_exec *exec, kiln_scan_shape *s, scan_form f, int64_t items)
 {
     int64_t units = (int64_t)exec->backend->info.compute_units;
@@ -133,7 +133,7 @@ static kiln_status launch_scan(kilni_exec *exec, const scan *c, const kiln_scan_
 
 static kiln_status run_scan(kilni_exec *exec, const scan *c);
 
-/* What each part begins with: the totals of those before it. */
+/// What each part begins with: the totals of those before it.
 static kiln_status cumulate_totals(kilni_exec *exec, const scan *c, const kiln_scan_shape *s,
                                    kiln_buffer *totals, kiln_buffer **out_carry)
 {

@@ -42,7 +42,7 @@ static void lanes_init(const kilni_exec *exec, const scatter *c, kilni_exec_shap
     kilni_exec_shape_init(exec, lanes, &loops, vector);
 }
 
-/* Whether an index serves all lanes. */
+/// Whether an index serves all lanes.
 static bool one_index(const kilni_exec_shape *lanes)
 {
     bool one = lanes->stride[2][KILNI_EXEC_INNER] == 0;
@@ -52,7 +52,7 @@ static bool one_index(const kilni_exec_shape *lanes)
     return one;
 }
 
-/* Each lane's values in order. On CPUs few lanes are done by parts of the first indexed axis. */
+/// Each lane's values in order. On CPUs few lanes are done by parts of the first indexed axis.
 static kiln_status in_order(kilni_exec *exec, scatter *c, const kilni_exec_shape *lanes)
 {
     kilni_exec_options options = {.length = 0};
@@ -136,7 +136,7 @@ static kiln_status run_scatter(kilni_exec *exec, scatter *c)
     return sorts ? by_sorting(exec, c, &lanes) : in_order(exec, c, &lanes);
 }
 
-/* The result begins as x, in f32 where sums of f16 and bf16 are rounded once. */
+/// The result begins as x, in f32 where sums of f16 and bf16 are rounded once.
 static kiln_status with_result(kilni_exec *exec, scatter *c)
 {
     const kiln_view *out = &exec->outputs[0];
@@ -169,7 +169,7 @@ static const char *mode_of(const kilni_exec *exec)
     return mode->type == KILN_ATTR_STRING ? mode->v.text : "assign";
 }
 
-/* scatter and select_assign: the sequence runs along the axis, the other axes are lanes. */
+/// scatter and select_assign: the sequence runs along the axis, the other axes are lanes.
 kiln_status kilni_exec_scatter(kilni_exec *exec)
 {
     uint32_t axis = kilni_exec_axis(exec, exec->outputs[0].rank);
@@ -193,7 +193,7 @@ kiln_status kilni_exec_scatter(kilni_exec *exec)
     return with_result(exec, &c);
 }
 
-/* scatter_nd: the tuples are the sequence, the parts that they name are the lanes. */
+/// scatter_nd: the tuples are the sequence, the parts that they name are the lanes.
 kiln_status kilni_exec_scatter_nd(kilni_exec *exec)
 {
     const kiln_view *out = &exec->outputs[0];

@@ -32,7 +32,7 @@ static bool may_merge(const kilni_exec_loops *loops, uint32_t outer, uint32_t in
     return true;
 }
 
-/* Moves axis `from` to place `to`. */
+/// Moves axis `from` to place `to`.
 static void move_axis(kilni_exec_loops *loops, uint32_t to, uint32_t from)
 {
     loops->dims[to] = loops->dims[from];
@@ -71,7 +71,7 @@ void kilni_exec_loops_merge(kilni_exec_loops *loops, uint32_t apart, uint32_t *o
 
 enum { BLOCK = 8192, BLOCK_LEAST = 1024, TILE_SIDE = 32 };
 
-/* The last axis when a vector fits, else the longest. */
+/// The last axis when a vector fits, else the longest.
 static uint32_t vector_axis(const kilni_exec_loops *loops, uint32_t vector)
 {
     uint32_t best = loops->rank - 1;
@@ -99,8 +99,8 @@ static bool any_strided(const kilni_exec_shape *shape)
     return false;
 }
 
-/* CPUs: pieces of some thousand elements, several for each core; with strides, tiles whose lines of
- * the cache the neighbouring rows use up. GPUs: one vector for each work-item. */
+/// CPUs: pieces of some thousand elements, several for each core; with strides, tiles whose lines
+/// of the cache the neighbouring rows use up. GPUs: one vector for each work-item.
 static void cut_elements(const kilni_exec *exec, kilni_exec_shape *shape, uint32_t vector)
 {
     int64_t block = vector;
@@ -143,8 +143,8 @@ void kilni_exec_shape_init(const kilni_exec *exec, kilni_exec_shape *shape, kiln
     cut_elements(exec, shape, vector);
 }
 
-/* Whether all operands run densely inside, and whether whole vectors then start at multiples of
- * their size. */
+/// Whether all operands run densely inside, and whether whole vectors then start at multiples of
+/// their size.
 static bool all_dense(const kilni_exec_shape *shape, int64_t vector, bool *out_aligned)
 {
     *out_aligned = true;

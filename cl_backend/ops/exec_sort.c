@@ -39,7 +39,7 @@ static void define_sort(const kilni_exec *exec, const sort *c, bool from,
     kilni_exec_define(options, "TILE", SORT_TILE);
 }
 
-/* Lines for each work-item, when they are short. */
+/// Lines for each work-item, when they are short.
 static int64_t lines_each(const kilni_exec *exec, int64_t lines, int64_t length, int64_t most)
 {
     int64_t fair = kilni_exec_ceil_div(lines, 4 * (int64_t)exec->backend->info.compute_units);
@@ -50,7 +50,7 @@ static int64_t lines_each(const kilni_exec *exec, int64_t lines, int64_t length,
 
 // ---- pieces alone ----
 
-/* Tiles of a work-group: of all keys, or the first `keep` of each tile. */
+/// Tiles of a work-group: of all keys, or the first `keep` of each tile.
 static kiln_status launch_tiles(kilni_exec *exec, const sort *c, kiln_sort_shape *s, bool from,
                                 kiln_buffer *source, kiln_buffer *target)
 {
@@ -132,7 +132,7 @@ static kiln_status launch_merge(kilni_exec *exec, const sort *c, kiln_sort_shape
     return kilni_exec_launch(exec, &args, s->lines * kilni_exec_ceil_div(s->length, s->each), 128);
 }
 
-/* Sorts elements, or keys that are there; leaves the keys in c->keys. */
+/// Sorts elements, or keys that are there; leaves the keys in c->keys.
 static kiln_status sort_lines(kilni_exec *exec, sort *c, kiln_sort_shape *s, kiln_buffer *source)
 {
     bool block = kilni_exec_is_block(exec);
@@ -164,7 +164,7 @@ kiln_status kilni_exec_sort_keys(kilni_exec *exec, kilni_exec_sorting *sorting)
     return status;
 }
 
-/* The first `keep` keys of each line: those of each piece, then of what they left, and so on. */
+/// The first `keep` keys of each line: those of each piece, then of what they left, and so on.
 static kiln_status select_lines(kilni_exec *exec, sort *c, kiln_sort_shape *s, int64_t keep)
 {
     bool block = kilni_exec_is_block(exec);
@@ -222,7 +222,7 @@ static kiln_status decode(kilni_exec *exec, const sort *c, const kiln_sort_shape
     return kilni_exec_launch(exec, &args, kilni_exec_ceil_div(d.lines * d.keep, d.each), 256);
 }
 
-/* Keys of the first `keep` elements of each line in order; `*out_row` of each are there. */
+/// Keys of the first `keep` elements of each line in order; `*out_row` of each are there.
 static kiln_status sort_keys(kilni_exec *exec, sort *c, kiln_sort_shape *s, int64_t keep,
                              int64_t *out_row)
 {
@@ -240,7 +240,7 @@ static kiln_status sort_keys(kilni_exec *exec, sort *c, kiln_sort_shape *s, int6
     return status == KILN_STATUS_OK ? sort_lines(exec, c, s, c->input->buffer) : status;
 }
 
-/* Either of `values` and `indices` may be NULL. */
+/// Either of `values` and `indices` may be NULL.
 static kiln_status order(kilni_exec *exec, const kiln_view *values, const kiln_view *indices,
                          bool descending)
 {

@@ -32,8 +32,8 @@ kiln_dtype kilni_exec_compute(kiln_dtype dtype)
     }
 }
 
-/* On CPUs one register of 64 bytes, where built-in functions give the same bits at 8 and 16
- * elements; on GPUs one load of 16 bytes. */
+/// On CPUs one register of 64 bytes, where built-in functions give the same bits at 8 and 16
+/// elements; on GPUs one load of 16 bytes.
 uint32_t kilni_exec_vector(const kilni_exec *exec, kiln_dtype dtype)
 {
     uint32_t bytes = kilni_exec_is_block(exec) ? 64 : 16;
@@ -97,7 +97,7 @@ int64_t kilni_exec_list(const kilni_exec *exec, kiln_attr_key key, uint32_t i, i
     return list->type == KILN_ATTR_I64_LIST && i < list->count ? list->v.ints[i] : fallback;
 }
 
-/* The element in storage becomes a number of the type of computation. */
+/// The element in storage becomes a number of the type of computation.
 static uint64_t widen(const unsigned char *element, kiln_dtype dtype)
 {
     uint64_t bits = 0;

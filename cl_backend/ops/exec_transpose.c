@@ -8,7 +8,7 @@
 
 enum { GROUP_SIDE = 32, TRANSPOSE_GROUP = 256, BLOCK_SIDE = 128, LEAST = 8 };
 
-/* The axis along which an operand runs densely; the rank when there is none. */
+/// The axis along which an operand runs densely; the rank when there is none.
 static uint32_t dense_axis(const kilni_exec_loops *loops, uint32_t operand)
 {
     uint32_t axis = 0;

@@ -28,6 +28,24 @@ typedef struct kiln_nms_shape { ///< nms.cl
     kiln_long out_start;
 } kiln_nms_shape;
 
+typedef struct kiln_trees_shape { ///< trees.cl
+    kiln_long rows;
+    kiln_long each; ///< rows of a work-item
+    kiln_long columns; ///< of x
+    kiln_long count; ///< columns of the result
+    kiln_long nodes;
+    kiln_long trees;
+    kiln_long weights;
+    kiln_long out_start;
+    kiln_long x_start;
+    kiln_long thresholds_start;
+    kiln_long weights_start;
+    kiln_long features_start;
+    kiln_long others_start;
+    kiln_long roots_start;
+    kiln_long targets_start;
+} kiln_trees_shape;
+
 typedef struct kiln_sort_shape { ///< sort.cl
     kiln_long lines;
     kiln_long

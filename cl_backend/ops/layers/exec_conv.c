@@ -12,7 +12,7 @@
 enum { DIRECT_CHANNELS = 8, ITEMS_EACH = 4, SIDE = 64, CONV_GROUP = 256 };
 enum { PLANE_TAPS = 49, PLANE_BYTES = 512 * 1024, PLANE_ROWS = 4, PLANE_REACH = 64 };
 
-/* Operands of a convolution, dense. */
+/// Operands of a convolution, dense.
 typedef struct operands {
     kiln_view x;
     kiln_view weight;
@@ -20,7 +20,7 @@ typedef struct operands {
     bool has_bias;
 } operands;
 
-/* A window of one element that visits everything: the plane may be one row. */
+/// A window of one element that visits everything: the plane may be one row.
 static void join_rows(kilni_exec_window *w)
 {
     bool one = true;
@@ -35,7 +35,7 @@ static void join_rows(kilni_exec_window *w)
 
 // ---- the direct form ----
 
-/* x as [n * c, depth, height, width] among zeros: the part from `begin` on that windows reach. */
+/// x as [n * c, depth, height, width] among zeros: the part from `begin` on that windows reach.
 static kiln_status surround(kilni_exec *exec, const kiln_view *input, const int64_t *begin,
                             kiln_view *out_padded)
 {
@@ -55,8 +55,8 @@ static kiln_status surround(kilni_exec *exec, const kiln_view *input, const int6
     return status;
 }
 
-/* Makes `s` and `input` those of a convolution without padding, whose rows are long enough for
- * whole vectors. */
+/// Makes `s` and `input` those of a convolution without padding, whose rows are long enough for
+/// whole vectors.
 static kiln_status without_borders(kilni_exec *exec, kiln_conv_direct_shape *s,
                                    const kilni_exec_window *w, kiln_view *input, int64_t vector)
 {
@@ -160,7 +160,7 @@ static void plane_shape(const kilni_exec *exec, const kiln_conv_shape *c,
     memcpy(out_shape->start, c->start, sizeof(out_shape->start));
 }
 
-/* Whether a channel fits the caches, among zeros, and there are enough of them. */
+/// Whether a channel fits the caches, among zeros, and there are enough of them.
 static bool suits_planes(const kilni_exec *exec, const kiln_conv_shape *c)
 {
     const kilni_exec_window *w = &c->w;
@@ -218,8 +218,8 @@ static kiln_status launch_planes(kilni_exec *exec, const kiln_conv_shape *c, con
 
 // ---- products with columns ----
 
-/* Registers for sums: 16 of 32 with AVX-512, 12 of 16 with AVX, where a vector takes two. Blocks of
- * channels as equal as can be. */
+/// Registers for sums: 16 of 32 with AVX-512, 12 of 16 with AVX, where a vector takes two. Blocks
+/// of channels as equal as can be.
 static void block_of(const kilni_exec *exec, int64_t outputs, int64_t *out_rows,
                      int64_t *out_vectors)
 {
@@ -229,7 +229,7 @@ static void block_of(const kilni_exec *exec, int64_t outputs, int64_t *out_rows,
     *out_rows = kilni_exec_ceil_div(outputs, kilni_exec_ceil_div(outputs, most));
 }
 
-/* Cuts the work for about four items a core: along tiles, and along channels when there are few. */
+/// Cuts the work for about four items a core: along tiles, and along channels when there are few.
 static int64_t cut_work(const kilni_exec *exec, kiln_conv_shape *s, int64_t rows, int64_t tile)
 {
     int64_t wanted = ITEMS_EACH * (int64_t)exec->backend->info.compute_units;

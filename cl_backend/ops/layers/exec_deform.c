@@ -4,7 +4,7 @@
 #include "exec_internal.h"
 #include "window_args.h"
 
-/* Dense views of all inputs, and the geometry. `windows` are those of the offset. */
+/// Dense views of all inputs, and the geometry. `windows` are those of the offset.
 static kiln_status prepare(kilni_exec *exec, kiln_view views[4], kiln_deform_shape *s)
 {
     kiln_status status = KILN_STATUS_OK;

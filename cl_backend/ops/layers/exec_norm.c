@@ -77,7 +77,7 @@ static kiln_status rows_launch(kilni_exec *exec, norm_rows *r)
 
 // ---- normalisations ----
 
-/* A parameter as long as a row: given so, or repeated into scratch memory. */
+/// A parameter as long as a row: given so, or repeated into scratch memory.
 static kiln_status parameter(kilni_exec *exec, unsigned index, uint32_t axis, kiln_view *out_view)
 {
     const kiln_view *given = &exec->inputs[index];
@@ -115,7 +115,7 @@ kiln_status kilni_exec_norm(kilni_exec *exec)
 
 // ---- derivatives of softmax ----
 
-/* Columns become rows in scratch memory, and columns again. */
+/// Columns become rows in scratch memory, and columns again.
 kiln_status kilni_exec_softmax_backward(kilni_exec *exec)
 {
     norm_rows r = {.count = 1};

@@ -7,7 +7,7 @@
 
 enum { LONG_ROW = 1 << 16 };
 
-/* Few long rows are better off as reductions over the whole device. */
+/// Few long rows are better off as reductions over the whole device.
 static bool norm_pays(const kilni_cl_backend *backend, const kiln_op_record *record)
 {
     const kiln_tensor_desc *x = &record->inputs[0];
@@ -32,7 +32,7 @@ static bool usual_activations(const kilni_recurrent *r)
     return true;
 }
 
-/* Every other call is recorded step by step. */
+/// Every other call is recorded step by step.
 static bool recurrent_pays(const kilni_cl_backend *backend, const kiln_op_record *record)
 {
     kilni_recurrent r;

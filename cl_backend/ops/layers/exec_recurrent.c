@@ -47,7 +47,7 @@ typedef struct recurrent_layer {
 
 // ---- operands ----
 
-/* Input `index` as `dims`, dense: one number may stand for all. */
+/// Input `index` as `dims`, dense: one number may stand for all.
 static kiln_status state_or_number(kilni_exec *exec, unsigned index, const int64_t *dims,
                                    uint32_t rank, kiln_view *out_view)
 {
@@ -102,8 +102,8 @@ static kiln_status recurrent_give(kilni_exec *exec, const recurrent_layer *l)
     return status;
 }
 
-/* Of `rows`, with `others` items for each: all units have work, and an item takes whole groups of
- * rows, so that what it reads serves a group. */
+/// Of `rows`, with `others` items for each: all units have work, and an item takes whole groups of
+/// rows, so that what it reads serves a group.
 static int64_t recurrent_rows_each(const kilni_exec *exec, int64_t rows, int64_t others)
 {
     int64_t units = (int64_t)exec->backend->info.compute_units;
@@ -112,8 +112,8 @@ static int64_t recurrent_rows_each(const kilni_exec *exec, int64_t rows, int64_t
     return kilni_exec_ceil_div(each, ROW_GROUP) * ROW_GROUP;
 }
 
-/* Of a team. Only PoCL's processors are known to show members each other's writes while a kernel
- * runs. */
+/// Of a team. Only PoCL's processors are known to show members each other's writes while a kernel
+/// runs.
 static int64_t recurrent_members(const kilni_exec *exec, const recurrent_layer *l)
 {
     const kiln_recurrent_shape *s = &l->s;
@@ -177,8 +177,8 @@ static kiln_status recurrent_scratch(kilni_exec *exec, recurrent_layer *l)
 
 // ---- launches ----
 
-/* One launch of recurrent.cl over `groups` groups. The kernel takes the space, then the
- * buffers. */
+/// One launch of recurrent.cl over `groups` groups. The kernel takes the space, then the
+/// buffers.
 static kiln_status recurrent_launch(kilni_exec *exec, const recurrent_layer *l, const char *name,
                                     kiln_buffer *const *buffers, size_t count, int64_t groups)
 {
@@ -201,7 +201,7 @@ static kiln_status recurrent_launch(kilni_exec *exec, const recurrent_layer *l, 
 
 // ---- weights that are packed once ----
 
-/* What packing depends on, beside the bytes. */
+/// What packing depends on, beside the bytes.
 static kiln_hash128 recurrent_packing(const recurrent_layer *l, unsigned which)
 {
     const struct {
@@ -225,7 +225,7 @@ static kiln_status recurrent_pack(kilni_exec *exec, const recurrent_layer *l)
                             sizeof(buffers) / sizeof(buffers[0]), l->s.directions * l->s.blocks);
 }
 
-/* Packs two constants and keeps what comes of them. */
+/// Packs two constants and keeps what comes of them.
 static kiln_status recurrent_keep(kilni_exec *exec, recurrent_layer *l)
 {
     const size_t line =
@@ -253,7 +253,7 @@ out:
     return status;
 }
 
-/* Where both weights are constants, they are packed from here on. */
+/// Where both weights are constants, they are packed from here on.
 static kiln_status recurrent_find_packed(kilni_exec *exec, recurrent_layer *l)
 {
     kiln_buffer *weight = l->views[OF_WEIGHT].buffer, *recurrence = l->views[OF_RECURRENCE].buffer;

@@ -8,7 +8,7 @@
 #include "exec_internal.h"
 #include "window_args.h"
 
-/* Row i sums entries start[i] to start[i + 1]. */
+/// Row i sums entries start[i] to start[i + 1].
 typedef struct matrix {
     int32_t *start; ///< rows + 2 of them, places behind
     int32_t *places;
@@ -40,7 +40,7 @@ static kiln_status matrix_init(kilni_exec *exec, int64_t rows, int64_t most, mat
     return KILN_STATUS_OK;
 }
 
-/* Rows of the result. */
+/// Rows of the result.
 static void fill_forward(const kiln_resample *r, matrix *m)
 {
     for (int64_t i = 0; i < r->out; i++) {
@@ -58,7 +58,7 @@ static void fill_forward(const kiln_resample *r, matrix *m)
     }
 }
 
-/* Rows of the input: what fill_forward gives, turned round by counting. */
+/// Rows of the input: what fill_forward gives, turned round by counting.
 static void turn(const matrix *f, matrix *m)
 {
     for (int64_t k = 0; k < f->count; k++) {
@@ -96,7 +96,7 @@ static kiln_status make_matrix(kilni_exec *exec, const kiln_resample *r, bool fo
     return status;
 }
 
-/* Starts and places in one buffer, weights in another, in the type of computation. */
+/// Starts and places in one buffer, weights in another, in the type of computation.
 static kiln_status upload_matrix(kilni_exec *exec, const matrix *m, kiln_dtype dtype,
                                  kiln_buffer *out_buffers[2])
 {
@@ -159,7 +159,7 @@ static int64_t span(const int64_t *dims, uint32_t first, uint32_t end)
     return product;
 }
 
-/* One axis: `*view` becomes the result; the last pass writes the output. */
+/// One axis: `*view` becomes the result; the last pass writes the output.
 static kiln_status run_pass(kilni_exec *exec, const kiln_resample *r, bool forward, uint32_t axis,
                             bool is_last, kiln_view *view)
 {

@@ -4,7 +4,7 @@
 #include "exec_internal.h"
 #include "window_args.h"
 
-/* A number of the type of computation. */
+/// A number of the type of computation.
 static void push_number(kilni_cl_args *args, kiln_dtype dtype, double value)
 {
     if (dtype == KILN_DTYPE_F64) {

@@ -35,7 +35,7 @@ void kilni_exec_window_init(const kilni_exec *exec, kilni_exec_window *w, const 
     }
 }
 
-/* Rows for a work-item of the block form, so that there are enough items and none is tiny. */
+/// Rows for a work-item of the block form, so that there are enough items and none is tiny.
 static int64_t rows_each(const kilni_exec *exec, int64_t rows, int64_t work)
 {
     int64_t fair = kilni_exec_ceil_div(rows, 4 * (int64_t)exec->backend->info.compute_units);
@@ -227,8 +227,8 @@ kiln_status kilni_exec_im2col(kilni_exec *exec)
 
 // ---- max_unpool ----
 
-/* Of the elements that go to one place the last wins: first each place finds the last, then all
- * places read. */
+/// Of the elements that go to one place the last wins: first each place finds the last, then all
+/// places read.
 static kiln_status unpool_pass(kilni_exec *exec, kiln_unpool_shape *s, const kiln_view views[2],
                                kiln_buffer *winners, bool search)
 {
