@@ -197,6 +197,7 @@
 #define KF_OP_CROSS 290u /* v1: cross product along axis, of length 3 in both; the others broadcast; composite, recorded as others where a device has no kernel for it */
 #define KF_OP_ARGWHERE 460u /* v1: [count, rank]: indices of the first `count` true elements in row-major order; 0 beyond the last */
 #define KF_OP_NMS 461u /* v1: [b, classes, min(count, n)]: boxes [b,n,4] (y1, x1, y2, x2) by falling score [b,classes,n] that none before covers; -1 beyond the last */
+#define KF_OP_TREE_ENSEMBLE 462u /* v1: [n, count]: what the leaves give that each row of x [n,columns] reaches from every root. Node i asks whether column features[i] / 2 is at most thresholds[i], NaN being so where features[i] is odd: then i + 1 is next, else others[i]. A leaf has -1 - (its weights) as features[i], and others[i] is the first of them: weights[k] goes to column targets[k]. mode sum, min or max, 0 of none; a way that leads back or out has no leaf */
 #define KF_OP_CONCAT 220u /* v1: inputs one after the other along axis */
 #define KF_OP_PAD 221u /* v1: x with elements added; mode constant, edge or reflect; negative padding removes */
 #define KF_OP_FULL 222u /* v1: every element is value */
@@ -428,6 +429,7 @@
 #define KF_NAME_CROSS "cross"
 #define KF_NAME_ARGWHERE "argwhere"
 #define KF_NAME_NMS "nms"
+#define KF_NAME_TREE_ENSEMBLE "tree_ensemble"
 #define KF_NAME_CONCAT "concat"
 #define KF_NAME_PAD "pad"
 #define KF_NAME_FULL "full"

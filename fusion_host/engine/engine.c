@@ -28,7 +28,7 @@ static char *fuser_name(const kiln_env *env, const kilni_fuse_plugin *plugin, ui
     return name;
 }
 
-/* A fuser that does not want this device is left out; that is no failure. */
+/// A fuser that does not want this device is left out; that is no failure.
 static kiln_status add_fuser(kiln_fuse_engine *engine, kilni_fuse_plugin *plugin, uint32_t index,
                              kilni_fuse_host *host, const kf_device *facts, kiln_error *err)
 {
@@ -61,7 +61,7 @@ static kiln_status add_fuser(kiln_fuse_engine *engine, kilni_fuse_plugin *plugin
                                : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a fuser");
 }
 
-/* Of a plugin that brings operators there are two: itself, and the fuser of their kernels. */
+/// Of a plugin that brings operators there are two: itself, and the fuser of their kernels.
 static kiln_status add_plugin(kiln_fuse_engine *engine, kilni_fuse_plugin *plugin,
                               const kf_device *facts, kiln_error *err)
 {
@@ -112,7 +112,7 @@ static kiln_status add_fusers(kiln_fuse_engine *engine, bool fusion, kiln_error 
 
 // ---- engine ----
 
-/* Measured figures differ from run to run; without them every score follows from shapes alone. */
+/// Measured figures differ from run to run; without them every score follows from shapes alone.
 static void forget_measurements(kiln_fuse_engine *engine)
 {
     if (kiln_config_bool(engine->env->config, KILN_OPTION_DETERMINISTIC)) {

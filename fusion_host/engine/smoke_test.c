@@ -29,7 +29,7 @@ static const kiln_device_info invented = {
     .launch_ns = 5000,
 };
 
-/* relu(a + b) over 64 elements, its intermediate dropped. */
+/// relu(a + b) over 64 elements, its intermediate dropped.
 static kiln_status record_sample(kilni_fuse_recorded *recorded, kiln_error *err)
 {
     kiln_tensor_desc t[4];
@@ -54,7 +54,7 @@ static kiln_status record_sample(kilni_fuse_recorded *recorded, kiln_error *err)
     return status;
 }
 
-/* Every fuser that wants the device takes part in a search of the sample. */
+/// Every fuser that wants the device takes part in a search of the sample.
 static kiln_status search_sample(kiln_fuse_engine *engine, kilni_fuse_recorded *recorded,
                                  kiln_error *err)
 {
@@ -77,7 +77,7 @@ static kiln_status search_sample(kiln_fuse_engine *engine, kilni_fuse_recorded *
     return status;
 }
 
-/* `plugin` as the only one of a registry. */
+/// `plugin` as the only one of a registry.
 static kiln_status smoke_test(const kiln_env *env, kilni_fuse_plugin *plugin, kiln_error *err)
 {
     kilni_fuse_plugin *plugins[1] = {plugin};

@@ -52,8 +52,8 @@ bool kiln_fuse_stream_vary(kiln_fuse_stream *stream, bool on)
     return before;
 }
 
-/* Between next and done the active recorded segment is being read, so what comes goes behind the
- * rest. */
+/// Between next and done the active recorded segment is being read, so what comes goes behind the
+/// rest.
 kiln_status kiln_fuse_stream_push(kiln_fuse_stream *stream, const kiln_op_record *record,
                                   void *const *tokens, kiln_error *err)
 {
@@ -74,7 +74,7 @@ size_t kiln_fuse_stream_pending(const kiln_fuse_stream *stream)
     return stream->recorded[running ? 1 - stream->active : stream->active].n_ops;
 }
 
-/* Nothing of the recorded segment has been looked at yet. */
+/// Nothing of the recorded segment has been looked at yet.
 static void walk_anew(kiln_fuse_stream *stream, kiln_fuse_engine *engine)
 {
     kilni_fuse_position_reset(&stream->first, stream->engine);
@@ -85,7 +85,7 @@ static void walk_anew(kiln_fuse_stream *stream, kiln_fuse_engine *engine)
     stream->walked = 0;
 }
 
-/* Puts the stream back to the beginning, with the other recorded segment. */
+/// Puts the stream back to the beginning, with the other recorded segment.
 static void start_over(kiln_fuse_stream *stream)
 {
     walk_anew(stream, stream->engine);
@@ -135,8 +135,8 @@ static kiln_status walk(kiln_fuse_stream *stream, uint32_t end, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-/* Without a drain a plan exists only once the fusers at the beginning are finished: before that the
- * disk is not asked. */
+/// Without a drain a plan exists only once the fusers at the beginning are finished: before that
+/// the disk is not asked.
 static bool may_be_known(kiln_fuse_stream *stream, uint32_t end, bool full)
 {
     const kilni_fuse_recorded *recorded = &stream->recorded[stream->active];
@@ -154,8 +154,8 @@ static bool may_be_known(kiln_fuse_stream *stream, uint32_t end, bool full)
            first->finished;
 }
 
-/* A segment that is cut for its length ends, if it can, where a block does: what the fusers had
- * only begun there goes to the next segment. */
+/// A segment that is cut for its length ends, if it can, where a block does: what the fusers had
+/// only begun there goes to the next segment.
 static kiln_status choose_blocks(kiln_fuse_stream *stream, uint32_t end, bool full,
                                  kiln_arena *arena, kilni_fuse_blocks *blocks, kiln_error *err)
 {
@@ -174,8 +174,7 @@ static kiln_status choose_blocks(kiln_fuse_stream *stream, uint32_t end, bool fu
     return status;
 }
 
-/* A new plan for the first `end` operations and the sizes at hand; NULL when it is better to wait.
- */
+/// A new plan for the first `end` operations and the sizes at hand; NULL when it is better to wait.
 static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full, uint64_t size_class,
                           kilni_fuse_plan **out_plan, kiln_error *err)
 {
@@ -212,7 +211,7 @@ static kiln_status search(kiln_fuse_stream *stream, uint32_t end, bool full, uin
     return status;
 }
 
-/* Writes what the plan leaves over to the other recorded segment; `done` then only switches. */
+/// Writes what the plan leaves over to the other recorded segment; `done` then only switches.
 static kiln_status keep_rest(kiln_fuse_stream *stream, uint32_t n_taken, kiln_error *err)
 {
     const kilni_fuse_recorded *recorded = &stream->recorded[stream->active];
@@ -248,8 +247,8 @@ static void hand_out(kiln_fuse_stream *stream, kilni_fuse_plan *plan)
     stats->ops_fused += plan->n_ops_fused;
 }
 
-/* Without fusers there is nothing to choose. Without measurements what was run before decides
- * nothing: each set of extents has its own choice then. */
+/// Without fusers there is nothing to choose. Without measurements what was run before decides
+/// nothing: each set of extents has its own choice then.
 static uint64_t class_of(const kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                          uint32_t end)
 {
@@ -259,7 +258,7 @@ static uint64_t class_of(const kiln_fuse_engine *engine, const kilni_fuse_record
                                        engine->deterministic);
 }
 
-/* A plan for other lengths; the stream has its extents then. */
+/// A plan for other lengths; the stream has its extents then.
 static kilni_fuse_plan *find_shared(kiln_fuse_stream *stream, uint32_t end)
 {
     const kilni_fuse_recorded *recorded = &stream->recorded[stream->active];

@@ -45,7 +45,7 @@ static const char *keep_text(collector *c, const char *text)
 
 // ---- candidates ----
 
-/* A tournament of this run is newer than what the plan was made with. */
+/// A tournament of this run is newer than what the plan was made with.
 static void take_measured(const kilni_fuse_tournament *tournament, uint32_t fuser,
                           kiln_explained_candidate *out)
 {
@@ -166,7 +166,7 @@ static void collect_op(collector *c, uint32_t op)
     }
 }
 
-/* What the program's numbers stand for. */
+/// What the program's numbers stand for.
 static void collect_values(collector *c, const kiln_plan_block *block, kiln_explained_block *out)
 {
     uint32_t *tensors = room(c, block->n_tensors, sizeof(*tensors));
@@ -258,7 +258,7 @@ static void touch(const collector *c, uint32_t tensor, uint32_t step)
     }
 }
 
-/* A view is in its input's memory. */
+/// A view is in its input's memory.
 static void touch_op(const collector *c, uint32_t op, uint32_t step)
 {
     const kiln_explained_op *explained = &c->ops[op];
@@ -323,7 +323,7 @@ static void collect_step(collector *c, uint32_t index)
     }
 }
 
-/* The memory of several tensors ends with the last of them. */
+/// The memory of several tensors ends with the last of them.
 static void collect_deaths(const collector *c, uint32_t *death)
 {
     const kiln_plan *plan = &c->plan->plan;

@@ -8,7 +8,7 @@
 
 enum { COLUMNS = 100 };
 
-/* One line, cut at the margin. */
+/// One line, cut at the margin.
 static void put_line(kiln_string *out, const kiln_string *line)
 {
     if (line->length <= COLUMNS) {
@@ -24,7 +24,7 @@ static void put_line(kiln_string *out, const kiln_string *line)
     kiln_string_append(out, "\n", 1);
 }
 
-/* Several lines where one is too long, the later ones set in by `indent`. */
+/// Several lines where one is too long, the later ones set in by `indent`.
 static void put_wrapped(kiln_string *out, const kiln_string *line, size_t indent)
 {
     size_t at = 0;
@@ -109,8 +109,8 @@ static void put_sources(const kiln_program *program, kiln_string *out)
     }
 }
 
-/* "3 operations (0 to 4)", or with others between them "(0, 2 to 4)": the count is without drops,
- * the numbers are those of the list, in which drops have numbers, too. */
+/// "3 operations (0 to 4)", or with others between them "(0, 2 to 4)": the count is without drops,
+/// the numbers are those of the list, in which drops have numbers, too.
 static void put_range(const kiln_explanation *e, kiln_string *line, const uint32_t *ops,
                       uint32_t n_ops)
 {
@@ -131,7 +131,7 @@ static void put_range(const kiln_explanation *e, kiln_string *line, const uint32
     kiln_string_append(line, ")", 1);
 }
 
-/* What the steps of a block, or of an unfused operation, took; 0: not measured. */
+/// What the steps of a block, or of an unfused operation, took; 0: not measured.
 static double measured_ns(const kiln_explanation *e, uint32_t block, uint32_t op)
 {
     double ns = 0;

@@ -16,7 +16,7 @@ bool kilni_fuse_fuser_enabled(const kilni_fuse_fuser *fuser)
     return atomic_load(&fuser->plugin->strikes[fuser->index]) < KILNI_FUSE_STRIKES_MAX;
 }
 
-/* So that the next process knows. */
+/// So that the next process knows.
 static void remember_strike(const kiln_fuse_engine *engine, const kilni_fuse_fuser *fuser,
                             uint32_t strikes, const char *reason)
 {
@@ -80,7 +80,7 @@ static void ban(kiln_fuse_engine *engine, kiln_hash128 key, const char *reason)
     }
 }
 
-/* So that a plan on disk does not bring it back in the next process. */
+/// So that a plan on disk does not bring it back in the next process.
 static void remember_ban(const kiln_fuse_engine *engine, uint32_t fuser, kiln_hash128 key,
                          const char *reason)
 {
@@ -97,7 +97,7 @@ static void remember_ban(const kiln_fuse_engine *engine, uint32_t fuser, kiln_ha
     }
 }
 
-/* Keys are as kiln_hash_hex writes them. */
+/// Keys are as kiln_hash_hex writes them.
 void kilni_fuse_recall_bans(kiln_fuse_engine *engine, const kilni_fuse_plugin *plugin)
 {
     kilni_fuse_record record;
@@ -126,7 +126,7 @@ static bool holds_program(const kilni_fuse_plan *plan, kiln_hash128 key)
     return false;
 }
 
-/* Who made the block; NONE when its plan is gone. */
+/// Who made the block; NONE when its plan is gone.
 static uint32_t fuser_of(const kiln_fuse_engine *engine, const kiln_plan_block *block)
 {
     for (uint32_t i = 0; i < engine->n_fusers; i++) {
@@ -137,7 +137,7 @@ static uint32_t fuser_of(const kiln_fuse_engine *engine, const kiln_plan_block *
     return KILNI_FUSE_NONE;
 }
 
-/* Being out of memory, losing the device or its compiler is not the fuser's fault. */
+/// Being out of memory, losing the device or its compiler is not the fuser's fault.
 static bool is_fusers_fault(const kiln_error *cause)
 {
     return cause == NULL ||
@@ -147,7 +147,7 @@ static bool is_fusers_fault(const kiln_error *cause)
             cause->code != KILN_STATUS_CANCELLED);
 }
 
-/* The next run may find the memory. */
+/// The next run may find the memory.
 static bool passes(const kiln_error *cause)
 {
     return cause != NULL &&

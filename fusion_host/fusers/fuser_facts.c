@@ -47,14 +47,14 @@ static uint64_t features_of(const kiln_device_info *device)
     return features;
 }
 
-/* Of a work-group along a dimension. */
+/// Of a work-group along a dimension.
 static uint64_t max_items(const kiln_device_info *device, uint32_t dimension)
 {
     uint64_t most = device->max_work_items[dimension];
     return most != 0 && most < device->max_work_group ? most : device->max_work_group;
 }
 
-/* A backend that does not say has what every OpenCL device has: OpenCL C 1.2. */
+/// A backend that does not say has what every OpenCL device has: OpenCL C 1.2.
 static uint32_t c_version(const kiln_device_info *device)
 {
     uint32_t least = device->cl_version < 120 ? device->cl_version : 120;

@@ -27,7 +27,7 @@ typedef struct elf_file {
     kiln_error *err;
 } elf_file;
 
-/* Copies a piece of the file; false when it does not lie inside. */
+/// Copies a piece of the file; false when it does not lie inside.
 static bool take(const elf_file *file, uint64_t offset, void *out, size_t length)
 {
     if (offset > file->length || length > file->length - offset) {
@@ -88,7 +88,7 @@ static Elf64_Phdr segment_at(const elf_file *file, uint32_t index)
     return segment;
 }
 
-/* A terminated text inside a string section, or NULL. */
+/// A terminated text inside a string section, or NULL.
 static const char *text_at(const elf_file *file, const Elf64_Shdr *strings, uint64_t offset)
 {
     if (!inside(file, strings->sh_offset, strings->sh_size) || offset >= strings->sh_size) {
@@ -100,7 +100,7 @@ static const char *text_at(const elf_file *file, const Elf64_Shdr *strings, uint
 
 // ---- the note ----
 
-/* Looks through a run of notes; true when ours is there. */
+/// Looks through a run of notes; true when ours is there.
 static bool find_note(const elf_file *file, uint64_t offset, uint64_t length, uint64_t align,
                       kf_note *out_note)
 {
@@ -200,7 +200,7 @@ kiln_status kilni_fuse_elf_manifest(const void *bytes, size_t length,
 
 // ---- exports, imports, stack ----
 
-/* Names that linkers of some systems put into every library. */
+/// Names that linkers of some systems put into every library.
 static bool is_linkers(const char *name)
 {
     static const char *const names[] = {"_init",       "_fini",   "_edata",      "_end",
@@ -213,7 +213,7 @@ static bool is_linkers(const char *name)
     return strncmp(name, "__odr_asan", 10) == 0;
 }
 
-/* What an import would do that no plugin may, or NULL. */
+/// What an import would do that no plugin may, or NULL.
 static const char *forbidden(const char *name, uint64_t flags)
 {
     static const struct {

@@ -157,7 +157,7 @@ static kiln_status check_duplicate(loading *l)
 
 // ---- the table ----
 
-/* Without a fuser, its operators are what it is for. */
+/// Without a fuser, its operators are what it is for.
 static const char *missing_entry(const kf_plugin *t)
 {
     if (t->n_fusers == 0 && t->init != NULL && t->deinit != NULL && t->extension != NULL) {
@@ -237,7 +237,7 @@ static kiln_status take_texts(loading *l)
     return KILN_STATUS_OK;
 }
 
-/* Once and for all: a table of this host's size, in which absent and NULL are the same. */
+/// Once and for all: a table of this host's size, in which absent and NULL are the same.
 static kiln_status take_table(loading *l, const kf_plugin *from)
 {
     if (from == NULL) {
@@ -260,8 +260,8 @@ static kiln_status take_table(loading *l, const kf_plugin *from)
     return take_texts(l);
 }
 
-/* ISO C has no conversion from an object's address to a function's; POSIX says that it is the same.
- */
+/// ISO C has no conversion from an object's address to a function's; POSIX says that it is the
+/// same.
 static kf_query_fn query_of(kiln_dynlib *library)
 {
     void *address = kiln_dynlib_symbol(library, KF_QUERY_SYMBOL);
@@ -276,7 +276,7 @@ static const char *path_of(const loading *l)
     return l->copy.path[0] != 0 ? l->copy.path : l->plugin->info.path;
 }
 
-/* What was read, checked and hashed is what is loaded. */
+/// What was read, checked and hashed is what is loaded.
 static kiln_status check_unchanged(loading *l)
 {
     if (l->copy.path[0] != 0) {
@@ -292,7 +292,7 @@ static kiln_status check_unchanged(loading *l)
                 : kiln_fail(l->err, FAILED_PRECONDITION, "the file changed while it was loaded");
 }
 
-/* What other processes know of these bytes: none of it is tried again before a reset. */
+/// What other processes know of these bytes: none of it is tried again before a reset.
 static kiln_status check_record(loading *l)
 {
     const kilni_fuse_record *record = &l->record;
@@ -311,7 +311,7 @@ static kiln_status check_record(loading *l)
     return KILN_STATUS_OK;
 }
 
-/* A file that nobody has loaded yet is loaded by a helper first. */
+/// A file that nobody has loaded yet is loaded by a helper first.
 static kiln_status scan(loading *l)
 {
     kiln_fuse_registry *registry = l->registry;
@@ -382,7 +382,7 @@ static kiln_status start_plugin(loading *l)
     return l->registry->smoke_test(l->registry->env, plugin, l->err);
 }
 
-/* With a mark that says so, if the process ends meanwhile. */
+/// With a mark that says so, if the process ends meanwhile.
 static kiln_status start_marked(loading *l)
 {
     kilni_fuse_plugin *plugin = l->plugin;
@@ -431,7 +431,7 @@ static kiln_status inspect(loading *l)
                : status;
 }
 
-/* Fusers that take no part, though their plugin does. */
+/// Fusers that take no part, though their plugin does.
 static void add_fusers(const loading *l, char *reason, size_t capacity)
 {
     const char *list = kiln_config_string(l->registry->env->config, KILN_OPTION_PLUGINS);
@@ -452,7 +452,7 @@ static void add_fusers(const loading *l, char *reason, size_t capacity)
     }
 }
 
-/* The plugin of the same id goes, or stays when the one that was named is not taken. */
+/// The plugin of the same id goes, or stays when the one that was named is not taken.
 static void settle_replaced(const loading *l)
 {
     if (l->replaced == NULL) {

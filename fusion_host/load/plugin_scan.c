@@ -34,7 +34,7 @@ static bool start(const char *helper, const char *path, int out_fd, pid_t *out_c
     return ok;
 }
 
-/* What the helper writes until it closes its end; false: it still runs. */
+/// What the helper writes until it closes its end; false: it still runs.
 static bool listen_to(int fd, uint64_t deadline_ns, char *out_text, size_t capacity)
 {
     size_t length = 0;

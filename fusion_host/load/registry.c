@@ -66,7 +66,7 @@ static bool add_name(const kiln_env *env, name_list *list, char *name)
     return true;
 }
 
-/* The libraries of a folder, sorted. One that cannot be read has none. */
+/// The libraries of a folder, sorted. One that cannot be read has none.
 static bool list_folder(const kiln_env *env, const char *folder, kilni_fuse_trust trust,
                         name_list *out_list)
 {
@@ -90,7 +90,7 @@ static bool list_folder(const kiln_env *env, const char *folder, kilni_fuse_trus
     return ok;
 }
 
-/* Position of the file among the plugins, or their count. */
+/// Position of the file among the plugins, or their count.
 static uint32_t find_file(const kiln_fuse_registry *registry, const char *path)
 {
     uint32_t i = 0;
@@ -108,7 +108,7 @@ static void forget_file(kiln_fuse_registry *registry, uint32_t at)
             (registry->n_plugins - at) * sizeof(kilni_fuse_plugin *));
 }
 
-/* Whoever named the folder expects its fusers, unless the mode is one that takes none. */
+/// Whoever named the folder expects its fusers, unless the mode is one that takes none.
 static bool is_surprise(const kiln_env *env, kiln_status status)
 {
     return status == KILN_STATUS_PERMISSION_DENIED &&
@@ -143,7 +143,7 @@ static kiln_status add_file(kiln_fuse_registry *registry, const char *path, kiln
     return status;
 }
 
-/* What becomes of one file is its own affair; only running out of memory ends the whole. */
+/// What becomes of one file is its own affair; only running out of memory ends the whole.
 static kiln_status add_folder(kiln_fuse_registry *registry, const char *folder,
                               kilni_fuse_trust trust, kiln_error *err)
 {
@@ -212,7 +212,7 @@ static bool has_plugin(const kiln_fuse_registry *registry, const char *id, size_
     return false;
 }
 
-/* Names in the list of plugins that nothing has: most likely misspelt. */
+/// Names in the list of plugins that nothing has: most likely misspelt.
 static void warn_of_unknown(const kiln_fuse_registry *registry)
 {
     const char *list = kiln_config_string(registry->env->config, KILN_OPTION_PLUGINS);
@@ -239,7 +239,7 @@ void kiln_fuse_registry_complete(kiln_fuse_registry *registry)
     }
 }
 
-/* Where plugins are remembered, and who looks at new ones. */
+/// Where plugins are remembered, and who looks at new ones.
 static kiln_status take_places(kiln_fuse_registry *registry,
                                const kiln_fuse_registry_options *options, kiln_error *err)
 {

@@ -132,7 +132,7 @@ static const kf_attr *attr_of(const kf_op *op, uint32_t key)
     return NULL;
 }
 
-/* The operator of this plugin that the operation is; NULL for others. */
+/// The operator of this plugin that the operation is; NULL for others.
 static const kf_operator *operator_of(const kf_builder *builder, const kf_op *op)
 {
     const kilni_fuse_plugin *plugin = builder->fuser->plugin;

@@ -62,7 +62,7 @@ static bool keep_list(taking *t, const kf_attr *from, kiln_attr *to)
     return true;
 }
 
-/* The types have the same numbers on both sides. */
+/// The types have the same numbers on both sides.
 static bool keep_value(taking *t, const kf_attr *from, kiln_attr *to)
 {
     *to = (kiln_attr){.type = (kiln_attr_type)from->type, .count = 1};
@@ -198,7 +198,7 @@ static void call_init(abi_call *c, const kilni_fuse_operator *op, const kiln_op_
     kilni_fuse_crash_record_mark(op->plugin, op->plugin->operator_slot, doing);
 }
 
-/* The end of a call, and its answer as a status of ours. */
+/// The end of a call, and its answer as a status of ours.
 static kiln_status call_fini(abi_call *c, const kilni_fuse_operator *op, kf_status answer,
                              kiln_error *err)
 {

@@ -55,7 +55,7 @@ static bool block_is_ready(const step_order *o, uint32_t block)
     return true;
 }
 
-/* Runs what can run, in one pass over the operations that are left; gives how much that was. */
+/// Runs what can run, in one pass over the operations that are left; gives how much that was.
 static uint32_t pass(step_order *o, uint32_t *out_order, uint32_t *count)
 {
     uint32_t before = *count;

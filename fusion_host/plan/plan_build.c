@@ -27,7 +27,7 @@ typedef struct builder {
 
 enum { DROPPED = 1, READ = 2 }; ///< of a tensor
 
-/* Other devices wait for a collective operation. All others are pure, those of plugins too. */
+/// Other devices wait for a collective operation. All others are pure, those of plugins too.
 static bool is_wanted(const builder *b, uint32_t op, const uint8_t *tensors)
 {
     const kiln_op_record *record = &b->recorded->ops[op];
@@ -52,7 +52,7 @@ static void mark_read(const builder *b, uint32_t op, uint8_t *tensors)
     }
 }
 
-/* From the last to the first: who reads a value comes after who makes it. */
+/// From the last to the first: who reads a value comes after who makes it.
 static bool find_idle(builder *b, uint32_t n_tensors)
 {
     uint8_t *tensors = kiln_alloc(b->recorded->env, n_tensors + 1);
@@ -137,8 +137,7 @@ static void add_block(builder *b, uint32_t index)
     }
 }
 
-/* A dropped tensor that no step uses dies with the step before its drop, or with the drop itself.
- */
+/// A dropped tensor that no step uses dies with the step before its drop, or with the drop itself.
 static void add_drop(builder *b, uint32_t op)
 {
     uint32_t tensor = b->recorded->marks[op].refs[0];
@@ -149,7 +148,7 @@ static void add_drop(builder *b, uint32_t op)
     b->drop_step[tensor] = b->n_steps - 1;
 }
 
-/* The drops right behind an operation, and those before the first one. */
+/// The drops right behind an operation, and those before the first one.
 static void add_drops(builder *b, uint32_t from)
 {
     for (uint32_t op = from; op < b->blocks->n_covered && b->recorded->ops[op].op == KILN_OP_DROP;
@@ -191,7 +190,7 @@ static uint32_t death_of(const builder *b, uint32_t tensor)
     return used != KILNI_FUSE_NONE ? used : b->drop_step[tensor];
 }
 
-/* Two passes: how many die at each step, then who. */
+/// Two passes: how many die at each step, then who.
 static bool add_deaths(builder *b, uint32_t n_tensors)
 {
     uint32_t *all = kiln_arena_alloc(b->arena, n_tensors * sizeof(*all));

@@ -76,7 +76,7 @@ static uint32_t word_count(const kilni_fuse_recorded *recorded, uint32_t n_ops)
     return recorded->marks[n_ops - 1].words_end;
 }
 
-/* Who is out: what is chosen without them is not for those who have them. 0: nobody. */
+/// Who is out: what is chosen without them is not for those who have them. 0: nobody.
 static uint64_t fusers_out(const kiln_fuse_engine *engine)
 {
     uint64_t out = 0;
@@ -239,7 +239,7 @@ static uint64_t number(reader *r)
     return value;
 }
 
-/* A number below `limit`. */
+/// A number below `limit`.
 static uint32_t below(reader *r, uint64_t limit)
 {
     uint64_t value = number(r);
@@ -258,7 +258,7 @@ static double real(reader *r)
     return r->bad ? 0 : value;
 }
 
-/* Cleared memory for `count` items; NULL, and the reader bad, when there is none. */
+/// Cleared memory for `count` items; NULL, and the reader bad, when there is none.
 static void *room(reader *r, uint64_t count, size_t each)
 {
     void *place = r->bad ? NULL : kiln_arena_alloc(r->arena, (size_t)(count + 1) * each);
@@ -463,7 +463,7 @@ static bool args_are_sound(const kiln_program *program, const kilni_fuse_block_v
     return true;
 }
 
-/* The program against the block at hand, as after a fuser's answer. */
+/// The program against the block at hand, as after a fuser's answer.
 static bool program_is_sound(kiln_fuse_engine *engine, const kilni_fuse_block_view *view,
                              kiln_program *program, kiln_arena *arena)
 {
@@ -509,7 +509,7 @@ static bool see_ops(reader *r, const kilni_fuse_recorded *recorded, uint32_t n_c
     return !r->bad && len > 0;
 }
 
-/* The programs that may run the block; the chosen one becomes its own. */
+/// The programs that may run the block; the chosen one becomes its own.
 static bool read_rivals(reader *r, kiln_fuse_engine *engine, const kilni_fuse_block_view *view,
                         kilni_fuse_block *block)
 {

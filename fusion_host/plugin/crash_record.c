@@ -126,7 +126,7 @@ static void collect(const kiln_env *env, const char *folder)
 
 // ---- our own ----
 
-/* The lock is held before the file has its name, so that nobody takes it for a dead one's. */
+/// The lock is held before the file has its name, so that nobody takes it for a dead one's.
 static bool make_file(kilni_fuse_crash_record *record, const char *folder)
 {
     char beside[4400], path[4400];
@@ -217,7 +217,7 @@ void kilni_fuse_crash_record_mark(const kilni_fuse_plugin *plugin, uint32_t slot
     }
 }
 
-/* In signal handlers too. */
+/// In signal handlers too.
 void kiln_fuse_registry_interrupted(kiln_fuse_registry *registry)
 {
     if (registry->crash_record != NULL) {

@@ -54,7 +54,7 @@ bool kilni_fuse_text_ok(kf_str text, uint64_t limit)
     return true;
 }
 
-/* At most the whole characters that fit; control characters become spaces. */
+/// At most the whole characters that fit; control characters become spaces.
 static void copy_text(char *out, size_t capacity, kf_str text)
 {
     uint64_t length = text.ptr == NULL ? 0 : text.len;

@@ -31,7 +31,7 @@ static bool is_item(const list_item *item, const char *text)
     return strlen(text) == item->length && strncmp(item->text, text, item->length) == 0;
 }
 
-/* An item that is a path stands for everything in that folder. */
+/// An item that is a path stands for everything in that folder.
 static bool is_folder_of(const list_item *item, const char *path)
 {
     size_t length = item->length;
@@ -85,7 +85,7 @@ const char *kilni_fuse_switched_off(const char *list, const kilni_fuse_plugin *p
     return fuser == NULL ? plugin_off(list, id, plugin->info.path) : fuser_off(list, id, fuser);
 }
 
-/* The third part of an item is the beginning of a program's key. */
+/// The third part of an item is the beginning of a program's key.
 bool kilni_fuse_program_off(const char *list, kiln_hash128 key)
 {
     char hex[33];

@@ -37,7 +37,7 @@ static bool read_text(const char *path, char out_text[MAX_RECORD_BYTES])
     return strlen(out_text) == length;
 }
 
-/* The rest of a line as a text of printable characters. */
+/// The rest of a line as a text of printable characters.
 static void take_text(const char *at, char *out_text, size_t capacity)
 {
     size_t length = strcspn(at, "\n");
@@ -158,8 +158,8 @@ bool kilni_fuse_record_write(const char *folder, const char *hash, const kilni_f
     return kilni_base_replace_end(file, beside, path, true);
 }
 
-/* One lock for all records of a folder; the system takes it back from a process that ends. Without
- * `env` nothing is said of a lock that cannot be had. */
+/// One lock for all records of a folder; the system takes it back from a process that ends. Without
+/// `env` nothing is said of a lock that cannot be had.
 static int lock_folder(const kiln_env *env, const char *folder)
 {
     char path[4400];

@@ -115,7 +115,7 @@ bool kilni_fuse_block_view_extend(kilni_fuse_block_view *view, uint32_t op)
     return true;
 }
 
-/* The maps forget only as a whole, so what stays is taken in again. */
+/// The maps forget only as a whole, so what stays is taken in again.
 void kilni_fuse_block_view_cut(kilni_fuse_block_view *view, uint32_t n_ops)
 {
     kilni_fuse_block_view_reset(view, view->recorded);

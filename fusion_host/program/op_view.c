@@ -76,8 +76,8 @@ static void fill_facts(const kilni_fuse_block_view *view, uint32_t tensor, kf_te
         out->flags |= KF_TENSOR_EXTERNAL;
     }
     out->flags |= (info->facts & KILNI_FUSE_FACT_CONST) != 0 ? KF_TENSOR_CONST : 0;
-    out->facts = info->facts & (KF_FACT_CONTIGUOUS | KF_FACT_ZERO_OFFSET | KF_FACT_FITS_I32 |
-                                KF_FACT_TURNED);
+    out->facts = info->facts &
+                 (KF_FACT_CONTIGUOUS | KF_FACT_ZERO_OFFSET | KF_FACT_FITS_I32 | KF_FACT_TURNED);
     out->align_log2 = info->align_log2;
 }
 
@@ -122,7 +122,7 @@ static bool fallback_attr(const kiln_attr_spec *spec, kf_attr *out)
     return type == KILN_ATTR_I64 || type == KILN_ATTR_BOOL;
 }
 
-/* False when there is nothing to show: absent without a plain default, or the host's own. */
+/// False when there is nothing to show: absent without a plain default, or the host's own.
 static bool fill_attr(kilni_fuse_op_view *storage, uint32_t slot, const kiln_attr_spec *spec,
                       const kiln_attr *attr)
 {
@@ -154,7 +154,7 @@ static bool fill_attr(kilni_fuse_op_view *storage, uint32_t slot, const kiln_att
     }
 }
 
-/* `first_scalar`: the block's number of the operation's first scalar. */
+/// `first_scalar`: the block's number of the operation's first scalar.
 static uint32_t fill_attrs(kilni_fuse_op_view *storage, const kilni_fuse_block_view *view,
                            uint32_t recorded_op, uint32_t first_scalar)
 {
@@ -178,7 +178,7 @@ static uint32_t fill_attrs(kilni_fuse_op_view *storage, const kilni_fuse_block_v
     return count;
 }
 
-/* Own attributes of a custom operator take the place of their text, which comes last. */
+/// Own attributes of a custom operator take the place of their text, which comes last.
 static uint32_t fill_params(kilni_fuse_op_view *storage, const kiln_op_record *record,
                             uint32_t count)
 {

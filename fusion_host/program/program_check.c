@@ -11,7 +11,7 @@ enum { MAX_GLOBAL_LOG2 = 40 };
 
 // ---- sizes at the extents at hand ----
 
-/* Asked extents may be in a formula as numbers. */
+/// Asked extents may be in a formula as numbers.
 static bool follows_extents(const kilni_fuse_translation *input, const kiln_formula *formula)
 {
     bool found = false;
@@ -24,7 +24,7 @@ static bool follows_extents(const kilni_fuse_translation *input, const kiln_form
     return found;
 }
 
-/* A size past its limit, by the formula that it comes from. */
+/// A size past its limit, by the formula that it comes from.
 static kiln_status blame(const kilni_fuse_translation *input, const kiln_formula *formula,
                          kiln_status status, kiln_error *err)
 {
@@ -256,7 +256,7 @@ static kiln_status flow_host_op(flow *f, uint32_t position)
     return KILN_STATUS_OK;
 }
 
-/* A launch that packs a temporary sees constants and writes that temporary, nothing else. */
+/// A launch that packs a temporary sees constants and writes that temporary, nothing else.
 static kiln_status flow_prepack(flow *f, uint32_t temp)
 {
     const kilni_fuse_block_view *view = f->input->view;

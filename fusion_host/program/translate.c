@@ -56,7 +56,7 @@ static bool starts_name(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* Length of the C identifier at the start of a text. */
+/// Length of the C identifier at the start of a text.
 static uint64_t name_length(kf_str text)
 {
     uint64_t n = 0;
@@ -182,7 +182,7 @@ static kiln_status take_source(translator *t, const kf_source *given, uint32_t i
     return to->code != NULL ? KILN_STATUS_OK : no_memory(t);
 }
 
-/* Those that the launches use, in their order: another form's source may not fit this device. */
+/// Those that the launches use, in their order: another form's source may not fit this device.
 static kiln_status take_sources(translator *t, const kf_program *program)
 {
     kiln_program_source *sources =
@@ -206,7 +206,7 @@ static kiln_status take_sources(translator *t, const kf_program *program)
     return KILN_STATUS_OK;
 }
 
-/* The form of each launch for this device, and which sources these need. */
+/// The form of each launch for this device, and which sources these need.
 static kiln_status choose_forms(translator *t, const kf_program *program)
 {
     t->launches = kiln_arena_alloc(t->input->arena, program->n_launches * sizeof(*t->launches) + 1);
@@ -268,9 +268,13 @@ static kiln_status check_number_type(translator *t, const kf_karg *arg)
 {
     bool index = arg->dtype == KILN_DTYPE_I32 || arg->dtype == KILN_DTYPE_I64;
     bool any = kiln_dtype_size((kiln_dtype)arg->dtype) > 0;
-    return (arg->kind == KF_ARG_SCALAR ? any : index)
-               ? KILN_STATUS_OK
-               : kiln_fail(t->err, INVALID_ARGUMENT, "number argument has dtype %u", arg->dtype);
+    if (arg->kind == KF_ARG_SCALAR ? any : index) {
+        return KILN_STATUS_OK;
+    }
+    const char *name = kiln_dtype_name((kiln_dtype)arg->dtype);
+    return kiln_fail(t->err, INVALID_ARGUMENT, "a number of %s; it takes %s",
+                     name != NULL ? name : "an unknown dtype",
+                     arg->kind == KF_ARG_SCALAR ? "one of whole bytes" : "i32 or i64");
 }
 
 static const kiln_arg_kind arg_kinds[] = {
@@ -491,7 +495,7 @@ static kiln_status take_steps(translator *t, const kf_program *program)
     return KILN_STATUS_OK;
 }
 
-/* The program's own guard, and the extents that the fuser has looked at. */
+/// The program's own guard, and the extents that the fuser has looked at.
 static kiln_status take_guard(translator *t, const kf_program *program)
 {
     const kilni_fuse_translation *input = t->input;

@@ -76,7 +76,7 @@ static bool is_for(const kf_binary *binary, const kiln_device_info *device)
            (binary->driver.len == 0 || same_text(binary->driver, device->driver));
 }
 
-/* The first binary for the device; `out->code` stays empty when there is none. */
+/// The first binary for the device; `out->code` stays empty when there is none.
 static kiln_status find_binary(const kiln_device_info *device, const kf_source *source,
                                uint32_t index, kf_binary *out, kiln_error *err)
 {

@@ -22,7 +22,7 @@ _Static_assert(KF_DEVICE_FACT_COMPUTE_UNITS == (int)KILN_FACT_COMPUTE_UNITS &&
                    KF_DEVICE_FACT_LOCAL_BYTES == (int)KILN_FACT_LOCAL_MEMORY,
                "device facts are the same in the ABI and in ir");
 
-/* Values that an instruction takes from the stack; KILNI_FUSE_NONE for an unknown one. */
+/// Values that an instruction takes from the stack; KILNI_FUSE_NONE for an unknown one.
 static uint32_t takes(uint16_t op)
 {
     if (op >= KF_INS_IMM && op <= KF_INS_DEVICE) {

@@ -6,7 +6,7 @@
 
 #include "form.h"
 
-/* Goes through the words of operations in order. */
+/// Goes through the words of operations in order.
 typedef struct word_walk {
     const kilni_fuse_recorded *recorded;
     uint32_t at;

@@ -88,7 +88,7 @@ static kilni_fuse_node *find_child(const kilni_fuse_plan_store *store,
     return node;
 }
 
-/* Twice the buckets; without memory the chains just stay longer. */
+/// Twice the buckets; without memory the chains just stay longer.
 static void rehash(kilni_fuse_plan_store *store)
 {
     uint32_t n_buckets = store->n_buckets * 2;
@@ -318,7 +318,7 @@ static void unshare(kilni_fuse_plan_store *store, kilni_fuse_plan *plan)
 
 // ---- the end of plans ----
 
-/* Takes the plan out of tree and list; it is nobody's afterwards. */
+/// Takes the plan out of tree and list; it is nobody's afterwards.
 static void detach(kilni_fuse_plan_store *store, kilni_fuse_plan *plan)
 {
     kilni_fuse_node *node = plan->node;

@@ -54,7 +54,7 @@ void kilni_fuse_recorded_clear(kilni_fuse_recorded *recorded)
     kilni_fuse_map_clear(&recorded->symbol_map);
 }
 
-/* Words that the attributes can take at most: a head each, and two words for each number. */
+/// Words that the attributes can take at most: a head each, and two words for each number.
 static uint64_t attr_words(const kiln_op_record *record)
 {
     uint64_t words = 0;
@@ -77,7 +77,7 @@ typedef struct room { ///< elements of the recorded segment's arrays
     uint32_t operands;
 } room;
 
-/* On the hot path: what one operation needs is there. */
+/// On the hot path: what one operation needs is there.
 static bool has_room(const kilni_fuse_recorded *recorded, const room *need)
 {
     return need->ops <= recorded->ops_capacity && need->ops <= recorded->operands_capacity &&
@@ -116,7 +116,7 @@ static bool make_room(kilni_fuse_recorded *recorded, const room *need)
            kilni_fuse_map_reserve(&recorded->symbol_map, env, need->operands * KILN_MAX_RANK + 1);
 }
 
-/* Everything that one operation can need, so that nothing fails half way. */
+/// Everything that one operation can need, so that nothing fails half way.
 static bool reserve(kilni_fuse_recorded *recorded, const kiln_op_record *record)
 {
     uint32_t operands = (uint32_t)record->n_inputs + record->n_outputs;
@@ -244,8 +244,8 @@ static uint8_t natural_align(kiln_dtype dtype)
     return log2;
 }
 
-/* Few classes, so that a view at another place is the same plan: natural, 16 bytes, a buffer's
- * base. */
+/// Few classes, so that a view at another place is the same plan: natural, 16 bytes, a buffer's
+/// base.
 static uint8_t align_class(const kilni_fuse_recorded *recorded, const kiln_tensor_desc *desc)
 {
     if (desc->align_log2 >= recorded->device_align_log2) {
@@ -269,7 +269,7 @@ static void set_dense(kilni_fuse_recorded *recorded, const kiln_tensor_desc *des
     info->align_log2 = recorded->device_align_log2;
 }
 
-/* What is known of a tensor that was there before this recorded segment. */
+/// What is known of a tensor that was there before this recorded segment.
 static void set_external(kilni_fuse_recorded *recorded, const kiln_tensor_desc *desc,
                          const kilni_fuse_recorded *before, kilni_fuse_tensor_info *info)
 {
@@ -297,7 +297,7 @@ static void set_external(kilni_fuse_recorded *recorded, const kiln_tensor_desc *
     }
 }
 
-/* Whether a view of a contiguous tensor has its last two axes swapped, and no others. */
+/// Whether a view of a contiguous tensor has its last two axes swapped, and no others.
 static bool is_turned(const kiln_op_record *record)
 {
     uint32_t rank = record->inputs[0].rank;
@@ -316,7 +316,7 @@ static bool is_turned(const kiln_op_record *record)
     return true;
 }
 
-/* An unfused operation gives a dense result, save a view, which shares its input's memory. */
+/// An unfused operation gives a dense result, save a view, which shares its input's memory.
 static void set_produced(kilni_fuse_recorded *recorded, const kiln_op_record *record,
                          const uint32_t *refs, const kiln_tensor_desc *desc,
                          kilni_fuse_tensor_info *info)
@@ -337,7 +337,7 @@ static void set_produced(kilni_fuse_recorded *recorded, const kiln_op_record *re
     info->facts |= KILNI_FUSE_FACT_PRODUCED;
 }
 
-/* Writes the rank, dtype, facts and dimensions of a tensor that is seen for the first time. */
+/// Writes the rank, dtype, facts and dimensions of a tensor that is seen for the first time.
 static bool write_dims(kilni_fuse_recorded *recorded, const kiln_tensor_desc *desc,
                        kilni_fuse_tensor_info *info)
 {
@@ -379,7 +379,7 @@ static uint32_t add_tensor(kilni_fuse_recorded *recorded, const kiln_tensor_desc
     return tensor;
 }
 
-/* One input; gives whether it has no elements. */
+/// One input; gives whether it has no elements.
 static bool write_input(kilni_fuse_recorded *recorded, const op_copy *op, uint32_t index,
                         const kilni_fuse_recorded *before)
 {

@@ -66,7 +66,7 @@ void kilni_fuse_hazards_fini(kilni_fuse_hazards *hazards, const kiln_env *env)
     *hazards = (kilni_fuse_hazards){0};
 }
 
-/* Does an operation read what one of these marks says? */
+/// Does an operation read what one of these marks says?
 static bool reads(const kilni_fuse_hazards *hazards, const uint8_t *marks, uint32_t op,
                   uint32_t wanted)
 {
@@ -103,38 +103,39 @@ void kilni_fuse_hazards_add(kilni_fuse_hazards *hazards, const uint32_t *ops, ui
     hazards->units[hazards->n_units++] = (kilni_fuse_unit){.first = ops[0], .last = ops[n_ops - 1]};
 }
 
-typedef struct window { ///< operations of the recorded segment, `end` not among them
+typedef struct span { ///< operations of the recorded segment, `end` not among them
     uint32_t begin;
     uint32_t end;
-} window;
+} span;
 
-/* The operations that may lie on a way from the trial's block back to it: those that it was shown,
- * and, as ways go backwards only inside blocks chosen before, what such blocks reach across. */
-static window window_of(const kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial)
+/// The operations that may lie on a way from the trial's block back to it: those that it was shown,
+/// and, as ways go backwards only inside blocks chosen before, what such blocks reach across.
+static span span_of(const kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial)
 {
-    window w = {trial->view.ops[0], trial->scanned};
+    span range = {trial->view.ops[0], trial->scanned};
     bool changed = true;
     while (changed) {
         changed = false;
         for (uint32_t i = 0; i < hazards->n_units; i++) {
             const kilni_fuse_unit *unit = &hazards->units[i];
-            if (unit->last >= w.begin && unit->first < w.end &&
-                (unit->first < w.begin || unit->last >= w.end)) {
-                w.begin = unit->first < w.begin ? unit->first : w.begin;
-                w.end = unit->last >= w.end ? unit->last + 1 : w.end;
+            if (unit->last >= range.begin && unit->first < range.end &&
+                (unit->first < range.begin || unit->last >= range.end)) {
+                range.begin = unit->first < range.begin ? unit->first : range.begin;
+                range.end = unit->last >= range.end ? unit->last + 1 : range.end;
                 changed = true;
             }
         }
     }
-    return w;
+    return range;
 }
 
-static bool reads_reached(const kilni_fuse_hazards *hazards, window w, uint32_t op, uint32_t wanted)
+static bool reads_reached(const kilni_fuse_hazards *hazards, span range, uint32_t op,
+                          uint32_t wanted)
 {
     const uint32_t *refs = hazards->recorded->marks[op].refs;
     for (uint32_t i = 0; i < hazards->recorded->ops[op].n_inputs; i++) {
         uint32_t definer = hazards->definer[refs[i]];
-        if (definer != KILNI_FUSE_NONE && definer >= w.begin &&
+        if (definer != KILNI_FUSE_NONE && definer >= range.begin &&
             (hazards->reached[definer] & wanted) != 0) {
             return true;
         }
@@ -142,25 +143,25 @@ static bool reads_reached(const kilni_fuse_hazards *hazards, window w, uint32_t 
     return false;
 }
 
-/* Everything in the window that depends on the block, blocks chosen before as one node each. */
-static void reach_out(kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial, window w)
+/// Everything in the span that depends on the block, blocks chosen before as one node each.
+static void reach_out(kilni_fuse_hazards *hazards, const kilni_fuse_trial *trial, span range)
 {
     bool changed = true;
     for (uint32_t i = 0; i < hazards->n_units; i++) {
         hazards->units[i].reached = false;
     }
-    for (uint32_t op = w.begin; op < w.end; op++) {
+    for (uint32_t op = range.begin; op < range.end; op++) {
         bool inside = op < trial->scanned && trial->marks[op] == KILNI_FUSE_INSIDE;
         hazards->reached[op] = inside ? KILNI_FUSE_INSIDE : 0;
     }
     while (changed) {
         changed = false;
-        for (uint32_t op = w.begin; op < w.end; op++) {
+        for (uint32_t op = range.begin; op < range.end; op++) {
             uint32_t unit = hazards->unit[op];
             bool with_unit = unit != KILNI_FUSE_NONE && hazards->units[unit].reached;
             if (hazards->reached[op] != 0 ||
                 (!with_unit &&
-                 !reads_reached(hazards, w, op, KILNI_FUSE_BEHIND | KILNI_FUSE_INSIDE))) {
+                 !reads_reached(hazards, range, op, KILNI_FUSE_BEHIND | KILNI_FUSE_INSIDE))) {
                 continue;
             }
             hazards->reached[op] = KILNI_FUSE_BEHIND;
@@ -177,14 +178,14 @@ bool kilni_fuse_hazards_hold(kilni_fuse_hazards *hazards, kilni_fuse_trial *tria
     if (hazards->n_units == 0) {
         return true; // recorded in order: what was left out before cannot depend on it
     }
-    window w = window_of(hazards, trial);
-    reach_out(hazards, trial, w);
+    span range = span_of(hazards, trial);
+    reach_out(hazards, trial, range);
     for (uint32_t i = 0; i < trial->view.n_ops; i++) {
-        if (reads_reached(hazards, w, trial->view.ops[i], KILNI_FUSE_BEHIND)) {
+        if (reads_reached(hazards, range, trial->view.ops[i], KILNI_FUSE_BEHIND)) {
             return false;
         }
     }
-    for (uint32_t op = w.begin; op < w.end && op < trial->marks_capacity; op++) {
+    for (uint32_t op = range.begin; op < range.end && op < trial->marks_capacity; op++) {
         if (hazards->unit[op] != KILNI_FUSE_NONE && hazards->reached[op] == KILNI_FUSE_BEHIND) {
             trial->marks[op] = KILNI_FUSE_BEHIND;
         }

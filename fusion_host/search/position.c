@@ -9,7 +9,7 @@
 
 #include "position.h"
 
-/* Until the next mark a process that ends does so in this call of the fuser's plugin. */
+/// Until the next mark a process that ends does so in this call of the fuser's plugin.
 static void mark_position(const kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_call call)
 {
     kilni_fuse_crash_record_mark(engine->fusers[fuser].plugin, engine->crash_slot, call);
@@ -124,7 +124,7 @@ static kf_status dim_value(const kf_block *block, uint32_t symbol, int64_t *out)
     return KF_OK;
 }
 
-/* A number that a random operation draws, and has not drawn yet: it does at each run of a graph. */
+/// A number that a random operation draws, and has not drawn yet: it does at each run of a graph.
 static bool is_drawn_later(const kilni_fuse_block_view *view, uint32_t scalar)
 {
     uint32_t at = 0;
@@ -165,7 +165,7 @@ static kf_status scalar_value(const kf_block *block, uint32_t scalar, kf_scalar 
     return KF_OK;
 }
 
-/* What is wrong with an answer, or NULL. */
+/// What is wrong with an answer, or NULL.
 const char *kilni_fuse_state_fault(const kf_state *state, const kilni_fuse_trial *trial)
 {
     if (state->struct_size != sizeof(*state)) {
@@ -193,7 +193,7 @@ void kilni_fuse_trial_break(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse
     kilni_fuse_fuser_strike(engine, fuser, reason);
 }
 
-/* Shows the block's last operation to the builder. False when it closed without it. */
+/// Shows the block's last operation to the builder. False when it closed without it.
 static bool show(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial)
 {
     const kilni_fuse_fuser *f = &engine->fusers[fuser];
@@ -228,7 +228,7 @@ static bool show(kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *tri
     return true;
 }
 
-/* Puts the builder back to what it was before the operation at hand. */
+/// Puts the builder back to what it was before the operation at hand.
 static void give_back(const kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial,
                       kf_builder *before, uint32_t n_asks, uint32_t op)
 {
@@ -241,7 +241,7 @@ static void give_back(const kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse
     kilni_fuse_block_view_cut(&trial->view, trial->view.n_ops - 1);
 }
 
-/* Offers one operation; it is taken, or everything is as before. */
+/// Offers one operation; it is taken, or everything is as before.
 static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t fuser,
                   kilni_fuse_trial *trial, uint32_t op)
 {
@@ -303,7 +303,7 @@ bool kilni_fuse_overdue(const kiln_fuse_engine *engine, kilni_fuse_hazards *haza
     return hazards->overdue;
 }
 
-/* Without a limit fusers that take much and are never ready make a search quadratic. */
+/// Without a limit fusers that take much and are never ready make a search quadratic.
 static bool may_show(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t end)
 {
     uint64_t most = KILNI_FUSE_MAX_FEEDS + (uint64_t)KILNI_FUSE_MORE_FEEDS * engine->n_fusers * end;
@@ -316,7 +316,7 @@ static bool may_show(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards
     return !hazards->spent && !kilni_fuse_overdue(engine, hazards);
 }
 
-/* Why the operation is not shown to the fuser; "" where that needs no word, NULL when it is. */
+/// Why the operation is not shown to the fuser; "" where that needs no word, NULL when it is.
 static const char *withheld(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards,
                             kilni_fuse_trial *trial, uint32_t op, uint32_t end)
 {

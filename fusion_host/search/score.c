@@ -12,19 +12,19 @@
 
 enum { CUSTOM_WAIT_NS = 100000, CUSTOM_BYTE_NS = 5 };
 
-/* What the backend's products reach of the device's rate, CLBlast's included, as `kiln bench
- * matmul` measured: 0.25 to 0.6 on PoCL, in tiles of at least these rows and columns. On a GPU (an
- * H200) 0.48 when there are many results; few leave units idle, as if each unit had GPU_FILL more
- * to do: 0.09, 0.20, 0.38 and 0.47 for products of 512 to 4096. Many
- * small products at once reach 0.035. Its convolutions reach 0.11, and one that has few results
- * takes 0.18 us for each term of a sum, which a work-item adds up alone. */
+/// What the backend's products reach of the device's rate, CLBlast's included, as `kiln bench
+/// matmul` measured: 0.25 to 0.6 on PoCL, in tiles of at least these rows and columns. On a GPU (an
+/// H200) 0.48 when there are many results; few leave units idle, as if each unit had GPU_FILL more
+/// to do: 0.09, 0.20, 0.38 and 0.47 for products of 512 to 4096. Many
+/// small products at once reach 0.035. Its convolutions reach 0.11, and one that has few results
+/// takes 0.18 us for each term of a sum, which a work-item adds up alone.
 static const double cpu_share = 0.4;
 static const double gpu_share = 0.48;
 static const double gpu_conv_share = 0.11;
 static const double gpu_batch_share = 0.035;
 enum { PRODUCT_TILE = 32, GPU_FILL = 8192, GPU_SMALL = 512 * 512, GPU_TERM_NS = 180 };
 
-/* What a call of CLBlast costs the host beside a launch: 7 us for one product, on PoCL. */
+/// What a call of CLBlast costs the host beside a launch: 7 us for one product, on PoCL.
 enum { PRODUCT_CALL_NS = 7000 };
 
 static double bytes_of(const kiln_tensor_desc *desc)
@@ -62,7 +62,7 @@ static double flops_ns(const kiln_device_info *device, double flops)
     return flops / rate * 1e9;
 }
 
-/* An indexed operator touches as much of its data as its result is long. */
+/// An indexed operator touches as much of its data as its result is long.
 static double input_bytes(const kiln_op_record *record, uint32_t input)
 {
     double all = bytes_of(&record->inputs[input]);
@@ -90,7 +90,7 @@ static double padding(int64_t extent)
     return extent > 0 ? (double)whole / (double)extent : 1;
 }
 
-/* How many more results whole tiles have. */
+/// How many more results whole tiles have.
 static double tile_waste(const kiln_op_record *record)
 {
     const kiln_tensor_desc *out = &record->outputs[0];
@@ -103,8 +103,8 @@ static double tile_waste(const kiln_op_record *record)
            padding(columns != 0 ? out->dims[out->rank - 1] : 1);
 }
 
-/* Multiplications and additions of a contraction: two for each element of the result and each term
- * of its sum. */
+/// Multiplications and additions of a contraction: two for each element of the result and each term
+/// of its sum.
 static double contraction_flops(const kiln_device_info *device, const kiln_op_record *record)
 {
     double results = elements_of(&record->outputs[0]);
@@ -123,7 +123,7 @@ static double contraction_flops(const kiln_device_info *device, const kiln_op_re
     return 2 * results * terms;
 }
 
-/* Small products in a batch, which a GPU's library does one by one. */
+/// Small products in a batch, which a GPU's library does one by one.
 static bool is_small_batch(const kiln_op_record *record)
 {
     const kiln_tensor_desc *out = &record->outputs[0];
@@ -134,7 +134,7 @@ static bool is_small_batch(const kiln_op_record *record)
     return elements_of(out) > each && each < GPU_SMALL;
 }
 
-/* What a GPU needs at least, however little there is to do. */
+/// What a GPU needs at least, however little there is to do.
 static double gpu_least_ns(const kiln_op_record *record)
 {
     const kiln_tensor_desc *weight = &record->inputs[1];

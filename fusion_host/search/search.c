@@ -25,7 +25,7 @@ typedef struct choice { ///< the candidates of one position
     uint32_t n_entered;
 } choice;
 
-/* Until the next mark a process that ends does so in this call of the fuser's plugin. */
+/// Until the next mark a process that ends does so in this call of the fuser's plugin.
 static void mark_call(const choice *c, uint32_t fuser, kilni_fuse_call call)
 {
     kilni_fuse_crash_record_mark(c->engine->fusers[fuser].plugin, c->engine->crash_slot, call);
@@ -83,8 +83,8 @@ typedef struct variants {
     uint32_t count;
 } variants;
 
-/* The claims, now that the block's length is settled; the pointers in the state are good until the
- * next call, and may be anything: the caller reads them under the same mark. */
+/// The claims, now that the block's length is settled; the pointers in the state are good until the
+/// next call, and may be anything: the caller reads them under the same mark.
 static bool ask_state(choice *c, uint32_t fuser, kf_state *state)
 {
     kilni_fuse_trial *trial = &c->position->trials[fuser];
@@ -103,8 +103,8 @@ static bool ask_state(choice *c, uint32_t fuser, kf_state *state)
     return bad == NULL;
 }
 
-/* Other ways to write the same program, for tournaments; one that is not well described is left
- * out. */
+/// Other ways to write the same program, for tournaments; one that is not well described is left
+/// out.
 static void take_variants(choice *c, const kf_plugin *table, const kf_opt *opt, uint32_t count,
                           const kilni_fuse_translation *input, variants *out)
 {
@@ -123,7 +123,7 @@ static void take_variants(choice *c, const kf_plugin *table, const kf_opt *opt, 
     }
 }
 
-/* Describes and verifies what the builder has. */
+/// Describes and verifies what the builder has.
 static kiln_status take_program(choice *c, uint32_t fuser, const kilni_fuse_translation *input,
                                 kilni_fuse_candidate *out, variants *others, kiln_error *err)
 {
@@ -163,7 +163,7 @@ static kiln_status take_program(choice *c, uint32_t fuser, const kilni_fuse_tran
     return status;
 }
 
-/* `claimed_ns` below 0: no estimate, so the host takes its own roofline of the program. */
+/// `claimed_ns` below 0: no estimate, so the host takes its own roofline of the program.
 static void score(choice *c, const kilni_fuse_translation *input, int64_t claimed_ns,
                   kilni_fuse_candidate *candidate)
 {
@@ -191,7 +191,7 @@ static void score(choice *c, const kilni_fuse_translation *input, int64_t claime
     kilni_fuse_score_close(s);
 }
 
-/* An estimate that says nothing true is no claim, and the host's roofline would be the boldest. */
+/// An estimate that says nothing true is no claim, and the host's roofline would be the boldest.
 static kiln_status read_claim(const kilni_fuse_translation *input, const kf_state *state,
                               int64_t *out_ns, kiln_error *err)
 {
@@ -245,8 +245,7 @@ static void enter(choice *c, kilni_fuse_verdict *verdict, const kilni_fuse_candi
     }
 }
 
-/* With the claim of the first program: which is the fastest is only known when they were measured.
- */
+/// With the claim of the first program: which is the fastest is only known when they were measured.
 static void enter_variants(choice *c, const kilni_fuse_candidate *first, const variants *others)
 {
     uint32_t count = is_worth_fusing(c, &first->score) ? others->count : 0;
@@ -358,8 +357,8 @@ static bool asked_a_scalar(const kilni_fuse_trial *trial)
     return false;
 }
 
-/* The candidates with the same operations as the best, in a fixed order; with them the block may be
- * put to a tournament again. One that holds for a scalar's value only stays out. */
+/// The candidates with the same operations as the best, in a fixed order; with them the block may
+/// be put to a tournament again. One that holds for a scalar's value only stays out.
 static bool add_rivals(choice *c, kilni_fuse_block *block)
 {
     block->rivals = kiln_arena_alloc(c->arena, (c->n_entered + 1) * sizeof(*block->rivals));
@@ -440,7 +439,7 @@ static void say_who_won(choice *c, uint32_t first_verdict)
     }
 }
 
-/* Compares what the fusers gathered; the winner's block is added. */
+/// Compares what the fusers gathered; the winner's block is added.
 static kiln_status choose_block(choice *c, kiln_error *err)
 {
     uint32_t first_verdict = c->blocks->n_verdicts;
@@ -453,7 +452,7 @@ static kiln_status choose_block(choice *c, kiln_error *err)
                : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a block");
 }
 
-/* What is settled of the segment: blocks and verdicts up to a cut that no block crosses. */
+/// What is settled of the segment: blocks and verdicts up to a cut that no block crosses.
 typedef struct settled {
     uint32_t cut;
     uint32_t n_blocks;
@@ -471,7 +470,7 @@ static uint32_t last_op(const kilni_fuse_blocks *blocks)
     return last;
 }
 
-/* Before seed `at`, everything earlier is decided; when no block reaches past it, it is a cut. */
+/// Before seed `at`, everything earlier is decided; when no block reaches past it, it is a cut.
 static void note_cut(const kilni_fuse_blocks *blocks, uint32_t at, settled *s)
 {
     if (last_op(blocks) <= at) {
@@ -479,7 +478,7 @@ static void note_cut(const kilni_fuse_blocks *blocks, uint32_t at, settled *s)
     }
 }
 
-/* `decide`: also what more operations might change. */
+/// `decide`: also what more operations might change.
 static kiln_status search_from(choice *c, uint32_t seed, uint32_t n_ops, bool decide,
                                bool *out_wait, kiln_error *err)
 {

@@ -26,7 +26,7 @@ static bool key_before(kiln_hash128 a, kiln_hash128 b)
     return a.high != b.high ? a.high < b.high : a.low < b.low;
 }
 
-/* The programs in order of their keys, so that who was loaded first does not matter. */
+/// The programs in order of their keys, so that who was loaded first does not matter.
 static uint32_t sorted_keys(const kiln_hash128 *keys, uint32_t count, kiln_hash128 *out)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -88,7 +88,7 @@ static void remember(kiln_fuse_engine *engine, const kilni_fuse_winner *winner)
     }
 }
 
-/* From memory, else from disk; what is not as it was written is not there. */
+/// From memory, else from disk; what is not as it was written is not there.
 static const kilni_fuse_winner *winner_of(kiln_fuse_engine *engine, kiln_hash128 key)
 {
     const kilni_fuse_winner *known = find_winner(engine, key);
@@ -150,9 +150,9 @@ void kilni_fuse_trust_load(kiln_fuse_engine *engine)
     }
 }
 
-/* The claims against the operations unfused, both measured: what the host's own figures are wrong
- * by is not the fuser's fault. Of short blocks the host's wait was measured, and where its figures
- * are wrong by much, other work on the machine: nothing is learned then. */
+/// The claims against the operations unfused, both measured: what the host's own figures are wrong
+/// by is not the fuser's fault. Of short blocks the host's wait was measured, and where its figures
+/// are wrong by much, other work on the machine: nothing is learned then.
 static void learn(kiln_fuse_engine *engine, const kilni_fuse_rival *rival, double baseline_ns,
                   double unfused_ns)
 {
@@ -191,7 +191,7 @@ static kiln_hash128 block_key(const kiln_fuse_engine *engine, const kilni_fuse_r
     return tournament_key(engine, keys, block->n_rivals, extents, n);
 }
 
-/* Writes what was measured to the rivals; which of them won, or n_rivals for none. */
+/// Writes what was measured to the rivals; which of them won, or n_rivals for none.
 static uint32_t apply(const kilni_fuse_winner *winner, kilni_fuse_block *block)
 {
     uint32_t chosen = block->n_rivals;
@@ -254,7 +254,7 @@ static void remove_block(kilni_fuse_blocks *blocks, uint32_t index)
     blocks->n_blocks--;
 }
 
-/* How many times as long as predicted the entries of a tournament took. */
+/// How many times as long as predicted the entries of a tournament took.
 typedef struct excess {
     double least;
     double most;
@@ -283,8 +283,8 @@ static excess excess_of(const kilni_fuse_winner *winner, const kilni_fuse_rival 
     return all;
 }
 
-/* Measured while the machine was busy, or so it seems: it is played again, but not for ever, for
- * the prediction may be what is wrong. */
+/// Measured while the machine was busy, or so it seems: it is played again, but not for ever, for
+/// the prediction may be what is wrong.
 static bool is_doubtful(const kilni_fuse_winner *winner, const kilni_fuse_block *block)
 {
     excess all = excess_of(winner, block->rivals, block->n_rivals, block->score.baseline_ns);
@@ -352,7 +352,7 @@ uint32_t kiln_fuse_contenders(const kiln_fuse_engine *engine, const kiln_plan *p
     return count;
 }
 
-/* The fastest; a rival of the predicted winner, and the operations unfused, must be clearly so. */
+/// The fastest; a rival of the predicted winner, and the operations unfused, must be clearly so.
 static uint32_t choose_fastest(const kiln_fuse_engine *engine, const kilni_fuse_rival *rivals,
                                uint32_t count, uint32_t predicted, double unfused_ns)
 {

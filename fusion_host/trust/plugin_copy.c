@@ -11,8 +11,8 @@
 
 #include "plugin_trust.h"
 
-/* In folders of plugin-path owners were asked already, and of a file that `signed` does not judge
- * nobody knows what it should be. */
+/// In folders of plugin-path owners were asked already, and of a file that `signed` does not judge
+/// nobody knows what it should be.
 bool kilni_fuse_may_change(const kiln_env *env, kilni_fuse_trust trust, const char *path,
                            const struct stat *info)
 {
@@ -35,8 +35,8 @@ static bool write_all(int fd, const char *bytes, size_t length)
     return true;
 }
 
-/* The dynamic loader takes an equal name for the same library, and descriptors' numbers come again:
- * so the name has the content in it, as "/." and "/", which lead nowhere else. */
+/// The dynamic loader takes an equal name for the same library, and descriptors' numbers come
+/// again: so the name has the content in it, as "/." and "/", which lead nowhere else.
 static void name_it(int fd, kiln_hash128 content, char *out, size_t capacity)
 {
     size_t at = (size_t)snprintf(out, capacity, "/proc/%d", (int)getpid());

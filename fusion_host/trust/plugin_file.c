@@ -33,7 +33,7 @@ kiln_status kilni_fuse_check_owner(const struct stat *info, const char *what, ki
                : kiln_fail(err, PERMISSION_DENIED, "%.120s is writable for others", what);
 }
 
-/* `path` is cut on the way. */
+/// `path` is cut on the way.
 static kiln_status check_chain(char *path, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
@@ -54,7 +54,7 @@ static kiln_status check_chain(char *path, kiln_error *err)
     return status;
 }
 
-/* Both the folders that the path names and, where one of them is a link, those that it leads to. */
+/// Both the folders that the path names and, where one of them is a link, those that it leads to.
 kiln_status kilni_fuse_check_folders(const kiln_env *env, const char *path, kiln_error *err)
 {
     char real[PATH_MAX];

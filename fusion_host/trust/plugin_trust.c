@@ -61,7 +61,7 @@ static kiln_status check_list(const kiln_env *env, const user_list *list, int fd
                : kiln_fail(err, PERMISSION_DENIED, "%.180s: nothing is allowed", why.message);
 }
 
-/* The caller frees the text, also on failure. */
+/// The caller frees the text, also on failure.
 static kiln_status list_read(const kiln_env *env, kiln_option option, user_list *out,
                              kiln_error *err)
 {
@@ -86,8 +86,8 @@ static kiln_status list_read(const kiln_env *env, kiln_option option, user_list 
     return status;
 }
 
-/* The next line that begins with 64 hexadecimal digits and a space or nothing; `#` begins a
- * comment. */
+/// The next line that begins with 64 hexadecimal digits and a space or nothing; `#` begins a
+/// comment.
 static bool next_digits(const char **text, const char **out_digits)
 {
     while (**text != 0) {

@@ -20,7 +20,7 @@ enum {
     MAX_KEY_FILE = 4096
 };
 
-/* RFC 8410, 7: version 0, the algorithm's identifier, an octet string in an octet string. */
+/// RFC 8410, 7: version 0, the algorithm's identifier, an octet string in an octet string.
 static const unsigned char der_prefix[PREFIX_BYTES] = {
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20};
 static const char pem_begin[] = "-----BEGIN PRIVATE KEY-----";
@@ -45,8 +45,8 @@ typedef struct crypto { ///< what evp.h and rand.h of OpenSSL 1.1.1 to 3 declare
     kiln_dynlib *library;
 } crypto;
 
-/* ISO C has no conversion from an object's address to a function's; POSIX says that it is the same.
- */
+/// ISO C has no conversion from an object's address to a function's; POSIX says that it is the
+/// same.
 static bool find(kiln_dynlib *library, const char *name, void *out_function)
 {
     void *address = kiln_dynlib_symbol(library, name);
@@ -94,7 +94,7 @@ static bool made_by(const crypto *c, const unsigned char *key, const unsigned ch
 
 // ---- small files ----
 
-/* At most `capacity` bytes; how many, or -1. */
+/// At most `capacity` bytes; how many, or -1.
 static ssize_t read_some(int fd, void *out, size_t capacity)
 {
     size_t length = 0;
@@ -182,7 +182,7 @@ kiln_status kilni_fuse_check_signature(const kiln_env *env, const char *path, co
 
 static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* 48 bytes are 64 characters, without padding. */
+/// 48 bytes are 64 characters, without padding.
 static void encode(const unsigned char *der, char *out)
 {
     for (size_t i = 0; i < DER_BYTES; i += 3) {

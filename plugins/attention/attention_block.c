@@ -51,6 +51,17 @@ uint32_t at_is_score_input(const at_block *block, uint32_t value)
     return 0;
 }
 
+uint32_t at_group_bytes(const at_block *block, uint32_t tile)
+{
+    uint32_t across = tile / AT_GROUP_KEYS;
+    uint32_t step = across * AT_GROUP_KEYS; // columns of the values that one turn covers
+    uint32_t width = ((uint32_t)block->width + step - 1) / step * step;
+    uint32_t keys = (uint32_t)block->depth * (tile + AT_GROUP_PAD), values = tile * width;
+    return (uint32_t)sizeof(float) *
+           ((uint32_t)block->depth * AT_GROUP_ROWS + (keys > values ? keys : values) +
+            tile * AT_GROUP_ROWS + AT_GROUP_ROWS * across);
+}
+
 // ---- the query ----
 
 static uint32_t push_query(at_block *block, const kf_host *host, const kf_ew_row *row,
@@ -189,6 +200,11 @@ static uint32_t push_result(at_block *block, const kf_chain_device *device, cons
     if (block->width == 0) {
         return kf_decline(host, KF_CODE_SHAPE, op->position, "heads of more than %u elements",
                           (unsigned)AT_MAX_DEPTH);
+    }
+    if (!device->block_shape && at_group_bytes(block, AT_TILE / 2) > device->local_bytes) {
+        return kf_decline(host, KF_CODE_DEVICE, op->position,
+                          "heads of %d and %d elements do not fit into local memory",
+                          (int)block->depth, (int)block->width);
     }
     block->values.value = block->values.source = (uint16_t)kf_chain_add_value(&block->chain, t, 0);
     kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_OP_MATMUL, KF_DTYPE_F32);

@@ -31,7 +31,11 @@ void at_plan_make(at_plan *plan, const at_block *block, const kf_chain_device *d
     plan->device = device;
     plan->width = kf_chain_width(device);
     plan->keys = device->vector_bytes >= 64 ? KEYS_WIDE : KEYS_NARROW;
-    plan->one_row = at_rows(block) == 0;
+    plan->in_groups = !device->block_shape;
+    plan->one_row = !plan->in_groups && at_rows(block) == 0;
+    plan->tile = plan->in_groups && at_group_bytes(block, AT_TILE) > device->local_bytes
+                     ? AT_TILE / 2
+                     : AT_TILE;
     for (uint32_t i = 0; i < chain->n_values; i++) {
         const kf_chain_value *v = &chain->values[i];
         if (v->computed) {
@@ -223,7 +227,8 @@ static void emit_functions(kf_text *text, const at_plan *plan)
         }
     }
     kf_text_addf(text,
-                 "#if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)\n"
+                 "#if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA) || "
+                 "!defined(POCL_DEVICE_ADDRESS_BITS)\n"
                  "#define MULADD fma\n"
                  "#else\n"
                  "#define MULADD(a, b, c) ((a) * (b) + (c))\n"
@@ -235,8 +240,12 @@ static void emit_functions(kf_text *text, const at_plan *plan)
                  "#define TILE %u\n"
                  "#define KEYS %u\n"
                  "#define COLUMNS %u\n",
-                 plan->width, plan->width, (int)block->depth, (int)block->width, (unsigned)AT_TILE,
+                 plan->width, plan->width, (int)block->depth, (int)block->width, plan->tile,
                  plan->keys, (unsigned)COLUMNS);
+    if (plan->in_groups) {
+        at_emit_group_sizes(text, plan);
+        return;
+    }
     if (!plan->one_row) {
         emit_score_function(text, plan);
         emit_value_function(text);
@@ -354,8 +363,10 @@ static void emit_rows(kf_text *text, const at_plan *plan)
 void at_emit(kf_text *text, const at_plan *plan)
 {
     emit_functions(text, plan);
-    kf_text_add(text, "__attribute__((reqd_work_group_size(1, 1, 1)))\n"
-                      "__kernel void kiln_attention(");
+    kf_text_addf(text,
+                 "__attribute__((reqd_work_group_size(%u, 1, 1)))\n"
+                 "__kernel void kiln_attention(",
+                 plan->in_groups ? (unsigned)AT_GROUP_ITEMS : 1);
     for (uint32_t i = 0; i < plan->n_params; i++) {
         kf_text_add(text, i == 0 ? "" : ", ");
         declare(text, plan, &plan->params[i]);
@@ -364,7 +375,9 @@ void at_emit(kf_text *text, const at_plan *plan)
     kf_chain_numbers(text, &plan->block->chain, plan->width);
     emit_place(text, plan);
     emit_strides(text, plan);
-    if (plan->one_row) {
+    if (plan->in_groups) {
+        at_emit_group(text, plan);
+    } else if (plan->one_row) {
         at_emit_row(text, plan);
     } else {
         emit_rows(text, plan);

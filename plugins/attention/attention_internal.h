@@ -4,7 +4,8 @@
 
 /// What the files of the attention fuser share: which operations join (attention_block.c), the
 /// kernels' text (attention_emit.c for many rows of the query, attention_row.c for one,
-/// attention_scores.c for the operators in both), the program and what it costs
+/// attention_group.c for many small work-items, attention_scores.c for the operators in all), the
+/// program and what it costs
 /// (attention_program.c).
 
 #include "kf_chain.h"
@@ -14,7 +15,11 @@ enum {
     AT_MAX_TENSORS = 10, ///< that a block reads
     AT_MAX_PARAMS = 160,
     AT_VECTORS = 2, ///< of rows of the query that a work-item has
-    AT_TILE = 64 ///< keys at a time
+    AT_TILE = 64, ///< keys at a time
+    AT_GROUP_ITEMS = 128, ///< of a work-group on devices of many small work-items
+    AT_GROUP_ROWS = 32, ///< of the query that it has
+    AT_GROUP_KEYS = 4, ///< of a tile that a work-item has
+    AT_GROUP_PAD = 4 ///< between the lines of turned keys, against conflicts of banks
 };
 
 typedef enum at_stage {
@@ -69,6 +74,9 @@ int at_axis(const at_block *block, uint32_t value, uint32_t axis);
 /// Do the operators on the scores read the value?
 uint32_t at_is_score_input(const at_block *block, uint32_t value);
 
+/// Local memory of a work-group that takes so many keys at a time.
+uint32_t at_group_bytes(const at_block *block, uint32_t tile);
+
 // ---- text ----
 
 typedef enum at_param_kind {
@@ -94,6 +102,8 @@ typedef struct at_plan {
     uint32_t width; ///< elements of a vector
     uint32_t keys; ///< whose scores are summed at once
     uint32_t one_row; ///< the query has one row: vectors go along heads and keys
+    uint32_t in_groups; ///< work-groups of small work-items; vectors go along keys
+    uint32_t tile; ///< keys at a time
     uint32_t n_params;
     at_param params[AT_MAX_PARAMS];
 } at_plan;
@@ -104,8 +114,12 @@ void at_stride_name(const at_plan *plan, uint32_t value, int axis, char name[32]
 void at_emit(kf_text *text, const at_plan *plan);
 /// The kernel's body for a query of one row, from the declared indices and bases on.
 void at_emit_row(kf_text *text, const at_plan *plan);
+/// The same for a work-group of small work-items, and its sizes.
+void at_emit_group(kf_text *text, const at_plan *plan);
+void at_emit_group_sizes(kf_text *text, const at_plan *plan);
 /// Declares what the operators on the scores read at `row` (NULL: there is one) and `col`, `count`
-/// elements of a vector that goes along rows or, for one row, along keys; and the operators.
+/// elements of a vector that goes along rows or, for one row and in groups, along keys; and the
+/// operators.
 void at_emit_scores(kf_text *text, const at_plan *plan, const char *indent);
 
 // ---- program and costs ----

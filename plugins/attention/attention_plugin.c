@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Attention as a plugin for processors: one fuser, which has no choice to make. Here are the ABI's
+// Attention as a plugin: one fuser, which has no choice to make. Here are the ABI's
 // objects and nothing else.
 #include "attention_internal.h"
 
@@ -25,11 +25,12 @@ static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
     if (!kf_has_compiler(fuser->host, device)) {
         return KF_DECLINED;
     }
-    if (device->code_shape != KF_SHAPE_BLOCK) {
-        kf_decline(fuser->host, KF_CODE_DEVICE, KF_NONE, "its kernels are for processors");
+    kf_chain_device_init(&fuser->device, device);
+    if (!fuser->device.block_shape && fuser->device.max_group < AT_GROUP_ITEMS) {
+        kf_decline(fuser->host, KF_CODE_DEVICE, KF_NONE,
+                   "the device has no work-groups of %u work-items", (unsigned)AT_GROUP_ITEMS);
         return KF_DECLINED;
     }
-    kf_chain_device_init(&fuser->device, device);
     return KF_OK;
 }
 

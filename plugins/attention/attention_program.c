@@ -7,6 +7,7 @@ enum {
     MAX_FORMULAS = 16, ///< of arguments
     ROWS_PERCENT = 58, ///< of the device's f32 rate
     ROW_PERCENT = 15,
+    GROUP_PERCENT = 30,
     SCORE_FLOPS = 30, ///< of an exponential and the maximum
     INPUT_FLOPS = 16 ///< of reading an element across its rows
 };
@@ -42,10 +43,10 @@ static void symbol(kf_formula *f, uint32_t symbol)
     kf_formula_product(f, &symbol, 1);
 }
 
-/// Rows of the query that one work-item has.
+/// Rows of the query that one work-item or work-group has.
 static uint32_t item_rows(const at_plan *plan)
 {
-    return plan->one_row ? 1 : AT_VECTORS * plan->width;
+    return plan->in_groups ? AT_GROUP_ROWS : plan->one_row ? 1 : AT_VECTORS * plan->width;
 }
 
 static void items(kf_formula *f, const at_plan *plan)
@@ -103,8 +104,8 @@ void at_estimate_make(kf_estimate *estimate, const at_plan *plan)
     batches(&estimate->flops, block);
     kf_formula_op(&estimate->flops, KF_INS_MUL);
     kf_formula_append(ns, kf_formula_expr(&estimate->flops));
-    kf_formula_imm_op(ns, cost->ps_per_kflop * 100 / (plan->one_row ? ROW_PERCENT : ROWS_PERCENT),
-                      KF_INS_MUL);
+    uint32_t percent = plan->in_groups ? GROUP_PERCENT : plan->one_row ? ROW_PERCENT : ROWS_PERCENT;
+    kf_formula_imm_op(ns, cost->ps_per_kflop * 100 / percent, KF_INS_MUL);
     kf_formula_append(ns, kf_formula_expr(&estimate->read));
     kf_formula_append(ns, kf_formula_expr(&estimate->written));
     kf_formula_op(ns, KF_INS_ADD);
@@ -158,7 +159,9 @@ static void make_launch(at_program *p)
     for (uint32_t i = 0; i < p->plan.n_params; i++) {
         bind(p, &p->plan.params[i], &p->args[i]);
     }
+    uint32_t group = p->plan.in_groups ? AT_GROUP_ITEMS : 1;
     items(&p->global[0], &p->plan);
+    kf_formula_imm_op(&p->global[0], group, KF_INS_MUL);
     batches(&p->global[1], p->block);
     p->launch.struct_size = (uint32_t)sizeof(p->launch);
     p->launch.dims = 2;
@@ -167,7 +170,7 @@ static void make_launch(at_program *p)
     p->launch.kernel.len = strlen(p->launch.kernel.ptr);
     p->launch.args = p->args;
     for (uint32_t i = 0; i < 2; i++) {
-        kf_formula_imm(&p->local[i], 1);
+        kf_formula_imm(&p->local[i], i == 0 ? group : 1);
         p->failed |= p->global[i].failed;
         p->launch.global[i] = kf_formula_expr(&p->global[i]);
         p->launch.local[i] = kf_formula_expr(&p->local[i]);

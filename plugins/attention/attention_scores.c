@@ -19,7 +19,7 @@ static void emit_score_input(kf_text *text, const at_plan *plan, uint32_t value,
     char row[32], column[32];
     at_stride_name(plan, value, at_axis(plan->block, value, rows), row);
     at_stride_name(plan, value, at_axis(plan->block, value, rows + 1), column);
-    const char *along = plan->one_row ? column : row;
+    const char *along = plan->one_row || plan->in_groups ? column : row;
     kf_text_addf(text, "%s__global const %s *p%u = b%u + row * %s + col * %s;\n", indent,
                  dtype.storage, value, value, row, column);
     kf_text_addf(text, "%sconst %s%u v%u = ", indent, dtype.compute, w, value);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The matrix product as a plugin: three fusers, which differ in how a product is cut into work.
-// They compete for the same blocks: plain tiles, the sum in parts for few tiles and long sums, and
-// one for small products. Here are the ABI's objects and nothing else.
+// The matrix product as a plugin: five fusers, which differ in how a product is cut into work. They
+// compete for the same blocks: plain tiles, the sum in parts for few tiles and long sums, one for
+// small products, and on GPUs two for few rows. Here are the ABI's objects and nothing else.
 #include "matmul_internal.h"
 
-static const mm_fuser fusers[] = {
-    {"matmul", 0, 0, NULL}, {"matmul_parts", 1, 0, NULL}, {"matmul_small", 0, 1, NULL}};
+static const mm_fuser fusers[] = {{"matmul", 0, 0, 0, NULL},
+                                  {"matmul_parts", 1, 0, 0, NULL},
+                                  {"matmul_small", 0, 1, 0, NULL},
+                                  {"matmul_few", 0, 0, 1, NULL},
+                                  {"matmul_few_parts", 1, 0, 1, NULL}};
 
 struct kf_fuser {
     const kf_host *host;
@@ -29,9 +32,15 @@ static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
     if (!kf_has_compiler(fuser->host, device)) {
         return KF_DECLINED;
     }
+    uint32_t few = fusers[fuser->index].few;
     if (device->code_shape != KF_SHAPE_BLOCK &&
-        (device->max_group_size < 256 || device->local_bytes < 17408)) {
-        kf_decline(fuser->host, KF_CODE_DEVICE, KF_NONE, "a tile needs 256 work-items and 17 KiB");
+        (device->max_group_size < 256 || device->local_bytes < (few ? 32768u : 17408u))) {
+        kf_decline(fuser->host, KF_CODE_DEVICE, KF_NONE, "it needs 256 work-items and %u KiB",
+                   few ? 32 : 17);
+        return KF_DECLINED;
+    }
+    if (device->code_shape == KF_SHAPE_BLOCK && few) {
+        kf_decline(fuser->host, KF_CODE_DEVICE, KF_NONE, "few rows are matmul's and matmul_parts'");
         return KF_DECLINED;
     }
     kf_chain_device_init(&fuser->device, device);
@@ -99,5 +108,6 @@ static void opt_program(const kf_opt *opt, kf_program *out)
 #define KF_PLUGIN_VERSION "1.0.0"
 #define KF_PLUGIN_VENDOR "Kiln"
 #define KF_PLUGIN_FUSERS                                                                           \
-    KF_STR_INIT("matmul"), KF_STR_INIT("matmul_parts"), KF_STR_INIT("matmul_small")
+    KF_STR_INIT("matmul"), KF_STR_INIT("matmul_parts"), KF_STR_INIT("matmul_small"),               \
+        KF_STR_INIT("matmul_few"), KF_STR_INIT("matmul_few_parts")
 #include "kf_plugin.h"

@@ -62,6 +62,7 @@ static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
                      : p->kind == MM_PARAM_N     ? "n"
                      : p->kind == MM_PARAM_K     ? "k"
                      : p->kind == MM_PARAM_DEPTH ? "depth"
+                     : p->kind == MM_PARAM_SIDE  ? "side"
                                                  : "parts");
         break;
     }
@@ -70,7 +71,9 @@ static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
 static void open_kernel(kf_text *text, const mm_plan *plan, const mm_kernel *kernel)
 {
     uint32_t side = plan->form == MM_FORM_TILE && kernel->role == MM_PRODUCT ? 16 : 1;
-    if (plan->form == MM_FORM_TENSOR && kernel->role != MM_COMBINE) {
+    if (mm_is_few(plan) && kernel->role == MM_PRODUCT) {
+        kf_text_addf(text, "__attribute__((reqd_work_group_size(%u, 1, 1)))\n", plan->items);
+    } else if (plan->form == MM_FORM_TENSOR && kernel->role != MM_CLEAR) {
         kf_text_addf(text, "__attribute__((reqd_work_group_size(%u, 1, 1)))\n",
                      kernel->role == MM_PRODUCT ? plan->items : (uint32_t)MM_PACK_ITEMS);
     } else if (plan->device->block_shape || side > 1) {
@@ -82,7 +85,9 @@ static void open_kernel(kf_text *text, const mm_plan *plan, const mm_kernel *ker
         declare(text, plan, &kernel->params[i]);
     }
     kf_text_add(text, ") {\n");
-    kf_chain_numbers(text, &plan->block->chain, plan->width);
+    if (kernel->role != MM_CLEAR) {
+        kf_chain_numbers(text, &plan->block->chain, plan->width);
+    }
 }
 
 // ---- packing ----
@@ -216,9 +221,9 @@ static void emit_join(kf_text *text, const mm_plan *plan)
 static void emit_combine(kf_text *text, const mm_plan *plan)
 {
     kf_text_addf(text,
-                 "    const long row = get_global_id(0), batch = get_global_id(2);\n"
+                 "    const long row = get_global_id(1), batch = get_global_id(2);\n"
                  "    const long batches = get_global_size(2);\n"
-                 "    const long first = get_global_id(1) * (long)%u;\n"
+                 "    const long first = get_global_id(0) * (long)%u;\n"
                  "    const long last = min(first + %u, (long)n);\n",
                  plan->span, plan->span);
     mm_emit_indices(text, plan, NULL);
@@ -262,7 +267,7 @@ static void emit_place(kf_text *text, const mm_plan *plan, const char *index, co
 static void emit_product(kf_text *text, const mm_plan *plan)
 {
     const mm_block *block = plan->block;
-    if (plan->form == MM_FORM_TILE || plan->form == MM_FORM_TENSOR) {
+    if (!plan->device->block_shape) {
         emit_place(text, plan, "(long)get_group_id(2)", "(long)get_num_groups(2)");
     } else {
         emit_place(text, plan, "(long)get_global_id(2)", "(long)get_global_size(2)");
@@ -286,7 +291,9 @@ static void emit_product(kf_text *text, const mm_plan *plan)
     }
     mm_emit_base(text, plan, &block->left, "a");
     mm_emit_base(text, plan, &block->right, "b");
-    if (plan->form == MM_FORM_DIRECT) {
+    if (mm_is_few(plan)) {
+        mm_emit_few(text, plan);
+    } else if (plan->form == MM_FORM_DIRECT) {
         mm_emit_direct_sums(text, plan);
     } else if (plan->form == MM_FORM_ROW) {
         mm_emit_row_sums(text, plan);
@@ -334,7 +341,9 @@ static void emit_functions(kf_text *text, const mm_plan *plan)
                           "#define SETTLE mem_fence(CLK_GLOBAL_MEM_FENCE)\n"
                           "#endif\n");
     }
-    if (plan->tensor != NULL) {
+    if (mm_is_few(plan)) {
+        mm_emit_few_functions(text, plan);
+    } else if (plan->tensor != NULL) {
         plan->tensor->functions(text, plan);
     } else if (plan->form == MM_FORM_BYTES) {
         mm_bytes_emit_functions(text, plan);

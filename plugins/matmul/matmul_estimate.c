@@ -13,7 +13,8 @@ static uint32_t share(const mm_plan *plan)
     if (plan->form == MM_FORM_BYTES) {
         return (plan->device->features & KF_FEATURE_VNNI) != 0 ? 340 : 100;
     }
-    uint32_t percent = plan->form != MM_FORM_TILE ? 85 : plan->rows > 64 ? 22 : 18;
+    uint32_t tile = plan->rows > 64 ? 22 : 18;
+    uint32_t percent = mm_is_few(plan) ? 15 : plan->form == MM_FORM_TILE ? tile : 85;
     return plan->compute_bytes > 4 ? percent / 2 : percent;
 }
 
@@ -104,6 +105,16 @@ static void extra_bytes(kf_formula *f, const mm_plan *plan)
     }
 }
 
+/// COLUMNS, TEAM: what is read of the matrix for every group of rows behind the first.
+static void matrix_again(kf_formula *f, const mm_plan *plan)
+{
+    mm_formula_m(f, plan);
+    kf_formula_imm_op(f, plan->rows, KF_INS_CEIL_DIV);
+    kf_formula_imm_op(f, 1, KF_INS_SUB);
+    tensor_bytes(f, plan, plan->block->right.source);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
 static void temp_bytes(kf_formula *f, const mm_plan *plan)
 {
     kf_formula_imm(f, 0);
@@ -149,7 +160,7 @@ uint32_t mm_estimate_make(kf_estimate *estimate, const mm_plan *plan)
 {
     const kf_cost *cost = &plan->device->cost;
     kf_formula *ns = &estimate->ns;
-    uint32_t launches = count_launches(plan);
+    uint32_t launches = count_launches(plan), few = mm_is_few(plan);
     kf_estimate_init(estimate);
     tensor_bytes(&estimate->read, plan, plan->block->left.source);
     tensor_bytes(&estimate->read, plan, plan->block->right.source);
@@ -162,10 +173,19 @@ uint32_t mm_estimate_make(kf_estimate *estimate, const mm_plan *plan)
     // the product: as long as its operations or its operands take
     kf_formula_append(ns, kf_formula_expr(&estimate->flops));
     kf_formula_imm_op(ns, cost->ps_per_kflop * 100 / share(plan), KF_INS_MUL);
-    idle_factor(ns, plan);
+    if (!few) {
+        idle_factor(ns, plan);
+    }
     kf_formula_append(ns, kf_formula_expr(&estimate->read));
+    if (few) {
+        matrix_again(ns, plan);
+        kf_formula_op(ns, KF_INS_ADD);
+    }
     kf_formula_imm_op(ns, read_cost(plan), KF_INS_MUL);
     kf_formula_op(ns, KF_INS_MAX);
+    if (few) { // idle units ask for nothing
+        idle_factor(ns, plan);
+    }
     // and what comes before and after it
     kf_formula_append(ns, kf_formula_expr(&estimate->written));
     extra_bytes(ns, plan);

@@ -4,9 +4,9 @@
 
 /// What the files of the matrix product's fuser share: which operations join (matmul_block.c), how
 /// the product is done (matmul_plan.c), its text (matmul_emit.c, from pieces: matmul_operand.c,
-/// matmul_inner.c, matmul_finish.c), the program around it (matmul_program.c) and what it costs
-/// (matmul_estimate.c). Products of 8-bit integers: matmul_bytes.h. The fuser of NVIDIA's tensor
-/// cores is made of the same files and of its own text (plugins/nvidia_tensor).
+/// matmul_inner.c, matmul_few.c, matmul_finish.c), the program around it (matmul_program.c) and
+/// what it costs (matmul_estimate.c). Products of 8-bit integers: matmul_bytes.h. The fuser of
+/// NVIDIA's tensor cores is made of the same files and of its own text (plugins/nvidia_tensor).
 
 #include "kf_chain.h"
 
@@ -106,7 +106,9 @@ typedef enum mm_form {
     MM_FORM_TILE = 4, ///< item shape: tiles in local memory
     MM_FORM_DIRECT = 5, ///< block shape: as packed, but a work-item packs what it needs itself
     MM_FORM_BYTES = 6, ///< block shape: 8-bit integers, the right operand packed
-    MM_FORM_TENSOR = 7 ///< item shape: operands packed for tensor cores; text by mm_tensor
+    MM_FORM_TENSOR = 7, ///< item shape: operands packed for tensor cores; text by mm_tensor
+    MM_FORM_COLUMNS = 8, ///< item shape, few rows: a work-item has columns of a share of the sum
+    MM_FORM_TEAM = 9 ///< item shape, few rows: work-items side by side walk a column along the sum
 } mm_form;
 
 typedef enum mm_param_kind {
@@ -122,7 +124,8 @@ typedef enum mm_param_kind {
     MM_PARAM_DEPTH = 10, ///< terms of a part of the sum
     MM_PARAM_PARTS = 11,
     MM_PARAM_TEMP = 12, ///< index: MM_TEMP_*
-    MM_PARAM_DIM = 13 ///< extent of an axis of value `index`
+    MM_PARAM_DIM = 13, ///< extent of an axis of value `index`
+    MM_PARAM_SIDE = 14 ///< COLUMNS, TEAM: work-items side by side
 } mm_param_kind;
 
 enum { MM_TEMP_LEFT, MM_TEMP_RIGHT, MM_TEMP_PARTS, MM_TEMP_COUNTS, MM_TEMPS };
@@ -166,6 +169,7 @@ typedef struct mm_fuser {
     const char *name;
     uint32_t split; ///< the sum in parts
     uint32_t small; ///< for small products: small tiles, or one launch
+    uint32_t few; ///< for few rows, on item shapes
     const mm_tensor *tensor; ///< NULL: any device
 } mm_fuser;
 
@@ -176,14 +180,15 @@ struct mm_plan {
     const kf_chain_device *device;
     mm_form form;
     uint32_t split; ///< 1: the sum in parts, combined by a launch of its own
-    uint32_t joined; ///< 1: by the work-item whose part ends last instead
+    uint32_t joined; ///< 1: by the work-item or work-group whose part ends last instead
     uint32_t fold; ///< 1: the batch is part of the rows
     uint32_t batch; ///< axes of the batch that are left
     uint32_t width; ///< elements of a vector of the elementwise text
     uint32_t lanes; ///< elements of a vector of the innermost loop
     uint32_t rows; ///< of a tile
     uint32_t columns; ///< of a tile
-    uint32_t depth; ///< TILE: of a step; PACKED, DIRECT: terms between visits of a tile
+    uint32_t depth; ///< TILE: of a step; PACKED, DIRECT: terms between visits of a tile; COLUMNS,
+                    ///< TEAM: vectors of a column that a work-item asks for at a time
     uint32_t chunk; ///< most tiles of a work-item, one below the other
     uint32_t across; ///< and side by side; ROW, DOT: vectors of columns at a time
     uint32_t span; ///< columns of a work-item that combines parts
@@ -192,7 +197,9 @@ struct mm_plan {
     const char *type; ///< of the sums
     uint32_t step; ///< TENSOR: terms of a packed line of MM_LINE_BYTES
     uint32_t copies; ///< TENSOR: packed lines of each line of an operand
-    uint32_t items; ///< TENSOR: of a work-group
+    uint32_t items; ///< TENSOR, COLUMNS, TEAM: of a work-group
+    uint32_t each; ///< TEAM: columns of a work-item
+    uint32_t side; ///< COLUMNS, TEAM: least work-items side by side
     uint32_t n_kernels;
     mm_kernel kernels[MM_MAX_LAUNCHES];
 };
@@ -249,6 +256,11 @@ static inline uint32_t mm_share(uint32_t count, uint32_t parts)
 {
     return (count + parts - 1) / parts;
 }
+/// Is the form one for few rows on item shapes?
+static inline uint32_t mm_is_few(const mm_plan *plan)
+{
+    return plan->form == MM_FORM_COLUMNS || plan->form == MM_FORM_TEAM;
+}
 /// Are tiles summed in registers by the functions tile_sums_ROWS?
 uint32_t mm_has_panels(const mm_plan *plan);
 /// Packs terms from `first` until `last` to `to`: of the rows of tile `tile` from `a`, of the
@@ -258,6 +270,9 @@ void mm_emit_left_panel(kf_text *text, const mm_plan *plan);
 /// Copies the same terms of the rows of the tile, row by row, `depth` elements apart.
 void mm_emit_left_rows(kf_text *text, const mm_plan *plan);
 void mm_emit_right_panels(kf_text *text, const mm_plan *plan);
+/// Few rows on item shapes: the functions, and the product behind what the part of the sum is.
+void mm_emit_few_functions(kf_text *text, const mm_plan *plan);
+void mm_emit_few(kf_text *text, const mm_plan *plan);
 /// The loops of each form, as far as the sums; with panels: the functions tile_sums_ROWS.
 void mm_emit_tile_functions(kf_text *text, const mm_plan *plan);
 void mm_emit_packed_sums(kf_text *text, const mm_plan *plan);
@@ -269,6 +284,9 @@ void mm_emit_item_sums(kf_text *text, const mm_plan *plan);
 /// elements, NULL when it is 1; `count`: how many there are, NULL: a whole vector.
 void mm_emit_load(kf_text *text, const mm_plan *plan, const mm_operand *operand, const char *stride,
                   const char *count, const char *indent);
+/// What the prologue of an operand makes of the vector that was read.
+void mm_emit_prologue(kf_text *text, const mm_plan *plan, const mm_operand *operand,
+                      const char *indent);
 /// Name of the stride of an axis of a value; "1" or "0" where it is known.
 void mm_stride_name(const mm_plan *plan, uint32_t value, int axis, char name[32]);
 /// What is done with the vector `sum` of a result at `row` and `col`, of which `count` elements
@@ -302,6 +320,8 @@ void mm_formula_parts(kf_formula *f, const mm_plan *plan);
 /// share of work-items; of parts of the sum there are so many that it is whole in any case.
 void mm_formula_across(kf_formula *f, const mm_plan *plan);
 void mm_formula_chunk(kf_formula *f, const mm_plan *plan);
+/// COLUMNS, TEAM: work-items side by side, a power of two.
+void mm_formula_side(kf_formula *f, const mm_plan *plan);
 /// Bytes of a packed operand.
 void mm_formula_packed(kf_formula *f, const mm_plan *plan, const mm_operand *operand);
 /// Strips of columns that are joined from parts, those of all batches.

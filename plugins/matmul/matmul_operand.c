@@ -19,6 +19,17 @@ void mm_stride_name(const mm_plan *plan, uint32_t value, int axis, char name[32]
     }
 }
 
+void mm_emit_prologue(kf_text *text, const mm_plan *plan, const mm_operand *operand,
+                      const char *indent)
+{
+    const kf_chain *chain = &plan->block->chain;
+    for (uint32_t i = 0; i < plan->block->product; i++) {
+        if (mm_makes(plan->block, operand, i)) {
+            kf_chain_op_text(text, chain, &chain->ops[i], plan->width, indent);
+        }
+    }
+}
+
 void mm_emit_load(kf_text *text, const mm_plan *plan, const mm_operand *operand, const char *stride,
                   const char *count, const char *indent)
 {
@@ -38,11 +49,7 @@ void mm_emit_load(kf_text *text, const mm_plan *plan, const mm_operand *operand,
     } else {
         kf_text_addf(text, "load_%s(p);\n", dtype.name);
     }
-    for (uint32_t i = 0; i < plan->block->product; i++) {
-        if (mm_makes(plan->block, operand, i)) {
-            kf_chain_op_text(text, chain, &chain->ops[i], plan->width, indent);
-        }
-    }
+    mm_emit_prologue(text, plan, operand, indent);
 }
 
 // ---- where it begins ----

@@ -18,6 +18,12 @@ enum {
     BIG_TILE = 128,
     SMALL_TILE = 64,
     TILE_DEPTH = 16,
+    FEW_BYTES = 16, // of a vector of the matrix
+    FEW_ROWS = 8, // of a work-group
+    FEW_WIDTH = 4, // of a vector of columns, at most, where rows are several
+    FEW_ITEMS = 256,
+    FEW_ITEMS_LARGE = 512, // where one row's columns are few
+    FEW_ITEMS_TEAM = 128,
     SPAN_BLOCK = 4096,
     CACHE_LINE = 64 // bytes
 };
@@ -303,6 +309,9 @@ static void product_kernel(mm_plan *plan)
     } else {
         add_operands(kernel, plan, 1, 1);
     }
+    if (mm_is_few(plan)) {
+        add(kernel, MM_PARAM_SIDE, 0, 0);
+    }
     if (plan->split) {
         add(kernel, MM_PARAM_TEMP, MM_TEMP_PARTS, KF_ACCESS_WRITE);
         add(kernel, MM_PARAM_DEPTH, 0, 0);
@@ -340,7 +349,7 @@ static mm_form panel_form(const mm_plan *plan, uint32_t small)
     return small || (plan->split && !kept) ? MM_FORM_DIRECT : MM_FORM_PACKED;
 }
 
-static mm_form choose_form(const mm_plan *plan, uint32_t small)
+static mm_form choose_form(const mm_plan *plan, uint32_t small, uint32_t few)
 {
     const mm_block *block = plan->block;
     const mm_operand *right = &block->right;
@@ -350,10 +359,12 @@ static mm_form choose_form(const mm_plan *plan, uint32_t small)
     if (block->bytes) {
         return MM_FORM_BYTES;
     }
-    if (!plan->device->block_shape) {
-        return MM_FORM_TILE;
-    }
     uint32_t along = mm_is_unit(block, right->source, right->outer);
+    if (!plan->device->block_shape) {
+        uint32_t by_sum = mm_is_unit(block, right->source, right->inner) &&
+                          (!along || mm_outer_symbol(block, right) == 0);
+        return !few ? MM_FORM_TILE : by_sum ? MM_FORM_TEAM : MM_FORM_COLUMNS;
+    }
     // The folding of rows is for tiles only, parts also for a row whose matrix's rows are long.
     if (plan->fold || mm_outer_symbol(block, &block->left) != 0 ||
         (plan->split && !(along && plan->device->is_cpu))) {
@@ -398,6 +409,35 @@ static void size_items(mm_plan *plan, uint32_t small)
     plan->across = 1;
 }
 
+/// As measured on an H200: one row leaves registers for more loads at a time, several rows for
+/// fewer columns.
+static void size_few(mm_plan *plan)
+{
+    const mm_operand *right = &plan->block->right;
+    uint32_t bytes = kf_dtype_of(plan->block->chain.values[right->source].dtype).bytes;
+    uint32_t one = mm_outer_symbol(plan->block, &plan->block->left) == 0 && !plan->fold;
+    uint32_t by_column = plan->form == MM_FORM_COLUMNS, narrow = bytes < 4;
+    uint32_t large = plan->device->max_group >= FEW_ITEMS_LARGE;
+    plan->rows = one ? 1 : plan->compute_bytes > 4 ? FEW_ROWS / 2 : FEW_ROWS;
+    plan->width = FEW_BYTES / bytes;
+    if (by_column) {
+        plan->width = one || plan->width < FEW_WIDTH ? plan->width : FEW_WIDTH;
+        plan->items = one && large ? FEW_ITEMS_LARGE : FEW_ITEMS;
+        plan->each = 1;
+        plan->depth = !one && narrow ? 8 : 4;
+        plan->side = 4;
+        plan->columns = plan->side * plan->width;
+    } else {
+        plan->items = one ? FEW_ITEMS_TEAM : FEW_ITEMS;
+        plan->each = one || narrow ? 2 : 4;
+        plan->depth = one ? 4 : 1;
+        plan->side = one || narrow ? 32 : 128;
+        plan->columns = plan->each * plan->items / plan->side;
+    }
+    plan->lanes = plan->width;
+    plan->chunk = plan->across = 1;
+}
+
 /// From how many elements on results do not fit into the last cache. A line of a tile has to be
 /// whole lines of the cache.
 static uint32_t stream_from(const mm_plan *plan)
@@ -436,16 +476,18 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
     plan->width = kf_chain_width(device);
     plan->compute_bytes = kf_ew_compute_bytes(&dtype);
     plan->type = dtype.compute;
-    plan->span = device->block_shape ? SPAN_BLOCK : plan->width;
-    plan->form = choose_form(plan, fuser->small);
+    plan->form = choose_form(plan, fuser->small, fuser->few);
     if (plan->form == MM_FORM_TENSOR) {
         plan->chunk = plan->across = 1;
         plan->tensor->size(plan, fuser->small);
     } else if (plan->form == MM_FORM_TILE) {
         size_items(plan, fuser->small);
+    } else if (mm_is_few(plan)) {
+        size_few(plan);
     } else {
         size_block(plan);
     }
+    plan->span = device->block_shape ? SPAN_BLOCK : plan->width;
     plan->stream = stream_from(plan);
     if (plan->form == MM_FORM_BYTES) {
         pack_kernel(plan, MM_PACK_RIGHT);
@@ -457,7 +499,7 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
             pack_kernel(plan, MM_PACK_BOTH);
         }
     }
-    plan->joined = plan->split && plan->form == MM_FORM_ROW;
+    plan->joined = plan->split && (plan->form == MM_FORM_ROW || plan->form == MM_FORM_TENSOR);
     product_kernel(plan);
     if (plan->joined) {
         add(add_kernel(plan, MM_CLEAR), MM_PARAM_TEMP, MM_TEMP_COUNTS, KF_ACCESS_WRITE);

@@ -11,6 +11,8 @@ enum {
     SIDE_RATIO = 10, // tiles of a work-item for each that it has side by side
     TILES_PER_UNIT = 2, // below which the sum is taken in parts
     PART_TERMS = 256, // at least, of a part
+    FEW_PART_TERMS = 1024, // the same, of few rows
+    GROUPS_PER_UNIT = 2, // least work-groups of few rows
     ROW_PARTS_PER_UNIT = 2,
     ROW_PART_TERMS = 128, // at least, of a part of one row
     PART_STEP = 16, // parts are multiples of it: of every vector and of every tile's depth
@@ -148,7 +150,7 @@ static void part_terms(kf_formula *f, const mm_plan *plan)
     }
     mm_formula_k(f, plan);
     units(f, plan->form == MM_FORM_TENSOR ? 1
-             : plan->form == MM_FORM_TILE ? TILES_PER_UNIT
+             : !plan->device->block_shape ? TILES_PER_UNIT
                                           : ITEMS_PER_UNIT);
     row_tiles(f, plan);
     kf_formula_imm_op(f, plan->chunk, KF_INS_CEIL_DIV);
@@ -159,7 +161,7 @@ static void part_terms(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_MUL);
     kf_formula_op(f, KF_INS_CEIL_DIV);
     kf_formula_op(f, KF_INS_CEIL_DIV);
-    kf_formula_imm_op(f, PART_TERMS, KF_INS_MAX);
+    kf_formula_imm_op(f, mm_is_few(plan) ? FEW_PART_TERMS : PART_TERMS, KF_INS_MAX);
     kf_formula_imm_op(f, plan->form == MM_FORM_TENSOR ? plan->step : PART_STEP, KF_INS_ROUND_UP);
 }
 
@@ -172,6 +174,41 @@ void mm_formula_parts(kf_formula *f, const mm_plan *plan)
     mm_formula_k(f, plan);
     part_terms(f, plan);
     kf_formula_op(f, KF_INS_CEIL_DIV);
+}
+
+/// Adds `factor` where twice as many work-items side by side are better: of COLUMNS where units
+/// have work-groups enough, or where a short sum leaves slices without work; of TEAM where they
+/// have too few and the sum is long.
+static void widen(kf_formula *f, const mm_plan *plan, uint32_t factor)
+{
+    if (plan->form == MM_FORM_COLUMNS) {
+        units(f, GROUPS_PER_UNIT * factor * 2);
+        mm_formula_tiles(f, plan);
+        kf_formula_op(f, KF_INS_LE);
+        mm_formula_k(f, plan);
+        kf_formula_imm_op(f, plan->items * plan->depth / plan->side / (factor * 2), KF_INS_LE);
+        kf_formula_op(f, KF_INS_OR);
+    } else {
+        mm_formula_tiles(f, plan);
+        kf_formula_imm_op(f, factor, KF_INS_MUL);
+        units(f, GROUPS_PER_UNIT);
+        kf_formula_op(f, KF_INS_LE);
+        kf_formula_imm(f, (int64_t)plan->side * plan->width * factor * plan->depth);
+        mm_formula_k(f, plan);
+        kf_formula_op(f, KF_INS_LE);
+        kf_formula_op(f, KF_INS_AND);
+    }
+    kf_formula_imm_op(f, factor, KF_INS_MUL);
+    kf_formula_op(f, KF_INS_ADD);
+}
+
+void mm_formula_side(kf_formula *f, const mm_plan *plan)
+{
+    kf_formula_imm(f, 1);
+    for (uint32_t factor = 1; factor <= 4 && 2 * factor * plan->side <= plan->items; factor *= 2) {
+        widen(f, plan, factor);
+    }
+    kf_formula_imm_op(f, plan->side, KF_INS_MUL);
 }
 
 /// Tiles that a work-item may take so that each unit has its share of work-items.
@@ -353,6 +390,10 @@ static void part_strips(kf_formula *f, const mm_plan *plan)
 
 void mm_formula_joins(kf_formula *f, const mm_plan *plan)
 {
+    if (plan->form == MM_FORM_TENSOR) {
+        mm_formula_tiles(f, plan);
+        return;
+    }
     part_strips(f, plan);
     mm_formula_batch(f, plan);
     kf_formula_op(f, KF_INS_MUL);
@@ -381,18 +422,18 @@ static void size_product(one_launch *l, const mm_plan *plan)
 
 static void size_combine(one_launch *l, const mm_plan *plan)
 {
-    mm_formula_m(&l->global[0], plan);
-    mm_formula_n(&l->global[1], plan);
-    kf_formula_imm_op(&l->global[1], plan->span, KF_INS_CEIL_DIV);
+    mm_formula_n(&l->global[0], plan);
+    kf_formula_imm_op(&l->global[0], plan->span, KF_INS_CEIL_DIV);
+    mm_formula_m(&l->global[1], plan);
     mm_formula_batch(&l->global[2], plan);
 }
 
 /// Work-items of a group of the launch: of its first axis, and whether it has any.
 static uint32_t tensor_items(const mm_plan *plan, mm_role role)
 {
-    return plan->form != MM_FORM_TENSOR || role == MM_COMBINE ? 0
-           : role == MM_PRODUCT                               ? plan->items
-                                                              : MM_PACK_ITEMS;
+    return plan->form != MM_FORM_TENSOR || role == MM_CLEAR ? 0
+           : role == MM_PRODUCT                             ? plan->items
+                                                            : MM_PACK_ITEMS;
 }
 
 static void size_tensor(one_launch *l, const mm_plan *plan, mm_role role)
@@ -417,9 +458,37 @@ static void size_tensor(one_launch *l, const mm_plan *plan, mm_role role)
     }
 }
 
+static void size_few_product(one_launch *l, const mm_plan *plan)
+{
+    uint32_t by_column = plan->form == MM_FORM_COLUMNS;
+    mm_formula_n(&l->global[0], plan);
+    if (!by_column) {
+        kf_formula_imm(&l->global[0], (int64_t)plan->each * plan->items);
+    }
+    mm_formula_side(&l->global[0], plan);
+    if (by_column) {
+        kf_formula_imm_op(&l->global[0], plan->width, KF_INS_MUL);
+    } else {
+        kf_formula_op(&l->global[0], KF_INS_FLOOR_DIV);
+    }
+    kf_formula_op(&l->global[0], KF_INS_CEIL_DIV);
+    kf_formula_imm_op(&l->global[0], plan->items, KF_INS_MUL);
+    row_tiles(&l->global[1], plan);
+    mm_formula_batch(&l->global[2], plan);
+    mm_formula_parts(&l->global[2], plan);
+    kf_formula_op(&l->global[2], KF_INS_MUL);
+    for (uint32_t i = 0; i < 3; i++) {
+        kf_formula_imm(&l->local[i], i == 0 ? plan->items : 1);
+    }
+}
+
 static void size_launch(one_launch *l, const mm_plan *plan, mm_role role)
 {
     uint32_t side = plan->form == MM_FORM_TILE && role == MM_PRODUCT ? 16 : 1;
+    if (mm_is_few(plan) && role == MM_PRODUCT) {
+        size_few_product(l, plan);
+        return;
+    }
     if (tensor_items(plan, role) != 0) {
         size_tensor(l, plan, role);
         return;
@@ -444,12 +513,13 @@ static void size_launch(one_launch *l, const mm_plan *plan, mm_role role)
 
 static uint32_t temp_index(const mm_plan *plan, uint32_t temp)
 {
+    if (plan->form == MM_FORM_TENSOR) { // all of them, in this order
+        return temp;
+    }
     if (temp == MM_TEMP_COUNTS) {
         return 1; // behind the parts
     }
-    return plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR
-               ? temp == MM_TEMP_PARTS ? 2 : temp
-               : 0;
+    return plan->form == MM_FORM_PACKED ? temp : 0;
 }
 
 static void value_formula(kf_formula *f, const mm_plan *plan, const mm_param *param)
@@ -472,6 +542,9 @@ static void value_formula(kf_formula *f, const mm_plan *plan, const mm_param *pa
         break;
     case MM_PARAM_DEPTH:
         part_terms(f, plan);
+        break;
+    case MM_PARAM_SIDE:
+        mm_formula_side(f, plan);
         break;
     default:
         mm_formula_parts(f, plan);

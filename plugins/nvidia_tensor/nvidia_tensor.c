@@ -8,9 +8,9 @@ static void size_plan(mm_plan *plan, uint32_t small)
     uint32_t is_f32 = kf_dtype_of(plan->block->chain.values[plan->block->result].dtype).bytes == 4;
     uint32_t as_bf16 = (plan->device->features & KF_FEATURE_ROUND_BF16) != 0;
     uint32_t once = !is_f32 || as_bf16 || (plan->device->features & KF_FEATURE_ROUND_TF32) != 0;
-    uint32_t wide = !once || plan->split ? 128 : 256;
-    plan->rows = small ? 64 : 128;
-    plan->columns = small ? 64 : wide;
+    uint32_t large = !small && !plan->split; // whoever adds up the parts of a large tile takes long
+    plan->rows = large ? 128 : 64;
+    plan->columns = !large ? 64 : once ? 256 : 128;
     plan->lanes = plan->width;
     plan->copies = once ? 1 : 2;
     plan->step = is_f32 && !as_bf16 ? 32 : 64;
@@ -36,9 +36,9 @@ static const mm_tensor tensor = {.size = size_plan,
                                  .defines = defines,
                                  .n_defines = 1};
 
-static const mm_fuser fusers[] = {{"nvidia_tensor", 0, 0, &tensor},
-                                  {"nvidia_tensor_parts", 1, 0, &tensor},
-                                  {"nvidia_tensor_small", 0, 1, &tensor}};
+static const mm_fuser fusers[] = {{"nvidia_tensor", 0, 0, 0, &tensor},
+                                  {"nvidia_tensor_parts", 1, 0, 0, &tensor},
+                                  {"nvidia_tensor_small", 0, 1, 0, &tensor}};
 
 struct kf_fuser {
     const kf_host *host;

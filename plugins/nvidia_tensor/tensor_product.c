@@ -12,6 +12,8 @@
 // cut what they add, which is a drift over a long sum; so the sums of one step are added to the
 // others by ordinary additions. Infinities times a rest of 0 are NaN: what is not finite is summed
 // again, term by term.
+//
+// Where a sum is taken in parts, the work-group of a tile that ends last adds them up, in order.
 #include "nvidia_tensor.h"
 
 enum {
@@ -301,28 +303,76 @@ static void emit_again(kf_text *text, const mm_plan *plan)
         plan->columns * MM_LINE_BYTES, plan->width);
 }
 
+/// Begins a loop over the tile's vectors, at `row` and `col`, of which `count` elements are.
+static void emit_vectors(kf_text *text, const mm_plan *plan)
+{
+    uint32_t vectors = plan->columns / plan->width;
+    kf_text_addf(text,
+                 "    for (int i = item; i < %u; i += %u) {\n"
+                 "        const long row = (long)tile * %u + i / %u;\n"
+                 "        const long col = (long)panel * %u + i %% %u * %u;\n"
+                 "        if (row >= m || col >= n) {\n"
+                 "            continue;\n"
+                 "        }\n"
+                 "        const int count = (int)min(n - col, (long)%u);\n",
+                 plan->rows * vectors, plan->items, plan->rows, vectors, plan->columns, vectors,
+                 plan->width, plan->width);
+}
+
+/// Behind the parts of a tile: whoever ends last adds them up, and leaves the count as it was.
+static void emit_join(kf_text *text, const mm_plan *plan)
+{
+    uint32_t w = plan->width;
+    kf_text_add(text,
+                "    __local int is_last;\n"
+                "    __global int *count_of = counts + (batch * tiles + tile) * panels + panel;\n"
+                "    asm volatile(\"fence.acq_rel.gpu;\" ::: \"memory\");\n"
+                "    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);\n"
+                "    if (item == 0) {\n"
+                "        is_last = atomic_inc(count_of) + 1 == parts;\n"
+                "    }\n"
+                "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+                "    if (!is_last) {\n"
+                "        return;\n"
+                "    }\n"
+                "    asm volatile(\"fence.acq_rel.gpu;\" ::: \"memory\");\n"
+                "    if (item == 0) {\n"
+                "        *count_of = 0;\n"
+                "    }\n"
+                "    const long step = batches * m * (long)n;\n");
+    emit_vectors(text, plan);
+    kf_text_addf(text,
+                 "        __global const float *of = partial + (batch * m + row) * n + col;\n"
+                 "        float%u sum = 0;\n"
+                 "        for (int p = 0; p < parts; p++, of += step) {\n"
+                 "            sum += (float%u)(",
+                 w, w);
+    for (uint32_t i = 0; i < w; i++) {
+        kf_text_addf(text, "%s%u < count ? of[%u] : 0", i == 0 ? "" : ", ", i, i);
+    }
+    kf_text_add(text, ");\n        }\n");
+    mm_emit_finish(text, plan, MM_COMBINE, "        ");
+    kf_text_add(text, "    }\n");
+}
+
 static void emit_end(kf_text *text, const mm_plan *plan)
 {
     uint32_t vectors = plan->columns / plan->width;
+    emit_vectors(text, plan);
     kf_text_addf(
         text,
-        "    for (int i = item; i < %u; i += %u) {\n"
-        "        const long row = (long)tile * %u + i / %u;\n"
-        "        const long col = (long)panel * %u + i %% %u * %u;\n"
-        "        if (row >= m || col >= n) {\n"
-        "            continue;\n"
-        "        }\n"
-        "        const int count = (int)min(n - col, (long)%u);\n"
         "        float%u sum = *(__local const float%u *)((__local float *)ring + i / %u * "
         "%u + i %% %u * %u);\n",
-        plan->rows * vectors, plan->items, plan->rows, vectors, plan->columns, vectors, plan->width,
-        plan->width, plan->width, plan->width, vectors, plan->columns + plan->width, vectors,
-        plan->width);
+        plan->width, plan->width, vectors, plan->columns + plan->width, vectors, plan->width);
     if (plan->copies > 1) {
         emit_again(text, plan);
     }
     mm_emit_finish(text, plan, MM_PRODUCT, "        ");
-    kf_text_add(text, "    }\n}\n");
+    kf_text_add(text, "    }\n");
+    if (plan->joined) {
+        emit_join(text, plan);
+    }
+    kf_text_add(text, "}\n");
 }
 
 void tensor_emit_product(kf_text *text, const mm_plan *plan)

@@ -313,4 +313,4 @@ static void opt_program(const kf_opt *opt, kf_program *out)
 #define KF_PLUGIN_VERSION PLUGIN_VERSION
 #define KF_PLUGIN_VENDOR "Example"
 #define KF_PLUGIN_FUSERS KF_STR_INIT(FUSER_NAME)
-#include "kf_plugin.h"
+#include <kiln/kf_plugin.h>

@@ -4,7 +4,7 @@
 #ifndef MY_FUSER_ABI_H
 #define MY_FUSER_ABI_H
 
-#include "kf_util.h"
+#include <kiln/kf_util.h>
 
 #define PLUGIN_ID "org.example.my-fuser"
 #define PLUGIN_VERSION "0.1.0"

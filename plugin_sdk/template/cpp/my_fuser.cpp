@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A fuser in C++: relu(a + b) over dense f32 tensors of one shape. What it takes is `accepts`, the
 // kernel `source`, the program `finish`; kiln_fuser.hpp keeps the rules of the plugin interface.
-#include "kiln_fuser.hpp"
+#include <kiln/kiln_fuser.hpp>
 
 namespace
 {
