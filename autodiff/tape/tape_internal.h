@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_TAPE_INTERNAL_H
+#define KILN_TAPE_INTERNAL_H
+
+/// A tape: entries in the order of recording, and the variables that they connect. A variable is a
+/// tracked tensor, by the number in the tensor's mark, whether the tensor still exists or not.
+
+#include "gradients.h"
+#include "kiln_grad.h"
+#include "rt_observe.h"
+
+typedef enum tape_kind { TAPE_OPERATION, TAPE_CUSTOM, TAPE_PART } tape_kind;
+
+/// What the tape has of an operation, or of what stands for several; one block of memory.
+typedef struct tape_entry {
+    tape_kind kind;
+    kiln_op_record record; ///< of an operation; of others the counts and descriptions
+    uint32_t *variables; ///< of inputs, then outputs; 0: not tracked
+    kiln_tensor **kept; ///< inputs, then outputs, held; NULL: not needed
+    kiln_gradient_fn backward; ///< of TAPE_CUSTOM
+    kiln_part_fn part; ///< of TAPE_PART
+    void (*drop_user)(void *user);
+    void *user;
+} tape_entry;
+
+typedef struct tape_variable {
+    kiln_tensor *gradient; ///< while backward runs: what has arrived
+    kiln_tensor *sum; ///< of a leaf: what backward has found
+    kiln_tensor *like; ///< of a leaf: itself
+    bool leaf; ///< was given to kiln_tape_track
+} tape_variable;
+
+struct kiln_tape {
+    kiln_device *device;
+    const kiln_env *env;
+    kilni_observer observer;
+    unsigned paused;
+    tape_entry **entries;
+    size_t n_entries;
+    size_t entries_capacity;
+    tape_variable *variables; ///< [0] is nobody's
+    size_t n_variables;
+    size_t variables_capacity;
+    size_t n_forgotten; ///< of the first variables: but for leaves, backward went through them
+};
+
+// ---- variables and entries (tape_record.c) ----
+
+/// The number of a tensor on this tape; 0: it is not tracked.
+uint32_t kilni_tape_variable(const kiln_tape *tape, const kiln_tensor *tensor);
+/// Gives a tensor a number, when it has none.
+kiln_status kilni_tape_number(kiln_tape *tape, kiln_tensor *tensor, uint32_t *out_variable,
+                              kiln_error *err);
+bool kilni_tape_is_float(const kiln_tensor *tensor);
+/// What the observer of the tape does.
+kiln_status kilni_tape_recorded(void *user, const kilni_observed *call, kiln_error *err);
+/// Adds an entry of another kind, with all inputs kept where `keeps`. `drop_user` is called on
+/// failure, too.
+kiln_status kilni_tape_add(kiln_tape *tape, const tape_entry *like, kiln_tensor *const *inputs,
+                           size_t n_inputs, kiln_tensor *const *outputs, size_t n_outputs,
+                           bool keeps, kiln_error *err);
+/// Forgets the entries from `count` on.
+void kilni_tape_cut(kiln_tape *tape, size_t count);
+
+// ---- backwards (tape_backward.c) ----
+
+/// Goes from `loss` through all entries. What has arrived at variables stays there.
+kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, bool keep,
+                            kiln_error *err);
+/// Lets go of what has arrived.
+void kilni_tape_clear(kiln_tape *tape);
+
+#endif

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_KILN_TRAIN_H
+#define KILN_KILN_TRAIN_H
+
+/// What training needs besides gradients: named parameters and files of them, rates that change
+/// from step to step, and optimisers.
+
+#include "kiln_optimiser.h"
+#include "kiln_params.h"
+#include "kiln_schedule.h"
+
+#endif

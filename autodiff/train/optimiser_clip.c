@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The norm of all gradients together, and by how much they are too long: one reduction for each
+// gradient, in f32 whatever its dtype, then one of the sums. Nothing waits.
+#include "optimiser_internal.h"
+
+#include <string.h>
+
+enum { AT_ONCE = KILN_MAX_INPUTS };
+
+/// The sum of the squares of all elements, as a tensor of rank 1 with one element.
+static kiln_status square_sum(kiln_tensor *gradient, kiln_dtype dtype, kiln_tensor **out_sum,
+                              kiln_error *err)
+{
+    const int64_t one = 1;
+    kiln_tensor *wide = NULL;
+    kiln_tensor *square = NULL;
+    kiln_tensor *sum = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    if (kiln_tensor_dtype(gradient) == dtype) {
+        wide = kiln_retain(gradient);
+    } else {
+        KILN_TRY(out, status, kiln_cast(gradient, dtype, &wide, err));
+    }
+    KILN_TRY(out, status, kiln_mul(wide, wide, &square, err));
+    KILN_TRY(out, status, kiln_sum(square, NULL, 0, /*keepdims=*/false, &sum, err));
+    KILN_TRY(out, status, kiln_reshape(sum, &one, 1, out_sum, err));
+out:
+    kiln_release(wide);
+    kiln_release(square);
+    kiln_release(sum);
+    return status;
+}
+
+/// Puts one element in the place of many: their sum. Takes them.
+static kiln_status add_up(kiln_tensor **parts, size_t count, kiln_tensor **out_sum, kiln_error *err)
+{
+    const int64_t axis = 0;
+    kiln_tensor *row = NULL;
+    kiln_status status = kiln_concat(parts, count, 0, &row, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_sum(row, &axis, 1, /*keepdims=*/true, out_sum, err);
+    }
+    kiln_release(row);
+    for (size_t i = 0; i < count; i++) {
+        kiln_release(parts[i]);
+        parts[i] = NULL;
+    }
+    return status;
+}
+
+/// min(1, most / (sqrt(total) + 1e-6)), of rank 0.
+static kiln_status factor_of(kiln_device *device, kiln_tensor *total, double most,
+                             kiln_tensor **out_factor, kiln_error *err)
+{
+    kiln_tensor *t[5] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_reshape(total, NULL, 0, &t[0], err));
+    KILN_TRY(out, status, kiln_sqrt(t[0], &t[1], err));
+    KILN_TRY(out, status, kiln_add_scalar(t[1], kiln_f64(1e-6), &t[2], err));
+    KILN_TRY(out, status,
+             kiln_full(device, NULL, 0, kiln_tensor_dtype(total), kiln_f64(most), &t[3], err));
+    KILN_TRY(out, status, kiln_div(t[3], t[2], &t[4], err));
+    KILN_TRY(out, status, kiln_clamp_max(t[4], kiln_f64(1), out_factor, err));
+out:
+    for (int i = 0; i < 5; i++) {
+        kiln_release(t[i]);
+    }
+    return status;
+}
+
+static kiln_dtype norm_dtype(kiln_tensor *const *gradients, size_t count)
+{
+    kiln_dtype dtype = KILN_DTYPE_F32;
+    for (size_t i = 0; i < count; i++) {
+        if (gradients[i] != NULL && kiln_tensor_dtype(gradients[i]) == KILN_DTYPE_F64) {
+            dtype = KILN_DTYPE_F64;
+        }
+    }
+    return dtype;
+}
+
+kiln_status kilni_optimiser_clip_record(kiln_device *device, kiln_tensor *const *gradients,
+                                        size_t count, double most, kiln_tensor **out_factor,
+                                        kiln_error *err)
+{
+    kiln_dtype dtype = norm_dtype(gradients, count);
+    kiln_tensor *parts[AT_ONCE] = {NULL};
+    size_t n_parts = 0;
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < count; i++) {
+        if (gradients[i] == NULL) {
+            continue;
+        }
+        if (n_parts == AT_ONCE) {
+            kiln_tensor *sum = NULL;
+            n_parts = 0;
+            KILN_TRY(out, status, add_up(parts, AT_ONCE, &sum, err));
+            parts[n_parts++] = sum;
+        }
+        KILN_TRY(out, status, square_sum(gradients[i], dtype, &parts[n_parts], err));
+        n_parts++;
+    }
+    if (n_parts > 0) {
+        kiln_tensor *total = NULL;
+        KILN_TRY(out, status, add_up(parts, n_parts, &total, err));
+        parts[0] = total;
+        KILN_TRY(out, status, factor_of(device, total, most, out_factor, err));
+    }
+out:
+    for (size_t i = 0; i < AT_ONCE; i++) {
+        kiln_release(parts[i]);
+    }
+    return status;
+}
