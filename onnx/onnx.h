@@ -25,7 +25,8 @@ typedef enum kiln_onnx_kind {
     KILN_ONNX_KIND_SEQUENCE = 2,
     KILN_ONNX_KIND_MAP = 3,
     KILN_ONNX_KIND_OPTIONAL = 4,
-    KILN_ONNX_KIND_SPARSE = 5
+    KILN_ONNX_KIND_SPARSE = 5,
+    KILN_ONNX_KIND_TEXTS = 6 ///< of a value: a tensor of strings
 } kiln_onnx_kind;
 
 typedef struct kiln_onnx_dim {
@@ -36,7 +37,8 @@ typedef struct kiln_onnx_dim {
 typedef struct kiln_onnx_value_info { ///< texts belong to the model
     const char *name;
     kiln_onnx_kind kind;
-    kiln_dtype dtype; ///< KILN_DTYPE_NONE for a type that Kiln has not; of "int4" i8, of "uint4" u8
+    kiln_dtype dtype; ///< KILN_DTYPE_NONE for a type that no tensor has, "string" among them; of
+                      ///< "int4" i8, of "uint4" u8
     int32_t onnx_type; ///< ONNX's number of the element type
     const char *type_name; ///< ONNX's name of it, such as "float16"
     bool has_shape;
@@ -86,14 +88,34 @@ KILN_API int64_t kiln_onnx_model_opset(const kiln_onnx_model *model, const char 
 /// A model made ready for a device. Constants are uploaded at their first use and kept.
 typedef struct kiln_onnx_session kiln_onnx_session;
 
-/// What a model takes or gives: a tensor, a list of tensors, or nothing.
+/// What a model takes or gives: a tensor, also of strings, a list of tensors, maps, or nothing.
 typedef struct kiln_onnx_value {
-    kiln_onnx_kind kind; ///< TENSOR, SEQUENCE, or OPTIONAL for an optional that holds nothing
+    kiln_onnx_kind kind; ///< TENSOR, TEXTS, SEQUENCE, MAP, or OPTIONAL for one that holds nothing
     kiln_tensor *tensor; ///< of a TENSOR
-    const void *host; ///< as in kiln_onnx_input
+    const void *host; ///< of a TENSOR as in kiln_onnx_input; of TEXTS kiln_onnx_texts, of a MAP
+                      ///< kiln_onnx_maps
     struct kiln_onnx_value *items; ///< of a SEQUENCE: tensors
     size_t n_items;
 } kiln_onnx_value;
+
+/// A tensor of strings, on the host. A capture keeps what they said.
+typedef struct kiln_onnx_texts {
+    uint32_t struct_size;
+    uint32_t rank;
+    int64_t dims[KILN_MAX_RANK];
+    const char *const *texts; ///< UTF-8, terminated, in row-major order
+} kiln_onnx_texts;
+
+/// A map, or a sequence of maps with the same keys, as ZipMap gives: a table on the host.
+typedef struct kiln_onnx_maps {
+    uint32_t struct_size;
+    kiln_dtype dtype; ///< of the values: f32, f64 or i64
+    size_t rows; ///< maps
+    size_t count; ///< keys of each
+    const char *const *texts; ///< the keys; NULL: they are numbers
+    const int64_t *ints; ///< the keys where `texts` is NULL
+    const void *values; ///< [rows, count]
+} kiln_onnx_maps;
 
 /// An input by name. `host`, when not NULL, is the tensor's contents, dense: then values that
 /// decide about shapes need not be read back from the device, and a capture can use them (it keeps
@@ -114,7 +136,48 @@ KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_create(const kiln_onnx_mod
                                                              kiln_onnx_session **out_session,
                                                              kiln_error *err);
 
-/// Frees a session and gives its device back. Takes NULL.
+/// The same on several devices, for a model that is larger than one. Where its constants fill more
+/// than half of the first, its nodes are cut in their order into a part for each device, by the
+/// memory that each may hold, where few values cross; these move by kiln_to_device in each run.
+/// Inputs may lie on any of the devices, outputs lie where they are computed, and a run is in no
+/// capture. Errors: also INVALID_ARGUMENT for a count that is not 1 to 16.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_create_across(const kiln_onnx_model *model,
+                                                                    kiln_device *const *devices,
+                                                                    size_t n_devices,
+                                                                    kiln_onnx_session **out_session,
+                                                                    kiln_error *err);
+
+/// A range of the model's nodes and the device that runs them.
+typedef struct kiln_onnx_part_info { ///< texts belong to the model
+    uint32_t struct_size;
+    kiln_device *device; ///< borrowed
+    uint32_t first_node;
+    uint32_t n_nodes;
+    uint32_t n_cut; ///< results of earlier parts that come over in each run
+    uint64_t constant_bytes; ///< that it reads
+    const char *op_type; ///< of its first node
+    const char *name;
+} kiln_onnx_part_info;
+
+typedef void (*kiln_onnx_part_fn)(const kiln_onnx_part_info *info, void *user);
+
+/// Calls `fn` for each part in order; a model on one device is one.
+KILN_API void kiln_onnx_session_parts(const kiln_onnx_session *session, kiln_onnx_part_fn fn,
+                                      void *user);
+
+/// Hears whether a session would take a node of the model's graph, counted from 0; `why` is the
+/// error where it would not.
+typedef void (*kiln_onnx_survey_fn)(size_t node, const kiln_error *why, void *user);
+
+/// Asks for each node of the model's graph whether kiln_onnx_session_create would take it on
+/// `device`: `fn` hears of all, in their order, with `why` NULL or the reason. What depends on
+/// contents or shapes is found by a run only. Errors: what is wrong with the graph as a whole.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_model_survey(const kiln_onnx_model *model,
+                                                           kiln_device *device,
+                                                           kiln_onnx_survey_fn fn, void *user,
+                                                           kiln_error *err);
+
+/// Frees a session and gives its devices back. Takes NULL.
 KILN_API void kiln_onnx_session_destroy(kiln_onnx_session *session);
 
 /// Who computed a node: the device; the host, from constants alone (as shapes are); or the host,
@@ -179,15 +242,17 @@ KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_run(kiln_onnx_session *ses
                                                           kiln_tensor **out_tensors,
                                                           size_t n_outputs, kiln_error *err);
 
-/// The same for models whose outputs are sequences or optionals. Inputs are borrowed; what
-/// out_values hold is the caller's (kiln_onnx_values_free). Errors: as kiln_onnx_session_run.
+/// The same for models whose outputs are sequences, strings, maps or optionals. Inputs are
+/// borrowed; what out_values hold is the caller's (kiln_onnx_values_free). Errors: as
+/// kiln_onnx_session_run.
 KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_run_values(kiln_onnx_session *session,
                                                                  const kiln_onnx_input *inputs,
                                                                  size_t n_inputs,
                                                                  kiln_onnx_value *out_values,
                                                                  size_t n_outputs, kiln_error *err);
 
-/// Releases the tensors of values that a run gave, and frees their lists; the array stays.
+/// Releases the tensors of values that a run gave, and frees their lists, strings and maps; the
+/// array stays.
 KILN_API void kiln_onnx_values_free(const kiln_env *env, kiln_onnx_value *values, size_t count);
 
 // ---- outputs that are the next run's inputs ----
@@ -218,11 +283,11 @@ typedef struct kiln_onnx_tensor_file kiln_onnx_tensor_file;
 
 typedef struct kiln_onnx_tensor_info {
     const char *name;
-    kiln_dtype dtype; ///< KILN_DTYPE_NONE for a type that Kiln has not: no data then
+    kiln_dtype dtype; ///< KILN_DTYPE_NONE for a type that no tensor has: no data, but of "string"
     const char *type_name;
     uint32_t rank;
     int64_t dims[KILN_MAX_RANK];
-    const void *data; ///< dense, little-endian, at any address
+    const void *data; ///< dense, little-endian, at any address; of "string" `const char *` each
     size_t bytes;
 } kiln_onnx_tensor_info;
 

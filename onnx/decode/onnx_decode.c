@@ -45,7 +45,7 @@ void *kilni_onnx_push(kilni_onnx_reader *reader, kilni_onnx_list *list, size_t b
                                             "list of more than %d entries", KILNI_ONNX_MAX_LIST));
         return NULL;
     }
-    /* The capacity is the next power of two: full when the count is one. */
+    // The capacity is the next power of two: full when the count is one.
     if ((list->count & (list->count - 1)) == 0) {
         size_t capacity = list->count == 0 ? 1 : (size_t)list->count * 2;
         void *items = NULL;
@@ -87,9 +87,9 @@ bool kilni_onnx_decode_message(kilni_onnx_reader *reader, pb_istream_t *stream,
     return ok;
 }
 
-/* The rest of the stream as bytes in place. A nanopb stream over memory keeps its position in
- * `state`; but a number in place of bytes comes in a buffer of nanopb's own, which is gone
- * afterwards, so the bytes must lie in the file. */
+/// The rest of the stream as bytes in place. A nanopb stream over memory keeps its position in
+/// `state`; but a number in place of bytes comes in a buffer of nanopb's own, which is gone
+/// afterwards, so the bytes must lie in the file.
 static bool take_rest(kilni_onnx_reader *reader, pb_istream_t *stream, kilni_onnx_span *out_span)
 {
     uintptr_t at = (uintptr_t)stream->state;

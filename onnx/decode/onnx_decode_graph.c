@@ -10,7 +10,7 @@
 static bool read_nodes(pb_istream_t *stream, const pb_field_t *field, void **arg);
 static bool decode_graph(kilni_onnx_reader *reader, pb_istream_t *stream, kilni_onnx_graph *graph);
 
-/* "ai.onnx" is an older way to name the standard domain. */
+/// "ai.onnx" is an older way to name the standard domain.
 static const char *plain_domain(const char *domain)
 {
     return strcmp(domain, "ai.onnx") == 0 ? "" : domain;
@@ -61,7 +61,7 @@ typedef struct attr_lists {
     kilni_onnx_list texts;
 } attr_lists;
 
-/* Files of IR version 1 leave the type out: then the value that is there says it. */
+/// Files of IR version 1 leave the type out: then the value that is there says it.
 static kilni_onnx_attr_type guess_type(const onnx_AttributeProto *message, const attr_lists *lists,
                                        const kilni_onnx_attr *attr)
 {

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* ONNX number, name, dtype, field of typed data (I: int32, L: int64, U: uint64, F: float, D:
- * double). */
+/// ONNX number, name, dtype, field of typed data (I: int32, L: int64, U: uint64, F: float, D:
+/// double).
 static const struct {
     const char *name;
     kiln_dtype dtype;
@@ -54,7 +54,7 @@ typedef struct tensor_fields {
     kilni_onnx_list doubles;
     kilni_onnx_list externals;
     kilni_onnx_span raw;
-    uint32_t n_strings;
+    kilni_onnx_list texts;
     int32_t location;
 } tensor_fields;
 
@@ -174,7 +174,7 @@ static kiln_status take_external(kiln_onnx_model *model, const tensor_fields *fi
     return kilni_onnx_external_bytes(model, location, offset, length, &tensor->data, &bytes, err);
 }
 
-/* Bits of an element in a file, where several stand in one byte; 0: they do not. */
+/// Bits of an element in a file, where several stand in one byte; 0: they do not.
 static uint32_t packed_bits(const kilni_onnx_tensor *tensor)
 {
     switch (tensor->onnx_type) {
@@ -199,7 +199,7 @@ static size_t stored_bytes(const kilni_onnx_tensor *tensor)
                      : count / per_byte + (count % per_byte != 0);
 }
 
-/* A few bits to a byte each, from the low bits up. */
+/// A few bits to a byte each, from the low bits up.
 static kiln_status unpack(kiln_onnx_model *model, kilni_onnx_tensor *tensor, kiln_error *err)
 {
     void *memory = NULL;
@@ -220,7 +220,7 @@ static kiln_status unpack(kiln_onnx_model *model, kilni_onnx_tensor *tensor, kil
     return KILN_STATUS_OK;
 }
 
-/* Packs the low bytes of 64-bit numbers; ONNX stores short types in wide fields. */
+/// Packs the low bytes of 64-bit numbers; ONNX stores short types in wide fields.
 static kiln_status pack_ints(kiln_onnx_model *model, const kilni_onnx_list *numbers,
                              kilni_onnx_tensor *tensor, kiln_error *err)
 {
@@ -284,9 +284,23 @@ static kiln_status take_stored(kiln_onnx_model *model, const tensor_fields *fiel
     return KILN_STATUS_OK;
 }
 
+static kiln_status take_texts(const tensor_fields *fields, kilni_onnx_tensor *tensor,
+                              kiln_error *err)
+{
+    if ((int64_t)fields->texts.count != tensor->count) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%u strings where the shape needs %lld",
+                         fields->texts.count, (long long)tensor->count);
+    }
+    tensor->texts = fields->texts.items;
+    return KILN_STATUS_OK;
+}
+
 static kiln_status take_data(kiln_onnx_model *model, const tensor_fields *fields,
                              kilni_onnx_tensor *tensor, kiln_error *err)
 {
+    if (tensor->onnx_type == KILNI_ONNX_TYPE_STRING) {
+        return take_texts(fields, tensor, err);
+    }
     if (tensor->dtype == KILN_DTYPE_NONE) {
         return KILN_STATUS_OK;
     }
@@ -320,8 +334,7 @@ bool kilni_onnx_read_tensor(kilni_onnx_reader *reader, pb_istream_t *stream,
     kilni_onnx_bind(&message.dims, &slots[0], kilni_onnx_read_ints, reader, &fields.dims);
     kilni_onnx_bind(&message.float_data, &slots[1], kilni_onnx_read_floats, reader, &fields.floats);
     kilni_onnx_bind(&message.int32_data, &slots[2], kilni_onnx_read_ints, reader, &fields.int32s);
-    kilni_onnx_bind(&message.string_data, &slots[3], kilni_onnx_count_field, reader,
-                    &fields.n_strings);
+    kilni_onnx_bind(&message.string_data, &slots[3], kilni_onnx_read_texts, reader, &fields.texts);
     kilni_onnx_bind(&message.int64_data, &slots[4], kilni_onnx_read_ints, reader, &fields.int64s);
     kilni_onnx_bind(&message.name, &slots[5], kilni_onnx_read_text, reader, &out_tensor->name);
     kilni_onnx_bind(&message.raw_data, &slots[6], kilni_onnx_read_span, reader, &fields.raw);

@@ -41,7 +41,7 @@ static bool read_shape(pb_istream_t *stream, const pb_field_t *field, void **arg
     return kilni_onnx_decode_message(slot->reader, stream, onnx_TensorShapeProto_fields, &message);
 }
 
-/* Called after the inner types are read, so the outermost kind stays. */
+/// Called after the inner types are read, so the outermost kind stays.
 static void set_kind(kiln_onnx_value_info *info, kiln_onnx_kind kind)
 {
     info->kind = kind;

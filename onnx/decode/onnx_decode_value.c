@@ -23,7 +23,7 @@ static bool read_one(pb_istream_t *stream, const pb_field_t *field, void **arg)
     return kilni_onnx_read_tensor(slot->reader, stream, &one->tensor);
 }
 
-/* Where values stand: i64, one number for each value, or one for each value and axis. */
+/// Where values stand: i64, one number for each value, or one for each value and axis.
 static kiln_status check_sparse(const kilni_onnx_tensor *values, const kilni_onnx_tensor *indices,
                                 uint32_t rank, kiln_error *err)
 {

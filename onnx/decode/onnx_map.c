@@ -71,7 +71,7 @@ kiln_status kilni_onnx_map(const kiln_env *env, const char *path, kilni_onnx_map
                            kiln_error *err)
 {
     *out_mapping = (kilni_onnx_mapping){0};
-    /* O_NONBLOCK: opening a fifo must not wait for a writer. */
+    // O_NONBLOCK: opening a fifo must not wait for a writer.
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         return fail_errno(err, path);
@@ -131,7 +131,7 @@ void kilni_onnx_file_rest(const kilni_onnx_file *file, const void *from, size_t 
     (void)madvise(file->data + begin, end - begin, MADV_DONTNEED);
 }
 
-/* A location is relative and names no parent folder. */
+/// A location is relative and names no parent folder.
 static bool location_is_plain(const char *location)
 {
     if (location[0] == '\0' || location[0] == '/' || strchr(location, '\\') != NULL) {
@@ -154,7 +154,7 @@ static bool path_is_below(const char *path, const char *folder)
            (path[length] == '/' || (length > 0 && folder[length - 1] == '/'));
 }
 
-/* Resolves links, so that what is opened lies below the folder in truth. */
+/// Resolves links, so that what is opened lies below the folder in truth.
 static kiln_status resolve_location(const kiln_onnx_model *model, const char *location,
                                     char *out_path, kiln_error *err)
 {

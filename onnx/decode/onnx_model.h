@@ -65,6 +65,7 @@ typedef struct kilni_onnx_tensor {
     int64_t count;
     const uint8_t *data;
     size_t bytes;
+    const char *const *texts; ///< of strings, `count` of them
     const struct kilni_onnx_tensor *indices; ///< i64 [values] or [values, rank]; NULL: dense
 } kilni_onnx_tensor;
 

@@ -39,7 +39,7 @@ static bool has_initializer(const kilni_onnx_graph *graph, const char *name)
     return false;
 }
 
-/* Files before IR version 4 list their initialisers among the inputs. */
+/// Files before IR version 4 list their initialisers among the inputs.
 static kiln_status list_true_inputs(kiln_onnx_model *model, kiln_error *err)
 {
     const kilni_onnx_graph *graph = &model->graph;
@@ -75,7 +75,7 @@ static kiln_status check_model(kiln_onnx_model *model, kiln_error *err)
                          (long long)model->ir_version, model->n_opsets, graph->n_outputs);
     }
     if (model->ir_version > NEWEST_IR) {
-        /* What is new in it has a type or an attribute's kind that is refused where it is used. */
+        // What is new in it has a type or an attribute's kind that is refused where it is used.
         kiln_log_write(&model->env, KILN_LOG_WARN, "onnx",
                        "IR version %lld is newer than %d, which Kiln knows",
                        (long long)model->ir_version, NEWEST_IR);
@@ -211,6 +211,10 @@ static kiln_onnx_tensor_info info_of(const kilni_onnx_tensor *tensor)
                                   .rank = tensor->rank,
                                   .data = tensor->data,
                                   .bytes = tensor->bytes};
+    if (tensor->texts != NULL) {
+        info.data = tensor->texts;
+        info.bytes = (size_t)tensor->count * sizeof(*tensor->texts);
+    }
     memcpy(info.dims, tensor->dims, sizeof(tensor->dims));
     return info;
 }

@@ -26,6 +26,9 @@ static bool operands_on_device(kilni_onnx_call *call, const kilni_onnx_ref *inpu
 {
     for (uint32_t i = 0; kilni_onnx_ok(call) && i < n_inputs; i++) {
         check_dtype(call, inputs[i]->desc.dtype);
+        if (kilni_onnx_ok(call) && call->session->n_bindings > 0) {
+            call->status = kilni_onnx_line_to_device(call->session->device, inputs[i], call->err);
+        }
         if (kilni_onnx_ok(call)) {
             call->status =
                 kilni_onnx_to_device(call->session->device, inputs[i], &out_tensors[i], call->err);
@@ -34,7 +37,7 @@ static bool operands_on_device(kilni_onnx_call *call, const kilni_onnx_ref *inpu
     return kilni_onnx_ok(call);
 }
 
-/* Every result becomes a value; on failure none does. */
+/// Every result becomes a value; on failure none does.
 static void record(kilni_onnx_call *call, const kiln_op_record *op, const kilni_onnx_ref *inputs,
                    kilni_onnx_ref *out_values)
 {
@@ -64,7 +67,7 @@ static void record(kilni_onnx_call *call, const kiln_op_record *op, const kilni_
 
 // ---- on the host ----
 
-/* Copies inputs to the evaluator, runs, and reads the result into `value`. */
+/// Copies inputs to the evaluator, runs, and reads the result into `value`.
 static kiln_status evaluate(kiln_onnx_session *session, const kiln_op_record *op,
                             const kilni_onnx_ref *inputs, kilni_onnx_ref value, kiln_error *err)
 {
@@ -119,7 +122,7 @@ static kilni_onnx_ref fold(kilni_onnx_call *call, const kiln_op_record *op,
     return kilni_onnx_ok(call) ? value : NULL;
 }
 
-/* Random numbers whose place the device has yet to choose. */
+/// Random numbers whose place the device has yet to choose.
 static bool is_drawn(const kiln_op_record *op)
 {
     const kiln_op_signature *signature = kiln_op_info_of(op->op)->signature;
@@ -131,18 +134,51 @@ static bool is_drawn(const kiln_op_record *op)
     return false;
 }
 
-/* What is created without inputs stays on the device, where it fuses, unless it is for shapes. */
-static bool folds(const kiln_op_record *op, const kilni_onnx_ref *inputs)
+/// Constants that nodes made, not weights of the file.
+static bool is_made(const kilni_onnx_value *value)
 {
+    return value->constant && value->host != NULL && value->file == NULL &&
+           kiln_desc_count(&value->desc) <= KILNI_ONNX_FOLD_MOST;
+}
+
+/// Whether the evaluator has a result of many elements soon.
+static bool is_cheap(const kiln_op_record *op)
+{
+    int64_t count = kiln_desc_count(&op->outputs[0]);
+    const kiln_tensor_desc *a = op->n_inputs > 0 ? &op->inputs[0] : NULL;
+    int64_t terms = a != NULL && a->rank > 0 ? a->dims[a->rank - 1] : 1;
+    switch (kiln_op_info_of(op->op)->cls) {
+    case KILN_CLASS_ELEMENTWISE:
+    case KILN_CLASS_VIEW:
+    case KILN_CLASS_GATHER:
+    case KILN_CLASS_REDUCE:
+    case KILN_CLASS_CREATION:
+        return count <= KILNI_ONNX_FOLD_MOST;
+    case KILN_CLASS_CONTRACTION:
+        return op->op == KILN_OP_MATMUL && count <= KILNI_ONNX_FOLD_MOST / (terms > 0 ? terms : 1);
+    default:
+        return op->op == KILN_OP_CUM_SUM && count <= KILNI_ONNX_FOLD_MOST;
+    }
+}
+
+/// What is created without inputs stays on the device, where it fuses, unless it is for shapes, or
+/// settles.
+static bool folds(const kilni_onnx_call *call, const kiln_op_record *op,
+                  const kilni_onnx_ref *inputs)
+{
+    bool many = call->session->folds_many;
     if (is_drawn(op)) {
         return false;
     }
     for (uint32_t i = 0; i < op->n_inputs; i++) {
-        if (!kilni_onnx_is_small(inputs[i])) {
+        if (!kilni_onnx_is_small(inputs[i]) && !(many && is_made(inputs[i]))) {
             return false;
         }
     }
     int64_t count = kiln_desc_count(&op->outputs[0]);
+    if (many && is_cheap(op)) {
+        return true;
+    }
     bool is_float = kiln_dtype_kind_of(op->outputs[0].dtype) == KILN_KIND_FLOAT;
     return count <= (op->n_inputs == 0 && is_float ? 1 : KILNI_ONNX_FOLD_ELEMS);
 }
@@ -154,19 +190,28 @@ static bool only_moves(kiln_op op)
            op == KILN_OP_CONTIGUOUS;
 }
 
-/* Bits of small floats are no numbers to compute with. Casts are those of their bits. */
-static void refuse_bits(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
-                        uint32_t n_inputs)
+static bool is_stored(const kilni_onnx_value *value, kiln_op op)
+{
+    bool compares = op == KILN_OP_EQUAL || op == KILN_OP_NOT_EQUAL || op == KILN_OP_EQUAL_SCALAR ||
+                    op == KILN_OP_NOT_EQUAL_SCALAR;
+    return (kilni_onnx_is_bits(value->narrow) && op != KILN_OP_CAST) ||
+           (kilni_onnx_is_text(value) && !compares);
+}
+
+/// Bits of small floats and strings are no numbers to compute with. Casts of bits are those of
+/// their numbers, and equal strings have one number.
+static void refuse_stored(kilni_onnx_call *call, kiln_op op, const kilni_onnx_ref *inputs,
+                          uint32_t n_inputs)
 {
     for (uint32_t i = 0; kilni_onnx_ok(call) && i < n_inputs; i++) {
-        if (kilni_onnx_is_bits(inputs[i]->narrow) && !only_moves(op) && op != KILN_OP_CAST) {
+        if (is_stored(inputs[i], op) && !only_moves(op)) {
             KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "%s of %s, which is only stored: cast it first",
                             kiln_op_info_of(op)->name, kilni_onnx_type_name(inputs[i]->narrow));
         }
     }
 }
 
-/* What is only moved keeps its type of few bits. */
+/// What is only moved keeps its type of few bits.
 static void pass_narrow(kiln_op op, const kilni_onnx_ref *inputs, uint32_t n_inputs,
                         kilni_onnx_ref out)
 {
@@ -190,7 +235,7 @@ void kilni_onnx_emit_many(kilni_onnx_call *call, kiln_op op, const kilni_onnx_re
         }
         descs[i] = inputs[i]->desc;
     }
-    refuse_bits(call, op, inputs, n_inputs);
+    refuse_stored(call, op, inputs, n_inputs);
     if (!kilni_onnx_ok(call)) {
         return;
     }
@@ -205,7 +250,7 @@ void kilni_onnx_emit_many(kilni_onnx_call *call, kiln_op op, const kilni_onnx_re
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    if (info->n_outputs == 1 && folds(&shape, inputs)) {
+    if (info->n_outputs == 1 && folds(call, &shape, inputs)) {
         out_values[0] = fold(call, &shape, inputs);
     } else {
         record(call, &shape, inputs, out_values);
@@ -221,7 +266,7 @@ kilni_onnx_ref kilni_onnx_emit(kilni_onnx_call *call, kiln_op op, const kilni_on
     return values[0];
 }
 
-/* What plugins compute stays on the device, of constants too. */
+/// What plugins compute stays on the device, of constants too.
 void kilni_onnx_emit_custom(kilni_onnx_call *call, const kiln_custom_op *op,
                             const kiln_custom_attr *attrs, size_t n_attrs,
                             const kilni_onnx_ref *inputs, uint32_t n_inputs,

@@ -134,7 +134,7 @@ kilni_onnx_ref kilni_onnx_indexed(kilni_onnx_call *call, kiln_op op, kilni_onnx_
     return kilni_onnx_emit(call, op, inputs, 2, &attr, 1);
 }
 
-/* Level by level, so that an element is copied once a level and not once a part. */
+/// Level by level, so that an element is copied once a level and not once a part.
 static uint32_t join_level(kilni_onnx_call *call, kilni_onnx_ref *parts, uint32_t count,
                            const kiln_attr *axis)
 {

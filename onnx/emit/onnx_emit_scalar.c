@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* The operator with a scalar for b, and the one that takes its operands the other way round. */
+/// The operator with a scalar for b, and the one that takes its operands the other way round.
 static const struct {
     kiln_op op;
     kiln_op scalar;
@@ -32,8 +32,8 @@ static const struct {
     {KILN_OP_SHIFT_RIGHT, KILN_OP_SHIFT_RIGHT_SCALAR, KILN_OP_COUNT},
 };
 
-/* Whether b can be a number beside a: one constant element that does not change a's shape. A NaN
-   bound would be read differently by a clamp, and u64 does not fit the attribute. */
+/// Whether b can be a number beside a: one constant element that does not change a's shape. A NaN
+/// bound would be read differently by a clamp, and u64 does not fit the attribute.
 bool kilni_onnx_is_number(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b,
                           kiln_number *out_number)
 {
@@ -72,7 +72,7 @@ kilni_onnx_ref kilni_onnx_binary(kilni_onnx_call *call, kiln_op op, kilni_onnx_r
         }
     }
     if (!fold_all && op == KILN_OP_SUB && kilni_onnx_is_number(call, b, a, &number)) {
-        /* c - x is -x + c, to the bit. */
+        // c - x is -x + c, to the bit.
         return with_number(call, KILN_OP_ADD_SCALAR, kilni_onnx_unary(call, KILN_OP_NEG, b),
                            number);
     }

@@ -91,7 +91,7 @@ static const char *unknown_attr(const kilni_onnx_node *node, const kilni_onnx_ro
     return NULL;
 }
 
-/* A set that is newer than all rows is served by the newest row. */
+/// A set that is newer than all rows is served by the newest row.
 static const kilni_onnx_row *find_standard(const char *op_type, int64_t version, bool *out_known)
 {
     version = version > KILNI_ONNX_NEWEST_OPSET ? KILNI_ONNX_NEWEST_OPSET : version;

@@ -22,7 +22,9 @@ void kilni_onnx_frame_fini(kilni_onnx_frame *frame)
 {
     const kiln_env *env = &frame->session->env;
     for (uint32_t i = 0; frame->values != NULL && i < frame->plan->n_slots; i++) {
-        kilni_onnx_release(env, frame->values[i]);
+        if (frame->values[i] != NULL) {
+            kilni_onnx_release(env, frame->values[i]);
+        }
     }
     kiln_free(env, frame->values);
     kiln_free(env, frame->left);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* A plan that is being made. */
+/// A plan that is being made.
 typedef struct builder {
     kiln_onnx_session *session;
     struct builder *around;
@@ -87,7 +87,7 @@ static kiln_status define(builder *b, const char *name, uint32_t *out_slot)
     return KILN_STATUS_OK;
 }
 
-/* The slot of a name that is read, reaching into the plans around. */
+/// The slot of a name that is read, reaching into the plans around.
 static kiln_status use(builder *b, const char *name, uint32_t *out_slot)
 {
     *out_slot = KILNI_ONNX_NO_SLOT;
@@ -197,8 +197,8 @@ static kiln_status unknown_operator(const builder *b, const kilni_onnx_node *nod
                      known ? "supported at this version" : "supported", hint);
 }
 
-/* A newer set may have changed an operator: an attribute that it had not says so. Of operators in
-   no standard the attributes are held at every version. */
+/// A newer set may have changed an operator: an attribute that it had not says so. Of operators in
+/// no standard the attributes are held at every version.
 static kiln_status check_attrs(const builder *b, const kilni_onnx_node *node,
                                const kilni_onnx_row *row, int64_t version)
 {
@@ -218,7 +218,7 @@ static kiln_status check_attrs(const builder *b, const kilni_onnx_node *node,
                      name, (long long)version, KILNI_ONNX_NEWEST_OPSET);
 }
 
-/* An input without a name is left out; at the end of the list it does not count. */
+/// An input without a name is left out; at the end of the list it does not count.
 static kiln_status check_inputs(const builder *b, const kilni_onnx_node *node,
                                 const kilni_onnx_row *row)
 {
@@ -265,7 +265,7 @@ static kiln_status resolve_operator(builder *b, kilni_onnx_step *step)
     return status == KILN_STATUS_OK ? check_inputs(b, node, step->row) : status;
 }
 
-/* Graphs in attributes: their free names are read by this node. */
+/// Graphs in attributes: their free names are read by this node.
 static kiln_status plan_branches(builder *b, const kilni_onnx_node *node)
 {
     for (uint32_t i = 0; i < node->n_attrs; i++) {
@@ -330,7 +330,7 @@ static kiln_status plan_step(builder *b, const kilni_onnx_node *node, kilni_onnx
     return status;
 }
 
-/* Room for what runs teach. */
+/// Room for what runs teach.
 static kiln_status plan_replay(builder *b)
 {
     kilni_onnx_replay *replay = take(b, 1, sizeof(*replay));
@@ -362,7 +362,7 @@ static kiln_status plan_steps(builder *b, const kilni_onnx_node *nodes, uint32_t
 
 // ---- graphs and functions ----
 
-/* An upper bound of the names that occur. */
+/// An upper bound of the names that occur.
 static size_t count_names(const kilni_onnx_node *nodes, uint32_t n_nodes)
 {
     size_t count = 0;
@@ -420,14 +420,17 @@ static kiln_status define_graph_inputs(builder *b, const kilni_onnx_graph *graph
     return status;
 }
 
-static kiln_status plan_graph_body(builder *b, const kilni_onnx_graph *graph)
+static kiln_status begin_graph(builder *b, const kilni_onnx_graph *graph)
 {
     kiln_status status =
         make_tables(b, count_names(graph->nodes, graph->n_nodes) + graph->n_inputs +
                            graph->n_outputs + graph->n_initializers);
-    if (status == KILN_STATUS_OK) {
-        status = define_graph_inputs(b, graph);
-    }
+    return status == KILN_STATUS_OK ? define_graph_inputs(b, graph) : status;
+}
+
+static kiln_status plan_graph_body(builder *b, const kilni_onnx_graph *graph)
+{
+    kiln_status status = begin_graph(b, graph);
     if (status == KILN_STATUS_OK) {
         status = plan_steps(b, graph->nodes, graph->n_nodes);
     }
@@ -486,7 +489,7 @@ static kiln_status plan_body(builder *around, kiln_onnx_session *session, const 
     b.plan->key = key;
     b.plan->graph = graph;
     b.plan->function = function;
-    /* In the list from the start, so that a function that calls itself finds its plan. */
+    // In the list from the start, so that a function that calls itself finds its plan.
     b.plan->next = session->plans;
     session->plans = b.plan;
     session->plan_depth++;
@@ -512,4 +515,31 @@ kiln_status kilni_onnx_plan_model(kiln_onnx_session *session, kiln_error *err)
                        (long long)set, KILNI_ONNX_NEWEST_OPSET);
     }
     return plan_body(NULL, session, graph, graph, NULL, &session->main, err);
+}
+
+kiln_status kilni_onnx_survey(kiln_onnx_session *session, kiln_onnx_survey_fn fn, void *user,
+                              kiln_error *err)
+{
+    const kiln_onnx_model *model = session->model;
+    const kilni_onnx_graph *graph = &model->graph;
+    builder b = {.session = session, .opsets = model->opsets, .n_opsets = model->n_opsets};
+    b.err = err;
+    b.plan = kiln_arena_alloc(&session->arena, sizeof(*b.plan));
+    if (b.plan == NULL) {
+        return no_memory(&b);
+    }
+    kiln_status status = begin_graph(&b, graph);
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < graph->n_nodes; i++) {
+        kilni_onnx_step step = {0};
+        kiln_error why = KILN_ERROR_INIT;
+        b.err = &why;
+        bool serves = plan_step(&b, &graph->nodes[i], &step) == KILN_STATUS_OK;
+        b.err = err;
+        if (!serves) { // others may read what it makes
+            status =
+                define_all(&b, graph->nodes[i].outputs, graph->nodes[i].n_outputs, &step.outputs);
+        }
+        fn(i, serves ? NULL : &why, user);
+    }
+    return status;
 }

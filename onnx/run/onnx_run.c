@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Inputs and outputs of a node that need no memory of their own. */
+/// Inputs and outputs of a node that need no memory of their own.
 enum { FEW = 16 };
 
 static kiln_status put_initializers(kilni_onnx_frame *frame, kiln_error *err)
@@ -76,8 +76,8 @@ static kiln_status check_outputs(const kilni_onnx_call *call)
     return KILN_STATUS_OK;
 }
 
-/* Outputs that are on the host only were computed there: from constants, or from a run's inputs. Of
-   a node with graphs in it their nodes tell. */
+/// Outputs that are on the host only were computed there: from constants, or from a run's inputs.
+/// Of a node with graphs in it their nodes tell.
 static kiln_onnx_where computed_where(const kilni_onnx_call *call)
 {
     bool constant = true;
@@ -96,7 +96,7 @@ static kiln_onnx_where computed_where(const kilni_onnx_call *call)
                                                                      : KILN_ONNX_ON_DEVICE;
 }
 
-/* Writes on at *used, as far as there is room. */
+/// Writes on at *used, as far as there is room.
 static void add_text(char *text, size_t room, size_t *used, const char *format, ...)
     KILN_PRINTF(4, 5);
 static void add_text(char *text, size_t room, size_t *used, const char *format, ...)
@@ -167,7 +167,7 @@ static void tell(const kilni_onnx_call *call)
     call->session->trace(&info, call->session->trace_user);
 }
 
-/* The values that a node reads, and room for those that it makes, in one array. */
+/// The values that a node reads, and room for those that it makes, in one array.
 static kiln_status gather_inputs(const kilni_onnx_frame *frame, const kilni_onnx_step *step,
                                  kilni_onnx_ref *inputs, kiln_error *err)
 {
@@ -231,7 +231,11 @@ kiln_status kilni_onnx_run_step(kilni_onnx_frame *frame, const kilni_onnx_step *
     if (values == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the values of a node");
     }
+    kilni_onnx_settled_before(frame, step);
     kiln_status status = run_call(frame, step, values, err);
+    if (status == KILN_STATUS_OK) {
+        kilni_onnx_settled_after(frame, step, values + node->n_inputs);
+    }
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         if (status == KILN_STATUS_OK) {
             kilni_onnx_put(frame, step->outputs[i], values[node->n_inputs + i]);
@@ -250,16 +254,27 @@ kiln_status kilni_onnx_run_step(kilni_onnx_frame *frame, const kilni_onnx_step *
     return status == KILN_STATUS_OK ? status : kilni_onnx_at_node(err, node);
 }
 
-/* Node by node, from one that reads the device to the next; ranges between them may be replayed. */
+/// Node by node, from one that reads the device to the next; ranges between them may be replayed.
 static kiln_status run_steps(kilni_onnx_frame *frame, kiln_error *err)
 {
     const kilni_onnx_plan *plan = frame->plan;
     kilni_onnx_replay *replay = plan->replay;
     const bool replays = kilni_onnx_replays(frame);
     kiln_status status = KILN_STATUS_OK;
+    const uint8_t *settled = frame->session->settled.steps;
+    const uint8_t left_out = kilni_onnx_settled_kind(frame);
     for (uint32_t i = 0; status == KILN_STATUS_OK && i < plan->n_steps;) {
         uint32_t end = i;
-        if (replays && (i == 0 || replay->reading[i - 1])) {
+        if (left_out != 0 && (settled[i] & left_out) != 0) {
+            i++;
+            continue;
+        }
+        const kilni_onnx_part *part = kilni_onnx_part_at(frame, i);
+        if (part != NULL) {
+            status = kilni_onnx_enter(frame, part, err);
+        }
+        if (status == KILN_STATUS_OK && replays &&
+            (i == 0 || part != NULL || replay->reading[i - 1])) {
             status = kilni_onnx_replay_from(frame, i, kilni_onnx_run_step, &end, err);
         }
         if (end > i || status != KILN_STATUS_OK) {
@@ -281,6 +296,7 @@ static kiln_status run_frame(kilni_onnx_frame *frame, kilni_onnx_ref *inputs, ui
                              kilni_onnx_ref *out_values, kiln_error *err)
 {
     const kilni_onnx_plan *plan = frame->plan;
+    kilni_onnx_settled_begin(frame, inputs, n_inputs);
     kiln_status status = put_initializers(frame, err);
     for (uint32_t i = 0; status == KILN_STATUS_OK && i < plan->n_inputs && i < n_inputs; i++) {
         kilni_onnx_put(frame, plan->inputs[i], inputs[i]);
@@ -296,6 +312,7 @@ static kiln_status run_frame(kilni_onnx_frame *frame, kilni_onnx_ref *inputs, ui
         uint32_t slot = plan->outputs[i];
         out_values[i] = slot == KILNI_ONNX_NO_SLOT ? NULL : kilni_onnx_retain(frame->values[slot]);
     }
+    kilni_onnx_settled_end(frame, status);
     return status;
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Segments: the nodes between two reads of the device, captured as a graph when a second run meets
-// them with the same shapes, constants and numbers, and replayed from then on without the importer.
-// Decides when that pays (never inside a caller's capture, nor where rounds of a loop run into each
-// other; a model that reads nothing is its caller's to capture as a whole) and what two runs have
-// to have in common. What cannot be captured is recorded as ever.
+// Segments: the nodes between two reads of the device, or of a part on one, captured as a graph
+// when a second run meets them with the same shapes, constants and numbers, and replayed from then
+// on without the importer. Decides when that pays (never inside a caller's capture, nor where
+// rounds of a loop run into each other; a model that reads nothing is its caller's to capture as a
+// whole) and what two runs have to have in common. What cannot be captured is recorded as ever.
 #include "onnx_run.h"
 
 #include <string.h>
 
 enum { MAX_VARIANTS = 4, MAX_MISSES = 16, MIN_STEPS = 2, MAX_LOOKED = 64 * 8, NO_INDEX = -1 };
 
-/* A value from before the segment, as the captured run had it. */
+/// A value from before the segment, as the captured run had it.
 typedef struct live_in {
     uint32_t slot;
     kilni_onnx_ref constant; ///< held; NULL: a tensor that each run gives
@@ -19,7 +19,7 @@ typedef struct live_in {
     void *looked; ///< contents that decided about something; NULL: none did
 } live_in;
 
-/* A value that is read behind the segment: a constant, one of the inputs, or a graph's output. */
+/// A value that is read behind the segment: a constant, one of the inputs, or a graph's output.
 typedef struct live_out {
     uint32_t slot;
     kilni_onnx_ref constant; ///< held
@@ -104,23 +104,6 @@ void kiln_onnx_session_graphs(const kiln_onnx_session *session, kiln_onnx_graph_
 
 // ---- what a segment reads and gives ----
 
-/* Calls `fn` for each slot that the steps read. */
-typedef void (*slot_fn)(uint32_t slot, void *user);
-
-static void each_use(const kilni_onnx_plan *plan, uint32_t begin, uint32_t end, slot_fn fn,
-                     void *user)
-{
-    for (uint32_t i = begin; i < end; i++) {
-        const kilni_onnx_step *step = &plan->steps[i];
-        for (uint32_t k = 0; k < step->node->n_inputs; k++) {
-            fn(step->inputs[k], user);
-        }
-        for (uint32_t k = 0; k < step->n_captured; k++) {
-            fn(step->captured[k], user);
-        }
-    }
-}
-
 typedef struct counting {
     uint32_t *uses; ///< by slot
 } counting;
@@ -132,7 +115,7 @@ static void count_use(uint32_t slot, void *user)
     }
 }
 
-/* A value can cross a segment's border when it is a tensor that is somewhere. */
+/// A value can cross a segment's border when it is a tensor that is somewhere.
 static bool crosses(const kilni_onnx_value *value)
 {
     return value != NULL && value->form == KILNI_ONNX_TENSOR &&
@@ -188,8 +171,8 @@ static uint32_t count_outputs(const kilni_onnx_plan *plan, uint32_t begin, uint3
     return count;
 }
 
-/* The segment as this run meets it, without a graph. NULL: a value that cannot cross, or no memory.
- */
+/// The segment as this run meets it, without a graph. NULL: a value that cannot cross, or no
+/// memory.
 static kilni_onnx_segment *meet(const kilni_onnx_frame *frame, uint32_t begin, uint32_t end)
 {
     const kiln_env *env = &frame->session->env;
@@ -206,7 +189,7 @@ static kilni_onnx_segment *meet(const kilni_onnx_frame *frame, uint32_t begin, u
         ok = segment->ins != NULL && segment->outs != NULL;
     }
     if (ok) {
-        each_use(plan, begin, end, count_use, &c);
+        kilni_onnx_each_use(plan, begin, end, count_use, &c);
         ok = list_ins(segment, frame, c.uses);
     }
     if (ok) {
@@ -251,7 +234,7 @@ static bool fits(const kilni_onnx_segment *segment, const kilni_onnx_frame *fram
     return fit;
 }
 
-/* The variant that fits moves to the front; beyond a few the one that was not used longest goes. */
+/// The variant that fits moves to the front; beyond a few the one that was not used longest goes.
 static kilni_onnx_segment *find(kilni_onnx_replay *replay, const kilni_onnx_frame *frame,
                                 uint32_t begin, uint32_t end)
 {
@@ -302,7 +285,7 @@ static kiln_status copy_frame(const kilni_onnx_frame *frame, kilni_onnx_frame *o
     return status;
 }
 
-/* The tensors that the run gives, in the order of the graph's inputs. */
+/// The tensors that the run gives, in the order of the graph's inputs.
 static void given_tensors(const kilni_onnx_segment *segment, const kilni_onnx_frame *frame,
                           kiln_tensor **out_tensors)
 {
@@ -314,7 +297,7 @@ static void given_tensors(const kilni_onnx_segment *segment, const kilni_onnx_fr
     }
 }
 
-/* Says where each output comes from, and lists the graph's. */
+/// Says where each output comes from, and lists the graph's.
 static bool place_outs(kilni_onnx_segment *segment, const kilni_onnx_frame *frame,
                        const kilni_onnx_frame *copy, kiln_tensor **out_tensors)
 {
@@ -338,8 +321,7 @@ static bool place_outs(kilni_onnx_segment *segment, const kilni_onnx_frame *fram
     return true;
 }
 
-/* Contents of the run's tensors that decided about something are part of what has to be the same.
- */
+/// Contents of the run's tensors that decided about something are part of what has to be the same.
 static bool keep_looked(kilni_onnx_segment *segment, const kilni_onnx_frame *frame)
 {
     for (uint32_t i = 0; i < segment->n_ins; i++) {
@@ -358,7 +340,7 @@ static bool keep_looked(kilni_onnx_segment *segment, const kilni_onnx_frame *fra
     return true;
 }
 
-/* Runs the steps on a copy of the frame between begin and end of a capture. */
+/// Runs the steps on a copy of the frame between begin and end of a capture.
 static kiln_status record_steps(kilni_onnx_segment *segment, const kilni_onnx_frame *frame,
                                 kilni_onnx_step_fn run_step, kilni_onnx_frame *copy,
                                 kiln_tensor **tensors, kiln_error *err)
@@ -370,7 +352,7 @@ static kiln_status record_steps(kilni_onnx_segment *segment, const kilni_onnx_fr
     given_tensors(segment, frame, tensors);
     kiln_status status = kiln_graph_begin(device, tensors, segment->n_given, err);
     if (status != KILN_STATUS_OK) {
-        /* inside a caller's capture: another time; one tensor in two places: never */
+        // inside a caller's capture: another time; one tensor in two places: never
         segment->hopeless = status == KILN_STATUS_INVALID_ARGUMENT;
         return status;
     }
@@ -475,7 +457,7 @@ static kiln_status replay(const kilni_onnx_segment *segment, kilni_onnx_frame *f
     kiln_free(env, given);
     kiln_free(env, made);
     if (status == KILN_STATUS_OK) {
-        each_use(frame->plan, segment->begin, segment->end, end_use, frame);
+        kilni_onnx_each_use(frame->plan, segment->begin, segment->end, end_use, frame);
         frame->session->steps_run += segment->end - segment->begin;
     }
     return status;
@@ -483,7 +465,7 @@ static kiln_status replay(const kilni_onnx_segment *segment, kilni_onnx_frame *f
 
 // ---- when ----
 
-/* A frame of a function reads its caller's attributes, which are not compared. */
+/// A frame of a function reads its caller's attributes, which are not compared.
 static bool in_function(const kilni_onnx_frame *frame)
 {
     while (frame != NULL && frame->plan->function == NULL) {
@@ -496,9 +478,9 @@ bool kilni_onnx_replays(const kilni_onnx_frame *frame)
 {
     kiln_onnx_session *session = frame->session;
     kilni_onnx_replay *all = frame->plan->replay;
-    bool apart = all->n_reading > 0;
+    bool apart = all->n_reading > 0 || (session->spans && frame->plan == session->main);
     if (frame->around != NULL) {
-        /* Rounds without a read between them become one stream: better than a graph for each. */
+        // Rounds without a read between them become one stream: better than a graph for each.
         apart = apart || session->n_reads != all->reads_before;
         all->reads_before = session->n_reads;
     }
@@ -506,12 +488,14 @@ bool kilni_onnx_replays(const kilni_onnx_frame *frame)
            !in_function(frame);
 }
 
-/* The range of steps up to the next that reads, when it is met as it was met before. */
+/// The range of steps up to the next that reads or the next part, when it is met as it was met
+/// before.
 static kilni_onnx_segment *segment_from(const kilni_onnx_frame *frame, uint32_t begin)
 {
     kilni_onnx_replay *all = frame->plan->replay;
     uint32_t end = begin;
-    while (end < frame->plan->n_steps && !all->reading[end]) {
+    while (end < frame->plan->n_steps && !all->reading[end] &&
+           (end == begin || kilni_onnx_part_at(frame, end) == NULL)) {
         end++;
     }
     if (end < begin + MIN_STEPS || all->misses[begin] >= MAX_MISSES) {

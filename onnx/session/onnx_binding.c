@@ -111,7 +111,7 @@ static bool find_name(const kiln_onnx_value_info *infos, size_t count, const cha
     return false;
 }
 
-/* Whether what an output gives can be what an input takes. */
+/// Whether what an output gives can be what an input takes.
 static kiln_status check_pair(const kiln_onnx_value_info *output, const kiln_onnx_value_info *input,
                               kiln_error *err)
 {

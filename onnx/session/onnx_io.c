@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Inputs and outputs of a run. Decides what fits an input of the model, and that every output is a
 // tensor of its own: one that is an input or a constant is copied, so that a capture has an
-// operation for it and the caller may do with it as it likes.
-#include "onnx_run.h"
+// operation for it and the caller may do with it as it likes. Strings and maps are
+// onnx_host_io.c's.
+#include "onnx_host_io.h"
 
 #include <string.h>
 
@@ -20,52 +21,20 @@ static kiln_status check_dtype(const kiln_onnx_value_info *info, const kiln_tens
     return KILN_STATUS_OK;
 }
 
-static bool fits_shape(const kiln_onnx_value_info *info, const kiln_tensor *tensor)
-{
-    bool fits = info->rank == kiln_tensor_rank(tensor);
-    for (uint32_t i = 0; fits && i < info->rank; i++) {
-        fits = info->dims[i].length < 0 || info->dims[i].length == kiln_tensor_dims(tensor)[i];
-    }
-    return fits;
-}
-
 static kiln_status check_tensor(const kiln_onnx_value_info *info, const kiln_tensor *tensor,
                                 kiln_error *err)
 {
     kiln_status status = check_dtype(info, tensor, err);
-    if (status != KILN_STATUS_OK || !info->has_shape || fits_shape(info, tensor)) {
-        return status;
-    }
-    char wanted[96];
-    char given[96];
-    kiln_onnx_value_info own = {.type_name = info->type_name, .has_shape = true};
-    own.rank = (uint32_t)kiln_tensor_rank(tensor);
-    for (uint32_t i = 0; i < own.rank; i++) {
-        own.dims[i].length = kiln_tensor_dims(tensor)[i];
-    }
-    kiln_onnx_value_info_text(info, wanted, sizeof(wanted));
-    kiln_onnx_value_info_text(&own, given, sizeof(given));
-    return kiln_fail(err, INVALID_ARGUMENT, "input '%s' is %s, the model takes %s", info->name,
-                     given, wanted);
+    return status == KILN_STATUS_OK
+               ? kilni_onnx_check_shape(info, (uint32_t)kiln_tensor_rank(tensor),
+                                        kiln_tensor_dims(tensor), err)
+               : status;
 }
 
-/* Whether the form is one of the input's type; a tensor or sequence may stand for an optional. */
-static kiln_status check_form(const kiln_onnx_value_info *info, const kiln_onnx_value *value,
-                              kiln_error *err)
+static kiln_status check_items(const kiln_onnx_value_info *info, const kiln_onnx_value *value,
+                               kiln_error *err)
 {
-    if (info->kind == KILN_ONNX_KIND_NONE || info->kind == KILN_ONNX_KIND_MAP ||
-        info->kind == KILN_ONNX_KIND_SPARSE) {
-        return kiln_fail(err, UNIMPLEMENTED, "input '%s' is neither tensor, sequence nor optional",
-                         info->name);
-    }
-    bool known = value->kind == KILN_ONNX_KIND_TENSOR || value->kind == KILN_ONNX_KIND_SEQUENCE ||
-                 value->kind == KILN_ONNX_KIND_OPTIONAL;
-    bool fits = known && (value->kind == info->kind || info->kind == KILN_ONNX_KIND_OPTIONAL);
-    if (!fits || (value->kind == KILN_ONNX_KIND_TENSOR && value->tensor == NULL)) {
-        return kiln_fail(err, INVALID_ARGUMENT, "input '%s' is no value of the model's type",
-                         info->name);
-    }
-    for (size_t i = 0; value->kind == KILN_ONNX_KIND_SEQUENCE && i < value->n_items; i++) {
+    for (size_t i = 0; i < value->n_items; i++) {
         if (value->items[i].kind != KILN_ONNX_KIND_TENSOR || value->items[i].tensor == NULL) {
             return kiln_fail(err, INVALID_ARGUMENT, "item %zu of input '%s' is no tensor", i,
                              info->name);
@@ -74,24 +43,32 @@ static kiln_status check_form(const kiln_onnx_value_info *info, const kiln_onnx_
     return KILN_STATUS_OK;
 }
 
-static kiln_status new_input(const kiln_onnx_session *session, kilni_onnx_ref *out_value,
-                             kiln_error *err)
+/// Whether the form is one of the input's type; a tensor or sequence may stand for an optional.
+static kiln_status check_form(const kiln_onnx_value_info *info, const kiln_onnx_value *value,
+                              kiln_error *err)
 {
-    kilni_onnx_ref value = kilni_onnx_value_new(&session->env);
-    if (value == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an input");
+    if (info->kind == KILN_ONNX_KIND_NONE || info->kind == KILN_ONNX_KIND_SPARSE) {
+        return kiln_fail(err, UNIMPLEMENTED,
+                         "input '%s' is neither tensor, sequence, map nor optional", info->name);
     }
-    value->given = true;
-    *out_value = value;
-    return KILN_STATUS_OK;
+    bool texts = info->onnx_type == KILNI_ONNX_TYPE_STRING;
+    bool known = value->kind == KILN_ONNX_KIND_TENSOR || value->kind == KILN_ONNX_KIND_SEQUENCE ||
+                 value->kind == KILN_ONNX_KIND_OPTIONAL;
+    bool fits = known && (value->kind == info->kind || info->kind == KILN_ONNX_KIND_OPTIONAL) &&
+                !(texts && value->kind != KILN_ONNX_KIND_OPTIONAL);
+    if (!fits || (value->kind == KILN_ONNX_KIND_TENSOR && value->tensor == NULL)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "input '%s' is no value of the model's type%s",
+                         info->name, texts ? ": strings are given as KILN_ONNX_KIND_TEXTS" : "");
+    }
+    return value->kind == KILN_ONNX_KIND_SEQUENCE ? check_items(info, value, err) : KILN_STATUS_OK;
 }
 
-/* A value around the caller's tensor. */
+/// A value around the caller's tensor.
 static kiln_status bind_tensor(const kiln_onnx_session *session, const kiln_onnx_value_info *info,
                                kiln_tensor *tensor, const void *host, kilni_onnx_ref *out_value,
                                kiln_error *err)
 {
-    kiln_status status = new_input(session, out_value, err);
+    kiln_status status = kilni_onnx_input_new(session, out_value, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -117,7 +94,7 @@ static kiln_status bind_sequence(const kiln_onnx_session *session, const kiln_on
                                  const kiln_onnx_value *given, kilni_onnx_ref *out_value,
                                  kiln_error *err)
 {
-    kiln_status status = new_input(session, out_value, err);
+    kiln_status status = kilni_onnx_input_new(session, out_value, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -142,10 +119,16 @@ static kiln_status bind_sequence(const kiln_onnx_session *session, const kiln_on
     return status;
 }
 
-static kiln_status bind_value(const kiln_onnx_session *session, const kiln_onnx_value_info *info,
+static kiln_status bind_value(kiln_onnx_session *session, const kiln_onnx_value_info *info,
                               const kiln_onnx_value *given, kilni_onnx_ref *out_value,
                               kiln_error *err)
 {
+    if (given->kind == KILN_ONNX_KIND_TEXTS) {
+        return kilni_onnx_bind_texts(session, info, given, out_value, err);
+    }
+    if (given->kind == KILN_ONNX_KIND_MAP) {
+        return kilni_onnx_bind_maps(session, info, given, out_value, err);
+    }
     kiln_status status = check_form(info, given, err);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -154,7 +137,7 @@ static kiln_status bind_value(const kiln_onnx_session *session, const kiln_onnx_
         return bind_sequence(session, info, given, out_value, err);
     }
     if (given->kind == KILN_ONNX_KIND_OPTIONAL) {
-        status = new_input(session, out_value, err);
+        status = kilni_onnx_input_new(session, out_value, err);
         if (status == KILN_STATUS_OK) {
             (*out_value)->form = KILNI_ONNX_NOTHING;
         }
@@ -228,7 +211,7 @@ static kiln_status give_tensor(const kiln_onnx_session *session, kilni_onnx_ref 
     return KILN_STATUS_OK;
 }
 
-static kiln_status give_sequence(const kiln_onnx_session *session, kilni_onnx_ref value,
+static kiln_status give_sequence(kiln_onnx_session *session, kilni_onnx_ref value,
                                  kiln_onnx_value *out, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
@@ -240,7 +223,9 @@ static kiln_status give_sequence(const kiln_onnx_session *session, kilni_onnx_re
     out->n_items = value->n_items;
     for (uint32_t i = 0; status == KILN_STATUS_OK && i < value->n_items; i++) {
         out->items[i].kind = KILN_ONNX_KIND_TENSOR;
-        status = give_tensor(session, value->items[i], &out->items[i].tensor, err);
+        status = kilni_onnx_is_text(value->items[i])
+                     ? kilni_onnx_give_texts(session, value->items[i], &out->items[i], err)
+                     : give_tensor(session, value->items[i], &out->items[i].tensor, err);
     }
     return status;
 }
@@ -260,6 +245,10 @@ static kiln_status give_outputs(kiln_onnx_session *session, const kilni_onnx_ref
         kilni_onnx_binding *binding = kilni_onnx_binding_to(session, i);
         if (binding != NULL) {
             status = kilni_onnx_binding_end(session, binding, values[i], err);
+        } else if (kilni_onnx_is_text(values[i])) {
+            status = kilni_onnx_give_texts(session, values[i], &out_values[i], err);
+        } else if (values[i]->form == KILNI_ONNX_MAPS) {
+            status = kilni_onnx_give_maps(session, values[i], &out_values[i], err);
         } else if (values[i]->form == KILNI_ONNX_SEQUENCE) {
             status = give_sequence(session, values[i], &out_values[i], err);
         } else if (values[i]->form == KILNI_ONNX_NOTHING) {
@@ -277,7 +266,9 @@ void kiln_onnx_values_free(const kiln_env *env, kiln_onnx_value *values, size_t 
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < values[i].n_items; k++) {
             kiln_release(values[i].items[k].tensor);
+            kilni_onnx_free_host(env, &values[i].items[k]);
         }
+        kilni_onnx_free_host(env, &values[i]);
         kiln_free(env, values[i].items);
         kiln_release(values[i].tensor);
         values[i] = (kiln_onnx_value){.kind = KILN_ONNX_KIND_NONE};
@@ -286,13 +277,71 @@ void kiln_onnx_values_free(const kiln_env *env, kiln_onnx_value *values, size_t 
 
 // ---- runs ----
 
+typedef struct named_length {
+    const char *symbol;
+    const char *input; ///< that had it first
+    int64_t length;
+} named_length;
+
+/// Adds a length to those that are known. Gives the one of its name that is another; NULL: none is,
+/// or there are too many.
+static const named_length *other_length(named_length *known, size_t room, const char *symbol,
+                                        const char *input, int64_t length)
+{
+    size_t at = 0;
+    while (at < room && known[at].symbol != NULL && strcmp(known[at].symbol, symbol) != 0) {
+        at++;
+    }
+    if (at == room) {
+        return NULL;
+    }
+    if (known[at].symbol == NULL) {
+        known[at] = (named_length){symbol, input, length};
+    }
+    return known[at].length == length ? NULL : &known[at];
+}
+
+/// Two inputs with different lengths of one name may be why a run failed: says so.
+static void name_lengths(const kiln_onnx_session *session, kilni_onnx_ref *bound, kiln_error *err)
+{
+    named_length known[32] = {{0}};
+    for (uint32_t i = 0; i < session->model->n_inputs; i++) {
+        const kiln_onnx_value_info *info = &session->model->inputs[i];
+        bool fits = bound[i] != NULL && info->has_shape && bound[i]->desc.rank == info->rank;
+        for (uint32_t k = 0; fits && k < info->rank; k++) {
+            int64_t length = bound[i]->desc.dims[k];
+            const char *symbol = info->dims[k].symbol;
+            const named_length *other =
+                symbol == NULL ? NULL : other_length(known, 32, symbol, info->name, length);
+            if (other != NULL) {
+                (void)kiln_error_context(
+                    err, "length '%.40s' is %lld of input '%.40s', %lld of '%.40s'", symbol,
+                    (long long)other->length, other->input, (long long)length, info->name);
+                return;
+            }
+        }
+    }
+}
+
+/// What runs taught may hold numbers that come to mean other texts.
+static void forget_texts(kiln_onnx_session *session)
+{
+    if (kilni_onnx_texts_are_many(session)) {
+        kilni_onnx_segments_free(session);
+        kilni_onnx_settled_forget(session);
+        kilni_onnx_texts_forget(session);
+    }
+}
+
 static kiln_status run_bound(kiln_onnx_session *session, const kiln_onnx_input *inputs,
                              size_t n_inputs, kilni_onnx_ref *bound, kilni_onnx_ref *values,
                              kiln_error *err)
 {
     const kiln_onnx_model *model = session->model;
     session->steps_run = 0;
+    session->device = session->parts[0].device;
     kiln_graph_fix_shapes(session->device);
+    forget_texts(session);
     kiln_status status = check_names(model, inputs, n_inputs, err);
     for (uint32_t i = 0; status == KILN_STATUS_OK && i < model->n_inputs; i++) {
         status = bind_input(session, i, inputs, n_inputs, &bound[i], err);
@@ -300,29 +349,48 @@ static kiln_status run_bound(kiln_onnx_session *session, const kiln_onnx_input *
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    return kilni_onnx_run_plan(session, session->main, NULL, NULL, bound, model->n_inputs, values,
-                               err);
+    status = kilni_onnx_run_plan(session, session->main, NULL, NULL, bound, model->n_inputs, values,
+                                 err);
+    if (status != KILN_STATUS_OK) {
+        name_lengths(session, bound, err);
+    }
+    return status;
 }
 
-/* With bindings lengths differ from run to run. */
+/// With bindings lengths differ from run to run.
 static kiln_status begin_varying(kiln_onnx_session *session, kiln_error *err)
 {
-    return session->n_bindings > 0
-               ? kiln_stream_vary_lengths(session->device, true, &session->varied, err)
-               : KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0;
+         session->n_bindings > 0 && status == KILN_STATUS_OK && i < session->n_parts; i++) {
+        kilni_onnx_part *part = &session->parts[i];
+        status = kiln_stream_vary_lengths(part->device, true, &part->varied, err);
+    }
+    return status;
 }
 
-/* What was recorded is enqueued while lengths vary, after the values of the run have gone. */
+/// The parts in the order in which they ran.
+static kiln_status flush_parts(const kiln_onnx_session *session, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < session->n_parts; i++) {
+        const kilni_onnx_part *part = &session->parts[i];
+        status = kiln_flush(part->device, err);
+        if (status == KILN_STATUS_OK) {
+            status = kiln_stream_vary_lengths(part->device, part->varied, NULL, err);
+        }
+    }
+    return status;
+}
+
+/// What was recorded is enqueued while lengths vary, after the values of the run have gone.
 static kiln_status end_varying(kiln_onnx_session *session, kiln_status status, kiln_error *err)
 {
     kiln_error later = KILN_ERROR_INIT;
     if (session->n_bindings == 0) {
         return status;
     }
-    kiln_status flushed = kiln_flush(session->device, &later);
-    if (flushed == KILN_STATUS_OK) {
-        flushed = kiln_stream_vary_lengths(session->device, session->varied, NULL, &later);
-    }
+    kiln_status flushed = flush_parts(session, &later);
     if (status == KILN_STATUS_OK && flushed != KILN_STATUS_OK) {
         status = flushed;
         if (err != NULL) {

@@ -1,67 +1,53 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Sessions: a model on a device with its plans. Decides which operators the
-// plans may name. Runs are onnx_io.c's.
+// Sessions: a model on devices with its plans. Decides which operators the plans may name. How it
+// is divided is onnx_split.c's, runs are onnx_io.c's.
 #include "onnx_run.h"
 
-/* Bytes of constants that the device has to hold: those that are read, but for what a device that
-   shares the host's memory uses where it lies in the file. */
-static uint64_t constant_bytes(const kiln_onnx_session *session)
+/// A session without plans.
+static kiln_status begin_session(const kiln_onnx_model *model, kiln_device *device,
+                                 kiln_onnx_session **out_session, kiln_error *err)
 {
-    enum { ALIGNED = 128 };
-    const kilni_onnx_plan *plan = session->main;
-    bool shares =
-        (kiln_device_info_of(session->device)->features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < plan->graph->n_initializers; i++) {
-        const kilni_onnx_tensor *tensor = &plan->graph->initializers[i];
-        uint32_t slot = plan->initializers[i];
-        bool in_file = shares && tensor->indices == NULL && (uintptr_t)tensor->data % ALIGNED == 0;
-        if (slot != KILNI_ONNX_NO_SLOT && plan->uses[slot] > 0 && !in_file) {
-            bytes += (uint64_t)tensor->count * kiln_dtype_size(tensor->dtype);
-        }
-    }
-    return bytes;
-}
-
-/* A model whose constants alone are too much is refused before anything is copied. */
-static kiln_status check_room(const kiln_onnx_session *session, kiln_error *err)
-{
-    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
-    kiln_device_stats_get(session->device, &stats);
-    uint64_t bytes = constant_bytes(session);
-    if (stats.backend.bytes_budget == 0 || bytes <= stats.backend.bytes_budget) {
-        return KILN_STATUS_OK;
-    }
-    return kiln_fail(err, RESOURCE_EXHAUSTED,
-                     "the model's constants have %llu bytes (%llu MiB), %s may hold %llu (%llu "
-                     "MiB): take a device with more memory, or weights of fewer bits",
-                     (unsigned long long)bytes, (unsigned long long)(bytes >> 20),
-                     kiln_device_address(session->device),
-                     (unsigned long long)stats.backend.bytes_budget,
-                     (unsigned long long)(stats.backend.bytes_budget >> 20));
-}
-
-kiln_status kiln_onnx_session_create(const kiln_onnx_model *model, kiln_device *device,
-                                     kiln_onnx_session **out_session, kiln_error *err)
-{
-    *out_session = NULL;
     kiln_onnx_session *session = kiln_alloc(&model->env, sizeof(*session));
     if (session == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a session");
     }
     session->env = model->env;
     session->model = model;
-    session->device = kiln_device_retain(device);
+    session->device = device;
     session->operators = &kilni_onnx_all_operators;
     kiln_arena_init(&session->arena, &session->env);
     const kiln_backend_provider *provider = kiln_ir_reference_provider();
     kiln_status status =
         provider->open(&session->env, "reference:0", &session->host, err, provider->user);
+    if (status != KILN_STATUS_OK) {
+        kiln_onnx_session_destroy(session);
+        return status;
+    }
+    *out_session = session;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_onnx_session_create_across(const kiln_onnx_model *model,
+                                            kiln_device *const *devices, size_t n_devices,
+                                            kiln_onnx_session **out_session, kiln_error *err)
+{
+    kiln_onnx_session *session = NULL;
+    *out_session = NULL;
+    if (n_devices < 1 || n_devices > KILNI_ONNX_MAX_DEVICES) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%zu devices, a session takes 1 to %d", n_devices,
+                         KILNI_ONNX_MAX_DEVICES);
+    }
+    kiln_status status = begin_session(model, devices[0], &session, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    session->spans = n_devices > 1;
+    status = kilni_onnx_plan_model(session, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_onnx_plan_model(session, err);
+        status = kilni_onnx_split(session, devices, (uint32_t)n_devices, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = check_room(session, err);
+        status = kilni_onnx_settled_init(session, err);
     }
     if (status != KILN_STATUS_OK) {
         kiln_onnx_session_destroy(session);
@@ -71,12 +57,49 @@ kiln_status kiln_onnx_session_create(const kiln_onnx_model *model, kiln_device *
     return KILN_STATUS_OK;
 }
 
+kiln_status kiln_onnx_session_create(const kiln_onnx_model *model, kiln_device *device,
+                                     kiln_onnx_session **out_session, kiln_error *err)
+{
+    return kiln_onnx_session_create_across(model, &device, 1, out_session, err);
+}
+
+kiln_status kiln_onnx_model_survey(const kiln_onnx_model *model, kiln_device *device,
+                                   kiln_onnx_survey_fn fn, void *user, kiln_error *err)
+{
+    kiln_onnx_session *session = NULL;
+    kiln_status status = begin_session(model, device, &session, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_onnx_survey(session, fn, user, err);
+    }
+    kiln_onnx_session_destroy(session);
+    return status;
+}
+
+void kiln_onnx_session_parts(const kiln_onnx_session *session, kiln_onnx_part_fn fn, void *user)
+{
+    for (uint32_t i = 0; i < session->n_parts; i++) {
+        const kilni_onnx_part *part = &session->parts[i];
+        const kilni_onnx_node *first =
+            part->begin < part->end ? session->main->steps[part->begin].node : NULL;
+        const kiln_onnx_part_info info = {.struct_size = (uint32_t)sizeof(info),
+                                          .device = part->device,
+                                          .first_node = part->begin,
+                                          .n_nodes = part->end - part->begin,
+                                          .op_type = first != NULL ? first->op_type : "",
+                                          .name = first != NULL ? first->name : "",
+                                          .constant_bytes = part->bytes,
+                                          .n_cut = part->n_cut};
+        fn(&info, user);
+    }
+}
+
 void kiln_onnx_session_destroy(kiln_onnx_session *session)
 {
     if (session == NULL) {
         return;
     }
     kilni_onnx_segments_free(session);
+    kilni_onnx_settled_forget(session);
     for (uint32_t i = 0; i < session->kept_size; i++) {
         kilni_onnx_release(&session->env, session->kept[i].value);
     }
@@ -84,13 +107,16 @@ void kiln_onnx_session_destroy(kiln_onnx_session *session)
         kilni_onnx_binding_drop(&session->bindings[i]);
     }
     kiln_env env = session->env;
+    kilni_onnx_texts_free(session);
     kiln_free(&env, session->bindings);
     kiln_free(&env, session->kept);
-    kiln_arena_fini(&session->arena);
     if (session->host != NULL) {
         session->host->device->close(session->host);
     }
-    kiln_device_release(session->device);
+    for (uint32_t i = 0; i < session->n_parts; i++) {
+        kiln_device_release(session->parts[i].device);
+    }
+    kiln_arena_fini(&session->arena);
     kiln_free(&env, session);
 }
 

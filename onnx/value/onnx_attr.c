@@ -17,7 +17,7 @@ static const kilni_onnx_attr *find_in(const kilni_onnx_attr *attrs, uint32_t cou
     return NULL;
 }
 
-/* The frame of the function that a frame's nodes stand in: branches are looked through. */
+/// The frame of the function that a frame's nodes stand in: branches are looked through.
 static const kilni_onnx_frame *function_frame(const kilni_onnx_frame *frame)
 {
     while (frame != NULL && frame->plan->function == NULL) {
@@ -115,6 +115,9 @@ kiln_dtype kilni_onnx_dtype_of(kilni_onnx_call *call, int64_t onnx_type)
 {
     bool fits = onnx_type > 0 && onnx_type < KILNI_ONNX_TYPE_LIMIT;
     kiln_dtype dtype = fits ? kilni_onnx_type_dtype((int32_t)onnx_type) : KILN_DTYPE_NONE;
+    if (onnx_type == KILNI_ONNX_TYPE_STRING) {
+        return KILN_DTYPE_I32;
+    }
     if (dtype == KILN_DTYPE_NONE) {
         const char *name = fits ? kilni_onnx_type_name((int32_t)onnx_type) : NULL;
         KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "element type %s is not supported",
@@ -136,7 +139,7 @@ kiln_dtype kilni_onnx_attr_dtype(kilni_onnx_call *call, const char *name, kiln_d
         int64_t given = kilni_onnx_attr_int(call, name, 0);
         return given == 0 ? fallback : kilni_onnx_dtype_of(call, given);
     }
-    /* Before version 6 of the operator set the type was given by name. */
+    // Before version 6 of the operator set the type was given by name.
     for (size_t i = 1; i < sizeof(old_names) / sizeof(old_names[0]); i++) {
         if (strcmp(attr->text, old_names[i]) == 0) {
             return kilni_onnx_dtype_of(call, (int64_t)i);

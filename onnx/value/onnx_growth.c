@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Puts `x` into the store. Nobody else has the store then, so it stays where it is. */
+/// Puts `x` into the store. Nobody else has the store then, so it stays where it is.
 static void write_part(kilni_onnx_call *call, kilni_onnx_growth *growth, kilni_onnx_ref x,
                        int64_t start)
 {
@@ -19,7 +19,7 @@ static void write_part(kilni_onnx_call *call, kilni_onnx_growth *growth, kilni_o
     }
 }
 
-/* A store for `length` at least, with what was there. */
+/// A store for `length` at least, with what was there.
 static void make_store(kilni_onnx_call *call, kilni_onnx_ref past, uint32_t axis, int64_t length)
 {
     enum { STEP = 64 };

@@ -13,16 +13,19 @@
 
 enum {
     KILNI_ONNX_FOLD_ELEMS = 4096, ///< constants up to this size are computed on the host
+    KILNI_ONNX_FOLD_MOST = 1 << 22, ///< and what nodes made of them, where that is not done again
     KILNI_ONNX_MAX_STEPS = 1 << 22, ///< nodes of one run
     KILNI_ONNX_MAX_CALLS = 32, ///< functions and branches inside each other
     KILNI_ONNX_MAX_ITEMS = 1 << 20, ///< of a sequence
+    KILNI_ONNX_MAX_DEVICES = 16, ///< of a session
     KILNI_ONNX_NEWEST_OPSET = 28
 };
 
 typedef enum kilni_onnx_form {
     KILNI_ONNX_TENSOR = 0,
     KILNI_ONNX_SEQUENCE = 1, ///< of tensors; never changed once made
-    KILNI_ONNX_NOTHING = 2 ///< an optional without a value; one with a value is that value
+    KILNI_ONNX_NOTHING = 2, ///< an optional without a value; one with a value is that value
+    KILNI_ONNX_MAPS = 3 ///< two items: the keys, a list, and a table with the values of a map a row
 } kilni_onnx_form;
 
 /// What DequantizeLinear made a value of, all constants of the file.
@@ -43,6 +46,13 @@ typedef struct kilni_onnx_growth {
     bool grown; ///< in this run
 } kilni_onnx_growth;
 
+/// Whether a constant's elements are all one number.
+typedef enum kilni_onnx_uniform {
+    KILNI_ONNX_UNKNOWN = 0,
+    KILNI_ONNX_UNIFORM = 1,
+    KILNI_ONNX_VARIOUS = 2
+} kilni_onnx_uniform;
+
 /// A value of the graph: a tensor on the device, on the host, or both; or a list of tensors.
 typedef struct kilni_onnx_value {
     uint32_t refs;
@@ -50,8 +60,10 @@ typedef struct kilni_onnx_value {
     bool constant; ///< the same in every run: may be computed with on the host
     bool given; ///< an input of the run
     bool looked; ///< its contents on the host decided about something
+    kilni_onnx_uniform uniform;
     kiln_tensor_desc desc;
-    int32_t narrow; ///< ONNX's number of a type of few bits, which i8 or u8 holds; 0: the dtype's
+    int32_t narrow; ///< ONNX's number of a type of few bits, which i8 or u8 holds, or of strings,
+                    ///< which i32 does; 0: the dtype's
     kiln_tensor *tensor;
     kilni_onnx_growth *growth; ///< a bound input or what it was lengthened to; without a tensor it
                                ///< is the beginning of the store. Borrowed from the session
@@ -62,6 +74,7 @@ typedef struct kilni_onnx_value {
     struct kilni_onnx_value
         *made_with[3]; ///< of what was made: scales, zero points, groups; or NULL
     kilni_onnx_source *source; ///< of a dequantised matrix; NULL: it is none
+    struct kilni_onnx_value *elsewhere; ///< of a constant: the same on another device, or NULL
     struct kilni_onnx_value **items; ///< of a SEQUENCE, with a hold on each
     uint32_t n_items;
     struct kilni_onnx_value *next; ///< in the list of a call
@@ -135,9 +148,6 @@ void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value);
 kilni_onnx_ref kilni_onnx_temp(kilni_onnx_call *call);
 /// Whether a value is a constant that the host computes with.
 bool kilni_onnx_is_small(const kilni_onnx_value *value);
-/// The value on the device, uploaded when it is not there yet. Borrowed.
-kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
-                                 kiln_tensor **out_tensor, kiln_error *err);
 
 /// A bound input with `x` behind it along an axis, as the beginning of its store; NULL when that is
 /// not what `past` is, or it was lengthened in this run already: then it is an ordinary value.
@@ -192,6 +202,8 @@ typedef struct kilni_onnx_ints {
 kilni_onnx_ints kilni_onnx_value_ints(kilni_onnx_call *call, kilni_onnx_ref value);
 /// One element of an integer value.
 int64_t kilni_onnx_value_int_at(kilni_onnx_call *call, kilni_onnx_ref value, int64_t index);
+/// One element of a dense array at any address.
+kiln_number kilni_onnx_element(kiln_dtype dtype, const void *data, int64_t index);
 /// A value of one element as a number of its kind.
 kiln_number kilni_onnx_value_number(kilni_onnx_call *call, kilni_onnx_ref value);
 
@@ -208,14 +220,14 @@ bool kilni_onnx_attr_ints(kilni_onnx_call *call, const char *name, kilni_onnx_in
 /// An element type given as ONNX's number, where 0 is as if left out; NONE after failing when Kiln
 /// has it not.
 kiln_dtype kilni_onnx_attr_dtype(kilni_onnx_call *call, const char *name, kiln_dtype fallback);
-/// ONNX's number of a type of few bits: the floats of 8 and 4, the integers of 4 and 2; 0 for every
-/// other.
+/// ONNX's number of a type that another holds: the floats of 8 and 4 bits, the integers of 4 and 2,
+/// strings; 0 for every other.
 static inline int32_t kilni_onnx_narrow_of(int64_t onnx_type)
 {
     bool narrow = onnx_type >= KILNI_ONNX_TYPE_F8E4M3FN && onnx_type <= KILNI_ONNX_TYPE_INT2;
-    return narrow ? (int32_t)onnx_type : 0;
+    return narrow || onnx_type == KILNI_ONNX_TYPE_STRING ? (int32_t)onnx_type : 0;
 }
-/// The dtype that holds a value of ONNX's type: u8 for small floats.
+/// The dtype that holds a value of ONNX's type: u8 for small floats, i32 for strings.
 kiln_dtype kilni_onnx_dtype_of(kilni_onnx_call *call, int64_t onnx_type);
 
 // ---- constants ----
@@ -228,6 +240,15 @@ kilni_onnx_ref kilni_onnx_const_data(kilni_onnx_call *call, kiln_dtype dtype, ui
 kilni_onnx_ref kilni_onnx_scratch(kilni_onnx_call *call, kiln_dtype dtype, uint32_t rank,
                                   const int64_t *dims);
 kilni_onnx_ref kilni_onnx_const_tensor(kilni_onnx_call *call, const kilni_onnx_tensor *tensor);
+/// What was made of something at this address of the file before, by any run; NULL: nothing was.
+kilni_onnx_ref kilni_onnx_kept_of(kilni_onnx_call *call, const void *key);
+void kilni_onnx_keep_made(kilni_onnx_call *call, const void *key, kilni_onnx_ref value);
+
+/// Whether i32 holds numbers of strings: equal ones have one number, and the number says no more.
+static inline bool kilni_onnx_is_text(const kilni_onnx_value *value)
+{
+    return value->narrow == KILNI_ONNX_TYPE_STRING;
+}
 
 /// A sequence with room for `count` items, each NULL; the maker gives it holds.
 kilni_onnx_ref kilni_onnx_sequence(kilni_onnx_call *call, int64_t count);

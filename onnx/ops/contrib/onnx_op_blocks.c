@@ -10,7 +10,7 @@ typedef struct table_of_blocks {
     bool packed; ///< several values in a byte
 } table_of_blocks;
 
-/* Bytes of 2 or 4 bits a value, low bits first, as a byte for each: `count` along the last axis. */
+/// Bytes of 2 or 4 bits a value, low bits first, as a byte for each: `count` along the last axis.
 static kilni_onnx_ref unpacked_bits(kilni_onnx_call *call, kilni_onnx_ref x, int64_t bits,
                                     int64_t count)
 {
@@ -46,7 +46,7 @@ static kilni_onnx_ref taken_from(kilni_onnx_call *call, const table_of_blocks *t
     return x == NULL ? NULL : kilni_onnx_take(call, x, t->indices, t->axis);
 }
 
-/* (data - zero points) * scales, blocks along `along`. */
+/// (data - zero points) * scales, blocks along `along`.
 static kilni_onnx_ref floats_of_blocks(kilni_onnx_call *call, const table_of_blocks *t,
                                        kilni_onnx_ref data, kilni_onnx_ref scales,
                                        kilni_onnx_ref zeros, uint32_t along)

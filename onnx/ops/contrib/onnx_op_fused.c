@@ -11,7 +11,7 @@
 
 enum { MOST_HANDED_ON = 16 };
 
-/* `handler` with other inputs: outputs are the node's. */
+/// `handler` with other inputs: outputs are the node's.
 static void hand_on(kilni_onnx_call *call, void (*handler)(kilni_onnx_call *call),
                     const kilni_onnx_ref *inputs, uint32_t n_inputs, kilni_onnx_ref *outputs,
                     uint32_t n_outputs)
@@ -71,7 +71,7 @@ void kilni_onnx_op_fast_gelu(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_gelu(call, biased(call), true));
 }
 
-/* x * sigmoid(alpha * x) */
+/// x * sigmoid(alpha * x)
 void kilni_onnx_op_quick_gelu(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -81,7 +81,7 @@ void kilni_onnx_op_quick_gelu(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_MUL, x, gate));
 }
 
-/* The first half of the columns times Gelu of the second. */
+/// The first half of the columns times Gelu of the second.
 void kilni_onnx_op_bias_split_gelu(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = biased(call);
@@ -123,7 +123,7 @@ kilni_onnx_ref kilni_onnx_softmax_from(kilni_onnx_call *call, kilni_onnx_ref x, 
     return kilni_onnx_reshape(call, y, x->desc.dims, x->desc.rank);
 }
 
-/* Whether the bias is repeated over inner or outer axes is said by its lengths as well. */
+/// Whether the bias is repeated over inner or outer axes is said by its lengths as well.
 void kilni_onnx_op_bias_softmax(kilni_onnx_call *call)
 {
     int64_t axis = kilni_onnx_attr_int(call, "axis", 1);
@@ -184,7 +184,7 @@ static kilni_onnx_ref activated(kilni_onnx_call *call, kilni_onnx_ref x, const o
     return NULL;
 }
 
-/* The first axis behind the others but the last. */
+/// The first axis behind the others but the last.
 static kilni_onnx_ref batch_behind(kilni_onnx_call *call, kilni_onnx_ref x, const char *name)
 {
     int64_t axes[KILN_MAX_RANK] = {0};
@@ -287,7 +287,7 @@ kilni_onnx_ref kilni_onnx_channels_behind(kilni_onnx_call *call, kilni_onnx_ref 
     return kilni_onnx_permute(call, x, axes, x->desc.rank);
 }
 
-/* Weights have their input channels last as well. */
+/// Weights have their input channels last as well.
 void kilni_onnx_op_nhwc_conv(kilni_onnx_call *call)
 {
     const kilni_onnx_ref inputs[] = {kilni_onnx_channels_second(call, kilni_onnx_in(call, 0)),

@@ -64,7 +64,7 @@ static kilni_onnx_ref in_heads(kilni_onnx_call *call, kilni_onnx_ref x, int64_t 
     return kilni_onnx_reshape(call, x, dims, 4);
 }
 
-/* Without key and value the query has their heads behind its own. */
+/// Without key and value the query has their heads behind its own.
 static void take_heads(kilni_onnx_call *call, grouped_query *g)
 {
     const int64_t counts[] = {g->heads, g->key_heads, g->key_heads};
@@ -151,7 +151,7 @@ static void take_lengths(kilni_onnx_call *call, grouped_query *g)
 
 // ---- rows: normed and turned ----
 
-/* Where the rows stand: [batch, rows]. */
+/// Where the rows stand: [batch, rows].
 static kilni_onnx_ref row_places(kilni_onnx_call *call, const grouped_query *g)
 {
     const int64_t dims[] = {g->batch, g->rows};
@@ -178,7 +178,7 @@ static void norm_heads(kilni_onnx_call *call, grouped_query *g)
     }
 }
 
-/* Query and key by the same rows of the tables, at once where they lie side by side. */
+/// Query and key by the same rows of the tables, at once where they lie side by side.
 static void turn_heads(kilni_onnx_call *call, grouped_query *g)
 {
     kilni_onnx_ref places = kilni_onnx_opt(call, 9);
@@ -207,7 +207,7 @@ static void turn_heads(kilni_onnx_call *call, grouped_query *g)
 
 // ---- caches ----
 
-/* The rows of x in the cache from each sample's first place on. */
+/// The rows of x in the cache from each sample's first place on.
 static kilni_onnx_ref written(kilni_onnx_call *call, const grouped_query *g, kilni_onnx_ref cache,
                               kilni_onnx_ref x)
 {
@@ -221,7 +221,7 @@ static kilni_onnx_ref written(kilni_onnx_call *call, const grouped_query *g, kil
     return kilni_onnx_emit(call, KILN_OP_SCATTER, inputs, 3, attrs, 2);
 }
 
-/* Keys or values of all rows, and the cache behind them as output `out`. */
+/// Keys or values of all rows, and the cache behind them as output `out`.
 static kilni_onnx_ref cached(kilni_onnx_call *call, const grouped_query *g, kilni_onnx_ref past,
                              kilni_onnx_ref x, uint32_t out)
 {

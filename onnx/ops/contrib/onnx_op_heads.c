@@ -32,7 +32,7 @@ static int64_t heads_asked_for(kilni_onnx_call *call)
 
 // ---- masks ----
 
-/* `mask_filter_value` where a key is hidden, else 0. */
+/// `mask_filter_value` where a key is hidden, else 0.
 static void add_filter(kilni_onnx_call *call, attention *a, kilni_onnx_ref hidden, kiln_dtype dtype)
 {
     double filter = kilni_onnx_attr_float(call, "mask_filter_value", -10000);
@@ -40,7 +40,7 @@ static void add_filter(kilni_onnx_call *call, attention *a, kilni_onnx_ref hidde
     kilni_onnx_add_bias(call, a, kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, hidden, filter));
 }
 
-/* Which keys are behind each sample's last, or before its first where the starts are given, too. */
+/// Which keys are behind each sample's last, or before its first where the starts are given, too.
 static kilni_onnx_ref outside(kilni_onnx_call *call, const attention *a, kilni_onnx_ref ends)
 {
     const int64_t dims[] = {a->batch, 1, 1, 1};
@@ -103,8 +103,8 @@ void kilni_onnx_take_bias(kilni_onnx_call *call, attention *a, kilni_onnx_ref bi
     kilni_onnx_add_bias(call, a, bias);
 }
 
-/* Masks come before all products, so that nothing stands between those and the softmax; `a` knows
-   the numbers of samples, rows and keys. */
+/// Masks come before all products, so that nothing stands between those and the softmax; `a` knows
+/// the numbers of samples, rows and keys.
 static void take_masks(kilni_onnx_call *call, attention *a, kilni_onnx_ref mask,
                        kilni_onnx_ref bias, kiln_dtype dtype)
 {
@@ -129,8 +129,8 @@ static void attend_to_three(kilni_onnx_call *call, attention *a)
 
 // ---- Attention: one product for query, keys and values ----
 
-/* [batch, rows, columns] as three parts [batch, heads, rows, size]; parts of the same length are
-   views of one array of heads. */
+/// [batch, rows, columns] as three parts [batch, heads, rows, size]; parts of the same length are
+/// views of one array of heads.
 static void part(kilni_onnx_call *call, attention *a, kilni_onnx_ref x, int64_t heads,
                  const int64_t columns[3])
 {
@@ -175,7 +175,7 @@ static void read_columns(kilni_onnx_call *call, kilni_onnx_ref x, int64_t column
     }
 }
 
-/* past and present: keys, then values, along a first axis. */
+/// past and present: keys, then values, along a first axis.
 static void join_past(kilni_onnx_call *call, attention *a, kilni_onnx_ref past)
 {
     kilni_onnx_ref *parts[] = {&a->key, &a->value};
@@ -198,7 +198,7 @@ static void join_past(kilni_onnx_call *call, attention *a, kilni_onnx_ref past)
     }
 }
 
-/* Samples, rows and keys as input and past have them, and what the masks make of them. */
+/// Samples, rows and keys as input and past have them, and what the masks make of them.
 static void look(kilni_onnx_call *call, attention *a, kilni_onnx_ref past, kilni_onnx_ref mask,
                  kilni_onnx_ref bias, kiln_dtype dtype)
 {
@@ -262,7 +262,7 @@ void kilni_onnx_op_quantised_attention(kilni_onnx_call *call)
 
 // ---- MultiHeadAttention: query, keys and values are given ----
 
-/* [batch, rows, heads, parts, size] as `count` parts [batch, heads, rows, size]. */
+/// [batch, rows, heads, parts, size] as `count` parts [batch, heads, rows, size].
 static void unpack(kilni_onnx_call *call, kilni_onnx_ref x, int64_t heads, uint32_t count,
                    kilni_onnx_ref *out_parts)
 {
@@ -281,7 +281,7 @@ static void unpack(kilni_onnx_call *call, kilni_onnx_ref x, int64_t heads, uint3
     }
 }
 
-/* Columns of the bias from `at` on are added to x, which has as many; gives what is behind them. */
+/// Columns of the bias from `at` on are added to x, which has as many; gives what is behind them.
 static int64_t add_columns(kilni_onnx_call *call, kilni_onnx_ref *x, kilni_onnx_ref bias,
                            int64_t at)
 {
@@ -299,7 +299,7 @@ static int64_t add_columns(kilni_onnx_call *call, kilni_onnx_ref *x, kilni_onnx_
     return end;
 }
 
-/* Query, key and value of whatever form as [batch, heads, rows, size]. */
+/// Query, key and value of whatever form as [batch, heads, rows, size].
 static void take_three(kilni_onnx_call *call, attention *a, int64_t heads)
 {
     kilni_onnx_ref three[] = {kilni_onnx_in(call, 0), kilni_onnx_opt(call, 1),
@@ -340,7 +340,7 @@ static kilni_onnx_ref behind_past(kilni_onnx_call *call, kilni_onnx_ref past, ki
     return past == NULL ? x : kilni_onnx_concat(call, parts, 2, 2);
 }
 
-/* Samples, rows and keys as the inputs have them, whatever their form. */
+/// Samples, rows and keys as the inputs have them, whatever their form.
 static void count_keys(kilni_onnx_call *call, attention *a, const kilni_onnx_value *past)
 {
     const kilni_onnx_value *query = kilni_onnx_in(call, 0), *key = kilni_onnx_opt(call, 1);
@@ -382,7 +382,7 @@ void kilni_onnx_op_multi_head_attention(kilni_onnx_call *call)
 
 // ---- RotaryEmbedding ----
 
-/* [batch, rows] from one place of the first row for all. */
+/// [batch, rows] from one place of the first row for all.
 static kilni_onnx_ref places_from(kilni_onnx_call *call, kilni_onnx_ref first, const int64_t *dims)
 {
     if (!kilni_onnx_ok(call) || first->desc.rank == 2) {
@@ -396,7 +396,7 @@ static kilni_onnx_ref places_from(kilni_onnx_call *call, kilni_onnx_ref first, c
     return kilni_onnx_expand(call, line, dims, 2);
 }
 
-/* [batch, rows, heads, size]; without num_heads the tables say how wide a head is. */
+/// [batch, rows, heads, size]; without num_heads the tables say how wide a head is.
 static kilni_onnx_ref rows_of_heads(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref table)
 {
     static const int64_t turned[] = {0, 2, 1, 3};

@@ -3,7 +3,7 @@
 // the quantisation before it and the scales behind it.
 #include "onnx_parts.h"
 
-/* Sums of a product in units of both scales, as floats. */
+/// Sums of a product in units of both scales, as floats.
 static kilni_onnx_ref scaled_sums(kilni_onnx_call *call, kilni_onnx_ref sums,
                                   const kilni_onnx_ref scales[2])
 {
@@ -57,7 +57,7 @@ void kilni_onnx_op_dynamic_quantize_matmul(kilni_onnx_call *call)
     give_with_bias(call, y, kilni_onnx_opt(call, 4), KILN_DTYPE_F32);
 }
 
-/* C is in units of the sums; without a scale of the result it is floats. */
+/// C is in units of the sums; without a scale of the result it is floats.
 void kilni_onnx_op_quantised_gemm(kilni_onnx_call *call)
 {
     const kilni_onnx_ref scales[] = {kilni_onnx_in(call, 1), kilni_onnx_in(call, 4)};
@@ -88,8 +88,8 @@ void kilni_onnx_op_quantised_gemm(kilni_onnx_call *call)
 
 // ---- LSTM ----
 
-/* Weights [directions, terms, gates] as ONNX's LSTM has them, with a scale and a zero point for
-   each direction, or for each of its gates. */
+/// Weights [directions, terms, gates] as ONNX's LSTM has them, with a scale and a zero point for
+/// each direction, or for each of its gates.
 static kilni_onnx_ref float_gates(kilni_onnx_call *call, uint32_t at, uint32_t units)
 {
     static const int64_t turned[] = {0, 2, 1};
@@ -111,7 +111,7 @@ static kilni_onnx_ref float_gates(kilni_onnx_call *call, uint32_t at, uint32_t u
     return kilni_onnx_permute(call, x, turned, 3);
 }
 
-/* The input is not quantised: what that would lose is the only difference. */
+/// The input is not quantised: what that would lose is the only difference.
 void kilni_onnx_op_dynamic_quantize_lstm(kilni_onnx_call *call)
 {
     kilni_onnx_ref inputs[8] = {kilni_onnx_in(call, 0), float_gates(call, 1, 8),

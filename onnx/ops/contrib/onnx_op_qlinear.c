@@ -32,14 +32,14 @@ kilni_onnx_ref kilni_onnx_unquantised(kilni_onnx_call *call, kilni_onnx_ref x, k
     return kilni_onnx_binary(call, KILN_OP_MUL, y, scale);
 }
 
-/* Input `at` with its scale and zero point behind it, as floats. */
+/// Input `at` with its scale and zero point behind it, as floats.
 static kilni_onnx_ref input_floats(kilni_onnx_call *call, uint32_t at)
 {
     return kilni_onnx_unquantised(call, kilni_onnx_in(call, at), kilni_onnx_in(call, at + 1),
                                   kilni_onnx_opt(call, at + 2));
 }
 
-/* Quantised by the scale at input `at` and the zero point behind it. */
+/// Quantised by the scale at input `at` and the zero point behind it.
 static kilni_onnx_ref bytes_of(kilni_onnx_call *call, kilni_onnx_ref y, uint32_t at,
                                kiln_dtype dtype)
 {
@@ -55,7 +55,7 @@ static kilni_onnx_ref bytes_of(kilni_onnx_call *call, kilni_onnx_ref y, uint32_t
     return kilni_onnx_cast(call, y, dtype);
 }
 
-/* The output, of the type of input `like` where there is no zero point. */
+/// The output, of the type of input `like` where there is no zero point.
 static void give_bytes(kilni_onnx_call *call, kilni_onnx_ref y, uint32_t at, uint32_t like)
 {
     const kilni_onnx_value *x = kilni_onnx_in(call, like);
@@ -100,7 +100,7 @@ void kilni_onnx_op_qlinear_where(kilni_onnx_call *call)
 
 // ---- along rows, over windows ----
 
-/* Before set 13 softmax is over all axes from `axis` on. */
+/// Before set 13 softmax is over all axes from `axis` on.
 void kilni_onnx_op_qlinear_softmax(kilni_onnx_call *call)
 {
     bool flat = kilni_onnx_attr_int(call, "opset", 13) < 13;
@@ -161,7 +161,7 @@ static bool same_constant(const kilni_onnx_value *a, const kilni_onnx_value *b)
                       memcmp(a->host, b->host, kiln_dtype_size(a->desc.dtype)) == 0);
 }
 
-/* Bytes in the result's units; they stay as they are where these are the part's own. */
+/// Bytes in the result's units; they stay as they are where these are the part's own.
 static kilni_onnx_ref joined_part(kilni_onnx_call *call, uint32_t at)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, at);

@@ -12,7 +12,7 @@ static kilni_onnx_ref rows_normed(kilni_onnx_call *call, kilni_onnx_ref x, kilni
     return kilni_onnx_emit(call, KILN_OP_LAYER_NORM, inputs, bias == NULL ? 2 : 3, attrs, 2);
 }
 
-/* input + skip + bias: output 3 where it is asked for. */
+/// input + skip + bias: output 3 where it is asked for.
 static kilni_onnx_ref skip_sum(kilni_onnx_call *call, kilni_onnx_ref bias)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -54,7 +54,7 @@ typedef struct embedding {
 
 enum { WORDS, PLACES, SEGMENTS };
 
-/* Rows of a table; of the first ones where `which` is NULL. */
+/// Rows of a table; of the first ones where `which` is NULL.
 static kilni_onnx_ref rows_of(kilni_onnx_call *call, const embedding *e, int table,
                               kilni_onnx_ref which, int64_t count)
 {
@@ -66,7 +66,7 @@ static kilni_onnx_ref rows_of(kilni_onnx_call *call, const embedding *e, int tab
                : kilni_onnx_unquantised(call, rows, e->units[table][0], e->units[table][1]);
 }
 
-/* How many words each sample has; zeros without a mask. */
+/// How many words each sample has; zeros without a mask.
 static kilni_onnx_ref words_in(kilni_onnx_call *call, const embedding *e)
 {
     static const int64_t row = 1;
@@ -127,7 +127,7 @@ void kilni_onnx_op_embed_layer_normalization(kilni_onnx_call *call)
     kilni_onnx_out(call, 2, embed(call, &e));
 }
 
-/* Scales stand at input 8, zero points at 13, in the order of inputs 2 to 6. */
+/// Scales stand at input 8, zero points at 13, in the order of inputs 2 to 6.
 void kilni_onnx_op_quantised_embed_layer_normalization(kilni_onnx_call *call)
 {
     embedding e = {

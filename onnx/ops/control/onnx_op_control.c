@@ -84,7 +84,7 @@ void kilni_onnx_pile_add(kilni_onnx_call *call, kilni_onnx_pile *pile, kilni_onn
     pile->items[pile->count++] = kilni_onnx_retain(value);
 }
 
-/* Of no rounds: no elements, the other lengths as the graph's output says, 0 where it does not. */
+/// Of no rounds: no elements, the other lengths as the graph's output says, 0 where it does not.
 static kilni_onnx_ref empty_stack(kilni_onnx_call *call, const kiln_onnx_value_info *info,
                                   int64_t axis)
 {
@@ -165,7 +165,7 @@ void kilni_onnx_piles_free(kilni_onnx_call *call, kilni_onnx_pile *piles, uint32
 
 // ---- If ----
 
-/* The branch that the condition names, in a frame of its own. */
+/// The branch that the condition names, in a frame of its own.
 void kilni_onnx_op_if_branch(kilni_onnx_call *call)
 {
     kiln_number condition = kilni_onnx_value_number(call, kilni_onnx_in(call, 0));
@@ -212,7 +212,7 @@ static void begin_loop(kilni_onnx_call *call, loop *l)
     }
 }
 
-/* What the round gave becomes what the next one takes. */
+/// What the round gave becomes what the next one takes.
 static void end_round(kilni_onnx_call *call, loop *l)
 {
     const kiln_env *env = &call->session->env;
@@ -248,9 +248,9 @@ static void run_loop(kilni_onnx_call *call, loop *l, int64_t limit)
     }
 }
 
-/* A loop of no rounds whose graph does not say what it collects: a round is recorded in a capture
-   that is given up, so that nothing runs. What reads the device has no answer, nor has a loop that
-   is captured itself. */
+/// A loop of no rounds whose graph does not say what it collects: a round is recorded in a capture
+/// that is given up, so that nothing runs. What reads the device has no answer, nor has a loop that
+/// is captured itself.
 static bool probe_round(kilni_onnx_call *call, loop *l)
 {
     kiln_error ignored = KILN_ERROR_INIT;
@@ -274,7 +274,7 @@ static bool probe_round(kilni_onnx_call *call, loop *l)
     return probe.status == KILN_STATUS_OK;
 }
 
-/* What is collected when nothing is. */
+/// What is collected when nothing is.
 static kilni_onnx_ref no_rounds(kilni_onnx_call *call, loop *l, uint32_t output)
 {
     kiln_onnx_value_info info = l->body->graph->outputs[1 + output];

@@ -32,7 +32,7 @@ static const kiln_custom_param *param_of(const kiln_custom_op *op, const char *n
     return NULL;
 }
 
-/* ONNX has no truths and no dtypes among its attributes: integers stand for them. */
+/// ONNX has no truths and no dtypes among its attributes: integers stand for them.
 static kiln_attr integer_as(kilni_onnx_call *call, const kiln_custom_param *param, int64_t value)
 {
     kiln_attr attr = {KILN_ATTR_I64, 1, {.i = value}};
@@ -81,7 +81,7 @@ static kiln_attr value_of(kilni_onnx_call *call, const kiln_custom_param *param,
     }
 }
 
-/* The node's attributes under their own names; how many. */
+/// The node's attributes under their own names; how many.
 static size_t take_attrs(kilni_onnx_call *call, const kiln_custom_op *op, kiln_custom_attr *attrs,
                          double (*numbers)[MAX_CUSTOM_NUMBERS])
 {

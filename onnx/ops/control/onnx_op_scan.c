@@ -47,7 +47,7 @@ static void begin_scan(kilni_onnx_call *call, scan *s)
     s->n_outputs = s->body->n_outputs - s->n_states;
 }
 
-/* x[.., index, ..] without the axis */
+/// x[.., index, ..] without the axis
 static kilni_onnx_ref at_index(kilni_onnx_call *call, kilni_onnx_ref x, uint32_t axis,
                                int64_t index)
 {
@@ -65,7 +65,7 @@ static kilni_onnx_ref at_index(kilni_onnx_call *call, kilni_onnx_ref x, uint32_t
                               rank);
 }
 
-/* The length that all scanned inputs have. */
+/// The length that all scanned inputs have.
 static int64_t scan_length(kilni_onnx_call *call, const scan *s, const kilni_onnx_ref *sequences)
 {
     int64_t length = 0;
@@ -81,7 +81,7 @@ static int64_t scan_length(kilni_onnx_call *call, const scan *s, const kilni_onn
     return length;
 }
 
-/* One round: states stay in place, replaced by the new ones. */
+/// One round: states stay in place, replaced by the new ones.
 static void scan_round(kilni_onnx_call *call, const scan *s, kilni_onnx_ref *states,
                        const kilni_onnx_ref *sequences, const int64_t place[2],
                        kilni_onnx_pile *piles)
@@ -118,7 +118,7 @@ static void turn_around(kilni_onnx_pile *pile)
     }
 }
 
-/* All rounds; `stacks` are the call's temporaries. */
+/// All rounds; `stacks` are the call's temporaries.
 static void scan_all(kilni_onnx_call *call, const scan *s, kilni_onnx_ref *states,
                      const kilni_onnx_ref *sequences, int64_t length, kilni_onnx_ref *stacks)
 {
@@ -163,7 +163,7 @@ void kilni_onnx_op_scan(kilni_onnx_call *call)
 
 // ---- version 8 ----
 
-/* What one member of the batch gives, with zeros up to `length` rounds. */
+/// What one member of the batch gives, with zeros up to `length` rounds.
 static kilni_onnx_ref filled_up(kilni_onnx_call *call, kilni_onnx_ref x, int64_t length)
 {
     int64_t padding[2 * KILN_MAX_RANK] = {0};
@@ -202,7 +202,7 @@ static void scan_member(kilni_onnx_call *call, const scan *s, int64_t member, in
     kiln_free(&call->session->env, stacks);
 }
 
-/* Batch and longest length, from the scanned inputs, which have rank 2 and more. */
+/// Batch and longest length, from the scanned inputs, which have rank 2 and more.
 static bool batch_of(kilni_onnx_call *call, const scan *s, int64_t out_sizes[2])
 {
     for (uint32_t i = s->first; kilni_onnx_ok(call) && i < call->n_inputs; i++) {

@@ -10,7 +10,7 @@ static int64_t position(kilni_onnx_call *call, uint32_t input, int64_t fallback)
     return given == NULL ? fallback : kilni_onnx_value_number(call, given).v.i;
 }
 
-/* An item's place from a position that may count from the end. */
+/// An item's place from a position that may count from the end.
 static uint32_t place_of(kilni_onnx_call *call, int64_t at, uint32_t count)
 {
     int64_t place = at < 0 ? at + (int64_t)count : at;
@@ -93,7 +93,7 @@ void kilni_onnx_op_sequence_length(kilni_onnx_call *call)
 
 // ---- from and to one tensor ----
 
-/* Lengths of the parts into `out_parts`; without `split` or with one number, as equal as can be. */
+/// Lengths of the parts into `out_parts`; without `split` or with one number, as equal as can be.
 static int64_t part_count(kilni_onnx_call *call, kilni_onnx_ref split, int64_t length)
 {
     if (split != NULL && split->desc.rank == 1) {
@@ -119,7 +119,7 @@ static kilni_onnx_ref without_axis(kilni_onnx_call *call, kilni_onnx_ref x, uint
     return kilni_onnx_reshape(call, x, dims, rank);
 }
 
-/* The length of part `i`: from the list, or from the one number, the last as long as is left. */
+/// The length of part `i`: from the list, or from the one number, the last as long as is left.
 static int64_t part_length(kilni_onnx_call *call, kilni_onnx_ref split, int64_t i, int64_t left)
 {
     if (split == NULL) {
@@ -180,7 +180,7 @@ void kilni_onnx_op_concat_from_sequence(kilni_onnx_call *call)
 
 // ---- SequenceMap ----
 
-/* Items of the first sequence; the others are as long, or tensors that every round sees. */
+/// Items of the first sequence; the others are as long, or tensors that every round sees.
 static uint32_t map_length(kilni_onnx_call *call)
 {
     kilni_onnx_ref first = kilni_onnx_in_sequence(call, 0);

@@ -6,14 +6,14 @@
 
 #include <string.h>
 
-/* alpha * (exp(x) - 1), for x below 0 */
+/// alpha * (exp(x) - 1), for x below 0
 static kilni_onnx_ref scaled_expm1(kilni_onnx_call *call, kilni_onnx_ref x, double alpha)
 {
     kilni_onnx_ref grown = kilni_onnx_unary(call, KILN_OP_EXPM1, x);
     return alpha == 1.0 ? grown : kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, grown, alpha);
 }
 
-/* x where x > 0, else other */
+/// x where x > 0, else other
 static kilni_onnx_ref positive_or(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref other)
 {
     kilni_onnx_ref positive = kilni_onnx_scalar(call, KILN_OP_GREATER_SCALAR, x, 0);
@@ -27,7 +27,7 @@ void kilni_onnx_op_leaky_relu(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_LEAKY_RELU, &x, 1, &slope, 1));
 }
 
-/* Before version 7 the slope is one number or one for each channel, axis 1. */
+/// Before version 7 the slope is one number or one for each channel, axis 1.
 void kilni_onnx_op_prelu(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -103,7 +103,7 @@ void kilni_onnx_op_hard_swish(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_MUL, x, gate));
 }
 
-/* x * sigmoid(alpha * x) */
+/// x * sigmoid(alpha * x)
 static kilni_onnx_ref swish(kilni_onnx_call *call, kilni_onnx_ref x)
 {
     double alpha = kilni_onnx_attr_float(call, "alpha", 1.0);
@@ -122,7 +122,7 @@ void kilni_onnx_op_swiglu(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_MUL, gate, kilni_onnx_in(call, 1)));
 }
 
-/* max(x, 0) + log(1 + exp(-|x|)) */
+/// max(x, 0) + log(1 + exp(-|x|))
 static kilni_onnx_ref softplus(kilni_onnx_call *call, kilni_onnx_ref x)
 {
     kilni_onnx_ref tail =
@@ -151,7 +151,7 @@ void kilni_onnx_op_mish(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_MUL, x, gate));
 }
 
-/* sqrt(2 / pi) * (x + 0.044715 * x^3) */
+/// sqrt(2 / pi) * (x + 0.044715 * x^3)
 static kilni_onnx_ref gelu_inner(kilni_onnx_call *call, kilni_onnx_ref x)
 {
     kilni_onnx_ref square = kilni_onnx_binary(call, KILN_OP_MUL, x, x);
@@ -211,7 +211,7 @@ void kilni_onnx_op_softmax(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_with_axis(call, softmax_op(call), x, axis));
 }
 
-/* x as [product before axis, product from it on], as softmax meant before version 13. */
+/// x as [product before axis, product from it on], as softmax meant before version 13.
 static kilni_onnx_ref as_rows(kilni_onnx_call *call, kilni_onnx_ref x)
 {
     if (!kilni_onnx_ok(call)) {
@@ -237,7 +237,7 @@ void kilni_onnx_op_softmax_flat(kilni_onnx_call *call)
     out_in_shape(call, x, kilni_onnx_with_axis(call, softmax_op(call), rows, 1));
 }
 
-/* 1 at the first largest element along the axis, 0 elsewhere. */
+/// 1 at the first largest element along the axis, 0 elsewhere.
 static kilni_onnx_ref hardmax(kilni_onnx_call *call, kilni_onnx_ref x, int64_t axis)
 {
     if (!kilni_onnx_ok(call)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // ONNX's casts. Decides what becomes of a number that an element type of few bits has not: integers
 // of four and two bits are held in i8 and u8, floats of eight and four as their bits in u8.
-#include "onnx_import.h"
+#include "onnx_cast_text.h"
 
 #include <string.h>
 
@@ -30,7 +30,7 @@ static const narrow_facts *facts_of(int32_t narrow)
     return &none;
 }
 
-/* A number of the small float dtype, as an operand of its operators. */
+/// A number of the small float dtype, as an operand of its operators.
 static double number_of(int32_t narrow)
 {
     return (double)kilni_onnx_type_dtype(narrow);
@@ -57,7 +57,7 @@ static kilni_onnx_ref bounded(kilni_onnx_call *call, kilni_onnx_ref x, const nar
                             facts->is_signed ? half - 1 : 2 * half - 1);
 }
 
-/* The same elements under another type: a value of its own. */
+/// The same elements under another type: a value of its own.
 static kilni_onnx_ref renamed(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref given,
                               int32_t narrow)
 {
@@ -82,7 +82,7 @@ kilni_onnx_ref kilni_onnx_decoded(kilni_onnx_call *call, kilni_onnx_ref x)
     return kilni_onnx_scalar(call, KILN_OP_DECODE_SMALL, bits, number_of(x->narrow));
 }
 
-/* The float that holds all numbers of x, where the device has it: so a cast rounds once. */
+/// The float that holds all numbers of x, where the device has it: so a cast rounds once.
 static kilni_onnx_ref widest(kilni_onnx_call *call, kilni_onnx_ref x)
 {
     bool wide = x->desc.dtype == KILN_DTYPE_F64 ||
@@ -91,7 +91,7 @@ static kilni_onnx_ref widest(kilni_onnx_call *call, kilni_onnx_ref x)
     return kilni_onnx_cast(call, x, wide ? KILN_DTYPE_F64 : KILN_DTYPE_F32);
 }
 
-/* Of f8e8m0: up and down from the nearest, by one power of two where that is on the wrong side. */
+/// Of f8e8m0: up and down from the nearest, by one power of two where that is on the wrong side.
 static kilni_onnx_ref rounded_by(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref bits,
                                  kilni_onnx_rounding rounding)
 {
@@ -133,6 +133,13 @@ kilni_onnx_ref kilni_onnx_cast_to(kilni_onnx_call *call, kilni_onnx_ref x, kiln_
     if (!kilni_onnx_ok(call) || x == NULL || x->narrow == narrow) {
         return kilni_onnx_cast(call, x, dtype);
     }
+    if (narrow == KILNI_ONNX_TYPE_STRING) {
+        return kilni_onnx_to_text(call, kilni_onnx_decoded(call, x));
+    }
+    if (kilni_onnx_is_text(x)) {
+        kiln_dtype number = narrow == 0 ? dtype : KILN_DTYPE_F64;
+        return kilni_onnx_cast_to(call, kilni_onnx_from_text(call, x, number), dtype, narrow);
+    }
     x = kilni_onnx_decoded(call, x);
     if (kilni_onnx_is_bits(narrow)) {
         return kilni_onnx_encoded(call, x, narrow, true, KILNI_ONNX_UP);
@@ -158,15 +165,19 @@ static kilni_onnx_rounding rounding_of(kilni_onnx_call *call)
     return mode[0] == 'u' ? KILNI_ONNX_UP : mode[0] == 'd' ? KILNI_ONNX_DOWN : KILNI_ONNX_NEAREST;
 }
 
-/* Floats beyond integers of four bits were bounded before version 23 and keep their low bits since:
-   ONNX leaves them undefined, and this is what its cases have had. */
+/// Floats beyond integers of four bits were bounded before version 23 and keep their low bits
+/// since: ONNX leaves them undefined, and this is what its cases have had.
 static kilni_onnx_ref converted(kilni_onnx_call *call, kilni_onnx_ref x, kiln_dtype dtype,
                                 int32_t narrow)
 {
     bool saturate = kilni_onnx_attr_int(call, "saturate", 1) != 0;
     kilni_onnx_rounding rounding = rounding_of(call);
-    if (!kilni_onnx_ok(call) || x->narrow == narrow) {
+    if (!kilni_onnx_ok(call) || x->narrow == narrow || narrow == KILNI_ONNX_TYPE_STRING) {
         return kilni_onnx_cast_to(call, x, dtype, narrow);
+    }
+    if (kilni_onnx_is_text(x)) {
+        kiln_dtype number = narrow == 0 ? dtype : KILN_DTYPE_F32;
+        x = kilni_onnx_from_text(call, x, number);
     }
     x = kilni_onnx_decoded(call, x);
     if (kilni_onnx_is_bits(narrow)) {
@@ -204,8 +215,8 @@ static int width_of(kiln_dtype dtype, int32_t narrow)
     return narrow != 0 ? facts_of(narrow)->bits : 8 * (int)kiln_dtype_size(dtype);
 }
 
-/* The same bits under another type of the same width. Between integers, truths and what u8 holds a
-   cast does that; wider floats go through the host. */
+/// The same bits under another type of the same width. Between integers, truths and what u8 holds a
+/// cast does that; wider floats go through the host.
 void kilni_onnx_op_bit_cast(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -215,6 +226,10 @@ void kilni_onnx_op_bit_cast(kilni_onnx_call *call)
         return;
     }
     int32_t narrow = to != NULL ? kilni_onnx_narrow_of(to->i) : 0;
+    if (narrow == KILNI_ONNX_TYPE_STRING || kilni_onnx_is_text(x)) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "strings have no bits: Cast reads and writes them");
+        return;
+    }
     if (dtype == KILN_DTYPE_NONE || width_of(dtype, narrow) != width_of(x->desc.dtype, x->narrow)) {
         KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "attribute 'to' names no type as wide as %s",
                         kiln_dtype_name(x->desc.dtype));

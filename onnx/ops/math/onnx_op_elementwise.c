@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Of small floats ONNX asks whether they are NaN, and nothing else. */
+/// Of small floats ONNX asks whether they are NaN, and nothing else.
 void kilni_onnx_op_unary(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -14,8 +14,8 @@ void kilni_onnx_op_unary(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_unary(call, call->row->op, x));
 }
 
-/* Before version 7, b's axes begin at `axis` of a when `broadcast` is set: trailing ones make that
-   the broadcasting of today. */
+/// Before version 7, b's axes begin at `axis` of a when `broadcast` is set: trailing ones make that
+/// the broadcasting of today.
 static kilni_onnx_ref old_broadcast(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b)
 {
     int64_t dims[KILN_MAX_RANK];
@@ -68,8 +68,8 @@ void kilni_onnx_op_mean(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_scalar(call, KILN_OP_DIV_SCALAR, sum, call->n_inputs));
 }
 
-/* The second and third power of floats, as exporters write them for GELU and norms, are products: a
-   power by logarithm and exponential takes twenty times as long. NULL: another exponent. */
+/// The second and third power of floats, as exporters write them for GELU and norms, are products:
+/// a power by logarithm and exponential takes twenty times as long. NULL: another exponent.
 static kilni_onnx_ref small_power(kilni_onnx_call *call, kilni_onnx_ref base,
                                   kilni_onnx_ref exponent)
 {
@@ -83,8 +83,8 @@ static kilni_onnx_ref small_power(kilni_onnx_call *call, kilni_onnx_ref base,
     return number.v.f == 2 ? square : kilni_onnx_binary(call, KILN_OP_MUL, square, base);
 }
 
-/* The result has the base's type. An integer base with a float exponent goes through the widest
-   float, so that whole powers stay whole. */
+/// The result has the base's type. An integer base with a float exponent goes through the widest
+/// float, so that whole powers stay whole.
 void kilni_onnx_op_pow(kilni_onnx_call *call)
 {
     kilni_onnx_ref base = kilni_onnx_in(call, 0);
@@ -119,8 +119,8 @@ void kilni_onnx_op_mod(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_binary(call, op, a, kilni_onnx_in(call, 1)));
 }
 
-/* An amount outside the width shifts everything out to the right: of signed numbers the sign stays,
-   as after width - 1. Of others nothing stays, which is what our operator does. */
+/// An amount outside the width shifts everything out to the right: of signed numbers the sign
+/// stays, as after width - 1. Of others nothing stays, which is what our operator does.
 static kilni_onnx_ref within_width(kilni_onnx_call *call, kilni_onnx_ref amount)
 {
     int64_t width = 8 * (int64_t)kiln_dtype_size(amount->desc.dtype);

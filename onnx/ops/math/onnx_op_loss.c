@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* values of x [n, c, rest] at labels [n, rest], as [n, rest] */
+/// values of x [n, c, rest] at labels [n, rest], as [n, rest]
 static kilni_onnx_ref take_class(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref labels)
 {
     const int64_t three[] = {x->desc.dims[0], 1, kilni_onnx_span_of(&x->desc, 2, x->desc.rank)};
@@ -17,7 +17,7 @@ static kilni_onnx_ref take_class(kilni_onnx_call *call, kilni_onnx_ref x, kilni_
     return kilni_onnx_reshape(call, taken, labels->desc.dims, labels->desc.rank);
 }
 
-/* The weight of each label: 0 where ignored, else the class's or 1. */
+/// The weight of each label: 0 where ignored, else the class's or 1.
 static kilni_onnx_ref label_weights(kilni_onnx_call *call, const kilni_onnx_value *x,
                                     kilni_onnx_ref labels, kilni_onnx_ref weights,
                                     kilni_onnx_ref ignored)

@@ -58,7 +58,7 @@ void kilni_onnx_op_reduce_prod(kilni_onnx_call *call)
     single(call, KILN_OP_PROD);
 }
 
-/* Of integers the sum divided by the count, rounded towards 0. */
+/// Of integers the sum divided by the count, rounded towards 0.
 void kilni_onnx_op_reduce_mean(kilni_onnx_call *call)
 {
     reduce_call r = begin_reduction(call);
@@ -106,7 +106,7 @@ void kilni_onnx_op_reduce_log_sum(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_unary(call, KILN_OP_LOG, apply(call, &r, KILN_OP_SUM, r.x)));
 }
 
-/* log(sum(exp(x - m))) + m with m the largest element, or 0 where that is infinite. */
+/// log(sum(exp(x - m))) + m with m the largest element, or 0 where that is infinite.
 void kilni_onnx_op_reduce_log_sum_exp(kilni_onnx_call *call)
 {
     reduce_call r = begin_reduction(call);

@@ -10,7 +10,7 @@ typedef struct signal { ///< parts without the last axis; imaginary NULL: zero
     kilni_onnx_ref imaginary;
 } signal;
 
-/* Element `index` of the last axis, without that axis. */
+/// Element `index` of the last axis, without that axis.
 static kilni_onnx_ref part_of(kilni_onnx_call *call, kilni_onnx_ref x, int64_t index)
 {
     if (!kilni_onnx_ok(call)) {
@@ -71,7 +71,7 @@ static kilni_onnx_ref fitted(kilni_onnx_call *call, kilni_onnx_ref x, uint32_t a
     return kilni_onnx_pad(call, x, padding, "constant", kiln_f64(0));
 }
 
-/* The transform along the axis; `half`: only the first length / 2 + 1 elements. */
+/// The transform along the axis; `half`: only the first length / 2 + 1 elements.
 static signal transform(kilni_onnx_call *call, signal s, uint32_t axis, bool inverse, bool half)
 {
     const kiln_attr attrs[] = {kilni_attr_i64(axis), kilni_attr_bool(inverse)};
@@ -85,7 +85,7 @@ static signal transform(kilni_onnx_call *call, signal s, uint32_t axis, bool inv
     return (signal){results[0], results[1]};
 }
 
-/* A half spectrum back to a real signal. */
+/// A half spectrum back to a real signal.
 static void out_real(kilni_onnx_call *call, signal s, uint32_t axis, int64_t length)
 {
     const kiln_attr attrs[] = {kilni_attr_i64(axis), kilni_attr_i64(length)};
@@ -133,7 +133,7 @@ void kilni_onnx_op_dft(kilni_onnx_call *call)
     out_complex(call, transform(call, s, along, inverse, half));
 }
 
-/* Signal [batch, samples] as [batch, frames, length]. */
+/// Signal [batch, samples] as [batch, frames, length].
 static kilni_onnx_ref frames_of(kilni_onnx_call *call, kilni_onnx_ref x, int64_t step,
                                 int64_t length, int64_t frames)
 {
@@ -181,7 +181,7 @@ void kilni_onnx_op_stft(kilni_onnx_call *call)
 
 // ---- windows ----
 
-/* a - b * cos(x) + c * cos(2 x), x once round the circle */
+/// a - b * cos(x) + c * cos(2 x), x once round the circle
 static void cosine_window(kilni_onnx_call *call, double a, double b, double c)
 {
     int64_t size = number_or(call, kilni_onnx_in(call, 0), 0);
@@ -237,7 +237,7 @@ static double as_float(kilni_onnx_call *call, kilni_onnx_ref value)
     return number.is_integer ? (double)number.v.i : number.v.f;
 }
 
-/* The spectrum's element in which the i-th edge of a triangle lies. */
+/// The spectrum's element in which the i-th edge of a triangle lies.
 static int64_t edge(const mel *m, int64_t i)
 {
     double low = 2595 * log10(1 + m->low / 700);
@@ -249,7 +249,7 @@ static int64_t edge(const mel *m, int64_t i)
     return place > 0 ? (int64_t)(place < last ? place : last) : 0;
 }
 
-/* Triangles over the spectrum, from edge i through i + 1 to i + 2. */
+/// Triangles over the spectrum, from edge i through i + 1 to i + 2.
 static void fill_mel(const mel *m, float *out)
 {
     for (int64_t i = 0; i < m->bins; i++) {

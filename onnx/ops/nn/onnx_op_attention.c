@@ -129,8 +129,8 @@ void kilni_onnx_hide_from(kilni_onnx_call *call, attention *a, kilni_onnx_ref le
                            lengths));
 }
 
-/* Samples with fewer keys than the others: those behind them are padding, and the rows stand at
-   their end. */
+/// Samples with fewer keys than the others: those behind them are padding, and the rows stand at
+/// their end.
 static void hide_padding(kilni_onnx_call *call, attention *a, kilni_onnx_ref lengths)
 {
     const int64_t dims[] = {a->batch, 1, 1, 1};
@@ -141,7 +141,7 @@ static void hide_padding(kilni_onnx_call *call, attention *a, kilni_onnx_ref len
     kilni_onnx_hide_from(call, a, lengths);
 }
 
-/* The given mask, with four axes and as many keys as there are: those beyond it are not seen. */
+/// The given mask, with four axes and as many keys as there are: those beyond it are not seen.
 static void take_mask(kilni_onnx_call *call, attention *a, kilni_onnx_ref mask)
 {
     int64_t dims[] = {1, 1, 1, 1};
@@ -180,8 +180,8 @@ static bool any_true(kilni_onnx_call *call, kilni_onnx_ref flags)
     return false;
 }
 
-/* A row that sees nothing gives 0 and not the softmax's NaN. Without a mask from outside, windows
-   alone can leave a row without keys. */
+/// A row that sees nothing gives 0 and not the softmax's NaN. Without a mask from outside, windows
+/// alone can leave a row without keys.
 static void find_blind(kilni_onnx_call *call, attention *a, bool possible)
 {
     static const int64_t keys = 3;
@@ -233,7 +233,7 @@ static void find_seen(kilni_onnx_call *call, attention *a)
 
 // ---- products ----
 
-/* Where heads share keys: [batch, key heads, heads for each, ..]. What they share has one there. */
+/// Where heads share keys: [batch, key heads, heads for each, ..]. What they share has one there.
 static kilni_onnx_ref grouped(kilni_onnx_call *call, const attention *a, kilni_onnx_ref x,
                               bool shared)
 {
@@ -262,7 +262,7 @@ double kilni_onnx_default_scale(const attention *a)
     return size > 0 ? 1 / sqrt((double)size) : 1;
 }
 
-/* Views come before all products, so that nothing stands between those and what fusers join. */
+/// Views come before all products, so that nothing stands between those and what fusers join.
 static void group(kilni_onnx_call *call, attention *a)
 {
     kilni_onnx_ref value = kilni_onnx_cast(call, a->value, a->query->desc.dtype);
@@ -274,7 +274,7 @@ static void group(kilni_onnx_call *call, attention *a)
     a->blind = grouped(call, a, a->blind, false);
 }
 
-/* The output of the scores is of the step that the node asks for. */
+/// The output of the scores is of the step that the node asks for.
 static void give(kilni_onnx_call *call, const attention *a, int64_t step, kilni_onnx_ref scores)
 {
     if (kilni_onnx_wants(call, 3) && a->given_step == step) {
@@ -303,7 +303,7 @@ static kilni_onnx_ref scores_of(kilni_onnx_call *call, const attention *a)
     return scores;
 }
 
-/* A column behind the keys that takes its share of each row. */
+/// A column behind the keys that takes its share of each row.
 static kilni_onnx_ref with_sink(kilni_onnx_call *call, const attention *a, kilni_onnx_ref scores)
 {
     if (a->sink == NULL || !kilni_onnx_ok(call)) {
@@ -374,8 +374,8 @@ void kilni_onnx_op_attention(kilni_onnx_call *call)
 
 // ---- with graphs ----
 
-/* What a graph of the node makes of x, which it may not reshape; x where there is none. The result
-   is an output of the call until a later one takes its place. */
+/// What a graph of the node makes of x, which it may not reshape; x where there is none. The result
+/// is an output of the call until a later one takes its place.
 static kilni_onnx_ref modified(kilni_onnx_call *call, const char *name, kilni_onnx_ref x)
 {
     if (!kilni_onnx_ok(call) || kilni_onnx_attr_find(call, name) == NULL) {

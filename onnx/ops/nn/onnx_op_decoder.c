@@ -10,7 +10,7 @@
 
 // ---- rotary positions ----
 
-/* [batch, rows, 1 or heads, size]: the layout in which positions broadcast over heads. */
+/// [batch, rows, 1 or heads, size]: the layout in which positions broadcast over heads.
 static kilni_onnx_ref with_heads(kilni_onnx_call *call, kilni_onnx_ref x)
 {
     static const int64_t turned[] = {0, 2, 1, 3};
@@ -28,8 +28,7 @@ static kilni_onnx_ref with_heads(kilni_onnx_call *call, kilni_onnx_ref x)
     return kilni_onnx_reshape(call, x, dims, 4);
 }
 
-/* A table of cosines or sines as [batch, rows, 1, half], taken at positions where they are given.
- */
+/// A table of cosines or sines as [batch, rows, 1, half], taken at positions where they are given.
 static kilni_onnx_ref angles(kilni_onnx_call *call, kilni_onnx_ref table, kilni_onnx_ref positions,
                              const int64_t *x, int64_t half)
 {
@@ -61,7 +60,7 @@ static kilni_onnx_ref turn(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_r
     return kilni_onnx_binary(call, op, a, b);
 }
 
-/* Pairs of the first `size` columns, turned: neighbours, or one of each half. */
+/// Pairs of the first `size` columns, turned: neighbours, or one of each half.
 static kilni_onnx_ref rotated(kilni_onnx_call *call, kilni_onnx_ref x, int64_t size,
                               const kilni_onnx_rotation *by)
 {
@@ -125,8 +124,8 @@ void kilni_onnx_op_rotary_embedding(kilni_onnx_call *call)
 
 // ---- caches ----
 
-/* Where each row of the update goes: the sample's first place and what follows, round the end of
-   the cache in circular mode. */
+/// Where each row of the update goes: the sample's first place and what follows, round the end of
+/// the cache in circular mode.
 static kilni_onnx_ref written_places(kilni_onnx_call *call, const kiln_tensor_desc *update,
                                      uint32_t axis, int64_t capacity)
 {
@@ -195,7 +194,7 @@ static kilni_onnx_ref swish_as_asked(kilni_onnx_call *call, kilni_onnx_ref x)
     return kilni_onnx_binary(call, KILN_OP_MUL, x, kilni_onnx_unary(call, KILN_OP_SIGMOID, x));
 }
 
-/* What stood before x, zeros where nothing is given; the state is the end of both. */
+/// What stood before x, zeros where nothing is given; the state is the end of both.
 void kilni_onnx_op_causal_conv(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -241,7 +240,7 @@ typedef struct recurrence {
     int64_t batch, rows, heads, key_heads, size, value_size;
 } recurrence;
 
-/* [batch, rows, heads, length / heads] in f32 */
+/// [batch, rows, heads, length / heads] in f32
 static kilni_onnx_ref unpacked(kilni_onnx_call *call, kilni_onnx_ref x, int64_t heads)
 {
     if (!kilni_onnx_ok(call)) {
@@ -256,7 +255,7 @@ static kilni_onnx_ref unpacked(kilni_onnx_call *call, kilni_onnx_ref x, int64_t 
     return kilni_onnx_reshape(call, kilni_onnx_cast(call, x, KILN_DTYPE_F32), dims, 4);
 }
 
-/* An input that the rule has, or has not. */
+/// An input that the rule has, or has not.
 static kilni_onnx_ref of_rule(kilni_onnx_call *call, uint32_t index, bool has, const char *rule)
 {
     kilni_onnx_ref x = kilni_onnx_opt(call, index);
@@ -309,7 +308,7 @@ static void read_recurrence(kilni_onnx_call *call, recurrence *r)
     }
 }
 
-/* Row `at` as [batch, heads or key heads, height, width] */
+/// Row `at` as [batch, heads or key heads, height, width]
 static kilni_onnx_ref row_of(kilni_onnx_call *call, kilni_onnx_ref x, int64_t at, int64_t heads,
                              int64_t height)
 {
@@ -321,7 +320,7 @@ static kilni_onnx_ref row_of(kilni_onnx_call *call, kilni_onnx_ref x, int64_t at
     return kilni_onnx_reshape(call, kilni_onnx_slice_axis(call, x, 1, at, at + 1, 1), dims, 4);
 }
 
-/* state * decay + key (value - what the state has for the key already, by the delta rules) */
+/// state * decay + key (value - what the state has for the key already, by the delta rules)
 static void step(kilni_onnx_call *call, recurrence *r, int64_t at)
 {
     int64_t n = r->key_heads;
@@ -343,7 +342,7 @@ static void step(kilni_onnx_call *call, recurrence *r, int64_t at)
     r->state = r->state == NULL ? more : kilni_onnx_binary(call, KILN_OP_ADD, r->state, more);
 }
 
-/* The rows' outputs, [batch, key heads, heads for each, value size], beside each other. */
+/// The rows' outputs, [batch, key heads, heads for each, value size], beside each other.
 static kilni_onnx_ref go_along(kilni_onnx_call *call, recurrence *r)
 {
     kilni_onnx_ref *parts = kiln_alloc_array(&call->session->env, (size_t)r->rows, sizeof(*parts));
@@ -363,7 +362,7 @@ static kilni_onnx_ref go_along(kilni_onnx_call *call, recurrence *r)
     return all;
 }
 
-/* `chunk_size` is a hint for others. */
+/// `chunk_size` is a hint for others.
 void kilni_onnx_op_linear_attention(kilni_onnx_call *call)
 {
     recurrence r = {0};

@@ -37,13 +37,13 @@ static bool has_constant(kilni_onnx_call *call, kilni_onnx_ref value, const char
     return kilni_onnx_ok(call);
 }
 
-/* Bytes of `count` values packed. */
+/// Bytes of `count` values packed.
 static int64_t packed_bytes(const nbits *x, int64_t count)
 {
     return (count * x->bits + 7) / 8;
 }
 
-/* Zero points have the type of the scales or are packed as the weight is, a row for each column. */
+/// Zero points have the type of the scales or are packed as the weight is, a row for each column.
 static bool has_zeros(kilni_onnx_call *call, const nbits *x)
 {
     if (x->zeros == NULL) {
@@ -126,7 +126,7 @@ static uint32_t packed_value(const nbits *x, const kilni_onnx_value *packed, int
     return (uint32_t)from[row * row_bytes + bit / 8] >> (bit % 8) & ((1U << x->bits) - 1);
 }
 
-/* Two values of 2 bits, counted from 2, as a byte of Kiln's of 4. */
+/// Two values of 2 bits, counted from 2, as a byte of Kiln's of 4.
 static uint8_t widened(const nbits *x, int64_t row, int64_t at)
 {
     int64_t row_bytes = packed_bytes(x, x->blocks * x->block);
@@ -151,7 +151,7 @@ static void pack(const nbits *x, const kiln_quant_layout *layout, uint8_t *to)
            (size_t)layout->scales * kiln_dtype_size(x->scales->desc.dtype));
 }
 
-/* What was made of a constant together with these scales and zero points; NULL: nothing. */
+/// What was made of a constant together with these scales and zero points; NULL: nothing.
 static kilni_onnx_ref made_before(const kilni_onnx_value *of, const kilni_onnx_value *scales,
                                   const kilni_onnx_value *zeros, const kiln_tensor_desc *desc)
 {
@@ -163,8 +163,8 @@ static kilni_onnx_ref made_before(const kilni_onnx_value *of, const kilni_onnx_v
     return same ? of->made : NULL;
 }
 
-/* Keeps it with the constant, and holds what else it was made of; nodes that share a constant take
- * turns. */
+/// Keeps it with the constant, and holds what else it was made of; nodes that share a constant take
+/// turns.
 static kilni_onnx_ref keep_made(kilni_onnx_call *call, kilni_onnx_ref of, kilni_onnx_ref scales,
                                 kilni_onnx_ref zeros, kilni_onnx_ref made)
 {
@@ -175,7 +175,7 @@ static kilni_onnx_ref keep_made(kilni_onnx_call *call, kilni_onnx_ref of, kilni_
     return made;
 }
 
-/* Floats of the host, NULL when there was no memory for them, kept with a constant. */
+/// Floats of the host, NULL when there was no memory for them, kept with a constant.
 static kilni_onnx_ref keep_floats(kilni_onnx_call *call, kilni_onnx_ref of, kilni_onnx_ref scales,
                                   kilni_onnx_ref zeros, const kiln_tensor_desc *desc, float *take)
 {
@@ -192,7 +192,7 @@ static kilni_onnx_ref keep_floats(kilni_onnx_call *call, kilni_onnx_ref of, kiln
     return keep_made(call, of, scales, zeros, made);
 }
 
-/* A weight of these bytes, NULL when there was no memory for them, kept with its constant. */
+/// A weight of these bytes, NULL when there was no memory for them, kept with its constant.
 static kilni_onnx_ref keep_weight(kilni_onnx_call *call, kilni_onnx_ref of, kilni_onnx_ref scales,
                                   kilni_onnx_ref zeros, const kiln_tensor_desc *desc,
                                   uint8_t *take_bytes)
@@ -256,7 +256,7 @@ static float float_at(const kilni_onnx_value *x, int64_t i)
     return dtype == KILN_DTYPE_F16 ? kiln_f16_to_f32(half) : kiln_bf16_to_f32(half);
 }
 
-/* What stands for 0 in a block: the middle of the range where nothing is given. */
+/// What stands for 0 in a block: the middle of the range where nothing is given.
 static float zero_of(const nbits *x, int64_t row, int64_t block)
 {
     if (x->zeros == NULL) {
@@ -268,8 +268,8 @@ static float zero_of(const nbits *x, int64_t row, int64_t block)
     return (float)packed_value(x, x->zeros, packed_bytes(x, x->blocks), row, block);
 }
 
-/* What the values of each column's blocks are off, the middle of their range less the zero point,
- * times the block's scale. */
+/// What the values of each column's blocks are off, the middle of their range less the zero point,
+/// times the block's scale.
 static kilni_onnx_ref offsets(kilni_onnx_call *call, const nbits *x)
 {
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_F32, .rank = 2, .dims = {x->n, x->blocks}};
@@ -284,7 +284,7 @@ static kilni_onnx_ref offsets(kilni_onnx_call *call, const nbits *x)
     return keep_floats(call, x->zeros, x->scales, NULL, &desc, off);
 }
 
-/* Sums of the terms of each block, times what its values are off. */
+/// Sums of the terms of each block, times what its values are off.
 static kilni_onnx_ref correction(kilni_onnx_call *call, const nbits *x, kilni_onnx_ref a)
 {
     int64_t dims[KILN_MAX_RANK] = {0}, padding[2 * KILN_MAX_RANK] = {0};
@@ -309,7 +309,7 @@ static kilni_onnx_ref correction(kilni_onnx_call *call, const nbits *x, kilni_on
 
 // ---- the operator ----
 
-/* The weight as floats: of terms that are in groups of their own, or odd in number. */
+/// The weight as floats: of terms that are in groups of their own, or odd in number.
 static kilni_onnx_ref weight_floats(kilni_onnx_call *call, const nbits *x)
 {
     kiln_tensor_desc desc = {.dtype = KILN_DTYPE_F32, .rank = 2, .dims = {x->n, x->k}};
@@ -406,7 +406,7 @@ void kilni_onnx_note_source(kilni_onnx_call *call, kilni_onnx_ref value)
     }
 }
 
-/* Number of the scale and zero point of an element. */
+/// Number of the scale and zero point of an element.
 static int64_t scale_place(const kilni_onnx_source *from, int64_t row, int64_t col, int64_t columns)
 {
     int64_t block = from->block > 0 ? row / from->block : 0;
@@ -427,7 +427,7 @@ static int32_t less_zero(const kilni_onnx_source *from, int64_t row, int64_t col
     return byte_at(from->x, row * columns + col) - zero;
 }
 
-/* The narrowest dtype that holds all values less their zero points; NONE: there is none. */
+/// The narrowest dtype that holds all values less their zero points; NONE: there is none.
 static kiln_dtype narrowest(const kilni_onnx_source *from)
 {
     int32_t low = 0, high = 0;
@@ -443,7 +443,7 @@ static kiln_dtype narrowest(const kilni_onnx_source *from)
                                         : KILN_DTYPE_NONE;
 }
 
-/* The matrix with its columns as rows. */
+/// The matrix with its columns as rows.
 static void pack_turned(const kilni_onnx_source *from, const kiln_tensor_desc *desc,
                         const kiln_quant_layout *layout, uint8_t *to)
 {
@@ -465,7 +465,7 @@ static void pack_turned(const kilni_onnx_source *from, const kiln_tensor_desc *d
     }
 }
 
-/* Made at the first use; of dtype NONE where the values are too many. */
+/// Made at the first use; of dtype NONE where the values are too many.
 static kilni_onnx_ref make_turned(kilni_onnx_call *call, kilni_onnx_source *from,
                                   kiln_tensor_desc *desc)
 {

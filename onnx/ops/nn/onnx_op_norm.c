@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* x - mean over axes, and 1 / sqrt(variance + epsilon); keeps the axes. */
+/// x - mean over axes, and 1 / sqrt(variance + epsilon); keeps the axes.
 typedef struct moments {
     kilni_onnx_ref mean;
     kilni_onnx_ref centred;
@@ -50,7 +50,7 @@ static kilni_onnx_ref batch_norm(kilni_onnx_call *call, const kilni_onnx_ref inp
     return kilni_onnx_emit(call, KILN_OP_BATCH_NORM, inputs, 5, &attr, 1);
 }
 
-/* running * momentum + current * (1 - momentum) */
+/// running * momentum + current * (1 - momentum)
 static kilni_onnx_ref blend(kilni_onnx_call *call, kilni_onnx_ref running, kilni_onnx_ref current,
                             double momentum)
 {
@@ -59,8 +59,8 @@ static kilni_onnx_ref blend(kilni_onnx_call *call, kilni_onnx_ref running, kilni
     return kilni_onnx_binary(call, KILN_OP_ADD, running, current);
 }
 
-/* Statistics of this batch; the second and third outputs are the running ones, blended. Before
-   version 14 two more give what was blended in. */
+/// Statistics of this batch; the second and third outputs are the running ones, blended. Before
+/// version 14 two more give what was blended in.
 static void batch_norm_training(kilni_onnx_call *call, const kilni_onnx_ref inputs[5],
                                 double epsilon)
 {
@@ -88,7 +88,7 @@ static void batch_norm_training(kilni_onnx_call *call, const kilni_onnx_ref inpu
     kilni_onnx_out(call, 4, variance);
 }
 
-/* Before version 14 a node trains when it has more than one output. */
+/// Before version 14 a node trains when it has more than one output.
 static bool trains(kilni_onnx_call *call)
 {
     bool more = false;
@@ -98,7 +98,7 @@ static bool trains(kilni_onnx_call *call)
     return call->version < 14 ? more : kilni_onnx_attr_int(call, "training_mode", 0) != 0;
 }
 
-/* Before version 9, spatial = 0: statistics for each element of a sample. */
+/// Before version 9, spatial = 0: statistics for each element of a sample.
 static void batch_norm_by_element(kilni_onnx_call *call, const kilni_onnx_ref inputs[5],
                                   double epsilon)
 {
@@ -133,7 +133,7 @@ void kilni_onnx_op_batch_normalization(kilni_onnx_call *call)
     }
 }
 
-/* One of layer_norm, group_norm and instance_norm. */
+/// One of layer_norm, group_norm and instance_norm.
 static kilni_onnx_ref row_norm(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x,
                                kilni_onnx_ref scale, kilni_onnx_ref bias, const kiln_attr *attrs,
                                uint32_t n_attrs)
@@ -154,7 +154,7 @@ void kilni_onnx_op_instance_normalization(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, row_norm(call, KILN_OP_INSTANCE_NORM, x, scale, bias, &epsilon, 1));
 }
 
-/* Before version 21 scale and bias are given for each group: repeated for its channels. */
+/// Before version 21 scale and bias are given for each group: repeated for its channels.
 static kilni_onnx_ref for_channels(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref value,
                                    int64_t groups)
 {
@@ -218,7 +218,7 @@ void kilni_onnx_op_layer_normalization(kilni_onnx_call *call)
     }
 }
 
-/* Computed in the stash type, f32 by default; the scale comes after the cast back. */
+/// Computed in the stash type, f32 by default; the scale comes after the cast back.
 void kilni_onnx_op_rms_normalization(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -257,7 +257,7 @@ void kilni_onnx_op_mean_variance_normalization(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_DIV, m.centred, deviation));
 }
 
-/* From version 22 on zeros stay zeros; before, 0 / 0 is what it is. */
+/// From version 22 on zeros stay zeros; before, 0 / 0 is what it is.
 void kilni_onnx_op_lp_normalization(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -274,8 +274,8 @@ void kilni_onnx_op_lp_normalization(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_binary(call, KILN_OP_DIV, x, size));
 }
 
-/* x / (bias + alpha / size * sum of squares over neighbouring channels)^beta; the mean of a window
-   along the channels, padding counted, is that sum divided by size. */
+/// x / (bias + alpha / size * sum of squares over neighbouring channels)^beta; the mean of a window
+/// along the channels, padding counted, is that sum divided by size.
 void kilni_onnx_op_lrn(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);

@@ -3,7 +3,7 @@
 // block, written with casts and arithmetic.
 #include "onnx_parts.h"
 
-/* Of rank 1: along `axis` of x, the axes behind it have length 1. */
+/// Of rank 1: along `axis` of x, the axes behind it have length 1.
 static kilni_onnx_ref along_axis(kilni_onnx_call *call, kilni_onnx_ref value, uint32_t axis,
                                  uint32_t rank)
 {
@@ -14,7 +14,7 @@ static kilni_onnx_ref along_axis(kilni_onnx_call *call, kilni_onnx_ref value, ui
     return kilni_onnx_reshape(call, value, dims, rank - axis);
 }
 
-/* One for each block of elements along the axis: laid out as x is. */
+/// One for each block of elements along the axis: laid out as x is.
 static kilni_onnx_ref in_blocks(kilni_onnx_call *call, kilni_onnx_ref value,
                                 const kiln_tensor_desc *x, uint32_t axis, int64_t block)
 {
@@ -39,7 +39,7 @@ kilni_onnx_ref kilni_onnx_over_blocks(kilni_onnx_call *call, kilni_onnx_ref valu
     if (!kilni_onnx_ok(call)) {
         return NULL;
     }
-    /* No block is longer than its axis, so that the product of both stays a length. */
+    // No block is longer than its axis, so that the product of both stays a length.
     int64_t length = x->dims[axis] > 0 ? x->dims[axis] : 1;
     block = block > length ? length : block;
     if (block < 1 || !kilni_onnx_blocks_fit(&value->desc, x, axis, block)) {
@@ -51,8 +51,7 @@ kilni_onnx_ref kilni_onnx_over_blocks(kilni_onnx_call *call, kilni_onnx_ref valu
     return in_blocks(call, value, x, axis, block);
 }
 
-/* A scale or zero point so that it broadcasts over x: one for all, for each place, or each block.
- */
+/// A scale or zero point so that it broadcasts over x: one for all, for each place, or each block.
 static kilni_onnx_ref spread(kilni_onnx_call *call, kilni_onnx_ref value, kilni_onnx_ref x)
 {
     int64_t block = kilni_onnx_attr_int(call, "block_size", 0);
@@ -73,8 +72,8 @@ static kilni_onnx_ref spread(kilni_onnx_call *call, kilni_onnx_ref value, kilni_
     return kilni_onnx_over_blocks(call, value, &x->desc, axis, block);
 }
 
-/* The zero point so that it broadcasts over x; NULL where it is a constant of zeros, of which
- * nothing is to be taken off. */
+/// The zero point so that it broadcasts over x; NULL where it is a constant of zeros, of which
+/// nothing is to be taken off.
 static kilni_onnx_ref taken_zero(kilni_onnx_call *call, uint32_t index, kilni_onnx_ref x)
 {
     const kilni_onnx_value *given = kilni_onnx_opt(call, index);
@@ -92,7 +91,7 @@ static kilni_onnx_ref taken_zero(kilni_onnx_call *call, uint32_t index, kilni_on
     return NULL;
 }
 
-/* Quantised numbers are computed with in f32: 16 bits do not fit f16. */
+/// Quantised numbers are computed with in f32: 16 bits do not fit f16.
 static kiln_dtype wide_of(const kilni_onnx_value *scale)
 {
     return scale->desc.dtype == KILN_DTYPE_F64 ? KILN_DTYPE_F64 : KILN_DTYPE_F32;
@@ -129,7 +128,7 @@ void kilni_onnx_op_dequantize_linear(kilni_onnx_call *call)
     }
 }
 
-/* The type of a quantised tensor: the zero point's, else the attribute's, else u8. */
+/// The type of a quantised tensor: the zero point's, else the attribute's, else u8.
 static kiln_dtype quantised_type(kilni_onnx_call *call, const kilni_onnx_value *zero,
                                  int32_t *out_narrow)
 {
@@ -147,7 +146,7 @@ static kiln_dtype quantised_type(kilni_onnx_call *call, const kilni_onnx_value *
     return zero->desc.dtype;
 }
 
-/* x / scale as it is in the type that `precision` names: one of 16 bits rounds once more. */
+/// x / scale as it is in the type that `precision` names: one of 16 bits rounds once more.
 static kilni_onnx_ref divided(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref scale)
 {
     kiln_dtype named = kilni_onnx_attr_dtype(call, "precision", KILN_DTYPE_NONE);
@@ -162,8 +161,8 @@ static kilni_onnx_ref divided(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onn
                                     : kilni_onnx_cast(call, kilni_onnx_cast(call, y, named), wide);
 }
 
-/* A cast to an integer saturates, which is what quantisation wants; small floats need no rounding
- * before it, and do as `saturate` says. */
+/// A cast to an integer saturates, which is what quantisation wants; small floats need no rounding
+/// before it, and do as `saturate` says.
 void kilni_onnx_op_quantize_linear(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -187,7 +186,7 @@ void kilni_onnx_op_quantize_linear(kilni_onnx_call *call)
                         : kilni_onnx_cast_to(call, y, dtype, narrow));
 }
 
-/* x - zero point in i32. The zero point of a is one for each row, that of b one for each column. */
+/// x - zero point in i32. The zero point of a is one for each row, that of b one for each column.
 static kilni_onnx_ref shifted(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref zero,
                               bool by_row)
 {
@@ -203,8 +202,8 @@ static kilni_onnx_ref shifted(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onn
     return kilni_onnx_binary(call, KILN_OP_SUB, wide, zero);
 }
 
-/* A zero point as the operator matmul_integer wants it: one number, or one for each of `lines`.
- * NULL: it has one for each batch. */
+/// A zero point as the operator matmul_integer wants it: one number, or one for each of `lines`.
+/// NULL: it has one for each batch.
 static kilni_onnx_ref line_zero(kilni_onnx_call *call, kilni_onnx_ref zero, kilni_onnx_ref of,
                                 int64_t lines)
 {
@@ -298,7 +297,7 @@ void kilni_onnx_op_dynamic_quantize_linear(kilni_onnx_call *call)
     kilni_onnx_out(call, 2, y.zero);
 }
 
-/* i32 sums in units of scale a times scale b, as integers in units of scale y. */
+/// i32 sums in units of scale a times scale b, as integers in units of scale y.
 static kilni_onnx_ref requantised(kilni_onnx_call *call, kilni_onnx_ref sums,
                                   const kilni_onnx_ref scales[3], kilni_onnx_ref zero)
 {

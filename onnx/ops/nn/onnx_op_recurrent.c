@@ -7,7 +7,7 @@
 
 enum { MAX_INPUTS = 8, MAX_ACTIVATIONS = 6, MAX_TEXT = 160 };
 
-/* Names with commas between them. */
+/// Names with commas between them.
 static kiln_attr joined_names(kilni_onnx_call *call, char out_text[MAX_TEXT])
 {
     const kilni_onnx_attr *list = kilni_onnx_attr_find(call, "activations");
@@ -44,7 +44,7 @@ static kiln_attr number_list(kilni_onnx_call *call, const char *name,
     return kilni_attr_floats(out_numbers, count);
 }
 
-/* Axes 0 and 1 change places when the batch comes first. */
+/// Axes 0 and 1 change places when the batch comes first.
 static kilni_onnx_ref turned(kilni_onnx_call *call, kilni_onnx_ref x)
 {
     static const int64_t axes[] = {1, 0, 2};
@@ -52,8 +52,8 @@ static kilni_onnx_ref turned(kilni_onnx_call *call, kilni_onnx_ref x)
     return x == NULL || !batch_first ? x : kilni_onnx_permute(call, x, axes, 3);
 }
 
-/* Our order: x, weight, recurrence, bias, states, peephole, lengths. What is left out before
- * something that is there becomes a zero of rank 0. */
+/// Our order: x, weight, recurrence, bias, states, peephole, lengths. What is left out before
+/// something that is there becomes a zero of rank 0.
 static uint32_t take_recurrent_inputs(kilni_onnx_call *call, bool lstm,
                                       kilni_onnx_ref out[MAX_INPUTS])
 {

@@ -46,7 +46,7 @@ void kilni_onnx_op_gemm(kilni_onnx_call *call)
 
 // ---- windows ----
 
-/* A window in numbers, over `axes` axes. */
+/// A window in numbers, over `axes` axes.
 typedef struct op_window {
     uint32_t axes;
     int64_t kernel[SPATIAL];
@@ -56,7 +56,7 @@ typedef struct op_window {
     bool ceil_mode;
 } op_window;
 
-/* Reads a list of one value for each axis. */
+/// Reads a list of one value for each axis.
 static void read_list(kilni_onnx_call *call, const char *name, uint32_t axes, int64_t fallback,
                       int64_t out_list[SPATIAL])
 {
@@ -89,14 +89,14 @@ static void read_padding(kilni_onnx_call *call, op_window *w)
     memcpy(w->padding, list.v, list.count * sizeof(*w->padding));
 }
 
-/* An odd rest goes to the end or the beginning. */
+/// An odd rest goes to the end or the beginning.
 static void split_padding(op_window *w, uint32_t axis, int64_t total, bool upper)
 {
     w->padding[axis] = upper ? total / 2 : total - total / 2;
     w->padding[w->axes + axis] = total - w->padding[axis];
 }
 
-/* SAME: as many windows as input / stride, rounded up. */
+/// SAME: as many windows as input / stride, rounded up.
 static void same_padding(op_window *w, const int64_t *lengths, bool upper)
 {
     for (uint32_t i = 0; i < w->axes; i++) {
@@ -122,7 +122,7 @@ static bool check_window(kilni_onnx_call *call, const op_window *w)
     return true;
 }
 
-/* Everything but the padding. `kernel` is what the weight says, or NULL. */
+/// Everything but the padding. `kernel` is what the weight says, or NULL.
 static bool read_steps(kilni_onnx_call *call, uint32_t axes, const int64_t *kernel, op_window *w)
 {
     *w = (op_window){.axes = axes};
@@ -138,7 +138,7 @@ static bool read_steps(kilni_onnx_call *call, uint32_t axes, const int64_t *kern
     return kilni_onnx_ok(call) && check_window(call, w);
 }
 
-/* `lengths` are the input's spatial ones. */
+/// `lengths` are the input's spatial ones.
 static void read_window(kilni_onnx_call *call, uint32_t axes, const int64_t *kernel,
                         const int64_t *lengths, op_window *w)
 {
@@ -164,7 +164,7 @@ static uint32_t spatial_axes(kilni_onnx_call *call, const kilni_onnx_value *x)
     return kilni_onnx_ok(call) ? x->desc.rank - 2u : 1;
 }
 
-/* Input 1 as the weight of windows over input 0: its lengths are the kernel. */
+/// Input 1 as the weight of windows over input 0: its lengths are the kernel.
 static const int64_t *weight_lengths(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref weight)
 {
     if (kilni_onnx_ok(call) && weight->desc.rank != x->desc.rank) {
@@ -176,7 +176,7 @@ static const int64_t *weight_lengths(kilni_onnx_call *call, kilni_onnx_ref x, ki
 
 // ---- convolutions ----
 
-/* strides, padding, dilations, groups */
+/// strides, padding, dilations, groups
 static void conv_attrs(kilni_onnx_call *call, const op_window *w, kiln_attr out_attrs[4])
 {
     out_attrs[0] = kilni_attr_ints(w->strides, w->axes);
@@ -210,7 +210,7 @@ void kilni_onnx_op_conv(kilni_onnx_call *call)
     }
 }
 
-/* A zero point of one element as a number; 0 of the dtype of `of` when it was left out. */
+/// A zero point of one element as a number; 0 of the dtype of `of` when it was left out.
 static kilni_onnx_ref zero_point(kilni_onnx_call *call, kilni_onnx_ref zero, kilni_onnx_ref of)
 {
     static const int8_t none;
@@ -238,7 +238,7 @@ void kilni_onnx_op_conv_integer(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_conv_integer(call, inputs));
 }
 
-/* Padding that gives `length`; what is missing is appended. */
+/// Padding that gives `length`; what is missing is appended.
 static void padding_for(op_window *w, uint32_t axis, int64_t in, int64_t length, bool upper,
                         int64_t *more)
 {
@@ -248,7 +248,7 @@ static void padding_for(op_window *w, uint32_t axis, int64_t in, int64_t length,
     split_padding(w, axis, total < 0 ? 0 : total, upper);
 }
 
-/* Attributes output_shape and auto_pad, of which the first decides. */
+/// Attributes output_shape and auto_pad, of which the first decides.
 static void read_turned_padding(kilni_onnx_call *call, const int64_t *lengths, op_window *w,
                                 int64_t more[SPATIAL])
 {
@@ -298,7 +298,7 @@ void kilni_onnx_op_conv_transpose(kilni_onnx_call *call)
         kilni_onnx_emit(call, KILN_OP_CONV_TRANSPOSE, inputs, inputs[2] == NULL ? 2 : 3, attrs, 5));
 }
 
-/* The mask is 1 when only the bias is given. */
+/// The mask is 1 when only the bias is given.
 void kilni_onnx_op_deform_conv(kilni_onnx_call *call)
 {
     static const double one = 1;
@@ -327,7 +327,7 @@ void kilni_onnx_op_deform_conv(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, KILN_OP_DEFORM_CONV, inputs, count, attrs, 5));
 }
 
-/* Columns back to the image: image_shape and block_shape are inputs. */
+/// Columns back to the image: image_shape and block_shape are inputs.
 void kilni_onnx_op_col2im(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -351,7 +351,7 @@ void kilni_onnx_op_col2im(kilni_onnx_call *call)
 
 // ---- pools ----
 
-/* Attributes of a pool in the order of its schema: `w` has to stay. */
+/// Attributes of a pool in the order of its schema: `w` has to stay.
 static void pool_attrs(const op_window *w, kiln_attr out_attrs[5])
 {
     out_attrs[0] = kilni_attr_ints(w->kernel, w->axes);
@@ -378,7 +378,7 @@ static void pool(kilni_onnx_call *call, kiln_op op, const kiln_attr *last)
     kilni_onnx_out(call, 0, kilni_onnx_emit(call, op, &x, 1, attrs, last != NULL ? 6 : 5));
 }
 
-/* The exponent of an Lp norm: a float in version 1. */
+/// The exponent of an Lp norm: a float in version 1.
 static double exponent_of(kilni_onnx_call *call)
 {
     const kilni_onnx_attr *attr = kilni_onnx_attr_find(call, "p");
@@ -401,7 +401,7 @@ void kilni_onnx_op_lp_pool(kilni_onnx_call *call)
     pool(call, KILN_OP_LP_POOL, &p);
 }
 
-/* First index of each plane in the whole tensor: [n, c, 1, ..]. */
+/// First index of each plane in the whole tensor: [n, c, 1, ..].
 static kilni_onnx_ref plane_starts(kilni_onnx_call *call, const kiln_tensor_desc *whole)
 {
     int64_t dims[KILN_MAX_RANK] = {whole->dims[0], whole->dims[1], 1, 1, 1, 1, 1, 1};
@@ -412,7 +412,7 @@ static kilni_onnx_ref plane_starts(kilni_onnx_call *call, const kiln_tensor_desc
     return kilni_onnx_reshape(call, starts, dims, whole->rank);
 }
 
-/* Places in a plane of row-major order as those of column-major order. */
+/// Places in a plane of row-major order as those of column-major order.
 static kilni_onnx_ref column_major(kilni_onnx_call *call, kilni_onnx_ref places,
                                    const kiln_tensor_desc *whole)
 {
@@ -461,7 +461,7 @@ void kilni_onnx_op_max_pool(kilni_onnx_call *call)
     }
 }
 
-/* Indices are those of the shape that the window says; a longer output_shape appends zeros. */
+/// Indices are those of the shape that the window says; a longer output_shape appends zeros.
 void kilni_onnx_op_max_unpool(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // ONNX's operators that make values from attributes or host numbers. Decides which of a constant's
 // attributes speaks, and how many steps a range has.
-#include "onnx_import.h"
+#include "onnx_emit_text.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,10 +12,20 @@ static void float_list(kilni_onnx_call *call, const float *values, uint32_t rank
     kilni_onnx_out(call, 0, kilni_onnx_const_data(call, KILN_DTYPE_F32, rank, dims, values));
 }
 
+static kilni_onnx_ref one_text(kilni_onnx_call *call, const char *text)
+{
+    kilni_onnx_ref value = kilni_onnx_text_made(call, 0, NULL);
+    if (value != NULL) {
+        *(int32_t *)value->owned = kilni_onnx_text_number(call, text, strlen(text));
+    }
+    return value;
+}
+
 static const kilni_onnx_attr *constant_attr(const kilni_onnx_call *call)
 {
-    static const char *const names[] = {"value",       "value_int",    "value_ints",
-                                        "value_float", "value_floats", "sparse_value"};
+    static const char *const names[] = {"value",         "value_int",    "value_ints",
+                                        "value_float",   "value_floats", "value_string",
+                                        "value_strings", "sparse_value"};
     const kilni_onnx_attr *attr = NULL;
     for (size_t i = 0; attr == NULL && i < sizeof(names) / sizeof(names[0]); i++) {
         attr = kilni_onnx_attr_find(call, names[i]);
@@ -43,8 +53,14 @@ void kilni_onnx_op_constant(kilni_onnx_call *call)
     case KILNI_ONNX_ATTR_FLOATS:
         float_list(call, attr->floats, 1, attr->count);
         break;
+    case KILNI_ONNX_ATTR_STRING:
+        kilni_onnx_out(call, 0, one_text(call, attr->text));
+        break;
+    case KILNI_ONNX_ATTR_STRINGS:
+        kilni_onnx_out(call, 0, kilni_onnx_attr_list(call, "value_strings"));
+        break;
     default:
-        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "a constant that is no tensor of numbers");
+        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "a constant that is no tensor");
     }
 }
 
@@ -72,7 +88,7 @@ void kilni_onnx_op_constant_of_shape(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, y);
 }
 
-/* How many steps lead from start to before limit; -1 when that is no length. */
+/// How many steps lead from start to before limit; -1 when that is no length.
 static int64_t range_count(kiln_number start, kiln_number limit, kiln_number delta)
 {
     double count = 0;

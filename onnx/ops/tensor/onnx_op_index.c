@@ -3,7 +3,7 @@
 // clamps indices; here they are only passed on.
 #include "onnx_parts.h"
 
-/* Indices of the types that the operators take. */
+/// Indices of the types that the operators take.
 static kilni_onnx_ref as_indices(kilni_onnx_call *call, kilni_onnx_ref indices)
 {
     bool fits = !kilni_onnx_ok(call) || indices->desc.dtype == KILN_DTYPE_I32;

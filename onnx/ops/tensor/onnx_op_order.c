@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Of ONNX's reductions; NULL after failing when there is none such. */
+/// Of ONNX's reductions; NULL after failing when there is none such.
 static const char *scatter_mode(kilni_onnx_call *call)
 {
     static const char *const names[][2] = {
@@ -52,7 +52,7 @@ void kilni_onnx_op_scatter_nd(kilni_onnx_call *call)
     scatter(call, KILN_OP_SCATTER_ND);
 }
 
-/* `sorted` = 0 asks for any order: ours is one. */
+/// `sorted` = 0 asks for any order: ours is one.
 void kilni_onnx_op_top_k(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);

@@ -6,7 +6,7 @@
 
 #include "onnx_import.h"
 
-/* Seed, stream and position: open, or those of the node's own seed. */
+/// Seed, stream and position: open, or those of the node's own seed.
 static void set_place(kilni_onnx_call *call, kiln_attr *attrs)
 {
     const kilni_onnx_attr *seed = kilni_onnx_attr_find(call, "seed");
@@ -82,7 +82,7 @@ void kilni_onnx_op_random_normal_like(kilni_onnx_call *call)
     like(call, KILN_OP_RANDOM_NORMAL);
 }
 
-/* 1 where a uniform number is below the element's probability. */
+/// 1 where a uniform number is below the element's probability.
 void kilni_onnx_op_bernoulli(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -96,8 +96,8 @@ void kilni_onnx_op_bernoulli(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_cast(call, hit, dtype));
 }
 
-/* The class whose logarithm plus Gumbel noise is largest (Gumbel 1954; Maddison, Tarlow, Minka, "A*
- * sampling", 2014). */
+/// The class whose logarithm plus Gumbel noise is largest (Gumbel 1954; Maddison, Tarlow, Minka,
+/// "A* sampling", 2014).
 void kilni_onnx_op_multinomial(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -124,7 +124,7 @@ void kilni_onnx_op_multinomial(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_cast(call, x, dtype));
 }
 
-/* Training: each element stays with probability 1 - rate, grown by as much. */
+/// Training: each element stays with probability 1 - rate, grown by as much.
 static void drop_out(kilni_onnx_call *call, kilni_onnx_ref x, double rate)
 {
     if (!(rate >= 0 && rate < 1)) {
@@ -141,7 +141,7 @@ static void drop_out(kilni_onnx_call *call, kilni_onnx_ref x, double rate)
     }
 }
 
-/* Without training the identity; the mask is all true (before version 7 of x's type). */
+/// Without training the identity; the mask is all true (before version 7 of x's type).
 void kilni_onnx_op_dropout(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);

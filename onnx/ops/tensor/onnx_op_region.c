@@ -9,7 +9,7 @@
 
 // ---- CenterCropPad ----
 
-/* An odd element more stands, or goes, at the end. */
+/// An odd element more stands, or goes, at the end.
 static kilni_onnx_ref fit_axis(kilni_onnx_call *call, kilni_onnx_ref x, uint32_t axis,
                                int64_t length)
 {
@@ -48,8 +48,8 @@ void kilni_onnx_op_center_crop_pad(kilni_onnx_call *call)
 
 // ---- AffineGrid ----
 
-/* Positions between -1 and 1 along one axis, over all points: of the first and last element, or of
-   their middles. */
+/// Positions between -1 and 1 along one axis, over all points: of the first and last element, or of
+/// their middles.
 static kilni_onnx_ref positions(kilni_onnx_call *call, kiln_dtype dtype, const int64_t *dims,
                                 uint32_t rank, uint32_t axis, bool corners)
 {
@@ -109,7 +109,7 @@ typedef struct region { ///< of one image, rows then columns
     int64_t bins[2];
 } region;
 
-/* Where a bin begins and ends, cut off at the image's edges. */
+/// Where a bin begins and ends, cut off at the image's edges.
 static void bin_of(const region *r, uint32_t axis, int64_t bin, int64_t out_ends[2])
 {
     int64_t most = r->image->desc.dims[1 + axis];
@@ -121,7 +121,7 @@ static void bin_of(const region *r, uint32_t axis, int64_t bin, int64_t out_ends
     }
 }
 
-/* Largest elements of the bins along one axis of [channels, ..], 0 where a bin is empty. */
+/// Largest elements of the bins along one axis of [channels, ..], 0 where a bin is empty.
 static kilni_onnx_ref pool_axis(kilni_onnx_call *call, const region *r, kilni_onnx_ref x,
                                 uint32_t axis)
 {

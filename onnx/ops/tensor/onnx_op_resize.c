@@ -24,7 +24,7 @@ typedef struct resize_plan {
     double region[2 * KILN_MAX_RANK];
 } resize_plan;
 
-/* The mode by our name: the rounding of nearest is part of it. */
+/// The mode by our name: the rounding of nearest is part of it.
 static const char *resize_mode(kilni_onnx_call *call, const char *rounding)
 {
     static const char *const names[][2] = {{"round_prefer_floor", "nearest"},
@@ -63,7 +63,7 @@ static void plan_init(kilni_onnx_call *call, const kiln_tensor_desc *x, resize_p
     }
 }
 
-/* Element i of a float input; f16, f32 and f64 are possible. */
+/// Element i of a float input; f16, f32 and f64 are possible.
 static double host_float(const void *values, kiln_dtype dtype, uint32_t i)
 {
     const char *at = (const char *)values + i * kiln_dtype_size(dtype);
@@ -113,7 +113,7 @@ static void set_scales(kilni_onnx_call *call, const kiln_tensor_desc *x, const d
     }
 }
 
-/* Lengths as given, or with one scale for all axes: the smallest or the largest that they say. */
+/// Lengths as given, or with one scale for all axes: the smallest or the largest that they say.
 static void set_sizes(kilni_onnx_call *call, const kiln_tensor_desc *x,
                       const kilni_onnx_ints *sizes, resize_plan *plan)
 {
@@ -163,7 +163,7 @@ static bool read_axis(kilni_onnx_call *call, const kiln_attr *attrs, const kiln_
     return kilni_onnx_ok(call);
 }
 
-/* Elements of any type by their nearest places, axis after axis. */
+/// Elements of any type by their nearest places, axis after axis.
 static kilni_onnx_ref take_nearest(kilni_onnx_call *call, kilni_onnx_ref x, const kiln_attr *attrs,
                                    const resize_plan *plan)
 {
@@ -185,7 +185,7 @@ static kilni_onnx_ref take_nearest(kilni_onnx_call *call, kilni_onnx_ref x, cons
     return x;
 }
 
-/* The value for what lies outside the input, along every axis. */
+/// The value for what lies outside the input, along every axis.
 static kilni_onnx_ref extrapolate(kilni_onnx_call *call, kilni_onnx_ref y, const kiln_attr *attrs,
                                   const kiln_tensor_desc *x, const resize_plan *plan)
 {
@@ -276,7 +276,7 @@ void kilni_onnx_op_resize(kilni_onnx_call *call)
     }
 }
 
-/* The older operator: scales only (attributes before version 9), from the corner. */
+/// The older operator: scales only (attributes before version 9), from the corner.
 void kilni_onnx_op_upsample(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);

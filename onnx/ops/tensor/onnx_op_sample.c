@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Version 20 says linear and cubic for any number of axes; before, bilinear and bicubic. */
+/// Version 20 says linear and cubic for any number of axes; before, bilinear and bicubic.
 void kilni_onnx_op_grid_sample(kilni_onnx_call *call)
 {
     const kilni_onnx_ref x = kilni_onnx_in(call, 0);

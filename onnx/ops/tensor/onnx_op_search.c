@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Indices [count, rank] of what is not 0. */
+/// Indices [count, rank] of what is not 0.
 static kilni_onnx_ref places_of(kilni_onnx_call *call, kilni_onnx_ref x)
 {
     kilni_onnx_ref mask = kilni_onnx_cast(call, x, KILN_DTYPE_BOOL);
@@ -18,7 +18,7 @@ static kilni_onnx_ref places_of(kilni_onnx_call *call, kilni_onnx_ref x)
     return kilni_onnx_emit(call, KILN_OP_ARGWHERE, &mask, 1, &attr, 1);
 }
 
-/* The same of a list of flags, as indices of rank 1. */
+/// The same of a list of flags, as indices of rank 1.
 static kilni_onnx_ref flagged(kilni_onnx_call *call, kilni_onnx_ref flags)
 {
     kilni_onnx_ref places = places_of(call, flags);
@@ -45,7 +45,7 @@ void kilni_onnx_op_non_zero(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_permute(call, places, swapped, 2));
 }
 
-/* Without an axis of the flattened input; a condition that is shorter leaves the rest out. */
+/// Without an axis of the flattened input; a condition that is shorter leaves the rest out.
 void kilni_onnx_op_compress(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -121,7 +121,7 @@ static kilni_onnx_ref sort_order(kilni_onnx_call *call, kilni_onnx_ref x)
     return kilni_onnx_emit(call, KILN_OP_ARGSORT, &x, 1, attrs, 2);
 }
 
-/* `values` put at `places` of as many zeros. */
+/// `values` put at `places` of as many zeros.
 static kilni_onnx_ref put_back(kilni_onnx_call *call, kilni_onnx_ref values, kilni_onnx_ref places)
 {
     if (!kilni_onnx_ok(call)) {
@@ -139,8 +139,8 @@ static kilni_onnx_ref take(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_r
     return kilni_onnx_indexed(call, KILN_OP_SELECT, x, places, 0);
 }
 
-/* Rows in lexicographic order: by the last column first, each sort keeping what the ones before
-   did. */
+/// Rows in lexicographic order: by the last column first, each sort keeping what the ones before
+/// did.
 static kilni_onnx_ref row_order(kilni_onnx_call *call, kilni_onnx_ref table)
 {
     const int64_t line[] = {kilni_onnx_ok(call) ? table->desc.dims[0] : 0};
@@ -172,7 +172,7 @@ static groups group_rows(kilni_onnx_call *call, kilni_onnx_ref table)
     return g;
 }
 
-/* The group of every row, in the order of the input. */
+/// The group of every row, in the order of the input.
 static kilni_onnx_ref group_of_rows(kilni_onnx_call *call, const groups *g)
 {
     const kiln_attr attrs[] = {kilni_attr_i64(0), kilni_attr_bool(false), kilni_attr_bool(false)};
@@ -193,7 +193,7 @@ static kilni_onnx_ref group_sizes(kilni_onnx_call *call, const groups *g)
     return kilni_onnx_binary(call, KILN_OP_SUB, kilni_onnx_concat(call, ends, 2, 0), g->starts);
 }
 
-/* x as rows to compare: along an axis, or its elements. Without sorting of truth values. */
+/// x as rows to compare: along an axis, or its elements. Without sorting of truth values.
 static kilni_onnx_ref rows_to_compare(kilni_onnx_call *call, kilni_onnx_ref x, uint32_t axis)
 {
     int64_t axes[KILN_MAX_RANK];

@@ -10,7 +10,7 @@ void kilni_onnx_op_identity(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_in_any(call, 0));
 }
 
-/* Python's clamped index for start and end of Shape. */
+/// Python's clamped index for start and end of Shape.
 static uint32_t clamp_index(int64_t index, uint32_t rank)
 {
     index += index < 0 ? (int64_t)rank : 0;
@@ -38,7 +38,7 @@ void kilni_onnx_op_size(kilni_onnx_call *call)
     }
 }
 
-/* Numbers from an attribute, or from the input of newer versions. False when neither is there. */
+/// Numbers from an attribute, or from the input of newer versions. False when neither is there.
 static bool numbers(kilni_onnx_call *call, const char *attr, uint32_t input,
                     kilni_onnx_ints *out_ints)
 {
@@ -162,7 +162,7 @@ void kilni_onnx_op_unsqueeze(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_reshape(call, x, dims, rank));
 }
 
-/* The wanted shape and x's own broadcast each other: a wanted 1 keeps x's length. */
+/// The wanted shape and x's own broadcast each other: a wanted 1 keeps x's length.
 void kilni_onnx_op_expand(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -181,13 +181,13 @@ void kilni_onnx_op_expand(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, kilni_onnx_expand(call, x, dims, rank));
 }
 
-/* A number that the first version takes in the data's own type. */
+/// A number that the first version takes in the data's own type.
 static kilni_onnx_ref as_integers(kilni_onnx_call *call, uint32_t input)
 {
     return kilni_onnx_cast(call, kilni_onnx_in(call, input), KILN_DTYPE_I64);
 }
 
-/* Version 1 gives the times and the axis as inputs of one number. */
+/// Version 1 gives the times and the axis as inputs of one number.
 void kilni_onnx_op_tile(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
@@ -259,7 +259,7 @@ void kilni_onnx_op_slice(kilni_onnx_call *call)
     slice_to_output(call, x, &starts, &ends, &axes, &steps);
 }
 
-/* Lengths of the parts: given, or as equal as can be with a shorter last one. */
+/// Lengths of the parts: given, or as equal as can be with a shorter last one.
 static void split_lengths(kilni_onnx_call *call, int64_t length, kilni_onnx_ints *parts)
 {
     bool given = kilni_onnx_opt(call, 1) != NULL && call->version < 2;
@@ -336,7 +336,7 @@ static kiln_number pad_value(kilni_onnx_call *call, const kilni_onnx_value *x)
     return kilni_onnx_is_float(x) ? kiln_f64(value) : kiln_i64((int64_t)value);
 }
 
-/* The amounts of the named axes, spread over all axes. */
+/// The amounts of the named axes, spread over all axes.
 static void pad_amounts(kilni_onnx_call *call, uint32_t rank, int64_t padding[2 * KILN_MAX_RANK])
 {
     kilni_onnx_ints amounts = {.count = 0};
@@ -359,7 +359,7 @@ static void pad_amounts(kilni_onnx_call *call, uint32_t rank, int64_t padding[2 
     }
 }
 
-/* Elements from the other end, round and round when there are more than one turn of them. */
+/// Elements from the other end, round and round when there are more than one turn of them.
 static kilni_onnx_ref wrap_axis(kilni_onnx_call *call, kilni_onnx_ref x, uint32_t axis,
                                 int64_t begin, int64_t end)
 {

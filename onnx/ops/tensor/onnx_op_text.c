@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// TfIdfVectorizer over numbers: how often each n-gram of a pool occurs in each row. Written as
-// comparisons of shifted views of the rows with the pool and sums of the hits, in blocks of the
-// pool, so that nothing large is held. Decides that n-grams of one column add up, and that
-// single items count once however many skips there are.
-#include "onnx_import.h"
+// TfIdfVectorizer over numbers, or strings by theirs: how often each n-gram of a pool occurs in
+// each row. Written as comparisons of shifted views of the rows with the pool and sums of the hits,
+// in blocks of the pool, so that nothing large is held. Decides that n-grams of one column add up,
+// and that single items count once however many skips there are.
+#include "onnx_emit_text.h"
 
 #include <string.h>
 
 enum { MOST_HITS = 1 << 22 }; ///< elements of one block of comparisons
 
 typedef struct vectorizer {
-    const kilni_onnx_attr *pool;
+    const int64_t *pool;
+    int64_t pool_count;
     const kilni_onnx_attr *starts; ///< of the n-grams of each length in the pool
     const kilni_onnx_attr *columns;
     const kilni_onnx_attr *weights; ///< NULL: 1
@@ -34,10 +35,10 @@ static const kilni_onnx_attr *list_attr(kilni_onnx_call *call, const char *name,
     return attr;
 }
 
-/* n-grams of length n begin here in the pool; past the last length: its end. */
+/// n-grams of length n begin here in the pool; past the last length: its end.
 static int64_t pool_start(const vectorizer *v, int64_t n)
 {
-    return n - 1 < (int64_t)v->starts->count ? v->starts->ints[n - 1] : (int64_t)v->pool->count;
+    return n - 1 < (int64_t)v->starts->count ? v->starts->ints[n - 1] : v->pool_count;
 }
 
 static void check_pool(kilni_onnx_call *call, const vectorizer *v)
@@ -46,7 +47,7 @@ static void check_pool(kilni_onnx_call *call, const vectorizer *v)
     for (int64_t n = 1; n <= (int64_t)v->starts->count; n++) {
         int64_t items = pool_start(v, n + 1) - pool_start(v, n);
         if (pool_start(v, n) < 0 || items < 0 || items % n != 0 ||
-            pool_start(v, n + 1) > (int64_t)v->pool->count) {
+            pool_start(v, n + 1) > v->pool_count) {
             KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "%lld-grams do not fit the pool", (long long)n);
             return;
         }
@@ -74,16 +75,32 @@ static void read_mode(kilni_onnx_call *call, vectorizer *v)
     }
 }
 
-static vectorizer begin_vectorizer(kilni_onnx_call *call)
+/// The pool's items, strings as their numbers.
+static void take_pool(kilni_onnx_call *call, vectorizer *v, bool of_text)
+{
+    const kilni_onnx_attr *attr = of_text ? list_attr(call, "pool_strings", KILNI_ONNX_ATTR_STRINGS)
+                                          : list_attr(call, "pool_int64s", KILNI_ONNX_ATTR_INTS);
+    v->pool_count = attr == NULL ? 0 : attr->count;
+    if (attr == NULL || !of_text) {
+        v->pool = attr == NULL ? NULL : attr->ints;
+        return;
+    }
+    const int32_t *numbers =
+        kilni_onnx_text_numbers(call, kilni_onnx_attr_list(call, "pool_strings"));
+    kilni_onnx_ref wide = kilni_onnx_scratch(call, KILN_DTYPE_I64, 1, &v->pool_count);
+    for (int64_t i = 0; kilni_onnx_ok(call) && i < v->pool_count; i++) {
+        ((int64_t *)wide->owned)[i] = numbers[i];
+    }
+    v->pool = wide == NULL ? NULL : wide->owned;
+}
+
+static vectorizer begin_vectorizer(kilni_onnx_call *call, bool of_text)
 {
     vectorizer v = {.shortest = kilni_onnx_attr_int(call, "min_gram_length", 1),
                     .longest = kilni_onnx_attr_int(call, "max_gram_length", 1),
                     .skips = kilni_onnx_attr_int(call, "max_skip_count", 0)};
-    if (kilni_onnx_ok(call) && kilni_onnx_attr_find(call, "pool_strings") != NULL) {
-        KILNI_ONNX_FAIL(call, UNIMPLEMENTED, "element type string is not supported");
-    }
     read_mode(call, &v);
-    v.pool = list_attr(call, "pool_int64s", KILNI_ONNX_ATTR_INTS);
+    take_pool(call, &v, of_text);
     v.starts = list_attr(call, "ngram_counts", KILNI_ONNX_ATTR_INTS);
     v.columns = list_attr(call, "ngram_indexes", KILNI_ONNX_ATTR_INTS);
     bool given = kilni_onnx_ok(call) && kilni_onnx_attr_find(call, "weights") != NULL;
@@ -101,7 +118,7 @@ static vectorizer begin_vectorizer(kilni_onnx_call *call)
     return v;
 }
 
-/* Item `i` of n-grams [first, first + count) of length n, to be compared with all rows. */
+/// Item `i` of n-grams [first, first + count) of length n, to be compared with all rows.
 static kilni_onnx_ref pool_items(kilni_onnx_call *call, const vectorizer *v, const int64_t gram[3],
                                  int64_t i)
 {
@@ -109,12 +126,12 @@ static kilni_onnx_ref pool_items(kilni_onnx_call *call, const vectorizer *v, con
     kilni_onnx_ref items = kilni_onnx_scratch(call, KILN_DTYPE_I64, 3, dims);
     int64_t *values = items == NULL ? NULL : items->owned;
     for (int64_t k = 0; values != NULL && k < gram[2]; k++) {
-        values[k] = v->pool->ints[pool_start(v, gram[0]) + (gram[1] + k) * gram[0] + i];
+        values[k] = v->pool[pool_start(v, gram[0]) + (gram[1] + k) * gram[0] + i];
     }
     return items;
 }
 
-/* Whether each place of each row begins one of the n-grams, its items `apart` from each other. */
+/// Whether each place of each row begins one of the n-grams, its items `apart` from each other.
 static kilni_onnx_ref hits(kilni_onnx_call *call, const vectorizer *v, kilni_onnx_ref x,
                            const int64_t gram[3], int64_t apart)
 {
@@ -131,7 +148,7 @@ static kilni_onnx_ref hits(kilni_onnx_call *call, const vectorizer *v, kilni_onn
     return all;
 }
 
-/* [rows, count] of a block of n-grams: gram is {length, first, count}. */
+/// [rows, count] of a block of n-grams: gram is {length, first, count}.
 static kilni_onnx_ref count_block(kilni_onnx_call *call, const vectorizer *v, kilni_onnx_ref x,
                                   const int64_t gram[3])
 {
@@ -151,7 +168,7 @@ static kilni_onnx_ref count_block(kilni_onnx_call *call, const vectorizer *v, ki
     return total != NULL ? total : kilni_onnx_full(call, KILN_DTYPE_F32, dims, 2, kiln_f64(0));
 }
 
-/* [rows, n-grams + 1] in the pool's order; the last column is 0, for what is not in the pool. */
+/// [rows, n-grams + 1] in the pool's order; the last column is 0, for what is not in the pool.
 static kilni_onnx_ref count_all(kilni_onnx_call *call, const vectorizer *v, kilni_onnx_ref x)
 {
     const int64_t last[] = {v->rows, 1};
@@ -191,7 +208,7 @@ static kilni_onnx_ref weighed(kilni_onnx_call *call, const vectorizer *v, kilni_
     return kilni_onnx_binary(call, KILN_OP_MUL, counts, weights);
 }
 
-/* Columns of the result from those of the pool: usually one each; what is left over is added. */
+/// Columns of the result from those of the pool: usually one each; what is left over is added.
 static kilni_onnx_ref arranged(kilni_onnx_call *call, const vectorizer *v, kilni_onnx_ref counts)
 {
     const int64_t dims[] = {v->width};
@@ -219,7 +236,8 @@ static kilni_onnx_ref arranged(kilni_onnx_call *call, const vectorizer *v, kilni
 void kilni_onnx_op_tf_idf_vectorizer(kilni_onnx_call *call)
 {
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
-    vectorizer v = begin_vectorizer(call);
+    vectorizer v = begin_vectorizer(call, kilni_onnx_ok(call) && kilni_onnx_is_text(x));
+    x = kilni_onnx_numbers(call, x);
     if (!kilni_onnx_ok(call)) {
         return;
     }
