@@ -12,6 +12,7 @@
 /// fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
 
 #include "kiln.h"
+#include "remote_models.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,6 +72,9 @@ typedef struct kiln_rpc_server_options {
     const char *const *fetch_peers; ///< addresses of servers that this one may fetch tensors from
     uint32_t n_fetch_peers;
     uint32_t allow_public; ///< 1: listen beyond loopback without TLS or without knowing the clients
+    const kiln_models *models; ///< offered too; borrowed, it outlives the server; NULL: none
+    uint64_t max_request_bytes; ///< of a request to a model; 0: 64 MiB
+    uint64_t max_raw_bytes; ///< written by all sessions and not used yet; 0: as max_bytes' default
 } kiln_rpc_server_options;
 
 #define KILN_RPC_SERVER_OPTIONS_INIT                                                               \
@@ -89,8 +93,13 @@ KILN_NODISCARD KILN_API kiln_status kiln_rpc_server_create(kiln_device *const *d
                                                            kiln_rpc_server **out_server,
                                                            kiln_error *err);
 
+/// Whether a call with this `authorization` text (NULL: none) may be answered: it is "Bearer" and a
+/// token that the server knows, or the server asks for none. Calls over HTTP are measured by it.
+KILN_API bool kiln_rpc_server_knows(kiln_rpc_server *server, const char *authorization);
+
 /// Tells health checks that it is going, takes no new sessions, and waits at most `timeout_ms`
-/// until the clients of those that run are gone. Gives whether they are. One thread at a time.
+/// until the clients of those that run are gone and models have answered. Gives whether they are.
+/// One thread at a time.
 KILN_API bool kiln_rpc_server_drain(kiln_rpc_server *server, uint32_t timeout_ms);
 
 /// Ends all sessions and waits for their threads. Takes NULL. Not from a callback.

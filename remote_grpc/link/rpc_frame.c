@@ -267,6 +267,10 @@ kiln_status kilni_rpc_inbox_decode(const kiln_env *env, kilni_rpc_inbox *inbox, 
 {
     const kilni_rpc_message *message = &inbox->message;
     kilni_rpc_parts parts;
+    if (message->length > KILNI_RPC_MAX_MESSAGE) { // a server of models receives longer ones
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "a message of %zu bytes, the most is %d",
+                         message->length, KILNI_RPC_MAX_MESSAGE);
+    }
     kiln_status status = kilni_rpc_split(env, message, &inbox->flat, &parts, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_frame_decode(parts.head, parts.head_length, &inbox->frame, err);

@@ -85,9 +85,47 @@ kilni_rpc_staging *kilni_rpc_staging_new(kilni_rpc_session *session, size_t byte
     return staging;
 }
 
+/// A spare of the session may be larger than what was asked for: all of it counts.
+static kiln_status charge_raw(const kilni_rpc_session *session, kilni_rpc_staging *staging,
+                              kiln_error *err)
+{
+    const kilni_rpc_session_options *options = session->options;
+    uint64_t held = atomic_fetch_add(options->raw_bytes, staging->capacity);
+    if (held > options->max_raw_bytes || staging->capacity > options->max_raw_bytes - held) {
+        atomic_fetch_sub(options->raw_bytes, staging->capacity);
+        return kiln_fail(err, RESOURCE_EXHAUSTED,
+                         "%zu bytes are more than the server takes: all sessions hold %llu of %llu "
+                         "that no operation has used yet",
+                         staging->capacity, (unsigned long long)held,
+                         (unsigned long long)options->max_raw_bytes);
+    }
+    staging->charged = staging->capacity;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_rpc_staging_raw(kilni_rpc_session *session, uint64_t bytes,
+                                  kilni_rpc_staging **out_staging, kiln_error *err)
+{
+    kilni_rpc_staging *made =
+        bytes <= SIZE_MAX ? kilni_rpc_staging_new(session, (size_t)bytes) : NULL;
+    if (made == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %llu bytes",
+                         (unsigned long long)bytes);
+    }
+    kiln_status status = charge_raw(session, made, err);
+    if (status != KILN_STATUS_OK) {
+        kilni_rpc_staging_free(session->env, made);
+        return status;
+    }
+    *out_staging = made;
+    return KILN_STATUS_OK;
+}
+
 void kilni_rpc_staging_release(kilni_rpc_session *session, kilni_rpc_staging *staging)
 {
     if (staging != NULL) {
+        atomic_fetch_sub(session->options->raw_bytes, staging->charged);
+        staging->charged = 0;
         staging->next = session->lent;
         session->lent = staging;
         collect(session);
@@ -189,6 +227,9 @@ kiln_status kilni_rpc_entry_renew(kilni_rpc_session *session, uint64_t id, uint6
 {
     kilni_rpc_entry **link = kilni_rpc_entry_find(session, id);
     kiln_status status = KILN_STATUS_OK;
+    if (id == 0) {
+        return kiln_fail(err, INVALID_ARGUMENT, "buffer 0 is none; their numbers begin at 1");
+    }
     if (*link == NULL) {
         status = kilni_rpc_check_buffers(&session->options->limits, session->held_buffers, err);
         kilni_rpc_entry *fresh =
@@ -249,11 +290,14 @@ static kiln_status reserve(kilni_rpc_session *session, kilni_rpc_entry *target, 
         (session->spare != NULL && session->spare->capacity >= target->bytes)) {
         length = target->bytes;
     }
-    kilni_rpc_staging *fresh =
-        length <= SIZE_MAX ? kilni_rpc_staging_new(session, (size_t)length) : NULL;
-    if (fresh == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %llu bytes",
-                         (unsigned long long)length);
+    kilni_rpc_staging *fresh = NULL;
+    if (old != NULL) { // the new memory takes its place
+        atomic_fetch_sub(session->options->raw_bytes, old->charged);
+        old->charged = 0;
+    }
+    kiln_status status = kilni_rpc_staging_raw(session, length, &fresh, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     if (target->staged > 0) {
         memcpy(fresh->bytes, old->bytes, (size_t)target->staged);

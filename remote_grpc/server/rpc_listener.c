@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -183,10 +184,13 @@ static kiln_status add_port(kilni_rpc_listener *listener, const char *address, i
     return KILN_STATUS_OK;
 }
 
-static grpc_server *make_server(void)
+static grpc_server *make_server(uint64_t max_message)
 {
+    int most = max_message <= KILNI_RPC_MAX_MESSAGE ? KILNI_RPC_MAX_MESSAGE
+               : max_message < INT32_MAX            ? (int)max_message
+                                                    : INT32_MAX;
     grpc_arg args[] = {
-        kilni_grpc_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, KILNI_RPC_MAX_MESSAGE),
+        kilni_grpc_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, most),
         kilni_grpc_arg(GRPC_ARG_MAX_CONCURRENT_STREAMS, MAX_STREAMS),
         kilni_grpc_arg(GRPC_ARG_MAX_METADATA_SIZE, 8192),
         kilni_grpc_arg(GRPC_ARG_ALLOW_REUSEPORT, 0),
@@ -215,7 +219,7 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
     kilni_grpc_init(env);
     listener->env = env;
     pthread_mutex_init(&listener->lock, NULL);
-    listener->server = make_server();
+    listener->server = make_server(options->max_message);
     listener->queue = grpc_completion_queue_create_for_next(NULL);
     grpc_server_register_completion_queue(listener->server, listener->queue, NULL);
     if (options->identity != NULL) {
@@ -312,17 +316,22 @@ static bool is_line_of(const char *tokens, const char *given, size_t length)
     return found;
 }
 
+bool kilni_rpc_is_token(const char *text, size_t length, const char *tokens)
+{
+    static const char scheme[] = "bearer "; // RFC 7235: its case does not count
+    size_t head = sizeof(scheme) - 1;
+    return length > head && strncasecmp(text, scheme, head) == 0 &&
+           is_line_of(tokens, text + head, length - head);
+}
+
 bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens)
 {
-    static const char scheme[] = "Bearer ";
     bool found = false;
     for (size_t i = 0; i < stream->metadata.count; i++) {
         const grpc_metadata *each = &stream->metadata.metadata[i];
-        const char *value = (const char *)GRPC_SLICE_START_PTR(each->value);
-        size_t length = GRPC_SLICE_LENGTH(each->value);
-        if (grpc_slice_str_cmp(each->key, "authorization") == 0 && length > sizeof(scheme) - 1 &&
-            memcmp(value, scheme, sizeof(scheme) - 1) == 0) {
-            found = is_line_of(tokens, value + sizeof(scheme) - 1, length - (sizeof(scheme) - 1)) ||
+        if (grpc_slice_str_cmp(each->key, "authorization") == 0) {
+            found = kilni_rpc_is_token((const char *)GRPC_SLICE_START_PTR(each->value),
+                                       GRPC_SLICE_LENGTH(each->value), tokens) ||
                     found;
         }
     }

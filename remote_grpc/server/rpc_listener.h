@@ -12,6 +12,7 @@ typedef struct kilni_rpc_listen_options {
     const char *const *addresses; ///< HOST:PORT or unix:PATH
     size_t n_addresses;
     const kilni_rpc_identity *identity; ///< with a certificate: TLS, but for unix
+    uint64_t max_message; ///< bytes of one that is received, when more than a session's
     int *out_ports; ///< what was bound; 0 for a socket file
 } kilni_rpc_listen_options;
 
@@ -30,6 +31,9 @@ kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener);
 
 /// Whether the call carries `authorization: Bearer` with one of the lines of `tokens`.
 bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens);
+
+/// Whether a text is `Bearer` with one of those lines.
+bool kilni_rpc_is_token(const char *text, size_t length, const char *tokens);
 
 /// `stop` takes no more calls, and makes accept give NULL; `shutdown` also cancels those that run.
 /// `close` after the streams are closed.

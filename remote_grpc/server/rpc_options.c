@@ -240,10 +240,16 @@ static void set_limits(kiln_rpc_server *server, const kiln_rpc_server_options *o
         uint64_t own = kiln_device_info_of(server->devices[i])->memory_bytes;
         memory = own < memory ? own : memory;
     }
+    server->session.max_raw_bytes =
+        options->max_raw_bytes > 0 ? options->max_raw_bytes : memory / 2;
+    server->session.raw_bytes = &server->raw_bytes;
     limits->max_bytes = options->max_bytes > 0 ? options->max_bytes : memory / 2;
     limits->max_buffers = options->max_buffers > 0 ? options->max_buffers : 65536;
     limits->max_graphs = options->max_graphs > 0 ? options->max_graphs : 1024;
     limits->max_data_bytes = KILNI_RPC_CHUNK;
+    server->models = options->models;
+    server->max_request_bytes =
+        options->max_request_bytes > 0 ? options->max_request_bytes : 64 << 20;
     server->max_sessions = options->max_sessions > 0 ? options->max_sessions : 64;
     server->session.resume_seconds = options->resume_seconds > 0 ? options->resume_seconds : 60;
 }

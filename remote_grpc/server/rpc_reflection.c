@@ -5,6 +5,7 @@
 // smaller.
 
 #include "rpc_services.h"
+#include "rpc_wire.h"
 
 #include <string.h>
 
@@ -33,77 +34,16 @@ enum { // descriptor.proto
     MAX_FILES = 32
 };
 
-typedef struct piece {
-    const unsigned char *bytes;
-    size_t length;
-} piece;
-
-// ---- reading ----
-
-static bool take_varint(piece *from, uint64_t *out_value)
-{
-    *out_value = 0;
-    for (int shift = 0; shift < 64 && from->length > 0; shift += 7) {
-        unsigned char byte = *from->bytes++;
-        from->length--;
-        *out_value |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128) {
-            return true;
-        }
-    }
-    return false;
-}
+typedef kilni_wire_piece piece;
 
 /// The next field; numbers give an empty `out_value`.
 static bool take_field(piece *from, uint32_t *out_number, piece *out_value)
 {
-    uint64_t tag = 0;
-    uint64_t length = 0;
-    if (from->length == 0 || !take_varint(from, &tag)) {
-        return false;
-    }
-    *out_number = (uint32_t)(tag >> 3);
-    *out_value = (piece){from->bytes, 0};
-    switch (tag & 7) {
-    case 0:
-        return take_varint(from, &length);
-    case 1:
-    case 5:
-        length = (tag & 7) == 1 ? 8 : 4;
-        break;
-    case 2:
-        if (!take_varint(from, &length)) {
-            return false;
-        }
-        break;
-    default:
-        return false;
-    }
-    if (length > from->length) {
-        return false;
-    }
-    *out_value = (piece){from->bytes, (tag & 7) == 2 ? (size_t)length : 0};
-    from->bytes += length;
-    from->length -= (size_t)length;
-    return true;
-}
-
-/// The first field with this number, empty when there is none.
-static piece get_field(piece from, uint32_t number)
-{
-    uint32_t found = 0;
-    piece value = {NULL, 0};
-    while (take_field(&from, &found, &value)) {
-        if (found == number) {
-            return value;
-        }
-    }
-    return (piece){NULL, 0};
-}
-
-static bool same(piece a, piece b)
-{
-    return a.length == b.length && (a.length == 0 || memcmp(a.bytes, b.bytes, a.length) == 0);
+    kilni_wire_field field;
+    bool taken = kilni_wire_take(from, &field);
+    *out_number = taken ? field.number : 0;
+    *out_value = taken ? field.bytes : (piece){NULL, 0};
+    return taken;
 }
 
 // ---- files and symbols ----
@@ -142,7 +82,7 @@ static bool in_message(piece message, piece symbol)
 {
     uint32_t number = 0;
     piece value;
-    if (!strip(&symbol, get_field(message, NAME))) {
+    if (!strip(&symbol, kilni_wire_get(message, NAME))) {
         return false;
     }
     if (symbol.length == 0) {
@@ -150,7 +90,7 @@ static bool in_message(piece message, piece symbol)
     }
     while (take_field(&message, &number, &value)) {
         if ((number == MESSAGE_NESTED && in_message(value, symbol)) ||
-            (number == MESSAGE_ENUM && same(get_field(value, NAME), symbol))) {
+            (number == MESSAGE_ENUM && kilni_wire_same(kilni_wire_get(value, NAME), symbol))) {
             return true;
         }
     }
@@ -161,11 +101,11 @@ static bool in_service(piece service, piece symbol)
 {
     uint32_t number = 0;
     piece value;
-    if (!strip(&symbol, get_field(service, NAME))) {
+    if (!strip(&symbol, kilni_wire_get(service, NAME))) {
         return false;
     }
     while (symbol.length > 0 && take_field(&service, &number, &value)) {
-        if (number == SERVICE_METHOD && same(get_field(value, NAME), symbol)) {
+        if (number == SERVICE_METHOD && kilni_wire_same(kilni_wire_get(value, NAME), symbol)) {
             return true;
         }
     }
@@ -176,12 +116,12 @@ static bool in_file(piece file, piece symbol)
 {
     uint32_t number = 0;
     piece value;
-    if (!strip(&symbol, get_field(file, FILE_PACKAGE)) || symbol.length == 0) {
+    if (!strip(&symbol, kilni_wire_get(file, FILE_PACKAGE)) || symbol.length == 0) {
         return false;
     }
     while (take_field(&file, &number, &value)) {
         if ((number == FILE_MESSAGE && in_message(value, symbol)) ||
-            (number == FILE_ENUM && same(get_field(value, NAME), symbol)) ||
+            (number == FILE_ENUM && kilni_wire_same(kilni_wire_get(value, NAME), symbol)) ||
             (number == FILE_SERVICE && in_service(value, symbol))) {
             return true;
         }
@@ -191,31 +131,13 @@ static bool in_file(piece file, piece symbol)
 
 // ---- writing ----
 
-static void put_varint(kiln_string *out, uint64_t value)
-{
-    for (; value >= 128; value >>= 7) {
-        kiln_string_append(out, &(char){(char)(value | 128)}, 1);
-    }
-    kiln_string_append(out, &(char){(char)value}, 1);
-}
-
-static void put_bytes(kiln_string *out, uint32_t number, const void *bytes, size_t length)
-{
-    put_varint(out, (uint64_t)number << 3 | 2);
-    put_varint(out, length);
-    kiln_string_append(out, bytes, length);
-}
-
 static void put_error(kiln_string *out, kiln_status code, const char *text)
 {
     kiln_string error;
     kiln_string_init(&error, out->env);
-    put_varint(&error, 1 << 3);
-    put_varint(&error, (uint64_t)code);
-    put_bytes(&error, 2, text, strlen(text));
-    put_bytes(out, REPLY_ERROR, error.text, error.length);
-    out->failed = out->failed || error.failed;
-    kiln_string_fini(&error);
+    kilni_wire_put_number(&error, 1, (uint64_t)code);
+    kilni_wire_put(&error, 2, text, strlen(text));
+    kilni_wire_put_message(out, REPLY_ERROR, &error);
 }
 
 /// A file and whatever it imports, each once.
@@ -234,22 +156,21 @@ static void put_files(kiln_string *out, const piece *files, size_t count, size_t
             piece name;
             while (wanted[i] && take_field(&file, &number, &name)) {
                 for (size_t k = 0; number == FILE_DEPENDENCY && k < count; k++) {
-                    bool is_it = !wanted[k] && same(get_field(files[k], FILE_NAME), name);
+                    bool is_it =
+                        !wanted[k] && kilni_wire_same(kilni_wire_get(files[k], FILE_NAME), name);
                     wanted[k] = wanted[k] || is_it;
                     more = more || is_it;
                 }
             }
         }
     }
-    put_bytes(&reply, 1, files[start].bytes, files[start].length);
+    kilni_wire_put(&reply, 1, files[start].bytes, files[start].length);
     for (size_t i = 0; i < count; i++) {
         if (wanted[i] && i != start) {
-            put_bytes(&reply, 1, files[i].bytes, files[i].length);
+            kilni_wire_put(&reply, 1, files[i].bytes, files[i].length);
         }
     }
-    put_bytes(out, REPLY_FILES, reply.text, reply.length);
-    out->failed = out->failed || reply.failed;
-    kiln_string_fini(&reply);
+    kilni_wire_put_message(out, REPLY_FILES, &reply);
 }
 
 static void put_services(kiln_string *out, const piece *files, size_t count)
@@ -258,7 +179,7 @@ static void put_services(kiln_string *out, const piece *files, size_t count)
     kiln_string_init(&reply, out->env);
     for (size_t i = 0; i < count; i++) {
         piece file = files[i];
-        piece package = get_field(file, FILE_PACKAGE);
+        piece package = kilni_wire_get(file, FILE_PACKAGE);
         uint32_t number = 0;
         piece service;
         while (take_field(&file, &number, &service)) {
@@ -267,21 +188,19 @@ static void put_services(kiln_string *out, const piece *files, size_t count)
             if (number != FILE_SERVICE) {
                 continue;
             }
-            piece own = get_field(service, NAME);
+            piece own = kilni_wire_get(service, NAME);
             kiln_string_init(&entry, out->env);
             kiln_string_init(&name, out->env);
             kiln_string_printf(&name, "%.*s.%.*s", (int)package.length, (const char *)package.bytes,
                                (int)own.length, (const char *)own.bytes);
-            put_bytes(&entry, 1, name.text, name.length);
-            put_bytes(&reply, 1, entry.text, entry.length);
+            kilni_wire_put(&entry, 1, name.text, name.length);
+            kilni_wire_put(&reply, 1, entry.text, entry.length);
             reply.failed = reply.failed || entry.failed || name.failed;
             kiln_string_fini(&entry);
             kiln_string_fini(&name);
         }
     }
-    put_bytes(out, REPLY_SERVICES, reply.text, reply.length);
-    out->failed = out->failed || reply.failed;
-    kiln_string_fini(&reply);
+    kilni_wire_put_message(out, REPLY_SERVICES, &reply);
 }
 
 static void put_found(kiln_string *out, uint32_t kind, piece value)
@@ -293,7 +212,7 @@ static void put_found(kiln_string *out, uint32_t kind, piece value)
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        if ((kind == REQUEST_FILE && same(get_field(files[i], FILE_NAME), value)) ||
+        if ((kind == REQUEST_FILE && kilni_wire_same(kilni_wire_get(files[i], FILE_NAME), value)) ||
             (kind == REQUEST_SYMBOL && in_file(files[i], value))) {
             put_files(out, files, count, i);
             return;
@@ -324,10 +243,10 @@ static kiln_status reply_to(const kiln_env *env, kilni_rpc_stream *stream, piece
     if (left.length > 0) {
         return kiln_fail(err, INVALID_ARGUMENT, "a damaged request");
     }
-    piece host = get_field(request, REQUEST_HOST);
+    piece host = kilni_wire_get(request, REQUEST_HOST);
     kiln_string_init(&out, env);
-    put_bytes(&out, REPLY_HOST, host.bytes, host.length);
-    put_bytes(&out, REPLY_REQUEST, request.bytes, request.length);
+    kilni_wire_put(&out, REPLY_HOST, host.bytes, host.length);
+    kilni_wire_put(&out, REPLY_REQUEST, request.bytes, request.length);
     put_found(&out, kind, wanted);
     kiln_status status = out.failed ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a reply")
                                     : kilni_rpc_send_bytes(stream, out.text, out.length, err);

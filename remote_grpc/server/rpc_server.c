@@ -5,6 +5,8 @@
 // rpc_session.c's; where a server may listen is rpc_options.c's.
 
 #include "rpc_server.h"
+
+#include "kserve.h"
 #include "rpc_services.h"
 
 #include <stdio.h>
@@ -16,12 +18,13 @@ enum { HOUSEKEEPING_MS = 200, TAKEOVER_MS = 1000 };
 /// Kinds of calls; each has places of its own, so that none can keep the others out.
 typedef enum call_kind {
     CALL_TRUSTED, ///< whoever calls has shown a token, where one is asked for
+    CALL_MODEL, ///< the same, and a model answers
     CALL_OPEN, ///< anybody may call, and the answer comes at once
     CALL_WATCH ///< anybody may call, and the answer stays open
 } call_kind;
 
 /// How many calls of a kind run at a time, those of CALL_TRUSTED besides sessions.
-enum { TRUSTED_CALLS = 64, OPEN_CALLS = 32, WATCH_CALLS = 32 };
+enum { TRUSTED_CALLS = 64, MODEL_CALLS = 512, OPEN_CALLS = 32, WATCH_CALLS = 32 };
 
 struct kilni_rpc_worker {
     kiln_rpc_server *server;
@@ -226,6 +229,24 @@ static bool is_health(const kilni_rpc_stream *stream)
     return strncmp(kilni_rpc_method(stream), "/grpc.health.", 13) == 0;
 }
 
+static bool is_model_call(const kilni_rpc_stream *stream)
+{
+    return strncmp(kilni_rpc_method(stream), KILNI_KSERVE_SERVICE,
+                   sizeof(KILNI_KSERVE_SERVICE) - 1) == 0;
+}
+
+/// Counted, so that a server that is going waits for the answer.
+static void serve_model_call(kiln_rpc_server *server, kilni_rpc_stream *stream)
+{
+    const char *method = kilni_rpc_method(stream) + sizeof(KILNI_KSERVE_SERVICE) - 1;
+    atomic_fetch_add(&server->model_calls, 1);
+    kilni_kserve_serve(server->env, server->models, method, stream);
+    atomic_fetch_sub(&server->model_calls, 1);
+    pthread_mutex_lock(&server->lock);
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+}
+
 static const char watch_method[] = "/grpc.health.v1.Health/Watch";
 
 static bool may_call(kiln_rpc_server *server, const kilni_rpc_stream *stream)
@@ -243,6 +264,8 @@ static void dispatch(kiln_rpc_server *server, kilni_rpc_stream *stream)
         refuse(stream, KILN_STATUS_UNAUTHENTICATED, "show a token that the server knows");
     } else if (strcmp(method, KILNI_RPC_SESSION) == 0) {
         serve_session(server, stream);
+    } else if (is_model_call(stream)) {
+        serve_model_call(server, stream);
     } else if (strcmp(method, KILNI_RPC_INFO) == 0) {
         kilni_rpc_serve_info(server->env, server->session.devices, server->session.n_devices,
                              server->session.instance, stream);
@@ -274,7 +297,10 @@ static call_kind kind_of(kiln_rpc_server *server, const kilni_rpc_stream *stream
     if (strcmp(kilni_rpc_method(stream), watch_method) == 0) {
         return CALL_WATCH;
     }
-    return is_health(stream) || !may_call(server, stream) ? CALL_OPEN : CALL_TRUSTED;
+    if (is_health(stream) || !may_call(server, stream)) {
+        return CALL_OPEN;
+    }
+    return is_model_call(stream) ? CALL_MODEL : CALL_TRUSTED;
 }
 
 static uint32_t most_of(const kiln_rpc_server *server, call_kind kind)
@@ -282,6 +308,8 @@ static uint32_t most_of(const kiln_rpc_server *server, call_kind kind)
     switch (kind) {
     case CALL_WATCH:
         return WATCH_CALLS;
+    case CALL_MODEL:
+        return MODEL_CALLS;
     case CALL_OPEN:
         return OPEN_CALLS;
     default:
@@ -394,10 +422,12 @@ static kiln_status start_threads(kiln_rpc_server *server, kiln_error *err)
 static kiln_status listen_all(kiln_rpc_server *server, kiln_error *err)
 {
     int ports[KILNI_RPC_ADDRESSES] = {0};
-    const kilni_rpc_listen_options options = {.addresses = (const char *const *)server->listen,
-                                              .n_addresses = server->n_listen,
-                                              .identity = &server->identity,
-                                              .out_ports = ports};
+    const kilni_rpc_listen_options options = {
+        .addresses = (const char *const *)server->listen,
+        .n_addresses = server->n_listen,
+        .identity = &server->identity,
+        .max_message = server->models != NULL ? server->max_request_bytes : 0,
+        .out_ports = ports};
     kiln_status status = kilni_rpc_listen(server->env, &options, &server->listener, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_server_name(server, ports, err);
@@ -416,9 +446,13 @@ kiln_status kiln_rpc_server_create(kiln_device *const *devices, uint32_t n_devic
                                    const kiln_rpc_server_options *options,
                                    kiln_rpc_server **out_server, kiln_error *err)
 {
-    kiln_rpc_server_options defaults = KILN_RPC_SERVER_OPTIONS_INIT;
+    kiln_rpc_server_options known = KILN_RPC_SERVER_OPTIONS_INIT;
     pthread_condattr_t clock;
     *out_server = NULL;
+    if (options != NULL) { // of an older caller: what it does not know is 0
+        memcpy(&known, options,
+               options->struct_size < sizeof(known) ? options->struct_size : sizeof(known));
+    }
     if (devices == NULL || n_devices == 0 || n_devices > KILNI_RPC_DEVICES) {
         return kiln_fail(err, INVALID_ARGUMENT, "a server has 1 to %d devices", KILNI_RPC_DEVICES);
     }
@@ -429,6 +463,8 @@ kiln_status kiln_rpc_server_create(kiln_device *const *devices, uint32_t n_devic
     }
     server->env = env;
     atomic_init(&server->health, 1);
+    atomic_init(&server->raw_bytes, 0);
+    atomic_init(&server->model_calls, 0);
     pthread_mutex_init(&server->lock, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -439,8 +475,7 @@ kiln_status kiln_rpc_server_create(kiln_device *const *devices, uint32_t n_devic
     }
     server->session.devices = server->devices;
     server->session.n_devices = n_devices;
-    kiln_status status =
-        kilni_rpc_server_settings(server, options != NULL ? options : &defaults, err);
+    kiln_status status = kilni_rpc_server_settings(server, &known, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_exposures_create(env, &server->session.exposures, err);
     }
@@ -455,6 +490,16 @@ kiln_status kiln_rpc_server_create(kiln_device *const *devices, uint32_t n_devic
     return KILN_STATUS_OK;
 }
 
+bool kiln_rpc_server_knows(kiln_rpc_server *server, const char *authorization)
+{
+    pthread_mutex_lock(&server->lock);
+    bool knows = server->tokens == NULL ||
+                 (authorization != NULL &&
+                  kilni_rpc_is_token(authorization, strlen(authorization), server->tokens));
+    pthread_mutex_unlock(&server->lock);
+    return knows;
+}
+
 bool kiln_rpc_server_drain(kiln_rpc_server *server, uint32_t timeout_ms)
 {
     uint64_t deadline = kiln_time_ns() + UINT64_C(1000000) * timeout_ms;
@@ -463,7 +508,7 @@ bool kiln_rpc_server_drain(kiln_rpc_server *server, uint32_t timeout_ms)
     pthread_mutex_lock(&server->lock);
     bool busy = true;
     while (busy) {
-        busy = false;
+        busy = atomic_load(&server->model_calls) > 0;
         for (kilni_rpc_session *each = server->sessions; each != NULL; each = each->next) {
             busy = busy || each->attached;
         }

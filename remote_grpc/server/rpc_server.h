@@ -26,6 +26,9 @@ struct kiln_rpc_server {
     const kiln_env *env;
     kiln_device *devices[KILNI_RPC_DEVICES]; ///< held
     kilni_rpc_session_options session;
+    atomic_ullong raw_bytes; ///< that sessions hold and no operation has used
+    const kiln_models *models; ///< borrowed; NULL: none
+    uint64_t max_request_bytes; ///< of a call to them
     uint32_t max_sessions;
     // Who listens where, as whom, and dials whom.
     char *listen[KILNI_RPC_ADDRESSES];
@@ -46,6 +49,7 @@ struct kiln_rpc_server {
     pthread_t housekeeper;
     kilni_rpc_worker *workers; ///< the acceptor's, and after its end the destroyer's
     atomic_int health;
+    atomic_uint model_calls; ///< that are being answered
     atomic_bool draining;
     atomic_bool stopping;
     pthread_mutex_t lock;

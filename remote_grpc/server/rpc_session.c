@@ -207,13 +207,7 @@ static void obtain(kilni_rpc_session *session, const kiln_v1_Obtain *wanted, kil
         status = kilni_rpc_entry_renew(session, wanted->buffer, wanted->total, &target, cause);
     }
     if (status == KILN_STATUS_OK) {
-        target->raw = wanted->total <= SIZE_MAX
-                          ? kilni_rpc_staging_new(session, (size_t)wanted->total)
-                          : NULL;
-        status = target->raw != NULL
-                     ? KILN_STATUS_OK
-                     : kiln_fail(cause, RESOURCE_EXHAUSTED, "no memory for %llu bytes",
-                                 (unsigned long long)wanted->total);
+        status = kilni_rpc_staging_raw(session, wanted->total, &target->raw, cause);
     }
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_obtain(session->env, options->peers, options->exposures, wanted,

@@ -19,6 +19,7 @@ typedef struct kilni_rpc_staging {
     kilni_rpc_hold hold;
     struct kilni_rpc_staging *next;
     size_t capacity;
+    size_t charged; ///< of what all sessions may hold as raw bytes
     char *bytes;
     kiln_mapping *mapping; ///< not NULL: `bytes` are the tensor's own, and not to be written
 } kilni_rpc_staging;
@@ -54,6 +55,8 @@ typedef struct kilni_rpc_session_options {
     kiln_device *const *devices; ///< held by the server
     uint32_t n_devices;
     kilni_rpc_limits limits;
+    uint64_t max_raw_bytes; ///< of all sessions together
+    atomic_ullong *raw_bytes; ///< the server's: what they hold
     uint64_t instance;
     uint32_t resume_seconds;
     const char *advertise; ///< "": where the client came in
@@ -147,6 +150,11 @@ kiln_status kilni_rpc_entry_bytes(kilni_rpc_session *session, kilni_rpc_entry *e
                                   kiln_error *err);
 
 kilni_rpc_staging *kilni_rpc_staging_new(kilni_rpc_session *session, size_t bytes);
+
+/// Memory for a buffer's raw bytes, counted with those of all sessions until its release. Errors:
+/// RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_staging_raw(kilni_rpc_session *session, uint64_t bytes,
+                                  kilni_rpc_staging **out_staging, kiln_error *err);
 void kilni_rpc_staging_release(kilni_rpc_session *session, kilni_rpc_staging *staging);
 void kilni_rpc_staging_free(const kiln_env *env, kilni_rpc_staging *staging);
 

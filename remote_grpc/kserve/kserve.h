@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_KSERVE_H
+#define KILN_KSERVE_H
+
+/// inference.GRPCInferenceService: the calls of the Open Inference Protocol, answered by whatever
+/// models the server was given.
+
+#include "remote_models.h"
+#include "rpc_stream.h"
+#include "rpc_wire.h"
+
+#define KILNI_KSERVE_SERVICE "/inference.GRPCInferenceService/"
+
+/// Answers a call of `method`, without the service's name, and closes its stream. `models` NULL:
+/// there are none, and the call is refused.
+void kilni_kserve_serve(const kiln_env *env, const kiln_models *models, const char *method,
+                        kilni_rpc_stream *stream);
+
+// ---- ModelInfer: kserve_infer.c ----
+
+/// A request as it was read: its texts and raw data lie in the bytes it was read from.
+typedef struct kilni_kserve_infer {
+    kiln_model_request request;
+    kilni_wire_piece id;
+    kiln_arena arena; ///< typed contents as raw bytes
+} kilni_kserve_infer;
+
+/// Reads a ModelInferRequest. `fini` also after a failure. Errors: INVALID_ARGUMENT,
+/// UNIMPLEMENTED for BYTES, RESOURCE_EXHAUSTED.
+kiln_status kilni_kserve_infer_read(const kiln_env *env, kilni_wire_piece message,
+                                    kilni_kserve_infer *out_infer, kiln_error *err);
+void kilni_kserve_infer_fini(kilni_kserve_infer *infer);
+
+/// Writes a ModelInferResponse. `is_streamed`: it says that nothing follows for this request.
+void kilni_kserve_answer_put(kiln_string *out, const kilni_kserve_infer *infer,
+                             const kiln_model_answer *answer, bool is_streamed);
+
+// ---- descriptions: kserve_describe.c ----
+
+void kilni_kserve_metadata_put(kiln_string *out, const kiln_model_info *info);
+void kilni_kserve_config_put(kiln_string *out, const kiln_model_info *info);
+void kilni_kserve_stats_put(kiln_string *out, const kiln_model_stats *stats);
+
+/// Name of an element type as the protocol has it, "FP32"; NULL for one that it has not.
+const char *kilni_kserve_dtype_name(kiln_dtype dtype);
+
+#endif
