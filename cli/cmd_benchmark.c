@@ -5,6 +5,7 @@
 
 #include "cli_json.h"
 #include "cli_progress.h"
+#include "model_parts.h"
 #include "model_run.h"
 
 #include <math.h>
@@ -197,7 +198,8 @@ static kiln_status open_stream(stream *s, unsigned long index, kiln_error *err)
     model_options own = options->model;
     kiln_status status = KILN_STATUS_UNAVAILABLE;
     const char *whole = own.device.device != NULL ? own.device.device : s->of->device;
-    if (options->streams > 1 && whole[0] != '\0' && strchr(whole, '#') == NULL) {
+    if (options->streams > 1 && own.device.n_more == 0 && whole[0] != '\0' &&
+        strchr(whole, '#') == NULL) {
         kiln_error unheard = KILN_ERROR_INIT;
         snprintf(s->address, sizeof(s->address), "%.60s#%lu/%lu", whole, index, options->streams);
         own.device.device = s->address;
@@ -316,12 +318,18 @@ static void print_benchmark(const benchmark *b, const summary *sum)
 {
     char text[32];
     const stream *first = &b->streams[0];
+    json_t *parts = model_parts(first->session.session);
     printf("device: %s (%s)\n", first->address, kiln_device_info_of(first->session.device)->name);
     printf("streams: %lu", b->options->streams);
     for (unsigned long i = 1; i < b->options->streams; i++) {
         printf("%s%s", i == 1 ? ", the others on " : ", ", b->streams[i].address);
     }
-    printf("\nfirst run: %s\n", cli_format_ns(text, first->first_ns));
+    printf("\n");
+    if (json_array_size(parts) > 1) {
+        model_print_parts(parts);
+    }
+    json_decref(parts);
+    printf("first run: %s\n", cli_format_ns(text, first->first_ns));
     printf("measured: %zu runs in %s, %s\n", sum->count, cli_format_ns(text, b->taken_ns),
            b->options->device_only ? "results left on the device" : "results read by the host");
     printf("latency:");
@@ -348,14 +356,14 @@ static json_t *benchmark_json(const benchmark *b, const summary *sum)
     for (unsigned long i = 0; i < b->options->streams; i++) {
         json_array_append_new(devices, json_string(b->streams[i].address));
     }
-    return json_pack("{s:s, s:o, s:o, s:o, s:I, s:I, s:f, s:b, s:f, s:o, s:f, s:f}", "kiln",
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:b, s:f, s:o, s:f, s:f}", "kiln",
                      kiln_version(), "model", cli_json_text(b->options->model.model), "device",
                      cli_json_text(kiln_device_info_of(b->streams[0].session.device)->name),
-                     "streams", devices, "batch", (json_int_t)batch_of(b), "runs",
-                     (json_int_t)sum->count, "seconds", b->taken_ns / 1e9, "transfers",
-                     !b->options->device_only, "first_run_ns", b->streams[0].first_ns, "latency_ns",
-                     latency, "runs_per_second", sum->per_second, "samples_per_second",
-                     sum->per_second * (double)batch_of(b));
+                     "streams", devices, "parts", model_parts(b->streams[0].session.session),
+                     "batch", (json_int_t)batch_of(b), "runs", (json_int_t)sum->count, "seconds",
+                     b->taken_ns / 1e9, "transfers", !b->options->device_only, "first_run_ns",
+                     b->streams[0].first_ns, "latency_ns", latency, "runs_per_second",
+                     sum->per_second, "samples_per_second", sum->per_second * (double)batch_of(b));
 }
 
 static kiln_status find_device(benchmark *b, kiln_error *err)
@@ -411,7 +419,8 @@ int cmd_benchmark(int argc, char **argv)
         children,
         NULL,
         NULL};
-    benchmark_options options = {.seconds = 5, .warmup = 0.5, .streams = 1};
+    benchmark_options options = {
+        .model.device.several = true, .seconds = 5, .warmup = 0.5, .streams = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status =

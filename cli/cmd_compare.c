@@ -136,7 +136,7 @@ static int by_share(const void *a, const void *b)
 static void print_pair(const pair *p)
 {
     char name[48], shape[96];
-    const npy_array *array = &p->own->array;
+    const kiln_npy *array = &p->own->array;
     size_t used = (size_t)snprintf(shape, sizeof(shape), "%s[", kiln_dtype_name(array->dtype));
     for (size_t i = 0; i < array->rank && used < sizeof(shape); i++) {
         used += (size_t)snprintf(shape + used, sizeof(shape) - used, "%s%lld", i == 0 ? "" : ",",
@@ -160,7 +160,7 @@ static void print_first(const comparison *c)
 {
     const pair *p = &c->pairs[c->first];
     char at[CLI_INDEX_ROOM];
-    const npy_array *own = &p->own->array;
+    const kiln_npy *own = &p->own->array;
     printf("first that differs: ");
     if (!p->distance.comparable) {
         printf("node %zu, %s\n", p->node, p->own->op_type);
@@ -169,7 +169,8 @@ static void print_first(const comparison *c)
     const compare_value *other = partner(c, p->node);
     cli_format_index(at, own->rank, own->dims, p->distance.at);
     printf("node %zu, %s, most at %s: %.6g, %s has %.6g\n", p->node, p->own->op_type, at,
-           npy_number(own, p->distance.at), c->peer, npy_number(&other->array, p->distance.at));
+           kiln_npy_number(own, p->distance.at), c->peer,
+           kiln_npy_number(&other->array, p->distance.at));
 }
 
 static kiln_status print_comparison(const comparison *c, kiln_error *err)

@@ -4,6 +4,7 @@
 
 #include "cli_json.h"
 #include "generate.h"
+#include "model_parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ typedef struct generate_command {
     bool sampling; ///< --top-k, --top-p or --temperature was given
     cli_json_options json;
     json_t *steps; ///< of --json; NULL: no memory for them
+    json_t *parts; ///< which devices run what
     generate_step first; ///< took the prompt
     double rest_ns; ///< of the tokens after it
     uint64_t rest;
@@ -129,6 +131,12 @@ static error_t parse_generate_option(int key, char *text, struct argp_state *sta
     }
 }
 
+static void tell_session(const kiln_onnx_session *session, void *user)
+{
+    generate_command *c = user;
+    c->parts = model_parts(session);
+}
+
 static void tell_token(const generate_step *step, void *user)
 {
     generate_command *c = user;
@@ -165,39 +173,46 @@ static void print_rate(const generate_command *c, bool ended)
         printf(", then %.1f tokens a second", tokens_a_second(c));
     }
     printf("%s\n", ended ? "; ended by --eos" : "");
+    if (json_array_size(c->parts) > 1) {
+        model_print_parts(c->parts);
+    }
 }
 
 static json_t *as_json(generate_command *c, const kiln_device *device, bool ended)
 {
     json_t *steps = c->steps;
     c->steps = NULL;
-    return json_pack("{s:s, s:o, s:b, s:f, s:o}", "device", kiln_device_address(device), "tokens",
-                     steps, "ended", ended, "first_ms", c->first.ns / 1e6, "tokens_per_second",
-                     cli_json_figure(tokens_a_second(c)));
+    return json_pack("{s:s, s:O*, s:o, s:b, s:f, s:o}", "device", kiln_device_address(device),
+                     "parts", c->parts, "tokens", steps, "ended", ended, "first_ms",
+                     c->first.ns / 1e6, "tokens_per_second", cli_json_figure(tokens_a_second(c)));
 }
 
 static kiln_status generate(generate_command *c, kiln_error *err)
 {
     kiln_context *context = NULL;
-    kiln_device *device = NULL;
+    kiln_device *devices[CLI_MAX_DEVICES] = {NULL};
+    size_t n_devices = 0;
     kiln_onnx_model *model = NULL;
     bool ended = false;
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, cli_open_context(&c->device, &context, err));
     KILN_TRY(out, status, kiln_onnx_model_open(kiln_context_env(context), c->model, &model, err));
-    KILN_TRY(out, status, cli_open_device(&c->device, context, &device, err));
+    KILN_TRY(out, status, cli_open_devices(&c->device, context, devices, &n_devices, err));
     c->steps = json_array();
-    KILN_TRY(out, status, generate_run(model, device, &c->what, &ended, err));
+    KILN_TRY(out, status, generate_run(model, devices, n_devices, &c->what, &ended, err));
     if (!cli_json_is_shown(&c->json)) {
         print_rate(c, ended);
     }
     if (c->json.wanted) {
-        KILN_TRY(out, status, cli_json_write(&c->json, as_json(c, device, ended), err));
+        KILN_TRY(out, status, cli_json_write(&c->json, as_json(c, devices[0], ended), err));
     }
 out:
     json_decref(c->steps);
+    json_decref(c->parts);
     kiln_onnx_model_close(model);
-    kiln_device_release(device);
+    for (size_t i = 0; i < n_devices; i++) {
+        kiln_device_release(devices[i]);
+    }
     cli_close_context(context);
     return status;
 }
@@ -215,7 +230,8 @@ int cmd_generate(int argc, char **argv)
                                      children,
                                      NULL,
                                      NULL};
-    generate_command c = {.what = {.max_new = 64, .sampling = {.temperature = -1, .top_p = 1}}};
+    generate_command c = {.device.several = true,
+                          .what = {.max_new = 64, .sampling = {.temperature = -1, .top_p = 1}}};
     kiln_error err = KILN_ERROR_INIT;
     argp_parse(&argp, argc, argv, 0, NULL, &c);
     generate_sampling *sampling = &c.what.sampling;
@@ -224,6 +240,7 @@ int cmd_generate(int argc, char **argv)
     }
     c.what.ends = c.ends;
     c.what.on_step = tell_token;
+    c.what.on_session = tell_session;
     c.what.user = &c;
     kiln_status status = generate(&c, &err);
     free(c.prompt);

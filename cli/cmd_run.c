@@ -4,6 +4,7 @@
 // it.
 
 #include "cli_json.h"
+#include "model_parts.h"
 #include "model_run.h"
 #include "model_show.h"
 
@@ -164,6 +165,9 @@ static void print_report(const model_run_report *report)
     char repeated[32];
     char memory[32];
     printf("device: %s\n", report->device_name);
+    if (json_array_size(report->parts) > 1) {
+        model_print_parts(report->parts);
+    }
     printf("first run: %s", cli_format_ns(first, report->first_ns));
     if (report->built > 0) {
         printf(", of it %s compiling %llu %s", cli_format_ns(memory, report->build_ns),
@@ -201,7 +205,7 @@ static void print_report(const model_run_report *report)
 
 /// Narrows an array to one index of its first axis. The data stay where they are; `*out_start` is
 /// the first element.
-static kiln_status take_row(const char *path, long row, npy_array *array, size_t *out_start,
+static kiln_status take_row(const char *path, long row, kiln_npy *array, size_t *out_start,
                             kiln_error *err)
 {
     *out_start = 0;
@@ -213,16 +217,16 @@ static kiln_status take_row(const char *path, long row, npy_array *array, size_t
                          path, array->rank == 0 ? 0 : (long long)array->dims[0]);
     }
     array->bytes /= (size_t)array->dims[0];
-    *out_start = (size_t)row * npy_count(array);
+    *out_start = (size_t)row * kiln_npy_count(array);
     return KILN_STATUS_OK;
 }
 
 /// What is compared has `count` elements.
-static kiln_status check_count(const npy_array *expected, size_t count, const run_options *options,
+static kiln_status check_count(const kiln_npy *expected, size_t count, const run_options *options,
                                const char *row, kiln_error *err)
 {
     char hint[64] = "";
-    size_t wanted = npy_count(expected);
+    size_t wanted = kiln_npy_count(expected);
     size_t rows = expected->rank > 0 ? (size_t)expected->dims[0] : 0;
     if (wanted == count) {
         return KILN_STATUS_OK;
@@ -245,21 +249,21 @@ static double distance(double a, double b)
 }
 
 /// `row` is how the messages go on behind the file's name.
-static kiln_status compare_elements(const npy_array *array, const npy_array *expected, size_t start,
+static kiln_status compare_elements(const kiln_npy *array, const kiln_npy *expected, size_t start,
                                     const run_options *options, const char *row, kiln_error *err)
 {
-    size_t count = npy_count(array);
+    size_t count = kiln_npy_count(array);
     size_t worst = 0;
     size_t differ = 0;
     double furthest = 0;
     double largest = 0;
     for (size_t i = 0; i < count; i++) {
-        double wanted = fabs(npy_number(expected, start + i));
+        double wanted = fabs(kiln_npy_number(expected, start + i));
         largest = isfinite(wanted) ? fmax(largest, wanted) : largest;
     }
     double allowed = options->tolerance * largest;
     for (size_t i = 0; i < count; i++) {
-        double apart = distance(npy_number(array, i), npy_number(expected, start + i));
+        double apart = distance(kiln_npy_number(array, i), kiln_npy_number(expected, start + i));
         worst = apart > furthest ? i : worst;
         furthest = fmax(furthest, apart);
         differ += apart > allowed;
@@ -270,8 +274,8 @@ static kiln_status compare_elements(const npy_array *array, const npy_array *exp
         return kiln_fail(err, FAILED_PRECONDITION,
                          "the output differs from %.70s%s most at %s: %.6g, expected %.6g; %zu of "
                          "%zu elements by more than %.3g",
-                         options->expected, row, at, npy_number(array, worst),
-                         npy_number(expected, start + worst), differ, count, allowed);
+                         options->expected, row, at, kiln_npy_number(array, worst),
+                         kiln_npy_number(expected, start + worst), differ, count, allowed);
     }
     if (!cli_json_is_shown(&options->json)) {
         printf("as expected: differs by %.3g of at most %.3g\n", furthest, allowed);
@@ -279,12 +283,12 @@ static kiln_status compare_elements(const npy_array *array, const npy_array *exp
     return KILN_STATUS_OK;
 }
 
-static kiln_status compare(const npy_array *array, const run_options *options, kiln_error *err)
+static kiln_status compare(const kiln_npy *array, const run_options *options, kiln_error *err)
 {
-    npy_array expected;
+    kiln_npy expected;
     char row[32] = "";
     size_t start = 0;
-    kiln_status status = npy_read(options->expected, &expected, err);
+    kiln_status status = kiln_npy_read(options->expected, &expected, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -293,12 +297,12 @@ static kiln_status compare(const npy_array *array, const run_options *options, k
     }
     status = take_row(options->expected, options->row, &expected, &start, err);
     if (status == KILN_STATUS_OK) {
-        status = check_count(&expected, npy_count(array), options, row, err);
+        status = check_count(&expected, kiln_npy_count(array), options, row, err);
     }
     if (status == KILN_STATUS_OK) {
         status = compare_elements(array, &expected, start, options, row, err);
     }
-    npy_free(&expected);
+    kiln_npy_free(&expected);
     return status;
 }
 
@@ -307,27 +311,27 @@ static kiln_status draw(const char *path, kiln_error *err)
 {
     static const char *const shades[] = {"  ", "\u2591\u2591", "\u2592\u2592", "\u2593\u2593",
                                          "\u2588\u2588"};
-    npy_array array;
-    kiln_status status = npy_read(path, &array, err);
+    kiln_npy array;
+    kiln_status status = kiln_npy_read(path, &array, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
     // Without elements a length says nothing; with some, one picture is a part of them.
-    size_t count = array.rank >= 2 ? npy_count(&array) : 0;
+    size_t count = array.rank >= 2 ? kiln_npy_count(&array) : 0;
     size_t height = count > 0 ? (size_t)array.dims[array.rank - 2] : 0;
     size_t width = count > 0 ? (size_t)array.dims[array.rank - 1] : 0;
     double largest = 0;
     for (size_t i = 0; i < height * width; i++) {
-        largest = fmax(largest, npy_number(&array, i));
+        largest = fmax(largest, kiln_npy_number(&array, i));
     }
     for (size_t y = 0; y < height && width <= 80; y++) {
         for (size_t x = 0; x < width; x++) {
-            double shade = largest > 0 ? npy_number(&array, y * width + x) / largest : 0;
+            double shade = largest > 0 ? kiln_npy_number(&array, y * width + x) / largest : 0;
             fputs(shades[shade > 0 ? (int)(shade * 4 + 0.5) : 0], stdout);
         }
         putchar('\n');
     }
-    npy_free(&array);
+    kiln_npy_free(&array);
     return KILN_STATUS_OK;
 }
 
@@ -335,7 +339,7 @@ static kiln_status write_outputs(const model_run *run, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; status == KILN_STATUS_OK && i < run->n_wanted; i++) {
-        status = npy_write(run->wanted_path[i], &run->outputs[run->wanted_index[i]], err);
+        status = kiln_npy_write(run->wanted_path[i], &run->outputs[run->wanted_index[i]], err);
     }
     return status;
 }
@@ -431,8 +435,10 @@ int cmd_run(int argc, char **argv)
         children,
         NULL,
         NULL};
-    run_options options = {
-        .model = {.device = {.tune_default = "lazy"}}, .repeat = 20, .tolerance = 1e-4, .row = -1};
+    run_options options = {.model = {.device = {.several = true, .tune_default = "lazy"}},
+                           .repeat = 20,
+                           .tolerance = 1e-4,
+                           .row = -1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     if (options.row >= 0 && options.expected == NULL) {
         return cli_usage("run", "--row is one of --expected, which is not there");

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE // sigtimedwait beside argp
 #include "cli.h"
 #include "remote_grpc.h"
+#include "serve_models.h"
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -24,6 +25,7 @@ enum {
     KEY_TOKEN_FILE,
     KEY_INSECURE,
     KEY_MEMORY,
+    KEY_RAW_MEMORY,
     KEY_SESSIONS,
     KEY_RESUME,
     KEY_GRACE,
@@ -44,6 +46,9 @@ static const struct argp_option options_table[] = {
     {"insecure-i-know", KEY_INSECURE, NULL, 0,
      "listen beyond loopback without TLS or without knowing the clients", 0},
     {"session-memory", KEY_MEMORY, "BYTES", 0, "that a session may hold, with K, M or G", 0},
+    {"raw-memory", KEY_RAW_MEMORY, "BYTES", 0,
+     "that all sessions may hold before an operation uses them; else half of the device's memory",
+     0},
     {"max-sessions", KEY_SESSIONS, "COUNT", 0, "at a time; else 64", 0},
     {"resume", KEY_RESUME, "SECONDS", 0,
      "that a session waits for its client to come back; else 60", 0},
@@ -67,6 +72,7 @@ typedef struct serve_options {
     kiln_rpc_server_options server;
     uint32_t grace_seconds;
     bool is_group;
+    serve_models *models;
 } serve_options;
 
 // ---- options ----
@@ -119,6 +125,9 @@ static error_t parse_limit(int key, char *text, struct argp_state *state)
     case KEY_MEMORY:
         options->server.max_bytes = parse_count(text, /*units=*/true, state);
         return 0;
+    case KEY_RAW_MEMORY:
+        options->server.max_raw_bytes = parse_count(text, /*units=*/true, state);
+        return 0;
     case KEY_SESSIONS:
         options->server.max_sessions = parse_small(text, state);
         return 0;
@@ -142,6 +151,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     struct argp_state common = *state;
     common.input = &options->common;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = options->models;
+        return 0;
     case 'd':
         add_text(options->devices, &options->n_devices, MAX_DEVICES, text, state);
         return 0;
@@ -192,6 +204,7 @@ typedef struct serve_api {
     void (*destroy)(kiln_rpc_server *server);
     const char *(*address)(const kiln_rpc_server *server, uint32_t index);
     void (*stats)(kiln_rpc_server *server, kiln_rpc_server_stats *out_stats);
+    bool (*knows)(kiln_rpc_server *server, const char *authorization);
 } serve_api;
 
 static kiln_status load_symbol(void *library, const char *name, void *out_function, kiln_error *err)
@@ -215,6 +228,7 @@ static kiln_status load_api(serve_api *out_api, kiln_error *err)
     KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_destroy", &out_api->destroy, err));
     KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_address", &out_api->address, err));
     KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_stats_get", &out_api->stats, err));
+    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_knows", &out_api->knows, err));
 out:
     (void)dlclose(library);
     return status;
@@ -223,7 +237,8 @@ out:
 // ---- serving ----
 
 static void say_where(const serve_api *api, const kiln_rpc_server *server,
-                      const kiln_collective *group, kiln_device *const *devices, uint32_t n_devices)
+                      const kiln_collective *group, const serve_models *models,
+                      kiln_device *const *devices, uint32_t n_devices)
 {
     printf("kiln serve:");
     for (uint32_t i = 0; i < n_devices; i++) {
@@ -236,6 +251,7 @@ static void say_where(const serve_api *api, const kiln_rpc_server *server,
     for (uint32_t i = 0; api->address(server, i) != NULL; i++) {
         printf(" %s", api->address(server, i));
     }
+    serve_models_say(models);
     printf("\n");
     fflush(stdout);
 }
@@ -259,12 +275,13 @@ static void say_what(const kiln_rpc_server_stats *stats, kiln_device *const *dev
 
 /// Waits for a signal to end; then for the clients, until they are gone, the time is over, or a
 /// second signal comes.
-static void wait_end(const serve_api *api, kiln_rpc_server *server, const sigset_t *signals,
-                     uint32_t grace_seconds)
+static void wait_end(const serve_api *api, kiln_rpc_server *server, serve_models *models,
+                     const sigset_t *signals, uint32_t grace_seconds)
 {
     const struct timespec none = {0};
     int signal = 0;
     (void)sigwait(signals, &signal);
+    serve_models_drain(models);
     uint64_t end_ns = kiln_time_ns() + grace_seconds * UINT64_C(1000000000);
     while (kiln_time_ns() < end_ns) {
         if (api->drain(server, STEP_MS) || sigtimedwait(signals, NULL, &none) > 0) {
@@ -283,12 +300,25 @@ static void raise_files(void)
     }
 }
 
-static kiln_status serve(const serve_options *options, const sigset_t *signals, kiln_error *err)
+/// What the server knows of who may call goes for HTTP too.
+typedef struct http_guard {
+    const serve_api *api;
+    kiln_rpc_server *server;
+} http_guard;
+
+static bool may_call_http(void *guard, const char *authorization)
+{
+    const http_guard *self = guard;
+    return self->api->knows(self->server, authorization);
+}
+
+static kiln_status serve(serve_options *options, const sigset_t *signals, kiln_error *err)
 {
     serve_api api = {0};
     kiln_context *context = NULL;
     kiln_rpc_server *server = NULL;
     kiln_collective *group = NULL;
+    http_guard guard = {NULL, NULL};
     kiln_device *devices[MAX_DEVICES] = {NULL};
     uint32_t n_devices = 0;
     kiln_status status = KILN_STATUS_OK;
@@ -303,16 +333,23 @@ static kiln_status serve(const serve_options *options, const sigset_t *signals, 
     if (options->is_group) {
         KILN_TRY(out, status, kiln_collective_create(devices, n_devices, NULL, &group, err));
     }
+    KILN_TRY(out, status,
+             serve_models_open(options->models, devices, n_devices, &options->server, err));
     KILN_TRY(out, status, api.create(devices, n_devices, &options->server, &server, err));
-    say_where(&api, server, group, devices, n_devices);
-    wait_end(&api, server, signals, options->grace_seconds);
+    guard = (http_guard){&api, server};
+    KILN_TRY(out, status,
+             serve_models_listen(options->models, &options->server, may_call_http, &guard, err));
+    say_where(&api, server, group, options->models, devices, n_devices);
+    wait_end(&api, server, options->models, signals, options->grace_seconds);
 out:
+    serve_models_hang_up(options->models);
     if (server != NULL) {
         kiln_rpc_server_stats stats = {.struct_size = sizeof(stats)};
         api.stats(server, &stats);
         api.destroy(server);
         say_what(&stats, devices, n_devices);
     }
+    serve_models_close(options->models);
     kiln_collective_destroy(group);
     for (uint32_t i = 0; i < n_devices; i++) {
         kiln_device_release(devices[i]);
@@ -324,18 +361,24 @@ out:
 int cmd_serve(int argc, char **argv)
 {
     static const char *const usual[] = {"127.0.0.1:3000"};
+    static const struct argp_child children[] = {{&serve_models_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         options_table,
         parse,
         NULL,
-        "Offers devices to other machines over gRPC, until SIGTERM or SIGINT.\vBeyond loopback it "
-        "listens only with TLS and either client certificates or tokens.",
-        NULL,
+        "Offers devices and models to other machines over gRPC, until SIGTERM or SIGINT.\vBeyond "
+        "loopback it listens only with TLS and either client certificates or tokens.",
+        children,
         NULL,
         NULL};
-    serve_options options = {.server = KILN_RPC_SERVER_OPTIONS_INIT, .grace_seconds = 10};
+    serve_options options = {
+        .server = KILN_RPC_SERVER_OPTIONS_INIT, .grace_seconds = 10, .models = serve_models_new()};
     kiln_error err = KILN_ERROR_INIT;
     sigset_t signals;
+    if (options.models == NULL) {
+        (void)kiln_fail(&err, RESOURCE_EXHAUSTED, "no memory");
+        return cli_fail("serve", &err);
+    }
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     options.server.listen = options.server.n_listen > 0 ? options.listen : usual;
     options.server.n_listen = options.server.n_listen > 0 ? options.server.n_listen : 1;

@@ -20,6 +20,11 @@
 #else
 #define IF_REMOTE(...)
 #endif
+#ifdef KILN_WITH_BENCH
+#define IF_BENCH(...) __VA_ARGS__
+#else
+#define IF_BENCH(...)
+#endif
 #define IF_NOTHING(...) __VA_ARGS__
 
 static const cli_command commands[] = {

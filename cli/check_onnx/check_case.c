@@ -20,12 +20,13 @@ typedef struct check_run {
     check_counts *counts;
 } check_run;
 
-/* One data set of a case: what goes in, what comes out. */
+/// One data set of a case: what goes in, what comes out.
 typedef struct check_set {
     kiln_onnx_tensor_file *files[MAX_IO];
     kiln_onnx_input inputs[MAX_IO];
     kiln_onnx_value values[MAX_IO];
     void *repeated[MAX_IO];
+    kiln_onnx_texts texts[MAX_IO];
     kiln_onnx_value outputs[MAX_IO];
     size_t n_inputs;
 } check_set;
@@ -41,7 +42,7 @@ static kiln_status check_kind(const kiln_onnx_value_info *info, kiln_error *err)
         return kiln_fail(err, UNIMPLEMENTED, "values of kind %s are not supported",
                          kinds[info->kind]);
     }
-    if (info->dtype == KILN_DTYPE_NONE) {
+    if (info->dtype == KILN_DTYPE_NONE && strcmp(info->type_name, "string") != 0) {
         return kiln_fail(err, UNIMPLEMENTED, "element type %s is not supported", info->type_name);
     }
     return KILN_STATUS_OK;
@@ -72,8 +73,8 @@ static kiln_status check_io(const kiln_onnx_model *model, kiln_error *err)
 
 // ---- inputs ----
 
-/* NumPy has no bfloat16: the cases' files hold its bits as uint16. The type's example of CastLike,
-   of which the model says another shape, is repeated to that shape. */
+/// NumPy has no bfloat16: the cases' files hold its bits as uint16. The type's example of CastLike,
+/// of which the model says another shape, is repeated to that shape.
 static kiln_status fit_to_model(const check_run *run, const kiln_onnx_value_info *info,
                                 kiln_onnx_tensor_info *tensor, void **out_repeated, kiln_error *err)
 {
@@ -137,6 +138,14 @@ static kiln_status upload_all(check_run *run, const kiln_onnx_tensor_info *items
     return status;
 }
 
+static kiln_onnx_texts texts_of(const kiln_onnx_tensor_info *tensor)
+{
+    kiln_onnx_texts texts = {
+        .struct_size = (uint32_t)sizeof(texts), .rank = tensor->rank, .texts = tensor->data};
+    memcpy(texts.dims, tensor->dims, sizeof(texts.dims));
+    return texts;
+}
+
 static kiln_status load_input(check_run *run, check_set *set, const char *folder,
                               const kiln_onnx_value_info *info, kiln_error *err)
 {
@@ -151,7 +160,10 @@ static kiln_status load_input(check_run *run, check_set *set, const char *folder
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    if (value->kind == KILN_ONNX_KIND_TENSOR) {
+    if (value->kind == KILN_ONNX_KIND_TENSOR && strcmp(items[0].type_name, "string") == 0) {
+        set->texts[i] = texts_of(&items[0]);
+        *value = (kiln_onnx_value){.kind = KILN_ONNX_KIND_TEXTS, .host = &set->texts[i]};
+    } else if (value->kind == KILN_ONNX_KIND_TENSOR) {
         kiln_onnx_tensor_info tensor = items[0];
         status = fit_to_model(run, info, &tensor, &set->repeated[i], err);
         if (status == KILN_STATUS_OK) {
@@ -168,6 +180,11 @@ static kiln_status load_input(check_run *run, check_set *set, const char *folder
 static void free_set(check_run *run, check_set *set)
 {
     const kiln_env *env = kiln_context_env(run->context);
+    for (size_t i = 0; i < MAX_IO; i++) {
+        if (set->values[i].kind == KILN_ONNX_KIND_TEXTS) { // strings of the file
+            set->values[i].kind = KILN_ONNX_KIND_NONE;
+        }
+    }
     kiln_onnx_values_free(env, set->values, MAX_IO);
     kiln_onnx_values_free(env, set->outputs, MAX_IO);
     for (size_t i = 0; i < MAX_IO; i++) {
@@ -183,14 +200,21 @@ static kiln_status compare_value(check_run *run, const kiln_onnx_value_info *inf
                                  const kiln_onnx_tensor_info *items, size_t count, kiln_error *err)
 {
     bool is_sequence = kind == KILN_ONNX_KIND_SEQUENCE;
+    if (kind == KILN_ONNX_KIND_TENSOR && actual->kind == KILN_ONNX_KIND_TEXTS) {
+        return check_compare_texts(&items[0], actual, err);
+    }
     if (actual->kind != kind || (is_sequence && actual->n_items != count)) {
-        static const char *const names[] = {"nothing", "a tensor",    "a sequence",
-                                            "a map",   "an optional", "a sparse tensor"};
+        static const char *const names[] = {"nothing",     "a tensor",        "a sequence", "a map",
+                                            "an optional", "a sparse tensor", "strings"};
         return kiln_fail(err, INTERNAL, "output '%s' is %s of %zu items, expected is %s of %zu",
                          info->name, names[actual->kind], actual->n_items, names[kind], count);
     }
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; status == KILN_STATUS_OK && i < count; i++) {
+        if (is_sequence && actual->items[i].kind == KILN_ONNX_KIND_TEXTS) {
+            status = check_compare_texts(&items[i], &actual->items[i], err);
+            continue;
+        }
         kiln_tensor *tensor = is_sequence ? actual->items[i].tensor : actual->tensor;
         status = check_compare(info, &items[i], tensor, run->how, err);
     }
@@ -285,7 +309,7 @@ static kiln_status run_sets(check_run *run, const char *folder, kiln_error *err)
     }
 }
 
-/* The first runs of a session read what they need, meet a segment, capture it and replay it. */
+/// The first runs of a session read what they need, meet a segment, capture it and replay it.
 static kiln_status run_again(check_run *run, const char *folder, uint32_t times, kiln_error *err)
 {
     check_counts ignored = {.kernels = 0};

@@ -39,5 +39,8 @@ kiln_status check_case_run(kiln_context *context, kiln_device *device, const cha
 /// uint16 in some cases' files. One thread at a time. Errors: INTERNAL with the first difference.
 kiln_status check_compare(const kiln_onnx_value_info *info, const kiln_onnx_tensor_info *expected,
                           kiln_tensor *actual, const check_how *how, kiln_error *err);
+/// The same for strings: equal, or the same number written otherwise.
+kiln_status check_compare_texts(const kiln_onnx_tensor_info *expected,
+                                const kiln_onnx_value *actual, kiln_error *err);
 
 #endif

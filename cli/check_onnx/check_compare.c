@@ -91,7 +91,7 @@ static kiln_status compare_bytes(kiln_dtype dtype, const kiln_onnx_tensor_info *
     return KILN_STATUS_OK;
 }
 
-/* The cases' bfloat16 is float32 cut off, Kiln's is rounded: equal, or one step further from 0. */
+/// The cases' bfloat16 is float32 cut off, Kiln's is rounded: equal, or one step further from 0.
 static kiln_status compare_cut(const kiln_onnx_tensor_info *expected, const void *actual,
                                kiln_error *err)
 {
@@ -134,8 +134,8 @@ static moments moments_of(kiln_dtype dtype, int64_t count, const void *data)
     return m;
 }
 
-/* Random numbers of one distribution: means within five standard errors, variances of one size,
-   and the range not far beyond that of the expected ones. */
+/// Random numbers of one distribution: means within five standard errors, variances of one size,
+/// and the range not far beyond that of the expected ones.
 static kiln_status compare_moments(kiln_dtype dtype, int64_t count, const void *expected,
                                    const void *actual, kiln_error *err)
 {
@@ -157,6 +157,21 @@ static kiln_status compare_moments(kiln_dtype dtype, int64_t count, const void *
     return KILN_STATUS_OK;
 }
 
+static kiln_status check_lengths(const kiln_onnx_tensor_info *expected, uint32_t rank,
+                                 const int64_t *dims, kiln_error *err)
+{
+    if (expected->rank != rank) {
+        return kiln_fail(err, INTERNAL, "rank is %u, expected %u", rank, expected->rank);
+    }
+    for (uint32_t i = 0; i < rank; i++) {
+        if (expected->dims[i] != dims[i]) {
+            return kiln_fail(err, INTERNAL, "axis %u has length %lld, expected %lld", i,
+                             (long long)dims[i], (long long)expected->dims[i]);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
 static kiln_status check_shape(const kiln_onnx_tensor_info *expected, kiln_dtype dtype,
                                const kiln_tensor *actual, kiln_error *err)
 {
@@ -164,18 +179,37 @@ static kiln_status check_shape(const kiln_onnx_tensor_info *expected, kiln_dtype
         return kiln_fail(err, INTERNAL, "type is %s, expected %s",
                          kiln_dtype_name(kiln_tensor_dtype(actual)), kiln_dtype_name(dtype));
     }
-    if (expected->rank != kiln_tensor_rank(actual)) {
-        return kiln_fail(err, INTERNAL, "rank is %zu, expected %u", kiln_tensor_rank(actual),
-                         expected->rank);
-    }
-    for (uint32_t i = 0; i < expected->rank; i++) {
-        int64_t length = kiln_tensor_dims(actual)[i];
-        if (expected->dims[i] != length) {
-            return kiln_fail(err, INTERNAL, "axis %u has length %lld, expected %lld", i,
-                             (long long)length, (long long)expected->dims[i]);
+    return check_lengths(expected, (uint32_t)kiln_tensor_rank(actual), kiln_tensor_dims(actual),
+                         err);
+}
+
+/// A float is the same when it is the same number: 1 may be written 1.0.
+static bool same_text(const char *got, const char *want)
+{
+    char *ends[2];
+    double numbers[] = {strtod(got, &ends[0]), strtod(want, &ends[1])};
+    bool both = ends[0] != got && ends[1] != want && *ends[0] == '\0' && *ends[1] == '\0';
+    return strcmp(got, want) == 0 || (both && (float)numbers[0] == (float)numbers[1]);
+}
+
+kiln_status check_compare_texts(const kiln_onnx_tensor_info *expected,
+                                const kiln_onnx_value *actual, kiln_error *err)
+{
+    char at[CLI_INDEX_ROOM];
+    const kiln_onnx_texts *texts = actual->host;
+    const char *const *wanted = expected->data;
+    size_t count = expected->bytes / sizeof(*wanted);
+    kiln_status status =
+        strcmp(expected->type_name, "string") == 0
+            ? check_lengths(expected, texts->rank, texts->dims, err)
+            : kiln_fail(err, INTERNAL, "type is string, expected %s", expected->type_name);
+    for (size_t i = 0; status == KILN_STATUS_OK && i < count; i++) {
+        if (!same_text(texts->texts[i], wanted[i])) {
+            return kiln_fail(err, INTERNAL, "element %s is '%.60s', expected '%.60s'",
+                             index_of(at, expected, (int64_t)i), texts->texts[i], wanted[i]);
         }
     }
-    return KILN_STATUS_OK;
+    return status;
 }
 
 kiln_status check_compare(const kiln_onnx_value_info *info, const kiln_onnx_tensor_info *expected,

@@ -40,10 +40,14 @@ bool cli_op_is_always_expanded(kiln_op op);
 /// operator that is no composite.
 void cli_op_expansion(kiln_op op, char *out_text, size_t capacity);
 
+enum { CLI_MAX_DEVICES = 16 };
 /// The options --device, --no-fusion, --plugin, --tune, --check and --set; put cli_device_argp
 /// among an argp's children with a cli_device_options as its input.
 typedef struct cli_device_options {
     const char *device; ///< NULL: as configured, or the first
+    const char *more[CLI_MAX_DEVICES - 1]; ///< behind it
+    size_t n_more;
+    bool several; ///< the command takes more than one
     bool no_fusion;
     const char *tune; ///< NULL: as configured
     const char *tune_default; ///< when nobody configured it; NULL: its default
@@ -72,6 +76,12 @@ void cli_close_context(kiln_context *context);
 kiln_status cli_count_compiling(kiln_context *context, kiln_error *err);
 kiln_status cli_open_device(const cli_device_options *options, kiln_context *context,
                             kiln_device **out_device, kiln_error *err);
+
+/// All of them, each for the caller to release; after a failure those before it. `*inout_count` is
+/// 0 at first.
+kiln_status cli_open_devices(const cli_device_options *options, kiln_context *context,
+                             kiln_device *out_devices[CLI_MAX_DEVICES], size_t *inout_count,
+                             kiln_error *err);
 
 /// Opens the backend of an OpenCL device, without a runtime above it; its `close` ends it, before
 /// the context. Errors: of the device; INVALID_ARGUMENT for a device of another kind.

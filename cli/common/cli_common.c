@@ -27,12 +27,26 @@ static const struct argp_option device_options[] = {
     {0},
 };
 
+static void add_device(cli_device_options *options, const char *text, struct argp_state *state)
+{
+    if (options->device == NULL) {
+        options->device = text;
+    } else if (!options->several) {
+        argp_error(state, "--device %s: one device; run, benchmark and generate take several",
+                   text);
+    } else if (options->n_more == CLI_MAX_DEVICES - 1) {
+        argp_error(state, "more than %d --device", CLI_MAX_DEVICES);
+    } else {
+        options->more[options->n_more++] = text;
+    }
+}
+
 static error_t parse_device(int key, char *text, struct argp_state *state)
 {
     cli_device_options *options = state->input;
     switch (key) {
     case 'd':
-        options->device = text;
+        add_device(options, text, state);
         return 0;
     case 'F':
         options->no_fusion = true;
@@ -208,12 +222,34 @@ void cli_close_context(kiln_context *context)
     kiln_context_destroy(context);
 }
 
+static kiln_status open_address(const cli_device_options *options, kiln_context *context,
+                                const char *address, kiln_device **out_device, kiln_error *err)
+{
+    kiln_status status = kiln_device_open(context, address, out_device, err);
+    if (status == KILN_STATUS_OK && options->no_fusion) {
+        status = kiln_device_set_fusion(*out_device, false, err);
+    }
+    return status;
+}
+
 kiln_status cli_open_device(const cli_device_options *options, kiln_context *context,
                             kiln_device **out_device, kiln_error *err)
 {
-    kiln_status status = kiln_device_open(context, options->device, out_device, err);
-    if (status == KILN_STATUS_OK && options->no_fusion) {
-        status = kiln_device_set_fusion(*out_device, false, err);
+    return open_address(options, context, options->device, out_device, err);
+}
+
+kiln_status cli_open_devices(const cli_device_options *options, kiln_context *context,
+                             kiln_device *out_devices[CLI_MAX_DEVICES], size_t *inout_count,
+                             kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i <= options->n_more && status == KILN_STATUS_OK; i++) {
+        kiln_device *device = NULL;
+        status = open_address(options, context, i == 0 ? options->device : options->more[i - 1],
+                              &device, err);
+        if (device != NULL) {
+            out_devices[(*inout_count)++] = device;
+        }
     }
     return status;
 }

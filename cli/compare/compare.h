@@ -11,7 +11,7 @@
 typedef struct compare_value {
     char *name;
     char *op_type;
-    npy_array array; ///< without data: it is on no device, or of no type that is compared
+    kiln_npy array; ///< without data: it is on no device, or of no type that is compared
 } compare_value;
 
 typedef struct compare_values {
@@ -26,7 +26,7 @@ void compare_values_free(compare_values *values);
 const compare_value *compare_find(const compare_values *values, const char *name);
 /// Appends one; takes the array. Errors: RESOURCE_EXHAUSTED.
 kiln_status compare_add(compare_values *values, const char *name, const char *op_type,
-                        npy_array *take_array, kiln_error *err);
+                        kiln_npy *take_array, kiln_error *err);
 
 /// Runs a model once and reads what every node made. Errors: of the run.
 kiln_status compare_run(model_session *session, compare_values *out_values, kiln_error *err);
@@ -49,6 +49,6 @@ typedef struct compare_distance {
     size_t at; ///< the element of the largest difference
 } compare_distance;
 
-compare_distance compare_arrays(const npy_array *array, const npy_array *other, double tolerance);
+compare_distance compare_arrays(const kiln_npy *array, const kiln_npy *other, double tolerance);
 
 #endif

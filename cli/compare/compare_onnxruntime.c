@@ -58,7 +58,7 @@ static kiln_status write_inputs(const char *folder, const model_session *session
     for (size_t i = 0; i < session->n_inputs && status == KILN_STATUS_OK; i++) {
         fprintf(names, "%s\n", session->inputs[i].name);
         snprintf(path, sizeof(path), "%s/%zu.npy", folder, i);
-        status = npy_write(path, &session->arrays[i], err);
+        status = kiln_npy_write(path, &session->arrays[i], err);
     }
     if (names != NULL && fclose(names) != 0 && status == KILN_STATUS_OK) {
         status = kiln_fail(err, UNAVAILABLE, "%s: %s", folder, strerror(errno));
@@ -113,7 +113,7 @@ static kiln_status run_script(const char *python, const char *model, const char 
 
 static kiln_status read_outputs_of(const char *folder, compare_values *values, kiln_error *err)
 {
-    char path[256], name[NPZ_NAME_ROOM];
+    char path[256], name[KILN_NPZ_NAME_ROOM];
     char *line = NULL;
     size_t room = 0;
     kiln_status status = KILN_STATUS_OK;
@@ -124,14 +124,15 @@ static kiln_status read_outputs_of(const char *folder, compare_values *values, k
     }
     snprintf(path, sizeof(path), "%s/outputs.npz", folder);
     for (size_t i = 0; status == KILN_STATUS_OK && getline(&line, &room, names) > 0; i++) {
-        npy_array array = {0};
+        kiln_npy array = {0};
         line[strcspn(line, "\n")] = '\0';
         char *space = strchr(line, ' ');
         if (space == NULL) {
             continue;
         }
         *space = '\0';
-        status = npz_read(path, i, name, &array, err); // in the order in which they were written
+        status =
+            kiln_npz_read(path, i, name, &array, err); // in the order in which they were written
         if (status == KILN_STATUS_OK) {
             status = compare_add(values, space + 1, line, &array, err);
         }

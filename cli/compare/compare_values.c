@@ -13,7 +13,7 @@ void compare_values_free(compare_values *values)
     for (size_t i = 0; i < values->count; i++) {
         free(values->items[i].name);
         free(values->items[i].op_type);
-        npy_free(&values->items[i].array);
+        kiln_npy_free(&values->items[i].array);
     }
     free(values->items);
     *values = (compare_values){0};
@@ -30,13 +30,13 @@ const compare_value *compare_find(const compare_values *values, const char *name
 }
 
 kiln_status compare_add(compare_values *values, const char *name, const char *op_type,
-                        npy_array *take_array, kiln_error *err)
+                        kiln_npy *take_array, kiln_error *err)
 {
     if (values->count == values->room) {
         size_t room = values->room * 2 + 64;
         compare_value *grown = realloc(values->items, room * sizeof(*grown));
         if (grown == NULL) {
-            npy_free(take_array);
+            kiln_npy_free(take_array);
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for values");
         }
         values->items = grown;
@@ -44,7 +44,7 @@ kiln_status compare_add(compare_values *values, const char *name, const char *op
     }
     compare_value *made = &values->items[values->count++];
     *made = (compare_value){strdup(name), strdup(op_type), *take_array};
-    *take_array = (npy_array){0};
+    *take_array = (kiln_npy){0};
     return made->name != NULL && made->op_type != NULL
                ? KILN_STATUS_OK
                : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for values");
@@ -62,7 +62,7 @@ typedef struct gatherer {
 
 static void hold(gatherer *g, const kiln_onnx_node_output *output, const char *op_type)
 {
-    npy_array none = {0};
+    kiln_npy none = {0};
     if (g->values->count == g->room) {
         size_t room = g->room * 2 + 64;
         kiln_tensor **grown = realloc((void *)g->tensors, room * sizeof(*grown));
@@ -90,9 +90,9 @@ static void gather(const kiln_onnx_node_info *info, void *user)
     }
 }
 
-static kiln_status read_value(kiln_tensor *tensor, npy_array *array, kiln_error *err)
+static kiln_status read_value(kiln_tensor *tensor, kiln_npy *array, kiln_error *err)
 {
-    if (kiln_tensor_rank(tensor) > NPY_MAX_RANK) {
+    if (kiln_tensor_rank(tensor) > KILN_NPY_MAX_RANK) {
         return KILN_STATUS_OK; // stays without data
     }
     array->dtype = kiln_tensor_dtype(tensor);
@@ -142,24 +142,24 @@ static double apart_of(double a, double b)
     return isnan(apart) ? (double)INFINITY : apart;
 }
 
-static bool same_shape(const npy_array *a, const npy_array *b)
+static bool same_shape(const kiln_npy *a, const kiln_npy *b)
 {
     return a->dtype == b->dtype && a->rank == b->rank &&
            memcmp(a->dims, b->dims, a->rank * sizeof(*a->dims)) == 0;
 }
 
-compare_distance compare_arrays(const npy_array *array, const npy_array *other, double tolerance)
+compare_distance compare_arrays(const kiln_npy *array, const kiln_npy *other, double tolerance)
 {
-    compare_distance d = {.count = npy_count(array)};
+    compare_distance d = {.count = kiln_npy_count(array)};
     d.comparable = same_shape(array, other);
     for (size_t i = 0; d.comparable && i < d.count; i++) {
-        double wanted = fabs(npy_number(other, i));
+        double wanted = fabs(kiln_npy_number(other, i));
         d.largest = isfinite(wanted) ? fmax(d.largest, wanted) : d.largest;
     }
     bool exact = kiln_dtype_kind_of(array->dtype) != KILN_KIND_FLOAT;
     double allowed = exact ? 0 : tolerance * d.largest;
     for (size_t i = 0; d.comparable && i < d.count; i++) {
-        double apart = apart_of(npy_number(array, i), npy_number(other, i));
+        double apart = apart_of(kiln_npy_number(array, i), kiln_npy_number(other, i));
         d.at = apart > d.worst ? i : d.at;
         d.worst = fmax(d.worst, apart);
         d.mean += apart / (double)d.count;

@@ -56,6 +56,8 @@ typedef struct generate_options {
     const int64_t *ends; ///< tokens that end the text
     size_t n_ends;
     generate_sampling sampling;
+    /// Called once, with the session that runs the model.
+    void (*on_session)(const kiln_onnx_session *session, void *user);
     /// Called with each token as it comes.
     void (*on_step)(const generate_step *step, void *user);
     void *user;
@@ -63,7 +65,8 @@ typedef struct generate_options {
 
 /// Runs the model on the prompt, then on each token that it gave. `*out_ended` says whether one of
 /// `ends` came, which on_step hears of, too.
-kiln_status generate_run(const kiln_onnx_model *model, kiln_device *device,
-                         const generate_options *options, bool *out_ended, kiln_error *err);
+kiln_status generate_run(const kiln_onnx_model *model, kiln_device *const *devices,
+                         size_t n_devices, const generate_options *options, bool *out_ended,
+                         kiln_error *err);
 
 #endif

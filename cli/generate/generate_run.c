@@ -11,7 +11,9 @@
 
 typedef struct generation {
     const kiln_onnx_model *model;
-    kiln_device *device;
+    kiln_device *device; ///< the first: tokens go there
+    kiln_device *const *devices;
+    size_t n_devices;
     kiln_onnx_session *session;
     generate_names names;
     const kiln_onnx_value_info *inputs;
@@ -214,20 +216,32 @@ static kiln_status run_once(generation *g, kiln_error *err)
     return status;
 }
 
+/// What all devices have done so far.
+static generate_step counts_of(const generation *g)
+{
+    generate_step counts = {0};
+    for (size_t i = 0; i < g->n_devices; i++) {
+        kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+        kiln_device_stats_get(g->devices[i], &stats);
+        counts.plans += stats.plans_searched;
+        counts.bytes_uploaded += stats.bytes_uploaded;
+        counts.bytes_read += stats.bytes_read;
+    }
+    return counts;
+}
+
 static kiln_status take_step(generation *g, generate_sampling *sampling, generate_step *out_step,
                              kiln_error *err)
 {
-    kiln_device_stats before = KILN_DEVICE_STATS_INIT;
-    kiln_device_stats after = KILN_DEVICE_STATS_INIT;
-    kiln_device_stats_get(g->device, &before);
+    generate_step before = counts_of(g);
     uint64_t start = kiln_time_ns();
     kiln_status status = run_once(g, err);
     if (status == KILN_STATUS_OK) {
         status = generate_next(sampling, g->logits, g->vocabulary, g->order, &out_step->token, err);
     }
     out_step->ns = (double)(kiln_time_ns() - start);
-    kiln_device_stats_get(g->device, &after);
-    out_step->plans = after.plans_searched - before.plans_searched;
+    generate_step after = counts_of(g);
+    out_step->plans = after.plans - before.plans;
     out_step->bytes_uploaded = after.bytes_uploaded - before.bytes_uploaded;
     out_step->bytes_read = after.bytes_read - before.bytes_read;
     return status;
@@ -281,7 +295,8 @@ static kiln_status prepare(generation *g, const generate_options *options, kiln_
     g->length = options->n_prompt;
     kiln_status status = generate_find_names(g->model, &g->names, err);
     if (status == KILN_STATUS_OK) {
-        status = kiln_onnx_session_create(g->model, g->device, &g->session, err);
+        status =
+            kiln_onnx_session_create_across(g->model, g->devices, g->n_devices, &g->session, err);
     }
     for (size_t i = 0; status == KILN_STATUS_OK && i < g->names.n_pairs; i++) {
         status =
@@ -291,14 +306,19 @@ static kiln_status prepare(generation *g, const generate_options *options, kiln_
     return status;
 }
 
-kiln_status generate_run(const kiln_onnx_model *model, kiln_device *device,
-                         const generate_options *options, bool *out_ended, kiln_error *err)
+kiln_status generate_run(const kiln_onnx_model *model, kiln_device *const *devices,
+                         size_t n_devices, const generate_options *options, bool *out_ended,
+                         kiln_error *err)
 {
-    generation g = {.model = model, .device = device};
+    generation g = {
+        .model = model, .device = devices[0], .devices = devices, .n_devices = n_devices};
     *out_ended = false;
     kiln_status status = prepare(&g, options, err);
+    for (size_t i = 0; status == KILN_STATUS_OK && i < n_devices; i++) {
+        status = kiln_stream_vary_lengths(devices[i], true, NULL, err);
+    }
     if (status == KILN_STATUS_OK) {
-        status = kiln_stream_vary_lengths(device, true, NULL, err);
+        options->on_session(g.session, options->user);
     }
     if (status == KILN_STATUS_OK) {
         status = go_on(&g, options, out_ended, err);

@@ -248,7 +248,7 @@ static const char *shape_text(const model_options *options, const char *name, bo
     return plain;
 }
 
-static kiln_status parse_dims(const char *text, const kiln_onnx_value_info *info, npy_array *array,
+static kiln_status parse_dims(const char *text, const kiln_onnx_value_info *info, kiln_npy *array,
                               kiln_error *err)
 {
     const char *at = text;
@@ -274,13 +274,13 @@ static kiln_status parse_dims(const char *text, const kiln_onnx_value_info *info
 
 /// What the model and the options say of an input's shape; -1 for lengths that neither says.
 static kiln_status find_shape(const model_session *self, const model_options *options,
-                              const kiln_onnx_value_info *info, npy_array *out_array,
+                              const kiln_onnx_value_info *info, kiln_npy *out_array,
                               kiln_error *err)
 {
     size_t count = 0;
     const char *text =
         shape_text(options, info->name, info == kiln_onnx_model_inputs(self->model, &count));
-    if (kiln_dtype_size(info->dtype) == 0 || info->rank > NPY_MAX_RANK) {
+    if (kiln_dtype_size(info->dtype) == 0 || info->rank > KILN_NPY_MAX_RANK) {
         return kiln_fail(err, UNIMPLEMENTED, "input \"%s\" of type %s; give it with --input",
                          info->name, info->type_name);
     }
@@ -299,7 +299,7 @@ static kiln_status find_shape(const model_session *self, const model_options *op
 
 /// Floats of both signs below 1, the same in every run, so that a wrong kernel shows; integers may
 /// be indices and stay 0.
-static void fill_floats(npy_array *array, uint64_t seed)
+static void fill_floats(kiln_npy *array, uint64_t seed)
 {
     size_t size = kiln_dtype_size(array->dtype);
     bool floats = kiln_dtype_kind_of(array->dtype) == KILN_KIND_FLOAT;
@@ -314,7 +314,7 @@ static void fill_floats(npy_array *array, uint64_t seed)
 
 /// An array of the model's shape; lengths that nobody says are 1.
 static kiln_status make_array(const model_session *self, const model_options *options,
-                              const kiln_onnx_value_info *info, npy_array *out_array,
+                              const kiln_onnx_value_info *info, kiln_npy *out_array,
                               kiln_error *err)
 {
     kiln_status status = find_shape(self, options, info, out_array, err);
@@ -349,7 +349,7 @@ static kiln_status missing_input(const kiln_onnx_value_info *info, kiln_error *e
                          "interface takes it",
                          info->name, wanted);
     }
-    if (info->dtype == KILN_DTYPE_NONE) {
+    if (info->dtype == KILN_DTYPE_NONE && strcmp(info->type_name, "string") != 0) {
         return kiln_fail(err, UNIMPLEMENTED,
                          "the model's input \"%s\" is %s: element type %s is not supported",
                          info->name, wanted, info->type_name);
@@ -368,10 +368,10 @@ static bool is_archive(const char *path)
 /// Each array of an archive is the input of its name.
 static kiln_status load_archive(model_session *self, const char *path, kiln_error *err)
 {
-    char name[NPZ_NAME_ROOM];
+    char name[KILN_NPZ_NAME_ROOM];
     for (size_t i = 0;; i++) {
-        npy_array array = {0};
-        kiln_status status = npz_read(path, i, name, &array, err);
+        kiln_npy array = {0};
+        kiln_status status = kiln_npz_read(path, i, name, &array, err);
         if (status == KILN_STATUS_NOT_FOUND && i > 0) {
             return KILN_STATUS_OK;
         }
@@ -385,7 +385,7 @@ static kiln_status load_archive(model_session *self, const char *path, kiln_erro
             status = kiln_fail(err, INVALID_ARGUMENT, "input \"%s\" is given twice", own);
         }
         if (status != KILN_STATUS_OK) {
-            npy_free(&array);
+            kiln_npy_free(&array);
             return kiln_error_context(err, "%s", path);
         }
         self->arrays[self->n_inputs] = array;
@@ -398,7 +398,7 @@ static kiln_status load_input(model_session *self, const model_options *options,
                               const model_run_input *input, size_t place, kiln_error *err)
 {
     const char *name = NULL;
-    npy_array *array = &self->arrays[self->n_inputs];
+    kiln_npy *array = &self->arrays[self->n_inputs];
     if (input->name == NULL && is_archive(input->path)) {
         return load_archive(self, input->path, err);
     }
@@ -407,16 +407,16 @@ static kiln_status load_input(model_session *self, const model_options *options,
         status = kiln_fail(err, INVALID_ARGUMENT, "input \"%s\" is given twice", name);
     }
     if (status == KILN_STATUS_OK && picture_is_one(input->path)) {
-        npy_array wanted = {0};
+        kiln_npy wanted = {0};
         status = find_shape(self, options, info_of(self, name), &wanted, err);
         if (status == KILN_STATUS_OK) {
             status = picture_read(input->path, &options->picture, &wanted, array, err);
         }
     } else if (status == KILN_STATUS_OK && is_archive(input->path)) {
-        char unused[NPZ_NAME_ROOM];
-        status = npz_read(input->path, 0, unused, array, err);
+        char unused[KILN_NPZ_NAME_ROOM];
+        status = kiln_npz_read(input->path, 0, unused, array, err);
     } else if (status == KILN_STATUS_OK) {
-        status = npy_read(input->path, array, err);
+        status = kiln_npy_read(input->path, array, err);
     }
     if (status == KILN_STATUS_OK) {
         add_input(self, name);

@@ -4,13 +4,14 @@
 
 #include "model_run.h"
 #include "cli_progress.h"
+#include "model_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /// Memory for an output, once for all runs.
-static kiln_status make_output(kiln_tensor *tensor, npy_array *array, kiln_error *err)
+static kiln_status make_output(kiln_tensor *tensor, kiln_npy *array, kiln_error *err)
 {
     if (array->data == NULL) {
         array->dtype = kiln_tensor_dtype(tensor);
@@ -26,7 +27,7 @@ static kiln_status make_output(kiln_tensor *tensor, npy_array *array, kiln_error
 }
 
 /// All outputs with one wait: a decoder has two of each layer.
-static kiln_status read_outputs(kiln_tensor *const *outputs, size_t count, npy_array *arrays,
+static kiln_status read_outputs(kiln_tensor *const *outputs, size_t count, kiln_npy *arrays,
                                 kiln_error *err)
 {
     void *data[MODEL_RUN_MAX_IO];
@@ -40,8 +41,67 @@ static kiln_status read_outputs(kiln_tensor *const *outputs, size_t count, npy_a
     return status == KILN_STATUS_OK ? kiln_read_many(outputs, data, bytes, count, err) : status;
 }
 
+/// Maps with the same keys become a table of their values.
+static kiln_status take_maps(const kiln_onnx_maps *maps, kiln_npy *array, kiln_error *err)
+{
+    array->dtype = maps->dtype;
+    array->rank = 2;
+    array->dims[0] = (int64_t)maps->rows;
+    array->dims[1] = (int64_t)maps->count;
+    array->bytes = maps->rows * maps->count * kiln_dtype_size(maps->dtype);
+    free(array->data);
+    array->data = malloc(array->bytes + 1);
+    if (array->data == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", array->bytes);
+    }
+    memcpy(array->data, maps->values, array->bytes);
+    return KILN_STATUS_OK;
+}
+
+static kiln_status take_texts(const kiln_onnx_texts *texts, kiln_npy *array, kiln_error *err)
+{
+    array->rank = texts->rank;
+    memcpy(array->dims, texts->dims, texts->rank * sizeof(array->dims[0]));
+    return kiln_npy_set_texts(array, texts->texts, err);
+}
+
+static kiln_status take_value(const kiln_onnx_value *value, const char *name, kiln_npy *array,
+                              kiln_error *err)
+{
+    switch (value->kind) {
+    case KILN_ONNX_KIND_TENSOR:
+        return read_outputs(&value->tensor, 1, array, err);
+    case KILN_ONNX_KIND_TEXTS:
+        return take_texts(value->host, array, err);
+    case KILN_ONNX_KIND_MAP:
+        return take_maps(value->host, array, err);
+    default:
+        return kiln_fail(err, UNIMPLEMENTED,
+                         "output '%s' is a sequence or nothing: the C interface gives it", name);
+    }
+}
+
+static kiln_status run_values(model_session *self, model_run *run, kiln_error *err)
+{
+    kiln_onnx_value values[MODEL_RUN_MAX_IO];
+    size_t count = 0;
+    const kiln_onnx_value_info *infos = kiln_onnx_model_outputs(self->model, &count);
+    kiln_status status = model_session_run_values(self, values, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    for (size_t i = 0; status == KILN_STATUS_OK && i < count; i++) {
+        status = take_value(&values[i], infos[i].name, &run->outputs[i], err);
+    }
+    kiln_onnx_values_free(kiln_context_env(self->context), values, count);
+    return status;
+}
+
 kiln_status model_run_once(model_session *self, model_run *run, kiln_error *err)
 {
+    if (self->on_host) {
+        return run_values(self, run, err);
+    }
     kiln_tensor *outputs[MODEL_RUN_MAX_IO] = {NULL};
     kiln_status status = model_session_run(self, outputs, err);
     if (status == KILN_STATUS_OK) {
@@ -256,6 +316,7 @@ static kiln_status run_first(model_session *session, model_run *run, uint64_t *m
     if (status == KILN_STATUS_OK) {
         copy_names(session, run);
         fill_report(session, run);
+        run->report.parts = model_parts(session->session);
         cli_progress_clear(progress);
         status = run->on_first != NULL ? run->on_first(run, run->user, err) : status;
     }
@@ -318,9 +379,10 @@ kiln_status model_run_execute(const model_options *options, uint32_t repeats, mo
 void model_run_free(model_run *run)
 {
     for (size_t i = 0; i < MODEL_RUN_MAX_IO; i++) {
-        npy_free(&run->outputs[i]);
+        kiln_npy_free(&run->outputs[i]);
     }
     free(run->report.memory);
     free(run->report.profile);
     json_decref(run->report.profile_rows);
+    json_decref(run->report.parts);
 }

@@ -4,10 +4,10 @@
 
 /// A model from a file, run from .npy files: what `kiln run`, `explain` and `tune` share.
 
+#include "base_npy.h"
 #include "cli.h"
 #include "cli_json.h"
 #include "model_nodes.h"
-#include "npy.h"
 #include "onnx.h"
 #include "picture.h"
 
@@ -45,18 +45,23 @@ kiln_status model_run_find_output(const kiln_onnx_model *model, const char *text
 /// A model on a device with its inputs uploaded, and captured as a graph when it can be.
 typedef struct model_session {
     kiln_context *context;
-    kiln_device *device;
+    kiln_device *device; ///< the first
+    kiln_device *devices[CLI_MAX_DEVICES];
+    size_t n_devices;
     kiln_onnx_model *model;
     kiln_onnx_session *session;
     kiln_onnx_input inputs[MODEL_RUN_MAX_IO];
+    kiln_onnx_texts texts[MODEL_RUN_MAX_IO]; ///< of inputs that are strings
+    kiln_onnx_value values[MODEL_RUN_MAX_IO];
+    bool on_host; ///< strings or maps go in or out: every run records
     kiln_tensor *tensors[MODEL_RUN_MAX_IO];
-    npy_array arrays[MODEL_RUN_MAX_IO];
+    kiln_npy arrays[MODEL_RUN_MAX_IO];
     size_t n_inputs;
     size_t n_outputs;
     model_nodes nodes; ///< of the graph, with_nodes
     bool with_nodes;
-    kiln_graph
-        *graph; ///< NULL: the model asks for values while it is recorded, so each run records anew
+    kiln_graph *graph; ///< NULL: the model asks for values while it is recorded, or runs on several
+                       ///< devices; each run records then what its parts have no graphs of
 } model_session;
 
 /// Opens everything and captures. With `invent`, inputs that are not given are numbers of both
@@ -76,12 +81,16 @@ const char *model_names(const kiln_onnx_value_info *infos, size_t count,
 /// Captures the graph again, so that its plan follows what was measured since.
 kiln_status model_session_recapture(model_session *session, kiln_error *err);
 
-/// Runs once; the caller owns a reference to each out_tensors[i].
+/// Runs once; the caller owns a reference to each out_tensors[i]. Errors: also UNIMPLEMENTED where
+/// an output is no tensor.
 kiln_status model_session_run(model_session *session, kiln_tensor **out_tensors, kiln_error *err);
+/// The same for outputs of every kind, which the caller frees with kiln_onnx_values_free.
+kiln_status model_session_run_values(model_session *session, kiln_onnx_value *out_values,
+                                     kiln_error *err);
 /// Runs once, waits, and releases the results.
 kiln_status model_session_run_once(model_session *session, kiln_error *err);
-/// Runs a model that reads values often enough that the operations between two reads are captured
-/// as graphs.
+/// Runs a model that reads values, or that several devices run, often enough that the operations
+/// between two reads, or of one device, are captured as graphs.
 kiln_status model_session_meet(model_session *session, kiln_error *err);
 
 /// Calls `fn` for the model's graph, without a name, or for those of the parts of one that reads
@@ -124,6 +133,7 @@ typedef struct model_run_report {
     char *memory; ///< table of the graph's steps; NULL: there is none
     char *profile; ///< table of what the runs spent their time in; NULL: there is none
     json_t *profile_rows; ///< the same as JSON
+    json_t *parts; ///< what runs on which device
 } model_run_report;
 
 typedef struct model_run {
@@ -139,7 +149,7 @@ typedef struct model_run {
     const char *wanted_path[MODEL_RUN_MAX_IO];
     const char *names[MODEL_RUN_MAX_IO];
     char name_text[MODEL_RUN_MAX_IO][64];
-    npy_array outputs[MODEL_RUN_MAX_IO];
+    kiln_npy outputs[MODEL_RUN_MAX_IO];
     size_t n_outputs;
     model_run_report report;
 } model_run;

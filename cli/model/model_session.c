@@ -54,11 +54,27 @@ static kiln_dtype input_dtype(const model_session *self, const char *name, kiln_
     return dtype;
 }
 
+static void give_texts(model_session *self, size_t i)
+{
+    const kiln_npy *array = &self->arrays[i];
+    self->texts[i] = (kiln_onnx_texts){.struct_size = (uint32_t)sizeof(self->texts[i]),
+                                       .rank = (uint32_t)array->rank,
+                                       .texts = array->texts};
+    memcpy(self->texts[i].dims, array->dims, array->rank * sizeof(array->dims[0]));
+    self->values[i] = (kiln_onnx_value){.kind = KILN_ONNX_KIND_TEXTS, .host = &self->texts[i]};
+    self->inputs[i].value = &self->values[i];
+    self->on_host = true;
+}
+
 static kiln_status upload_inputs(model_session *self, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < self->n_inputs && status == KILN_STATUS_OK; i++) {
-        const npy_array *array = &self->arrays[i];
+        const kiln_npy *array = &self->arrays[i];
+        if (array->texts != NULL) {
+            give_texts(self, i);
+            continue;
+        }
         kiln_dtype dtype = input_dtype(self, self->inputs[i].name, array->dtype);
         status = kiln_tensor_create(self->device, dtype, array->rank, array->dims, array->data,
                                     &self->tensors[i], err);
@@ -71,6 +87,9 @@ static kiln_status upload_inputs(model_session *self, kiln_error *err)
 static kiln_status capture(model_session *self, kiln_error *err)
 {
     kiln_tensor *outputs[MODEL_RUN_MAX_IO] = {NULL};
+    if (self->on_host || self->n_devices > 1) {
+        return KILN_STATUS_OK;
+    }
     kiln_status status = kiln_graph_begin(self->device, self->tensors, self->n_inputs, err);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -124,7 +143,11 @@ kiln_status model_session_open(model_session *self, const model_options *options
                                       err);
     }
     if (status == KILN_STATUS_OK) {
-        (void)kiln_onnx_model_outputs(self->model, &self->n_outputs);
+        const kiln_onnx_value_info *infos = kiln_onnx_model_outputs(self->model, &self->n_outputs);
+        for (size_t i = 0; i < self->n_outputs; i++) {
+            self->on_host = self->on_host || infos[i].kind != KILN_ONNX_KIND_TENSOR ||
+                            infos[i].dtype == KILN_DTYPE_NONE;
+        }
         if (self->n_outputs > MODEL_RUN_MAX_IO) {
             status = kiln_fail(err, UNIMPLEMENTED, "a model with %zu outputs", self->n_outputs);
         }
@@ -133,13 +156,16 @@ kiln_status model_session_open(model_session *self, const model_options *options
         status = model_inputs_load(self, options, invent || options->random, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = cli_open_device(&options->device, self->context, &self->device, err);
+        status =
+            cli_open_devices(&options->device, self->context, self->devices, &self->n_devices, err);
+        self->device = self->devices[0];
     }
     if (status == KILN_STATUS_OK) {
         status = upload_inputs(self, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = kiln_onnx_session_create(self->model, self->device, &self->session, err);
+        status = kiln_onnx_session_create_across(self->model, self->devices, self->n_devices,
+                                                 &self->session, err);
     }
     if (status == KILN_STATUS_OK) {
         status = capture(self, err);
@@ -165,12 +191,34 @@ kiln_status model_session_run(model_session *self, kiln_tensor **out_tensors, ki
                                  self->n_outputs, err);
 }
 
+kiln_status model_session_run_values(model_session *self, kiln_onnx_value *out_values,
+                                     kiln_error *err)
+{
+    return kiln_onnx_session_run_values(self->session, self->inputs, self->n_inputs, out_values,
+                                        self->n_outputs, err);
+}
+
+/// What the host gets is computed then.
+static kiln_status run_values_once(model_session *self, kiln_error *err)
+{
+    kiln_onnx_value values[MODEL_RUN_MAX_IO];
+    kiln_status status = model_session_run_values(self, values, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_sync(self->device, err);
+        kiln_onnx_values_free(kiln_context_env(self->context), values, self->n_outputs);
+    }
+    return status;
+}
+
 kiln_status model_session_run_once(model_session *self, kiln_error *err)
 {
+    if (self->on_host) {
+        return run_values_once(self, err);
+    }
     kiln_tensor *outputs[MODEL_RUN_MAX_IO] = {NULL};
     kiln_status status = model_session_run(self, outputs, err);
-    if (status == KILN_STATUS_OK) { // while the results are held, so that they are computed
-        status = kiln_sync(self->device, err);
+    for (size_t i = 0; i < self->n_devices && status == KILN_STATUS_OK; i++) {
+        status = kiln_sync(self->devices[i], err); // while the results are held, so that they are
     }
     for (size_t i = 0; i < MODEL_RUN_MAX_IO; i++) {
         kiln_release(outputs[i]);
@@ -220,10 +268,12 @@ void model_session_close(model_session *self)
     kiln_onnx_session_destroy(self->session);
     for (size_t i = 0; i < MODEL_RUN_MAX_IO; i++) {
         kiln_release(self->tensors[i]);
-        npy_free(&self->arrays[i]);
+        kiln_npy_free(&self->arrays[i]);
     }
     kiln_onnx_model_close(self->model);
-    kiln_device_release(self->device);
+    for (size_t i = 0; i < self->n_devices; i++) {
+        kiln_device_release(self->devices[i]);
+    }
     cli_close_context(self->context);
     memset(self, 0, sizeof(*self));
 }

@@ -57,7 +57,7 @@ static const char *label_of(const model_labels *labels, size_t index)
 // ---- classes ----
 
 /// Scores: rows of at least two floats.
-static bool find_rows(const npy_array *array, size_t *out_rows, size_t *out_classes)
+static bool find_rows(const kiln_npy *array, size_t *out_rows, size_t *out_classes)
 {
     bool good = (array->rank == 1 || array->rank == 2) &&
                 kiln_dtype_kind_of(array->dtype) == KILN_KIND_FLOAT;
@@ -68,13 +68,13 @@ static bool find_rows(const npy_array *array, size_t *out_rows, size_t *out_clas
 
 /// The class behind `before` in the order of falling scores, equal ones by number; the best one for
 /// SIZE_MAX, which also says that there is none left.
-static size_t next_best(const npy_array *array, size_t line, size_t classes, size_t before)
+static size_t next_best(const kiln_npy *array, size_t line, size_t classes, size_t before)
 {
     size_t best = SIZE_MAX;
-    double limit = before != SIZE_MAX ? npy_number(array, line * classes + before) : 0;
+    double limit = before != SIZE_MAX ? kiln_npy_number(array, line * classes + before) : 0;
     double score = 0;
     for (size_t i = 0; i < classes; i++) {
-        double own = npy_number(array, line * classes + i);
+        double own = kiln_npy_number(array, line * classes + i);
         bool later =
             before == SIZE_MAX ? !isnan(own) : (own < limit || (own == limit && i > before));
         if (later && (best == SIZE_MAX || own > score)) {
@@ -85,7 +85,7 @@ static size_t next_best(const npy_array *array, size_t line, size_t classes, siz
     return best;
 }
 
-static void print_top(const npy_array *array, const char *name, const model_labels *labels,
+static void print_top(const kiln_npy *array, const char *name, const model_labels *labels,
                       size_t top)
 {
     size_t rows, classes;
@@ -102,13 +102,13 @@ static void print_top(const npy_array *array, const char *name, const model_labe
                 break;
             }
             const char *label = label_of(labels, class);
-            printf("  %6zu  %-12.6g %s\n", class, npy_number(array, line * classes + class),
+            printf("  %6zu  %-12.6g %s\n", class, kiln_npy_number(array, line * classes + class),
                    label != NULL ? label : "");
         }
     }
 }
 
-static void print_class(const npy_array *array, const model_labels *labels)
+static void print_class(const kiln_npy *array, const model_labels *labels)
 {
     size_t rows, classes;
     if (find_rows(array, &rows, &classes) && rows == 1) {
@@ -119,16 +119,33 @@ static void print_class(const npy_array *array, const model_labels *labels)
     }
 }
 
-static void print_output(const char *name, const npy_array *array)
+static const char *type_of(const kiln_npy *array)
 {
-    printf("%s: %s[", name, kiln_dtype_name(array->dtype));
+    return array->texts != NULL ? "string" : kiln_dtype_name(array->dtype);
+}
+
+static void print_element(const kiln_npy *array, size_t index)
+{
+    if (array->texts == NULL) {
+        printf(" %.6g", kiln_npy_number(array, index));
+        return;
+    }
+    char text[64];
+    snprintf(text, sizeof(text), "%s", array->texts[index]);
+    cli_make_shown(text);
+    printf(" \"%s\"", text);
+}
+
+static void print_output(const char *name, const kiln_npy *array)
+{
+    printf("%s: %s[", name, type_of(array));
     for (size_t i = 0; i < array->rank; i++) {
         printf("%s%lld", i == 0 ? "" : ",", (long long)array->dims[i]);
     }
     printf("] =");
-    size_t count = npy_count(array);
+    size_t count = kiln_npy_count(array);
     for (size_t i = 0; i < count && i < SHOWN_ELEMENTS; i++) {
-        printf(" %.6g", npy_number(array, i));
+        print_element(array, i);
     }
     printf(count > SHOWN_ELEMENTS ? " ... (%zu elements)\n" : "\n", count);
 }
@@ -156,23 +173,24 @@ static json_t *number_json(double value)
                                                       : "-inf");
 }
 
-static json_t *output_json(const char *name, const npy_array *array)
+static json_t *output_json(const char *name, const kiln_npy *array)
 {
     json_t *dims = json_array();
     json_t *values = json_array();
-    size_t count = npy_count(array);
+    size_t count = kiln_npy_count(array);
     for (size_t i = 0; i < array->rank; i++) {
         json_array_append_new(dims, json_integer((json_int_t)array->dims[i]));
     }
     for (size_t i = 0; i < count && i < JSON_ELEMENTS; i++) {
-        json_array_append_new(values, number_json(npy_number(array, i)));
+        json_array_append_new(values, array->texts != NULL
+                                          ? cli_json_text(array->texts[i])
+                                          : number_json(kiln_npy_number(array, i)));
     }
     return json_pack("{s:o, s:s, s:o, s:I, s:o}", "name", cli_json_text(name), "dtype",
-                     kiln_dtype_name(array->dtype), "dims", dims, "elements", (json_int_t)count,
-                     "values", values);
+                     type_of(array), "dims", dims, "elements", (json_int_t)count, "values", values);
 }
 
-static json_t *top_json(const npy_array *array, const model_labels *labels, size_t top)
+static json_t *top_json(const kiln_npy *array, const model_labels *labels, size_t top)
 {
     size_t rows, classes;
     json_t *all = json_array();
@@ -187,7 +205,7 @@ static json_t *top_json(const npy_array *array, const model_labels *labels, size
             json_array_append_new(
                 list, json_pack("{s:I, s:o, s:o}", "class", (json_int_t) class, "label",
                                 cli_json_text(label_of(labels, class)), "score",
-                                number_json(npy_number(array, line * classes + class))));
+                                number_json(kiln_npy_number(array, line * classes + class))));
         }
         json_array_append_new(all, list);
     }
@@ -224,10 +242,10 @@ json_t *model_run_json(const model_options *options, const model_run *run,
     json_t *best =
         ranked ? top_json(&run->outputs[0], labels, top > 0 ? (size_t)top : 1) : json_null();
     json_t *spent = report->profile_rows != NULL ? json_incref(report->profile_rows) : json_null();
-    return json_pack("{s:o, s:o, s:o, s:o, s:f, s:o, s:i, s:o, s:o, s:o}", "model",
+    return json_pack("{s:o, s:o, s:O*, s:o, s:o, s:f, s:o, s:i, s:o, s:o, s:o}", "model",
                      cli_json_text(options->model), "device", cli_json_text(report->device_name),
-                     "outputs", outputs, "top", best, "first_run_ns", report->first_ns,
-                     "repeated_run_ns", cli_json_figure(report->repeat_ns), "runs",
-                     (int)report->repeats, "work", work_json(report), "times",
+                     "parts", report->parts, "outputs", outputs, "top", best, "first_run_ns",
+                     report->first_ns, "repeated_run_ns", cli_json_figure(report->repeat_ns),
+                     "runs", (int)report->repeats, "work", work_json(report), "times",
                      times_json(&report->times), "profile", spent);
 }

@@ -69,7 +69,7 @@ static kiln_status obey(model_session *session, const char *line, model_run *run
         return run_turn(session, strtod(line + 4, NULL), run, err);
     }
     if (strncmp(line, "write ", 6) == 0) {
-        kiln_status status = npy_write(line + 6, &run->outputs[0], err);
+        kiln_status status = kiln_npy_write(line + 6, &run->outputs[0], err);
         if (status == KILN_STATUS_OK) {
             printf("wrote %s\n", line + 6);
         }

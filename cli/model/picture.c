@@ -161,7 +161,7 @@ typedef struct axes {
     int picture, channel, row, column;
 } axes;
 
-static kiln_status find_axes(const npy_array *wanted, const picture_options *options, axes *out,
+static kiln_status find_axes(const kiln_npy *wanted, const picture_options *options, axes *out,
                              kiln_error *err)
 {
     int rank = (int)wanted->rank, first = rank == 4;
@@ -182,7 +182,7 @@ static kiln_status find_axes(const npy_array *wanted, const picture_options *opt
     return KILN_STATUS_OK;
 }
 
-static void put_number(npy_array *array, size_t at, double value)
+static void put_number(kiln_npy *array, size_t at, double value)
 {
     bool whole = kiln_dtype_kind_of(array->dtype) != KILN_KIND_FLOAT;
     kiln_attr number = {.type = KILN_ATTR_F64, .count = 1, .v.f = value};
@@ -194,11 +194,11 @@ static void put_number(npy_array *array, size_t at, double value)
 }
 
 /// All pictures of the array are this one.
-static void fill(npy_array *array, const axes *a, const float *pixels, size_t channels,
+static void fill(kiln_npy *array, const axes *a, const float *pixels, size_t channels,
                  const picture_options *o)
 {
     bool floats = kiln_dtype_kind_of(array->dtype) == KILN_KIND_FLOAT;
-    size_t strides[NPY_MAX_RANK];
+    size_t strides[KILN_NPY_MAX_RANK];
     size_t stride = 1;
     for (size_t i = array->rank; i-- > 0;) {
         strides[i] = stride;
@@ -219,8 +219,8 @@ static void fill(npy_array *array, const axes *a, const float *pixels, size_t ch
 }
 
 /// The extents of the input, those that are open taken from the picture.
-static kiln_status make_room(const npy_array *wanted, const axes *a, const picture_pixels *p,
-                             npy_array *out_array, kiln_error *err)
+static kiln_status make_room(const kiln_npy *wanted, const axes *a, const picture_pixels *p,
+                             kiln_npy *out_array, kiln_error *err)
 {
     *out_array = *wanted;
     out_array->bytes = kiln_dtype_size(wanted->dtype);
@@ -244,8 +244,8 @@ static kiln_status make_room(const npy_array *wanted, const axes *a, const pictu
                : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", out_array->bytes);
 }
 
-kiln_status picture_read(const char *path, const picture_options *options, const npy_array *wanted,
-                         npy_array *out_array, kiln_error *err)
+kiln_status picture_read(const char *path, const picture_options *options, const kiln_npy *wanted,
+                         kiln_npy *out_array, kiln_error *err)
 {
     axes a = {-1, -1, -1, -1};
     picture_pixels pixels = {0};
@@ -259,7 +259,7 @@ kiln_status picture_read(const char *path, const picture_options *options, const
     float *made =
         resize(&pixels, (size_t)out_array->dims[a.column], (size_t)out_array->dims[a.row], options);
     if (made == NULL) {
-        npy_free(out_array);
+        kiln_npy_free(out_array);
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a picture");
     } else {
         fill(out_array, &a, made, pixels.channels, options);

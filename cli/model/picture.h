@@ -4,7 +4,7 @@
 
 /// PNG and JPEG files as inputs of a model. Files are hostile until checked.
 
-#include "npy.h"
+#include "base_npy.h"
 
 /// A picture of other proportions than the input: stretched, its middle, or all of it with black
 /// beside.
@@ -23,11 +23,11 @@ bool picture_is_one(const char *path); ///< by the end of its name
 
 /// Reads a picture into an array whose dtype and extents `wanted` has, a length of -1 being that of
 /// the picture, or 1 picture. Rank 4, or 3 without an axis for pictures, or 2 for grey. Channels: 1
-/// grey, 3 colours, 4 with opacity. `out_array->data` is the caller's (npy_free). Errors:
+/// grey, 3 colours, 4 with opacity. `out_array->data` is the caller's (kiln_npy_free). Errors:
 /// NOT_FOUND, DATA_LOSS, INVALID_ARGUMENT for an input that holds no picture, UNIMPLEMENTED in a
 /// build without the library.
-kiln_status picture_read(const char *path, const picture_options *options, const npy_array *wanted,
-                         npy_array *out_array, kiln_error *err);
+kiln_status picture_read(const char *path, const picture_options *options, const kiln_npy *wanted,
+                         kiln_npy *out_array, kiln_error *err);
 
 /// Rows of 8-bit pixels: grey, RGB or RGBA.
 typedef struct picture_pixels {

@@ -34,7 +34,7 @@ typedef struct tally {
 static const int64_t one_axis[] = {0};
 static const double one_real[] = {1.0};
 
-/* A value of a required attribute: what most operators can do something with. */
+/// A value of a required attribute: what most operators can do something with.
 static kiln_attr plain_value(kiln_attr_type type)
 {
     switch (type) {
@@ -53,7 +53,7 @@ static kiln_attr plain_value(kiln_attr_type type)
     }
 }
 
-/* Shapes with small, odd, one and zero extents; one dtype for all inputs, or one for each. */
+/// Shapes with small, odd, one and zero extents; one dtype for all inputs, or one for each.
 static void draw(trial *t, const kiln_custom_op *op, uint64_t seed)
 {
     static const kiln_dtype dtypes[] = {KILN_DTYPE_F32, KILN_DTYPE_F32, KILN_DTYPE_F16,
@@ -85,7 +85,7 @@ static void draw(trial *t, const kiln_custom_op *op, uint64_t seed)
     }
 }
 
-/* Numbers from -4 to 4, now and then a special one; on every device the same. */
+/// Numbers from -4 to 4, now and then a special one; on every device the same.
 static kiln_status make_input(const trial *t, kiln_device *device, uint32_t index,
                               kiln_tensor **out, kiln_error *err)
 {

@@ -51,7 +51,7 @@ static error_t parse_sign_option(int key, char *text, struct argp_state *state)
     }
 }
 
-/* The key's line for a file of plugin-keys, when it is new or nothing else was asked. */
+/// The key's line for a file of plugin-keys, when it is new or nothing else was asked.
 static kiln_status sign_files(const sign_options *options, const kiln_env *env, kiln_error *err)
 {
     char line[65];

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A model's tensors and policy, from its file and its configuration. Decides whether a model has a
+// batch dimension where the configuration does not say so, and refuses what would be served
+// differently from what is written.
+
+#include "serving_policy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_BATCH = 65536, MOST_QUEUE = 1 << 20 };
+
+// ---- element types ----
+
+const char *kilni_serving_dtype_name(kiln_dtype dtype)
+{
+    switch (dtype) {
+#define KILN_MODEL_DTYPE(id, name, number, contents)                                               \
+    case KILN_DTYPE_##id:                                                                          \
+        return name;
+#include "remote_models_dtypes.def"
+#undef KILN_MODEL_DTYPE
+    default:
+        return NULL;
+    }
+}
+
+kiln_dtype kilni_serving_dtype_of(const char *name)
+{
+#define KILN_MODEL_DTYPE(id, text, number, contents)                                               \
+    if (strcmp(name, text) == 0) {                                                                 \
+        return KILN_DTYPE_##id;                                                                    \
+    }
+#include "remote_models_dtypes.def"
+#undef KILN_MODEL_DTYPE
+    return KILN_DTYPE_NONE;
+}
+
+// ---- the model as a whole ----
+
+static kiln_status check_text(const kilni_serving_node *config, const char *key,
+                              const char *const *allowed, kiln_error *err)
+{
+    const kilni_serving_node *node = kilni_serving_node_find(config, key);
+    if (node == NULL || node->value == NULL || node->value[0] == '\0') {
+        return KILN_STATUS_OK;
+    }
+    for (size_t i = 0; allowed[i] != NULL; i++) {
+        if (strcmp(node->value, allowed[i]) == 0) {
+            return KILN_STATUS_OK;
+        }
+    }
+    return kiln_fail(err, UNIMPLEMENTED, "line %u: %s is \"%.60s\"; only ONNX models are served",
+                     node->line, key, node->value);
+}
+
+static kiln_status check_whole(const kilni_serving_node *config, const char *name, kiln_error *err)
+{
+    static const char *const refused[] = {"sequence_batching", "ensemble_scheduling",
+                                          "response_cache", "batch_input", "batch_output"};
+    static const char *const platforms[] = {"onnxruntime_onnx", "kiln_onnx", NULL};
+    static const char *const backends[] = {"onnxruntime", "kiln", NULL};
+    const kilni_serving_node *own = kilni_serving_node_find(config, "name");
+    if (own != NULL && (own->value == NULL || strcmp(own->value, name) != 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "line %u: the configuration is that of \"%.60s\", the folder is \"%.60s\"",
+                         own->line, own->value != NULL ? own->value : "", name);
+    }
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        const kilni_serving_node *node = kilni_serving_node_find(config, refused[i]);
+        if (node != NULL) {
+            return kiln_fail(err, UNIMPLEMENTED, "line %u: %s is not served", node->line,
+                             refused[i]);
+        }
+    }
+    kiln_status status = check_text(config, "platform", platforms, err);
+    return status == KILN_STATUS_OK ? check_text(config, "backend", backends, err) : status;
+}
+
+static kiln_status read_choice(const kilni_serving_node *policy, kilni_serving_choice *out,
+                               kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    int64_t number = 1;
+    const kilni_serving_node *latest = kilni_serving_node_find(policy, "latest");
+    const kilni_serving_node *specific = kilni_serving_node_find(policy, "specific");
+    if (kilni_serving_node_find(policy, "all") != NULL) {
+        out->which = KILNI_SERVING_ALL;
+    } else if (specific != NULL) {
+        const kilni_serving_node *each = kilni_serving_node_find(specific->members, "versions");
+        out->which = KILNI_SERVING_SPECIFIC;
+        out->count = 0;
+        for (; each != NULL; each = kilni_serving_node_again(each)) {
+            if (out->count == KILN_MODEL_VERSIONS) {
+                return kiln_fail(err, INVALID_ARGUMENT, "line %u: more than %d versions",
+                                 each->line, KILN_MODEL_VERSIONS);
+            }
+            KILN_TRY(out, status, kilni_serving_node_number(each, 1, INT64_MAX, &number, err));
+            out->versions[out->count++] = (uint64_t)number;
+        }
+    } else if (latest != NULL) {
+        const kilni_serving_node *count = kilni_serving_node_find(latest->members, "num_versions");
+        if (count != NULL) {
+            KILN_TRY(out, status,
+                     kilni_serving_node_number(count, 1, KILN_MODEL_VERSIONS, &number, err));
+        }
+        out->count = (uint32_t)number;
+    }
+out:
+    return status;
+}
+
+kiln_status kilni_serving_policy_choose(const kilni_serving_node *config, const char *name,
+                                        char out_file[KILN_MODEL_NAME],
+                                        kilni_serving_choice *out_choice, kiln_error *err)
+{
+    kiln_status status = check_whole(config, name, err);
+    const kilni_serving_node *file = kilni_serving_node_find(config, "default_model_filename");
+    const kilni_serving_node *policy = kilni_serving_node_find(config, "version_policy");
+    *out_choice = (kilni_serving_choice){.which = KILNI_SERVING_LATEST, .count = 1};
+    snprintf(out_file, KILN_MODEL_NAME, "model.onnx");
+    if (status == KILN_STATUS_OK && file != NULL && file->value != NULL) {
+        if (strchr(file->value, '/') != NULL || strlen(file->value) >= KILN_MODEL_NAME ||
+            file->value[0] == '\0') {
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "line %u: default_model_filename is a file beside the others",
+                             file->line);
+        }
+        snprintf(out_file, KILN_MODEL_NAME, "%s", file->value);
+    }
+    if (status == KILN_STATUS_OK && policy != NULL) {
+        status = read_choice(policy->members, out_choice, err);
+    }
+    return status;
+}
+
+// ---- tensors ----
+
+static kiln_status fill_tensor(const kiln_onnx_value_info *value, const char *what,
+                               kiln_model_tensor *out, kiln_error *err)
+{
+    if (strlen(value->name) >= sizeof(out->name)) {
+        return kiln_fail(err, UNIMPLEMENTED, "%s %.40s... has a name of more than %d bytes", what,
+                         value->name, KILN_MODEL_NAME - 1);
+    }
+    snprintf(out->name, sizeof(out->name), "%s", value->name);
+    if (value->kind != KILN_ONNX_KIND_TENSOR || kilni_serving_dtype_name(value->dtype) == NULL) {
+        char text[96];
+        kiln_onnx_value_info_text(value, text, sizeof(text));
+        return kiln_fail(err, UNIMPLEMENTED, "%s %.60s is %s, which the protocol does not carry",
+                         what, value->name, text);
+    }
+    if (!value->has_shape) {
+        return kiln_fail(err, UNIMPLEMENTED, "%s %.60s has no rank in the model", what,
+                         value->name);
+    }
+    out->dtype = value->dtype;
+    out->rank = value->rank;
+    for (uint32_t i = 0; i < value->rank; i++) {
+        out->dims[i] = value->dims[i].length;
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_status fill_tensors(const kiln_onnx_value_info *values, size_t count, const char *what,
+                                kiln_model_tensor *out, uint32_t *out_count, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    if (count > KILN_MODEL_TENSORS) {
+        return kiln_fail(err, UNIMPLEMENTED, "the model has %zu %ss, the most is %d", count, what,
+                         KILN_MODEL_TENSORS);
+    }
+    for (size_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
+        status = fill_tensor(&values[i], what, &out[i], err);
+    }
+    *out_count = (uint32_t)count;
+    return status;
+}
+
+/// Whether the first extents are open and one and the same.
+static bool has_batch(const kiln_onnx_value_info *values, size_t count, const char **symbol)
+{
+    for (size_t i = 0; i < count; i++) {
+        const kiln_onnx_dim *first = &values[i].dims[0];
+        if (!values[i].has_shape || values[i].rank == 0 || first->length >= 0) {
+            return false;
+        }
+        if (*symbol != NULL && first->symbol != NULL && strcmp(*symbol, first->symbol) != 0) {
+            return false;
+        }
+        *symbol = *symbol != NULL ? *symbol : first->symbol;
+    }
+    return true;
+}
+
+static kiln_status check_batch(const kiln_model_tensor *tensors, uint32_t count, const char *what,
+                               uint32_t max_batch, kiln_error *err)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (tensors[i].rank == 0 || tensors[i].dims[0] >= 0) {
+            return kiln_fail(
+                err, INVALID_ARGUMENT,
+                "max_batch_size is %u, but the first extent of %s %.60s is not open in "
+                "the model: set it to 0",
+                max_batch, what, tensors[i].name);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
+static kiln_model_tensor *find_tensor(kiln_model_tensor *tensors, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(tensors[i].name, name) == 0) {
+            return &tensors[i];
+        }
+    }
+    return NULL;
+}
+
+/// What the configuration fixes is fixed; what it says otherwise than the model is an error.
+static kiln_status narrow_dims(const kilni_serving_node *node, uint32_t first,
+                               kiln_model_tensor *tensor, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    uint32_t axis = first;
+    const kilni_serving_node *each = kilni_serving_node_find(node->members, "dims");
+    for (; each != NULL; each = kilni_serving_node_again(each), axis++) {
+        int64_t extent = -1;
+        KILN_TRY(out, status, kilni_serving_node_number(each, -1, INT32_MAX, &extent, err));
+        if (axis >= tensor->rank ||
+            (extent >= 0 && tensor->dims[axis] >= 0 && extent != tensor->dims[axis])) {
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "line %u: the dims of %.60s are not those of the model", each->line,
+                             tensor->name);
+        }
+        tensor->dims[axis] = extent >= 0 ? extent : tensor->dims[axis];
+    }
+    if (axis != first && axis != tensor->rank) {
+        return kiln_fail(err, INVALID_ARGUMENT, "line %u: %.60s has %u dims, the model has %u%s",
+                         node->line, tensor->name, axis - first, tensor->rank - first,
+                         first > 0 ? " behind the batch dimension" : "");
+    }
+out:
+    return status;
+}
+
+static kiln_status check_tensors(const kilni_serving_node *config, const char *key, uint32_t first,
+                                 kiln_model_tensor *tensors, uint32_t count, kiln_error *err)
+{
+    const kilni_serving_node *node = kilni_serving_node_find(config, key);
+    kiln_status status = KILN_STATUS_OK;
+    for (; node != NULL && status == KILN_STATUS_OK; node = kilni_serving_node_again(node)) {
+        const kilni_serving_node *name = kilni_serving_node_find(node->members, "name");
+        const kilni_serving_node *type = kilni_serving_node_find(node->members, "data_type");
+        kiln_model_tensor *tensor =
+            name != NULL && name->value != NULL ? find_tensor(tensors, count, name->value) : NULL;
+        if (tensor == NULL) {
+            return kiln_fail(err, INVALID_ARGUMENT, "line %u: the model has no %s \"%.60s\"",
+                             node->line, key,
+                             name != NULL && name->value != NULL ? name->value : "");
+        }
+        const char *named = kilni_serving_dtype_name(tensor->dtype);
+        if (type != NULL && type->value != NULL &&
+            (strncmp(type->value, "TYPE_", 5) != 0 || strcmp(type->value + 5, named) != 0)) {
+            return kiln_fail(err, INVALID_ARGUMENT, "line %u: %.60s is TYPE_%s in the model",
+                             type->line, tensor->name, named);
+        }
+        if (kilni_serving_node_find(node->members, "reshape") != NULL) {
+            return kiln_fail(err, UNIMPLEMENTED, "line %u: reshape is not served", node->line);
+        }
+        status = narrow_dims(node, first, tensor, err);
+    }
+    return status;
+}
+
+// ---- how it is run ----
+
+static kiln_status read_u64(const kilni_serving_node *members, const char *key, int64_t most,
+                            uint64_t *value, kiln_error *err)
+{
+    const kilni_serving_node *node = kilni_serving_node_find(members, key);
+    int64_t number = 0;
+    if (node == NULL) {
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = kilni_serving_node_number(node, 0, most, &number, err);
+    *value = (uint64_t)number;
+    return status;
+}
+
+static kiln_status read_u32(const kilni_serving_node *members, const char *key, int64_t most,
+                            uint32_t *value, kiln_error *err)
+{
+    uint64_t wide = *value;
+    kiln_status status = read_u64(members, key, most, &wide, err);
+    *value = (uint32_t)wide;
+    return status;
+}
+
+static kiln_status fill_batching(const kilni_serving_node *members, kiln_model_info *info,
+                                 kiln_error *err)
+{
+    const kilni_serving_node *each = kilni_serving_node_find(members, "preferred_batch_size");
+    const kilni_serving_node *queue = kilni_serving_node_find(members, "default_queue_policy");
+    kiln_status status = KILN_STATUS_OK;
+    for (; each != NULL; each = kilni_serving_node_again(each)) {
+        int64_t size = 0;
+        KILN_TRY(out, status, kilni_serving_node_number(each, 1, info->max_batch, &size, err));
+        if (info->n_preferred == KILN_MODEL_PREFERRED) {
+            return kiln_fail(err, INVALID_ARGUMENT, "line %u: more than %d preferred sizes",
+                             each->line, KILN_MODEL_PREFERRED);
+        }
+        info->preferred[info->n_preferred++] = (uint32_t)size;
+    }
+    KILN_TRY(
+        out, status,
+        read_u64(members, "max_queue_delay_microseconds", INT32_MAX, &info->queue_delay_us, err));
+    KILN_TRY(out, status, read_u32(members, "priority_levels", 1000, &info->priority_levels, err));
+    KILN_TRY(out, status,
+             read_u32(members, "default_priority_level", 1000, &info->default_priority, err));
+    if (info->default_priority > info->priority_levels) {
+        return kiln_fail(err, INVALID_ARGUMENT, "default_priority_level is above priority_levels");
+    }
+    if (queue != NULL) {
+        KILN_TRY(out, status,
+                 read_u64(queue->members, "default_timeout_microseconds", INT64_MAX,
+                          &info->queue_timeout_us, err));
+        KILN_TRY(out, status,
+                 read_u32(queue->members, "max_queue_size", MOST_QUEUE, &info->max_queue, err));
+    }
+out:
+    return status;
+}
+
+kiln_status kilni_serving_policy_fill(const kilni_serving_node *config,
+                                      const kiln_onnx_model *model,
+                                      const kilni_serving_defaults *defaults, kiln_model_info *info,
+                                      kiln_error *err)
+{
+    size_t n_in = 0, n_out = 0;
+    const kiln_onnx_value_info *in = kiln_onnx_model_inputs(model, &n_in);
+    const kiln_onnx_value_info *out_infos = kiln_onnx_model_outputs(model, &n_out);
+    const kilni_serving_node *batching = kilni_serving_node_find(config, "dynamic_batching");
+    const char *symbol = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, fill_tensors(in, n_in, "input", info->inputs, &info->n_inputs, err));
+    KILN_TRY(out, status,
+             fill_tensors(out_infos, n_out, "output", info->outputs, &info->n_outputs, err));
+    bool open = n_in > 0 && has_batch(in, n_in, &symbol) && has_batch(out_infos, n_out, &symbol);
+    info->max_batch = open ? defaults->max_batch : 0;
+    info->max_queue = defaults->max_queue;
+    KILN_TRY(out, status, read_u32(config, "max_batch_size", MOST_BATCH, &info->max_batch, err));
+    if (info->max_batch > 0) {
+        KILN_TRY(out, status,
+                 check_batch(info->inputs, info->n_inputs, "input", info->max_batch, err));
+        KILN_TRY(out, status,
+                 check_batch(info->outputs, info->n_outputs, "output", info->max_batch, err));
+    }
+    uint32_t first = info->max_batch > 0 ? 1 : 0;
+    KILN_TRY(out, status, check_tensors(config, "input", first, info->inputs, info->n_inputs, err));
+    KILN_TRY(out, status,
+             check_tensors(config, "output", first, info->outputs, info->n_outputs, err));
+    info->batching = info->max_batch > 1 && (batching != NULL || config == NULL);
+    if (batching != NULL && info->max_batch > 0) {
+        KILN_TRY(out, status, fill_batching(batching->members, info, err));
+    }
+out:
+    return status;
+}
+
+kiln_status kilni_serving_policy_place(const kilni_serving_node *config, uint32_t n_devices,
+                                       uint32_t out_devices[KILNI_SERVING_INSTANCES],
+                                       uint32_t *out_count, kiln_error *err)
+{
+    const kilni_serving_node *group = kilni_serving_node_find(config, "instance_group");
+    kiln_status status = KILN_STATUS_OK;
+    uint32_t made = 0;
+    for (; group != NULL; group = kilni_serving_node_again(group)) {
+        const kilni_serving_node *gpu = kilni_serving_node_find(group->members, "gpus");
+        uint32_t count = 1;
+        bool named = gpu != NULL;
+        KILN_TRY(out, status,
+                 read_u32(group->members, "count", KILNI_SERVING_INSTANCES, &count, err));
+        do {
+            int64_t device = 0;
+            if (named) {
+                KILN_TRY(out, status,
+                         kilni_serving_node_number(gpu, 0, n_devices - 1, &device, err));
+                gpu = kilni_serving_node_again(gpu);
+            }
+            for (uint32_t i = 0; i < count; i++) {
+                if (made == KILNI_SERVING_INSTANCES) {
+                    return kiln_fail(err, INVALID_ARGUMENT, "line %u: more than %d instances",
+                                     group->line, KILNI_SERVING_INSTANCES);
+                }
+                out_devices[made] = named ? (uint32_t)device : made % n_devices;
+                made++;
+            }
+        } while (gpu != NULL);
+    }
+    if (made == 0) { // one on each device
+        for (; made < n_devices && made < KILNI_SERVING_INSTANCES; made++) {
+            out_devices[made] = made;
+        }
+    }
+    *out_count = made;
+out:
+    return status;
+}

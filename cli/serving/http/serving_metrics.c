@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Metrics for Prometheus: what versions of models have done, and what devices hold. All of it is
+// counted elsewhere.
+
+#include "serving_routes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/// Versions' counts at one moment.
+typedef struct metrics_row {
+    struct metrics_row *next;
+    char labels[KILN_MODEL_NAME + 64];
+    uint32_t queued;
+    kilni_serving_stats stats;
+} metrics_row;
+
+static metrics_row *collect_rows(kiln_serving *serving)
+{
+    metrics_row *first = NULL;
+    metrics_row **link = &first;
+    kilni_serving_version *each = NULL;
+    while ((each = kilni_serving_next(serving, each)) != NULL) {
+        metrics_row *row = kiln_alloc(serving->env, sizeof(*row));
+        if (row == NULL) {
+            kilni_serving_drop(serving, each);
+            break;
+        }
+        const kiln_model_info *info = kilni_serving_loaded_info(each->loaded);
+        snprintf(row->labels, sizeof(row->labels), "model=\"%s\",version=\"%s\"", info->name,
+                 info->version); // a folder's name has no quotes
+        row->queued = kilni_serving_loaded_queued(each->loaded);
+        kilni_serving_stats_copy(kilni_serving_loaded_stats(each->loaded), &row->stats);
+        *link = row;
+        link = &row->next;
+    }
+    return first;
+}
+
+static void put_head(kiln_string *out, const char *name, const char *type, const char *help)
+{
+    kiln_string_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void put_failures(kiln_string *out, const metrics_row *rows)
+{
+    put_head(out, "kiln_request_failures_total", "counter", "Requests that failed, by cause.");
+    for (const metrics_row *row = rows; row != NULL; row = row->next) {
+        for (int code = 1; code < KILNI_SERVING_CODES; code++) {
+            if (row->stats.failures[code] > 0) {
+                const char *cause =
+                    code < KILNI_SERVING_CODES - 1 ? kiln_status_name((kiln_status)code) : "other";
+                kiln_string_printf(out,
+                                   "kiln_request_failures_total{%s,cause=\"%s\"} %" PRIu64 "\n",
+                                   row->labels, cause, row->stats.failures[code]);
+            }
+        }
+    }
+}
+
+static void put_histogram(kiln_string *out, const char *name, const char *labels,
+                          const kilni_serving_histogram *histogram, bool batch)
+{
+    uint64_t below = 0;
+    for (uint32_t i = 0; i < KILNI_SERVING_BUCKETS - 1; i++) {
+        below += histogram->counts[i];
+        kiln_string_printf(out, "%s_bucket{%s,le=\"%g\"} %" PRIu64 "\n", name, labels,
+                           kilni_serving_bound(i, batch), below);
+    }
+    kiln_string_printf(out, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n%s_sum{%s} %.9g\n", name,
+                       labels, histogram->count, name, labels, histogram->sum);
+    kiln_string_printf(out, "%s_count{%s} %" PRIu64 "\n", name, labels, histogram->count);
+}
+
+static void put_models(kiln_string *out, const metrics_row *rows)
+{
+    put_head(out, "kiln_requests_total", "counter", "Requests that were answered.");
+    for (const metrics_row *row = rows; row != NULL; row = row->next) {
+        kiln_string_printf(out, "kiln_requests_total{%s} %" PRIu64 "\n", row->labels,
+                           row->stats.sums.success.count);
+    }
+    put_failures(out, rows);
+    put_head(out, "kiln_inferences_total", "counter", "Rows of batches that were run.");
+    for (const metrics_row *row = rows; row != NULL; row = row->next) {
+        kiln_string_printf(out, "kiln_inferences_total{%s} %" PRIu64 "\n", row->labels,
+                           row->stats.sums.inferences);
+    }
+    put_head(out, "kiln_requests_queued", "gauge", "Requests that wait.");
+    for (const metrics_row *row = rows; row != NULL; row = row->next) {
+        kiln_string_printf(out, "kiln_requests_queued{%s} %u\n", row->labels, row->queued);
+    }
+    put_head(out, "kiln_queue_seconds", "histogram", "Time of requests in the queue.");
+    for (const metrics_row *row = rows; row != NULL; row = row->next) {
+        put_histogram(out, "kiln_queue_seconds", row->labels, &row->stats.queue, false);
+    }
+    put_head(out, "kiln_compute_seconds", "histogram", "Time of runs, transfers included.");
+    for (const metrics_row *row = rows; row != NULL; row = row->next) {
+        put_histogram(out, "kiln_compute_seconds", row->labels, &row->stats.compute, false);
+    }
+    put_head(out, "kiln_batch_rows", "histogram", "Rows of a run.");
+    for (const metrics_row *row = rows; row != NULL; row = row->next) {
+        put_histogram(out, "kiln_batch_rows", row->labels, &row->stats.batch, true);
+    }
+}
+
+static void put_device(kiln_string *out, kiln_device *device, const char *name, uint64_t value)
+{
+    kiln_string_printf(out, "%s{device=\"%s\"} %" PRIu64 "\n", name, kiln_device_address(device),
+                       value);
+}
+
+static void put_devices(kiln_string *out, const kiln_serving *serving)
+{
+    static const struct {
+        const char *name;
+        const char *type;
+        const char *help;
+    } rows[] = {
+        {"kiln_device_bytes", "gauge", "Memory of a device that tensors hold."},
+        {"kiln_device_operations_total", "counter", "Operations recorded on a device."},
+        {"kiln_device_fused_blocks_total", "counter", "Fused blocks that ran on a device."},
+        {"kiln_device_plans_searched_total", "counter", "Segments that fusers were asked about."},
+    };
+    for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+        put_head(out, rows[k].name, rows[k].type, rows[k].help);
+        for (uint32_t i = 0; i < serving->n_devices; i++) {
+            kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+            kiln_device_stats_get(serving->devices[i], &stats);
+            const uint64_t values[] = {stats.bytes_live, stats.ops_recorded, stats.blocks_fused,
+                                       stats.plans_searched};
+            put_device(out, serving->devices[i], rows[k].name, values[k]);
+        }
+    }
+}
+
+typedef struct state_count {
+    uint64_t ready;
+    uint64_t others;
+} state_count;
+
+static void count_state(const kiln_model_row *row, void *to)
+{
+    state_count *count = to;
+    if (strcmp(row->state, "READY") == 0) {
+        count->ready++;
+    } else {
+        count->others++;
+    }
+}
+
+void kilni_http_metrics_put(kiln_string *out, kiln_serving *serving)
+{
+    state_count count = {0, 0};
+    metrics_row *rows = collect_rows(serving);
+    kilni_serving_index(serving, false, count_state, &count);
+    put_head(out, "kiln_model_versions", "gauge", "Versions of models, by state.");
+    kiln_string_printf(out,
+                       "kiln_model_versions{state=\"ready\"} %" PRIu64
+                       "\nkiln_model_versions{state=\"unavailable\"} %" PRIu64 "\n",
+                       count.ready, count.others);
+    put_models(out, rows);
+    put_devices(out, serving);
+    while (rows != NULL) {
+        metrics_row *next = rows->next;
+        kiln_free(serving->env, rows);
+        rows = next;
+    }
+}

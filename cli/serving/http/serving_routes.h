@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_SERVING_ROUTES_H
+#define KILN_SERVING_ROUTES_H
+
+/// What each path of the REST form answers, without a network.
+
+#include "serving_repository.h"
+
+typedef struct kilni_http_request {
+    const char *method;
+    const char *path;
+    const char *body;
+    size_t length;
+    const char *json_length; ///< the header Inference-Header-Content-Length; NULL: none
+} kilni_http_request;
+
+typedef struct kilni_http_reply {
+    unsigned code;
+    const char *type;
+    kiln_string body;
+    size_t json_length; ///< where binary tensors begin; 0: there are none
+} kilni_http_reply;
+
+/// Answers. `*out_reply` is initialised and the caller's (kiln_string_fini of its body).
+void kilni_http_answer(kiln_serving *serving, const kilni_http_request *request,
+                       kilni_http_reply *out_reply);
+
+/// A failure as the protocol tells it.
+void kilni_http_refuse(kilni_http_reply *reply, kiln_status status, const char *text);
+
+/// /metrics, in Prometheus' text form.
+void kilni_http_metrics_put(kiln_string *out, kiln_serving *serving);
+
+#endif

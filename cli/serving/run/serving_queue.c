@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Decides which requests run together and when: a batch is run when it is as large as the policy
+// prefers, when nothing more fits, or when its first request has waited long enough. An instance
+// that was busy meanwhile finds what has gathered.
+
+#include "serving_queue.h"
+
+#include <time.h>
+
+void kilni_serving_queue_init(kilni_serving_queue *queue, const kiln_model_info *info)
+{
+    pthread_condattr_t clock;
+    *queue = (kilni_serving_queue){.info = info};
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&queue->arrived, &clock);
+    pthread_condattr_destroy(&clock);
+}
+
+void kilni_serving_queue_fini(kilni_serving_queue *queue)
+{
+    pthread_cond_destroy(&queue->arrived);
+    pthread_mutex_destroy(&queue->lock);
+}
+
+/// Until a time of kiln_time_ns; 0: without one. Gives false when it is over.
+static bool wait_until(kilni_serving_queue *queue, pthread_cond_t *changed, uint64_t ns)
+{
+    struct timespec at = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    if (ns == 0) {
+        return pthread_cond_wait(changed, &queue->lock) == 0;
+    }
+    return pthread_cond_timedwait(changed, &queue->lock, &at) == 0;
+}
+
+// ---- those who wait ----
+
+static void insert(kilni_serving_queue *queue, kilni_serving_job *job)
+{
+    kilni_serving_job **link = &queue->first;
+    while (*link != NULL && (*link)->priority <= job->priority) {
+        link = &(*link)->next;
+    }
+    job->next = *link;
+    *link = job;
+    queue->length++;
+}
+
+static bool remove_job(kilni_serving_queue *queue, const kilni_serving_job *job)
+{
+    kilni_serving_job **link = &queue->first;
+    while (*link != NULL && *link != job) {
+        link = &(*link)->next;
+    }
+    if (*link == NULL) {
+        return false;
+    }
+    *link = job->next;
+    queue->length--;
+    return true;
+}
+
+/// Under the lock.
+static kiln_status wait_done(kilni_serving_queue *queue, kilni_serving_job *job,
+                             uint64_t deadline_ns, kiln_error *err)
+{
+    while (!job->done) {
+        if (!wait_until(queue, &job->changed, deadline_ns) && !job->done) {
+            if (remove_job(queue, job)) {
+                return kiln_fail(
+                    err, DEADLINE_EXCEEDED,
+                    "the request waited in the queue of model %.60s for its whole time",
+                    queue->info->name);
+            }
+            deadline_ns = 0; // it runs
+        }
+    }
+    if (err != NULL && job->status != KILN_STATUS_OK) {
+        *err = job->err;
+    }
+    return job->status;
+}
+
+kiln_status kilni_serving_queue_run(kilni_serving_queue *queue, kilni_serving_job *job,
+                                    kiln_error *err)
+{
+    const kiln_model_info *info = queue->info;
+    uint64_t timeout_us =
+        job->request->timeout_us > 0 ? job->request->timeout_us : info->queue_timeout_us;
+    kiln_status status = KILN_STATUS_OK;
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&job->changed, &clock);
+    pthread_condattr_destroy(&clock);
+    job->queued_ns = kiln_time_ns();
+    timeout_us = timeout_us < UINT32_MAX ? timeout_us : UINT32_MAX;
+    uint64_t deadline_ns = timeout_us > 0 ? job->queued_ns + timeout_us * 1000 : 0;
+    pthread_mutex_lock(&queue->lock);
+    if (queue->closing) {
+        status = kiln_fail(err, UNAVAILABLE, "model %.60s takes no more requests", info->name);
+    } else if (info->max_queue > 0 && queue->length >= info->max_queue) {
+        status = kiln_fail(err, UNAVAILABLE, "%u requests wait for model %.60s, the most allowed",
+                           queue->length, info->name);
+    } else {
+        insert(queue, job);
+        pthread_cond_signal(&queue->arrived);
+        status = wait_done(queue, job, deadline_ns, err);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    pthread_cond_destroy(&job->changed);
+    return status;
+}
+
+// ---- those who run ----
+
+static bool is_preferred(const kiln_model_info *info, uint64_t rows)
+{
+    for (uint32_t i = 0; i < info->n_preferred; i++) {
+        if (info->preferred[i] == rows) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Takes what fits behind the first job; without `out_jobs` it only counts.
+static uint64_t gather(kilni_serving_queue *queue, kilni_serving_job **out_jobs,
+                       uint32_t *out_count, bool *out_more)
+{
+    const kiln_model_info *info = queue->info;
+    kilni_serving_job *head = queue->first;
+    uint64_t rows = 0;
+    *out_count = 0;
+    *out_more = info->batching;
+    for (kilni_serving_job **link = &queue->first; *link != NULL;) {
+        kilni_serving_job *job = *link;
+        bool first = *out_count == 0;
+        if (!first && (!info->batching || rows + job->rows > info->max_batch)) {
+            *out_more = false; // nothing passes those who came before
+            break;
+        }
+        if (!first && !kilni_serving_job_fits(head, job, info->n_inputs)) {
+            link = &job->next;
+            continue;
+        }
+        rows += job->rows;
+        (*out_count)++;
+        if (out_jobs != NULL) {
+            *link = job->next;
+            job->next = NULL;
+            *out_jobs = job;
+            out_jobs = &job->next;
+            queue->length--;
+        } else {
+            link = &job->next;
+        }
+        if (info->batching && is_preferred(info, rows)) {
+            *out_more = false;
+            break;
+        }
+    }
+    *out_more = *out_more && rows < info->max_batch;
+    return rows;
+}
+
+bool kilni_serving_queue_take(kilni_serving_queue *queue, kilni_serving_job **out_jobs,
+                              uint32_t *out_count, uint64_t *out_rows)
+{
+    bool more = false;
+    pthread_mutex_lock(&queue->lock);
+    for (;;) {
+        if (queue->first == NULL) {
+            if (queue->closing) {
+                break;
+            }
+            (void)wait_until(queue, &queue->arrived, 0);
+            continue;
+        }
+        uint64_t until_ns = queue->first->queued_ns + queue->info->queue_delay_us * 1000;
+        (void)gather(queue, NULL, out_count, &more);
+        if (!more || queue->closing || kiln_time_ns() >= until_ns) {
+            break;
+        }
+        (void)wait_until(queue, &queue->arrived, until_ns);
+    }
+    *out_jobs = NULL;
+    *out_rows = 0;
+    bool found = queue->first != NULL;
+    if (found) {
+        *out_rows = gather(queue, out_jobs, out_count, &more);
+        uint64_t now = kiln_time_ns();
+        for (kilni_serving_job *each = *out_jobs; each != NULL; each = each->next) {
+            each->begun_ns = now;
+        }
+        if (queue->first != NULL) {
+            pthread_cond_signal(&queue->arrived); // for another instance
+        }
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return found;
+}
+
+void kilni_serving_queue_done(kilni_serving_queue *queue, kilni_serving_job *jobs)
+{
+    pthread_mutex_lock(&queue->lock);
+    while (jobs != NULL) {
+        kilni_serving_job *next = jobs->next; // it is gone once its thread knows
+        jobs->done = true;
+        pthread_cond_signal(&jobs->changed);
+        jobs = next;
+    }
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void kilni_serving_queue_close(kilni_serving_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue->closing = true;
+    pthread_cond_broadcast(&queue->arrived);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+uint32_t kilni_serving_queue_length(kilni_serving_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    uint32_t length = queue->length;
+    pthread_mutex_unlock(&queue->lock);
+    return length;
+}
