@@ -150,6 +150,27 @@ static PyObject *wrap(kiln_device *device, kiln_dtype dtype, size_t rank, const 
     return array_of(tensor);
 }
 
+/// A constant of a model: the device copies what it needs of the memory, and when.
+static PyObject *wrap_constant(kiln_device *device, kiln_dtype dtype, const dl_tensor *tensor,
+                               const void *bytes, owner *take_owner)
+{
+    kiln_tensor *made = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_status status = KILN_STATUS_OK;
+    kiln_constant_memory memory = KILN_CONSTANT_MEMORY_INIT;
+    memory.bytes = bytes;
+    memory.release = not_needed;
+    memory.user = take_owner;
+    KILNI_PY_CALL(status, &err,
+                  kiln_tensor_wrap_constant(device, dtype, (size_t)tensor->ndim, tensor->shape,
+                                            &memory, &made, &err));
+    if (status != KILN_STATUS_OK) {
+        let_go(take_owner);
+        return kilni_py_raise(&err);
+    }
+    return array_of(made);
+}
+
 /// A strided buffer's elements in row-major order.
 static PyObject *create_packed(kiln_device *device, kiln_dtype dtype, const int64_t *dims,
                                Py_buffer *view)
@@ -353,7 +374,7 @@ static PyObject *copy_strided(kiln_device *device, kiln_dtype dtype, const dl_te
     return made;
 }
 
-/// `how`: 0 copies, 1 shares where it can, 2 shares or fails.
+/// `how`: 0 copies, 1 shares where it can, 2 shares or fails, 3 makes a constant of dense memory.
 static PyObject *of_dl(kiln_device *device, const dl_tensor *tensor, owner *take_owner, int how)
 {
     kiln_dtype dtype = dtype_of_dl(tensor);
@@ -371,6 +392,9 @@ static PyObject *of_dl(kiln_device *device, const dl_tensor *tensor, owner *take
     } else {
         char *memory = (char *)tensor->data + tensor->byte_offset;
         bool can = dense(tensor) && aligned(device, memory) && memory != NULL;
+        if (how == 3 && dense(tensor) && memory != NULL) {
+            return wrap_constant(device, dtype, tensor, memory, take_owner);
+        }
         if (how > 0 && can) {
             return wrap(device, dtype, (size_t)tensor->ndim, tensor->shape, memory, take_owner);
         }

@@ -4,6 +4,7 @@
     session = kiln.onnx.load("model.onnx")
     outputs = session.run({"x": x})            # or session.run(None, {"x": x})
 """
+import pathlib
 import threading
 
 from . import _kiln, ops
@@ -33,6 +34,18 @@ class NodeArg:
 def load(path, *, device=None):
     """A model file, ready to run on a device."""
     return InferenceSession(path, device=device)
+
+
+def provider_library():
+    """The path of libkiln_ort.so, by which ONNX Runtime runs models on Kiln (docs/onnxruntime.md):
+
+        onnxruntime.register_execution_provider_library("Kiln", kiln.onnx.provider_library())
+    """
+    here = pathlib.Path(__file__).resolve().parent
+    for folder in (here / "lib", here.parent.parent / "lib"):  # in a wheel, and in a build folder
+        if (folder / "libkiln_ort.so").exists():
+            return str(folder / "libkiln_ort.so")
+    raise FileNotFoundError("this build of Kiln has no libkiln_ort.so")
 
 
 class InferenceSession:
