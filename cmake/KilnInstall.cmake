@@ -1,81 +1,92 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What `cmake --install` puts where: libkiln with its headers, pkg-config file and CMake package.
+# What `cmake --install` puts where, by component: each is a Debian package of KilnPackages.cmake.
 if(NOT TARGET kiln_library)
     return()
 endif()
 include(CMakePackageConfigHelpers)
 
-set(kiln_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kiln)
-install(TARGETS kiln_library EXPORT kiln-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Headers, what finds them, and documents.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
+
+# <kiln/NAME> for programs of this tree, as they are installed.
+get_property(kiln_headers GLOBAL PROPERTY KILN_PUBLIC_HEADERS)
+file(MAKE_DIRECTORY ${KILN_BUILT_HEADERS}/kiln)
+foreach(header IN LISTS kiln_headers)
+    cmake_path(GET header FILENAME name)
+    file(CREATE_LINK ${header} ${KILN_BUILT_HEADERS}/kiln/${name} SYMBOLIC)
+endforeach()
+install(FILES ${kiln_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kiln)
+
+# kiln::kiln; remote_grpc.h links with kiln::remote, or with kiln::client where there is no OpenCL.
 set_target_properties(kiln_library PROPERTIES EXPORT_NAME kiln)
-install(TARGETS kiln_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# remote_grpc.h links with kiln::remote, or with kiln::client where there is no OpenCL.
-foreach(name IN ITEMS remote client)
-    if(TARGET kiln_${name})
-        install(TARGETS kiln_${name} EXPORT kiln-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+foreach(name IN ITEMS library remote client)
+    if(NOT TARGET kiln_${name})
+        continue()
+    endif()
+    install(TARGETS kiln_${name} EXPORT kiln-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        COMPONENT libraries NAMELINK_COMPONENT development)
+    if(NOT name STREQUAL "library")
         set_target_properties(kiln_${name} PROPERTIES EXPORT_NAME ${name})
-        configure_file(${CMAKE_SOURCE_DIR}/cmake/kiln-${name}.pc.in
-            ${CMAKE_BINARY_DIR}/kiln-${name}.pc @ONLY)
-        install(FILES ${CMAKE_BINARY_DIR}/kiln-${name}.pc
-            DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     endif()
 endforeach()
-if(TARGET kiln_remote)
-    # A client in another language needs these alone; the page says what they mean.
-    foreach(module IN ITEMS ir remote_grpc)
-        install(DIRECTORY ${CMAKE_SOURCE_DIR}/${module}/proto
-            DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln FILES_MATCHING PATTERN *.proto)
-    endforeach()
-    install(FILES ${CMAKE_SOURCE_DIR}/docs/wire.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+# libkiln opens it by its soname; nobody links with it.
+if(TARGET kiln_mpi)
+    install(TARGETS kiln_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libraries NAMELINK_SKIP)
 endif()
 if(TARGET kiln)
     set_target_properties(kiln PROPERTIES
         INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/kiln")
-    install(TARGETS kiln RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(TARGETS kiln RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 endif()
 
-get_property(kiln_headers GLOBAL PROPERTY KILN_PUBLIC_HEADERS)
-install(FILES ${kiln_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kiln)
+# kiln_install_pc(NAMES...): pkg-config files.
+function(kiln_install_pc)
+    foreach(name IN LISTS ARGN)
+        configure_file(${CMAKE_SOURCE_DIR}/cmake/${name}.pc.in ${CMAKE_BINARY_DIR}/${name}.pc @ONLY)
+        install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    endforeach()
+endfunction()
+kiln_install_pc(kiln kiln-fuser)
+if(TARGET kiln_remote)
+    kiln_install_pc(kiln-remote kiln-client)
+    # A client in another language needs these alone.
+    foreach(module IN ITEMS ir remote_grpc)
+        install(DIRECTORY ${CMAKE_SOURCE_DIR}/${module}/proto
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln FILES_MATCHING PATTERN *.proto)
+    endforeach()
+endif()
 
+# kiln_install_package(NAME COMPATIBILITY how [ARCH_INDEPENDENT]): what find_package(NAME) reads. It is made below the
+# build folder, where CMake does not look for packages by itself.
+function(kiln_install_package name)
+    set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/${name})
+    set(made ${CMAKE_BINARY_DIR}/package/${name})
+    configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/${name}-config.cmake.in ${made}-config.cmake
+        INSTALL_DESTINATION ${folder})
+    write_basic_package_version_file(${made}-config-version.cmake ${ARGN})
+    install(FILES ${made}-config.cmake ${made}-config-version.cmake DESTINATION ${folder})
+endfunction()
 set(kiln_compatibility SameMajorVersion)
 if(PROJECT_VERSION_MAJOR EQUAL 0)
     set(kiln_compatibility SameMinorVersion)
 endif()
-# Below the build folder, where CMake does not look for packages by itself.
-set(made ${CMAKE_BINARY_DIR}/package)
-install(EXPORT kiln-targets NAMESPACE kiln:: DESTINATION ${kiln_package_dir})
-configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/kiln-config.cmake.in
-    ${made}/kiln-config.cmake INSTALL_DESTINATION ${kiln_package_dir})
-write_basic_package_version_file(${made}/kiln-config-version.cmake
-    COMPATIBILITY ${kiln_compatibility})
-install(FILES ${made}/kiln-config.cmake ${made}/kiln-config-version.cmake
-    DESTINATION ${kiln_package_dir})
-
+install(EXPORT kiln-targets NAMESPACE kiln:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kiln)
+kiln_install_package(kiln COMPATIBILITY ${kiln_compatibility})
 # The fuser SDK is headers: a package of its own, so that a plugin never asks for libkiln.
-set(kiln_fuser_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kiln-fuser)
-configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/kiln-fuser-config.cmake.in
-    ${made}/kiln-fuser-config.cmake INSTALL_DESTINATION ${kiln_fuser_dir})
-write_basic_package_version_file(${made}/kiln-fuser-config-version.cmake
-    COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
-install(FILES ${made}/kiln-fuser-config.cmake
-    ${made}/kiln-fuser-config-version.cmake DESTINATION ${kiln_fuser_dir})
-configure_file(${CMAKE_SOURCE_DIR}/cmake/kiln-fuser.pc.in ${CMAKE_BINARY_DIR}/kiln-fuser.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/kiln-fuser.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugin_sdk/template
-    DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln)
+kiln_install_package(kiln-fuser COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
 
-configure_file(${CMAKE_SOURCE_DIR}/cmake/kiln.pc.in ${CMAKE_BINARY_DIR}/kiln.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/kiln.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/LICENSE-MIT
-    ${CMAKE_SOURCE_DIR}/LICENSE-APACHE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-# What an author of plugins reads; the paths between these pages stay as they are in the tree.
-install(FILES ${CMAKE_SOURCE_DIR}/docs/writing-a-fuser.md ${CMAKE_SOURCE_DIR}/docs/writing-an-operator.md
-    ${CMAKE_SOURCE_DIR}/docs/fuser-abi.md
-    ${CMAKE_SOURCE_DIR}/docs/plugin-safety.md ${CMAKE_SOURCE_DIR}/docs/explain.md
-    ${CMAKE_SOURCE_DIR}/docs/replay.md ${CMAKE_SOURCE_DIR}/docs/ops.md
-    DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
-install(FILES ${CMAKE_SOURCE_DIR}/plugin_sdk/README.md
-    DESTINATION ${CMAKE_INSTALL_DOCDIR}/plugin_sdk)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples/fusers
-    DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/examples
-    PATTERN build EXCLUDE PATTERN target EXCLUDE PATTERN make_models.py EXCLUDE)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugin_sdk/template DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln
+    PATTERN build EXCLUDE PATTERN target EXCLUDE PATTERN "make_*.py" EXCLUDE PATTERN train.py EXCLUDE
+    PATTERN CMakeLists.txt EXCLUDE)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples/fusers DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/examples
+    FILES_MATCHING PATTERN CMakeLists.txt)
+# The paths between the pages stay as they are in the tree.
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md)
+install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/plugin_sdk/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/plugin_sdk)
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/LICENSE-MIT ${CMAKE_SOURCE_DIR}/LICENSE-APACHE
+    DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+add_custom_target(uninstall
+    COMMAND ${CMAKE_COMMAND} -DBUILD=${CMAKE_BINARY_DIR} -P ${CMAKE_SOURCE_DIR}/cmake/uninstall.cmake VERBATIM)

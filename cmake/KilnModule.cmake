@@ -28,7 +28,7 @@ endfunction()
 # With KILN_UNITY the files of a folder are compiled as one that includes them all: they share their headers. A file
 # stays alone when the build makes it, when it defines a feature macro of the system's headers (configure again after
 # the first one), or when it has compile definitions of its own or SKIP_UNITY_BUILD_INCLUSION.
-# HOT names sub-rooms ("." for the folder itself): what lies in them is compiled with -O3.
+# HOT names sub-rooms ("." for the folder itself): what lies in them is compiled with -O3, in a small library not.
 function(kiln_compile target)
     cmake_parse_arguments(arg "" "" "HOT" ${ARGN})
     foreach(room IN LISTS arg_HOT)
@@ -50,7 +50,7 @@ function(kiln_compile target)
         if(NOT room)
             set(room .)
         endif()
-        if(room IN_LIST arg_HOT)
+        if(room IN_LIST arg_HOT AND NOT KILN_MINIMAL)
             set_source_files_properties(${compiled} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
         endif()
     endforeach()
@@ -133,7 +133,8 @@ function(kiln_plugin name)
         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
     set_property(GLOBAL APPEND PROPERTY KILN_PLUGINS ${target})
     if(NOT arg_TEST_ONLY)
-        install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/kiln/plugins)
+        install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/kiln/plugins
+            COMPONENT fusers)
         set_property(GLOBAL APPEND PROPERTY KILN_SHIPPED_PLUGINS ${target})
     endif()
 endfunction()

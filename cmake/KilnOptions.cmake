@@ -13,6 +13,17 @@ set(CMAKE_C_VISIBILITY_PRESET hidden)
 # named HOT (docs/decisions/0014-how-much-is-optimised.md).
 string(REPLACE "-O3" "-O1" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
 
+if(KILN_MINIMAL)
+    string(REPLACE "-O1" "-Os" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
+    add_compile_options(-fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections)
+    add_link_options(-Wl,--gc-sections)
+    include(CheckLinkerFlag)
+    check_linker_flag(C -Wl,-z,pack-relative-relocs KILN_PACKED_RELOCS)
+    if(KILN_PACKED_RELOCS)
+        add_link_options(-Wl,-z,pack-relative-relocs)
+    endif()
+endif()
+
 # kiln_optimise(TARGET LEVEL): -LEVEL instead of -O1 in release builds.
 function(kiln_optimise target level)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-${level}>)

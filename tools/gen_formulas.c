@@ -180,7 +180,8 @@ typedef struct operator_row {
 
 static const operator_row operators[] = {
 #define KILN_COMPOSITE(...) // recorded as others, with formulas of their own
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, grad,    \
+                doc)                                                                               \
     {#name, wire, KILN_CLASS_##cls, (uint32_t)KILN_ACCEPT_##accept},
 #include "ops.def"
 #undef KILN_OP

@@ -69,7 +69,7 @@ static int by_name(const void *a, const void *b)
     return order != 0 ? order : x->first - y->first;
 }
 
-/* One line for an operator: its rows follow each other without a gap. */
+/// One line for an operator: its rows follow each other without a gap.
 static void write_served(void)
 {
     size_t count = sizeof(rows) / sizeof(rows[0]);
@@ -130,15 +130,18 @@ int main(void)
            "refused by name. What is served is held against ONNX's own schemas by\n"
            "`tests/onnx_cases/coverage.py`, and tried by `kiln check-onnx`. A node of another "
            "domain is the operator\n`domain::op_type` of a plugin, see "
-           "[writing an operator](writing-an-operator.md), or one of "
-           "[those below](#of-other-domains).\n\n",
+           "[writing an operator](fusers/writing-an-operator.md), or one of "
+           "[those below](#of-other-domains).\nArchitectures that were exported and tried: "
+           "[what was measured](benchmarks.md#exports-of-pytorch).\n\n",
            NEWEST, NEWEST);
     printf("Element types: the floats of 16, 32 and 64 bits with bfloat16, all integers, bool. "
            "Those of few bits take a byte for\neach element: int4, uint4, int2 and uint2 are i8 "
            "and u8 outside; float8 of every kind and float4 are f8e4m3fn,\nf8e4m3fnuz, f8e5m2, "
            "f8e5m2fnuz, f8e8m0 and f4e2m1, which are cast, moved, quantised to and from, and not "
-           "computed with.\nStrings, complex numbers and floats of 6 bits are refused by name. "
-           "Tensors have at most 8 axes.\n\n"
+           "computed with.\nStrings are moved, compared and looked up on the device, and looked "
+           "into on the "
+           "host. Complex numbers and floats of 6\nbits are refused by name. Tensors have at "
+           "most 8 axes.\n\n"
            "## Served\n\nFrom 1 means from the set in which ONNX brought it.\n\n");
     write_served();
     write_contributed();

@@ -425,6 +425,52 @@ static const char *opencl_way(int op)
     return info->decompose != NULL ? "simpler operators" : NULL;
 }
 
+/// How an operator's gradient comes about, or in brackets why there is none.
+static const char *gradient_of(int op)
+{
+    static const char *const ways[KILN_OP_COUNT] = {
+#define WAY_BY(rule, keeps) "rule"
+#define WAY_DERIVED "derived"
+#define WAY_NONE(reason) "(" #reason ")"
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, grad,    \
+                doc)                                                                               \
+    [KILN_OP_##id] = WAY_##grad,
+#include "ops.def"
+#undef KILN_OP
+    };
+    return ways[op];
+}
+
+/// Words for the reasons of ops.def.
+static void write_gradients(FILE *file)
+{
+    fprintf(file,
+            "\n## Gradients\n\nBy a rule of its own, derived from the simpler operators, or "
+            "none, for a reason: `LOGIC` the result is bool or\nbits, `INDEX` it is indices, "
+            "`INTEGER` inputs are integers, `STEP` it is constant but for steps, `CREATION` "
+            "there is\nno input, `STORED` it is about quantised tensors or small floats, "
+            "`CONTROL` the runtime records it. What is refused\nwhen a gradient is asked for: "
+            "`PLUGIN`, `SHARED` (collective calls), `OPEN` (not written). "
+            "See [autodiff.md](autodiff.md).\n\n"
+            "| gradient | operators |\n|---|---|\n");
+    for (int first = 0; first < KILN_OP_COUNT; first++) {
+        bool seen = false;
+        for (int op = 0; op < first && !seen; op++) {
+            seen = strcmp(gradient_of(op), gradient_of(first)) == 0;
+        }
+        if (seen) {
+            continue;
+        }
+        fprintf(file, "| %s |", gradient_of(first));
+        for (int op = first; op < KILN_OP_COUNT; op++) {
+            if (strcmp(gradient_of(op), gradient_of(first)) == 0) {
+                fprintf(file, " `%s`", kiln_op_info_of((kiln_op)op)->name);
+            }
+        }
+        fprintf(file, " |\n");
+    }
+}
+
 static bool takes(const kiln_op_info *info, int dtype)
 {
     return ((unsigned)kiln_dtype_kind_of((kiln_dtype)dtype) & (unsigned)info->accept) != 0;
@@ -487,6 +533,7 @@ static void write_markdown(FILE *file)
         }
     }
     write_coverage(file);
+    write_gradients(file);
     fprintf(file, "\n## Attributes\n\n| attribute | number | meaning |\n|---|---|---|\n");
     for (int key = 1; key < KILN_KEY_LIMIT; key++) {
         if (kiln_attr_name((kiln_attr_key)key) != NULL) {

@@ -14,7 +14,8 @@ typedef struct op_row {
 } op_row;
 
 static const op_row ops[] = {
-#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, doc)     \
+#define KILN_OP(id, name, wire, since, cls, signature, n_out, accept, result, shape, tol, grad,    \
+                doc)                                                                               \
     {#id, signature},
 #include "ops.def"
 #undef KILN_OP
