@@ -3,7 +3,7 @@
 // first, 2 x on the second, so that both end with 3 x + 1. Prints one line with the result and the
 // bytes per second against memcpy of the same traffic in the same run.
 #include "collective.h"
-#include "kiln.h"
+#include <kiln/kiln.h>
 
 #include <stdio.h>
 #include <stdlib.h>

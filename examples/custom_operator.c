@@ -3,7 +3,7 @@
 // given on the command line brings (examples/operators/acme_operators.c). On a device with programs
 // they run by the plugin's kernels, on the reference device by its reference: the difference is
 // printed. Usage: custom_operator PLUGIN.so [DEVICE]
-#include "kiln_ops.h"
+#include <kiln/kiln_ops.h>
 
 #include <math.h>
 #include <stdio.h>

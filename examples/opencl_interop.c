@@ -4,7 +4,7 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
-#include "kiln_opencl.h"
+#include <kiln/kiln_opencl.h>
 
 #include <stdio.h>
 

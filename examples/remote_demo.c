@@ -3,8 +3,8 @@
 // remote device like any other: it registers a tensor, records operations, reads the result, and
 // compares it with the same work done locally.
 
-#include "kiln.h"
-#include "remote_grpc.h"
+#include <kiln/kiln.h>
+#include <kiln/remote_grpc.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -87,6 +87,7 @@ static const kernel_case kernel_cases[] = {
     {"top_k", "f32:512,512", "count=8", 0},
     {"argwhere", "bool:1024,1024", "count=600000", 2},
     {"nms", "f32:1,512,4 f32:1,4,512", "count=64", 0},
+    {"tree_ensemble", "f32:1024,16 f32:999 f32:999 i32:999 i32:999 i32:64 i32:999", "count=1", 0},
     {"concat", "f32:512,256 f32:512,256", "axis=1", 0},
     {"pad", "f32:500,500", "padding=6,6,6,6,", 0},
     {"pad", "f32:500,500", "padding=6,6,6,6, mode=reflect", 0},
@@ -286,7 +287,7 @@ static kiln_status parse(const kernel_case *line, call *c, kiln_error *err)
     return status == KILN_STATUS_OK ? parse_attrs(line->attrs, c, err) : status;
 }
 
-/* Elementwise operators by their signature: as many lines of numbers as they have inputs. */
+/// Elementwise operators by their signature: as many lines of numbers as they have inputs.
 static void of_table(kiln_op op, call *c)
 {
     const kiln_op_info *info = kiln_op_info_of(op);
@@ -450,8 +451,8 @@ static void time_call(const bench_options *options, kernel_sides *s, const call 
                                           .samples = s->rounds});
 }
 
-/* The n-th case: elementwise operators, then the lines above. Past the last: `c->op` is
- * KILN_OP_COUNT. */
+/// The n-th case: elementwise operators, then the lines above. Past the last: `c->op` is
+/// KILN_OP_COUNT.
 static kiln_status case_at(size_t n, call *c, kiln_error *err)
 {
     for (int op = 0; op < KILN_OP_COUNT; op++) {

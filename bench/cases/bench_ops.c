@@ -172,7 +172,7 @@ static kiln_status run_layer_norm(const operands *o, kiln_tensor **out, kiln_err
     return kiln_layer_norm(o->matrix, o->weights, o->weights, 1, 1e-5, out, err);
 }
 
-/* Rows of 128, of which one fits into a few registers. */
+/// Rows of 128, of which one fits into a few registers.
 static kiln_status layer_norm_short(const operands *o, kiln_tensor **out, kiln_error *err)
 {
     return kiln_layer_norm(o->table, NULL, NULL, 1, 1e-5, out, err);
@@ -248,7 +248,7 @@ static double seconds_of(const char *text)
     return strcmp(text, "-") == 0 ? 0 : strtod(text, NULL);
 }
 
-/* Runs the script; without it, or without NumPy, no peer is there. */
+/// Runs the script; without it, or without NumPy, no peer is there.
 static void ask_peers(peers *p, const bench_options *options, uint32_t threads, uint32_t rounds)
 {
     char command[1536];
@@ -299,7 +299,7 @@ static const peer_times *times_of(const peers *p, const char *name)
 
 // ---- measuring ----
 
-/* Mean seconds of one run over REPEATS that are enqueued together. */
+/// Mean seconds of one run over REPEATS that are enqueued together.
 static kiln_status time_operands(const operands *o, run_fn run, double *out_seconds,
                                  kiln_error *err)
 {

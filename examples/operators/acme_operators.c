@@ -7,9 +7,9 @@
 //                     first of equal ones. The axis goes. The first NaN wins.
 //
 // Both take f32 and f64. Their kernels are for f32, with any strides; f64 goes by the reference.
-// It needs the SDK's headers alone:  cc -shared -fPIC -I.../include/kiln acme_operators.c -lm
-#include "kf_operators.h"
-#include "kf_util.h"
+// It needs the SDK's headers alone:  cc -shared -fPIC -I.../include acme_operators.c -lm
+#include <kiln/kf_operators.h>
+#include <kiln/kf_util.h>
 
 #include <math.h>
 

@@ -3,7 +3,8 @@
 // devices at once, and under mpirun on the devices of all processes. Every device takes its share
 // of each batch; gradients are averaged by kiln_gradsync; each device then makes the same optimiser
 // step (Adam). The losses do not depend on the number of devices, but for rounding.
-#include "kiln.h"
+#include <kiln/kiln.h>
+#include <kiln/kiln_grad.h>
 
 #include <argp.h>
 #include <math.h>
@@ -140,48 +141,50 @@ static void free_model(model *on)
 }
 
 /// relu(x W1 + b1) and the logarithms of the classes' probabilities.
-static kiln_status forward(const model *on, kiln_tensor *x, kiln_tensor **out_hidden,
-                           kiln_tensor **out_log, kiln_error *err)
+static kiln_status forward(const model *on, kiln_tensor *x, kiln_tensor **out_log, kiln_error *err)
 {
-    kiln_tensor *t[4] = {NULL};
+    kiln_tensor *t[5] = {NULL};
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, kiln_matmul(x, on->values[W1], false, false, &t[0], err));
     KILN_TRY(out, status, kiln_add(t[0], on->values[B1], &t[1], err));
-    KILN_TRY(out, status, kiln_relu(t[1], out_hidden, err));
-    KILN_TRY(out, status, kiln_matmul(*out_hidden, on->values[W2], false, false, &t[2], err));
-    KILN_TRY(out, status, kiln_add(t[2], on->values[B2], &t[3], err));
-    KILN_TRY(out, status, kiln_log_softmax(t[3], /*axis=*/1, out_log, err));
+    KILN_TRY(out, status, kiln_relu(t[1], &t[2], err));
+    KILN_TRY(out, status, kiln_matmul(t[2], on->values[W2], false, false, &t[3], err));
+    KILN_TRY(out, status, kiln_add(t[3], on->values[B2], &t[4], err));
+    KILN_TRY(out, status, kiln_log_softmax(t[4], /*axis=*/1, out_log, err));
 out:
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         kiln_release(t[i]);
     }
     return status;
 }
 
-/// Gradients of the mean of -y log p, and that mean, all over this device's share of the batch.
-static kiln_status backward(const model *on, kiln_tensor *x, kiln_tensor *y, kiln_tensor *hidden,
-                            kiln_tensor *log, int64_t count, kiln_tensor **gradients,
-                            kiln_error *err)
+/// The mean of -y log p over this device's share of the batch, and its gradients.
+static kiln_status forward_and_back(const model *on, kiln_tensor *x, kiln_tensor *y, int64_t count,
+                                    kiln_tensor **gradients, kiln_error *err)
 {
-    const int64_t rows[] = {0};
     const int64_t all[] = {0, 1};
     const kiln_number share = kiln_f64(-1.0 / (double)count);
-    kiln_tensor *t[5] = {NULL};
+    kiln_tape *tape = NULL;
+    kiln_tensor *log = NULL;
+    kiln_tensor *t[2] = {NULL};
     kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_tape_create(on->device, &tape, err));
+    for (int p = 0; p < PARAMS; p++) {
+        KILN_TRY(out, status, kiln_tape_track(tape, on->values[p], err));
+    }
+    KILN_TRY(out, status, forward(on, x, &log, err));
     KILN_TRY(out, status, kiln_mul_scalar(y, share, &t[0], err));
     KILN_TRY(out, status, kiln_mul(t[0], log, &t[1], err));
     KILN_TRY(out, status, kiln_sum(t[1], all, 2, true, &gradients[LOSS], err));
-    KILN_TRY(out, status, kiln_log_softmax_backward(log, t[0], /*axis=*/1, &t[2], err));
-    KILN_TRY(out, status, kiln_matmul(hidden, t[2], true, false, &gradients[W2], err));
-    KILN_TRY(out, status, kiln_sum(t[2], rows, 1, true, &gradients[B2], err));
-    KILN_TRY(out, status, kiln_matmul(t[2], on->values[W2], false, true, &t[3], err));
-    KILN_TRY(out, status, kiln_relu_backward(hidden, t[3], &t[4], err));
-    KILN_TRY(out, status, kiln_matmul(x, t[4], true, false, &gradients[W1], err));
-    KILN_TRY(out, status, kiln_sum(t[4], rows, 1, true, &gradients[B1], err));
-out:
-    for (int i = 0; i < 5; i++) {
-        kiln_release(t[i]);
+    KILN_TRY(out, status, kiln_backward(tape, gradients[LOSS], NULL, err));
+    for (int p = 0; p < PARAMS; p++) {
+        KILN_TRY(out, status, kiln_gradient(tape, on->values[p], &gradients[p], err));
     }
+out:
+    kiln_release(log);
+    kiln_release(t[0]);
+    kiln_release(t[1]);
+    kiln_tape_destroy(tape);
     return status;
 }
 
@@ -243,14 +246,11 @@ static kiln_status begin_step(trainer *self, uint32_t member, const uint32_t *ba
     const uint32_t *digits = batch + (int64_t)(self->first + member) * share;
     kiln_tensor *x = NULL;
     kiln_tensor *y = NULL;
-    kiln_tensor *hidden = NULL;
-    kiln_tensor *log = NULL;
     kiln_tensor *gradients[PARAMS + 1] = {NULL};
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, kiln_gradsync_register(self->job, member, ids, PARAMS + 1, err));
     KILN_TRY(out, status, make_batch(self, on, digits, share, &x, &y, err));
-    KILN_TRY(out, status, forward(on, x, &hidden, &log, err));
-    KILN_TRY(out, status, backward(on, x, y, hidden, log, share, gradients, err));
+    KILN_TRY(out, status, forward_and_back(on, x, y, share, gradients, err));
     for (int p = PARAMS; p >= 0; p--) {
         kiln_tensor_set_param(gradients[p], ids[p]);
         KILN_TRY(out, status, kiln_gradsync_submit(self->job, member, gradients[p], err));
@@ -261,8 +261,6 @@ out:
     }
     kiln_release(x);
     kiln_release(y);
-    kiln_release(hidden);
-    kiln_release(log);
     return status;
 }
 
@@ -340,7 +338,6 @@ static kiln_status test(trainer *self, int *out_right, kiln_error *err)
     int64_t guesses[HELD_OUT];
     kiln_tensor *x = NULL;
     kiln_tensor *y = NULL;
-    kiln_tensor *hidden = NULL;
     kiln_tensor *log = NULL;
     kiln_tensor *guess = NULL;
     kiln_status status = KILN_STATUS_OK;
@@ -348,7 +345,7 @@ static kiln_status test(trainer *self, int *out_right, kiln_error *err)
         digits[i] = TRAINED + i;
     }
     KILN_TRY(out, status, make_batch(self, &self->models[0], digits, HELD_OUT, &x, &y, err));
-    KILN_TRY(out, status, forward(&self->models[0], x, &hidden, &log, err));
+    KILN_TRY(out, status, forward(&self->models[0], x, &log, err));
     KILN_TRY(out, status, kiln_argmax(log, /*axis=*/1, false, false, &guess, err));
     KILN_TRY(out, status, kiln_read(guess, guesses, sizeof(guesses), err));
     *out_right = 0;
@@ -358,7 +355,6 @@ static kiln_status test(trainer *self, int *out_right, kiln_error *err)
 out:
     kiln_release(x);
     kiln_release(y);
-    kiln_release(hidden);
     kiln_release(log);
     kiln_release(guess);
     return status;

@@ -108,4 +108,4 @@ static void opt_program(const kf_opt *opt, kf_program *out)
 #define KF_PLUGIN_VERSION "1.0.0"
 #define KF_PLUGIN_VENDOR "Example"
 #define KF_PLUGIN_FUSERS KF_STR_INIT("attention")
-#include "kf_plugin.h"
+#include <kiln/kf_plugin.h>

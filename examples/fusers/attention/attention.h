@@ -8,7 +8,7 @@
 #ifndef ATTENTION_H
 #define ATTENTION_H
 
-#include "kf_chain.h"
+#include <kiln/kf_chain.h>
 
 // KF_SHAPE_BLOCK or KF_SHAPE_NDRANGE: that form on any device, for tests; 0: what the device wants.
 #ifndef ATTENTION_FORM

@@ -8,7 +8,7 @@
 // Few rows and columns with a long inner axis leave a processor's cores idle otherwise. How many
 // slices there are follows from the extents and the number of compute units by a formula, so that
 // one program serves all sizes, and the same sizes always give the same bits.
-#include "kiln_fuser.hpp"
+#include <kiln/kiln_fuser.hpp>
 
 // KF_SHAPE_BLOCK or KF_SHAPE_NDRANGE: that form on any device, for tests; 0: what the device wants.
 #ifndef MATMUL_FORM

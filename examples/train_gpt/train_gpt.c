@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Trains a small language model of characters on a text, and lets it write some. Each step: a tape
+// watches the forward pass, backward gives the gradients, AdamW makes the next parameters. After
+// Ctrl-C, or a kill, the same command goes on where it was: the losses are the same bit for bit.
+#include "gpt.h"
+
+#include <argp.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct options {
+    const char *device;
+    const char *text;
+    const char *state; ///< where the training is kept
+    const char *log;
+    const char *picture;
+    uint64_t steps;
+    uint64_t save_every;
+    int64_t batch;
+    int64_t sample; ///< characters to write
+    double temperature;
+    double rate;
+    gpt_shape shape;
+} options;
+
+typedef struct trainer {
+    options options;
+    gpt_text text;
+    kiln_context *context;
+    kiln_device *device;
+    kiln_params *params;
+    kiln_optimiser *optimiser;
+    FILE *log;
+} trainer;
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+static double now(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/// A number of 64 random bits for each place in a training, so that nothing has to be remembered.
+static uint64_t draw(uint64_t step, uint64_t i)
+{
+    uint64_t z = (step * 1000003 + i + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+// ---- a step ----
+
+/// Pieces of the text at random places, and the same one character further.
+static kiln_status make_batch(const trainer *self, uint64_t step, kiln_tensor **out_tokens,
+                              kiln_tensor **out_targets, kiln_error *err)
+{
+    const int64_t context = self->options.shape.context;
+    const int64_t dims[] = {self->options.batch, context};
+    const int64_t column[] = {self->options.batch * context, 1};
+    size_t bytes = (size_t)context * sizeof(int32_t);
+    int32_t *data = malloc(2 * (size_t)self->options.batch * bytes);
+    if (data == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a batch");
+    }
+    int32_t *targets = data + self->options.batch * context;
+    for (int64_t row = 0; row < self->options.batch; row++) {
+        size_t start = draw(step, (uint64_t)row) % (self->text.count - (size_t)context);
+        memcpy(data + row * context, self->text.tokens + start, bytes);
+        memcpy(targets + row * context, self->text.tokens + start + 1, bytes);
+    }
+    kiln_status status =
+        kiln_tensor_create(self->device, KILN_DTYPE_I32, 2, dims, data, out_tokens, err);
+    if (status == KILN_STATUS_OK) {
+        status =
+            kiln_tensor_create(self->device, KILN_DTYPE_I32, 2, column, targets, out_targets, err);
+    }
+    free(data);
+    return status;
+}
+
+/// Gradients of the loss by all parameters.
+static kiln_status differentiate(const trainer *self, kiln_tensor *tokens, kiln_tensor *targets,
+                                 kiln_tensor **out_loss, kiln_tensor **out_gradients,
+                                 kiln_error *err)
+{
+    kiln_tape *tape = NULL;
+    kiln_tensor *scores = NULL;
+    size_t count = kiln_params_count(self->params);
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_tape_create(self->device, &tape, err));
+    for (size_t i = 0; i < count; i++) {
+        KILN_TRY(out, status, kiln_tape_track(tape, kiln_params_tensor(self->params, i), err));
+    }
+    KILN_TRY(out, status, gpt_forward(&self->options.shape, self->params, tokens, &scores, err));
+    KILN_TRY(out, status, gpt_loss(scores, targets, out_loss, err));
+    KILN_TRY(out, status, kiln_backward(tape, *out_loss, NULL, err));
+    for (size_t i = 0; i < count; i++) {
+        KILN_TRY(out, status,
+                 kiln_gradient(tape, kiln_params_tensor(self->params, i), &out_gradients[i], err));
+    }
+out:
+    kiln_release(scores);
+    kiln_tape_destroy(tape);
+    return status;
+}
+
+static kiln_status make_step(trainer *self, float *out_loss, kiln_error *err)
+{
+    size_t count = kiln_params_count(self->params);
+    kiln_tensor *tokens = NULL;
+    kiln_tensor *targets = NULL;
+    kiln_tensor *loss = NULL;
+    kiln_tensor **gradients = calloc(count, sizeof(*gradients));
+    kiln_status status = KILN_STATUS_OK;
+    if (gradients == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a step");
+    }
+    KILN_TRY(out, status,
+             make_batch(self, kiln_optimiser_steps(self->optimiser), &tokens, &targets, err));
+    KILN_TRY(out, status, differentiate(self, tokens, targets, &loss, gradients, err));
+    KILN_TRY(out, status, kiln_optimiser_step(self->optimiser, gradients, count, err));
+    KILN_TRY(out, status, kiln_read(loss, out_loss, sizeof(*out_loss), err));
+out:
+    for (size_t i = 0; i < count; i++) {
+        kiln_release(gradients[i]);
+    }
+    free(gradients);
+    kiln_release(tokens);
+    kiln_release(targets);
+    kiln_release(loss);
+    return status;
+}
+
+static kiln_status train(trainer *self, kiln_error *err)
+{
+    const options *o = &self->options;
+    uint64_t first = kiln_optimiser_steps(self->optimiser);
+    double start = now();
+    kiln_status status = KILN_STATUS_OK;
+    while (kiln_optimiser_steps(self->optimiser) < o->steps && !interrupted) {
+        float loss = 0;
+        double rate = kiln_optimiser_rate(self->optimiser);
+        double before = now();
+        KILN_TRY(out, status, make_step(self, &loss, err));
+        uint64_t step = kiln_optimiser_steps(self->optimiser);
+        double each = (now() - start) / (double)(step - first);
+        gpt_log_step(self->log, step, (double)loss, rate, now() - before);
+        gpt_show(step, o->steps, (double)loss, each * (double)(o->steps - step));
+        if (step % o->save_every == 0) {
+            KILN_TRY(out, status, kiln_optimiser_save(self->optimiser, o->state, err));
+        }
+    }
+    if (kiln_optimiser_steps(self->optimiser) % o->save_every != 0) {
+        KILN_TRY(out, status, kiln_optimiser_save(self->optimiser, o->state, err));
+    }
+out:
+    gpt_show_end();
+    return status;
+}
+
+// ---- writing ----
+
+/// One of the characters, by their scores.
+static size_t choose(const float *scores, size_t count, double temperature, uint64_t random)
+{
+    double most = -INFINITY;
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        most = (double)scores[i] > most ? (double)scores[i] : most;
+    }
+    for (size_t i = 0; i < count; i++) {
+        sum += exp(((double)scores[i] - most) / temperature);
+    }
+    double left = sum * (double)(random >> 11) * 0x1p-53;
+    for (size_t i = 0; i < count; i++) {
+        left -= exp(((double)scores[i] - most) / temperature);
+        if (left < 0) {
+            return i;
+        }
+    }
+    return count - 1;
+}
+
+/// The next character after the last `seen` ones of `tokens`.
+static kiln_status write_one(const trainer *self, const int32_t *tokens, int64_t seen,
+                             float *scores_room, uint64_t random, int32_t *out_token,
+                             kiln_error *err)
+{
+    const gpt_shape *shape = &self->options.shape;
+    const int64_t dims[] = {1, shape->context};
+    const int64_t starts[] = {seen - 1, 0};
+    const int64_t ends[] = {seen, shape->vocabulary};
+    kiln_tensor *input = NULL;
+    kiln_tensor *scores = NULL;
+    kiln_tensor *last = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status,
+             kiln_tensor_create(self->device, KILN_DTYPE_I32, 2, dims, tokens, &input, err));
+    KILN_TRY(out, status, gpt_forward(shape, self->params, input, &scores, err));
+    KILN_TRY(out, status, kiln_slice(scores, starts, 2, ends, 2, NULL, 0, &last, err));
+    KILN_TRY(out, status,
+             kiln_read(last, scores_room, (size_t)shape->vocabulary * sizeof(float), err));
+    *out_token =
+        (int32_t)choose(scores_room, (size_t)shape->vocabulary, self->options.temperature, random);
+out:
+    kiln_release(input);
+    kiln_release(scores);
+    kiln_release(last);
+    return status;
+}
+
+static kiln_status write_sample(const trainer *self, kiln_error *err)
+{
+    const gpt_shape *shape = &self->options.shape;
+    float scores[256];
+    int32_t *window = calloc((size_t)shape->context, sizeof(*window));
+    int64_t seen = 1;
+    kiln_status status = KILN_STATUS_OK;
+    if (window == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to write");
+    }
+    window[0] = self->text.tokens[0];
+    for (int64_t i = 0; i < self->options.sample && !interrupted; i++) {
+        int32_t token = 0;
+        KILN_TRY(out, status,
+                 write_one(self, window, seen, scores, draw(UINT32_MAX, (uint64_t)i), &token, err));
+        putchar(self->text.characters[token]);
+        fflush(stdout);
+        if (seen == shape->context) {
+            memmove(window, window + 1, (size_t)(seen - 1) * sizeof(*window));
+            seen--;
+        }
+        window[seen++] = token;
+    }
+    putchar('\n');
+out:
+    free(window);
+    return status;
+}
+
+// ---- the program ----
+
+static kiln_status start(trainer *self, kiln_error *err)
+{
+    options *o = &self->options;
+    kiln_schedule schedule = KILN_SCHEDULE_INIT;
+    kiln_optimiser_options adamw = KILN_OPTIMISER_OPTIONS_INIT;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, gpt_text_read(o->text, &self->text, err));
+    if (self->text.count < (size_t)o->shape.context + 2) {
+        status = kiln_fail(err, INVALID_ARGUMENT,
+                           "%s has %zu characters, too few for a context "
+                           "of %lld",
+                           o->text, self->text.count, (long long)o->shape.context);
+        goto out;
+    }
+    o->shape.vocabulary = self->text.vocabulary;
+    KILN_TRY(out, status, kiln_context_create(NULL, &self->context, err));
+    KILN_TRY(out, status, kiln_device_open(self->context, o->device, &self->device, err));
+    KILN_TRY(out, status, kiln_params_create(self->device, /*seed=*/1, &self->params, err));
+    KILN_TRY(out, status, gpt_add_params(&o->shape, self->params, err));
+    schedule.kind = KILN_SCHEDULE_COSINE;
+    schedule.steps = o->steps;
+    schedule.warmup = o->steps / 20;
+    schedule.least = 0.1;
+    adamw.rule = KILN_OPTIMISER_ADAMW;
+    adamw.rate = o->rate;
+    adamw.beta2 = 0.99;
+    adamw.decay = 0.1;
+    adamw.clip = 1;
+    adamw.schedule = &schedule;
+    KILN_TRY(out, status, kiln_optimiser_create(self->params, &adamw, &self->optimiser, err));
+    if (access(o->state, F_OK) == 0) {
+        KILN_TRY(out, status, kiln_optimiser_load(self->optimiser, o->state, err));
+        fprintf(stderr, "going on after step %llu of %s\n",
+                (unsigned long long)kiln_optimiser_steps(self->optimiser), o->state);
+    }
+    self->log = gpt_log_open(o->log, kiln_optimiser_steps(self->optimiser), err);
+    status = self->log != NULL ? KILN_STATUS_OK : KILN_STATUS_UNAVAILABLE;
+out:
+    return status;
+}
+
+static int run(trainer *self)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, start(self, &err));
+    (void)signal(SIGINT, interrupt);
+    KILN_TRY(out, status, train(self, &err));
+    if (interrupted) {
+        fprintf(stderr, "step %llu is in %s; the same command goes on from there\n",
+                (unsigned long long)kiln_optimiser_steps(self->optimiser), self->options.state);
+    }
+    if (self->options.picture != NULL) {
+        KILN_TRY(out, status, gpt_draw(self->options.log, self->options.picture, &err));
+    }
+    if (!interrupted && self->options.sample > 0) {
+        KILN_TRY(out, status, write_sample(self, &err));
+    }
+out:
+    if (status != KILN_STATUS_OK) {
+        fprintf(stderr, "train_gpt: %s\n", err.message);
+    }
+    if (self->log != NULL) {
+        fclose(self->log);
+    }
+    kiln_optimiser_destroy(self->optimiser);
+    kiln_params_destroy(self->params);
+    kiln_device_release(self->device);
+    kiln_context_destroy(self->context);
+    free(self->text.tokens);
+    return status == KILN_STATUS_OK && !interrupted ? 0 : 1;
+}
+
+static const struct argp_option table[] = {
+    {"device", 'd', "ADDRESS", 0, "where to train (default: the first OpenCL device)", 0},
+    {"text", 't', "PATH", 0, "a file, or a folder of .md files (default: docs)", 0},
+    {"state", 'f', "FILE", 0, "where the training is kept (default: train_gpt.safetensors)", 0},
+    {"log", 'l', "FILE", 0, "a line of JSON for each step (default: train_gpt.jsonl)", 0},
+    {"picture", 'p', "FILE", 0, "where to draw the losses, as SVG", 0},
+    {"steps", 'n', "N", 0, "of the whole training (default: 500)", 0},
+    {"save-every", 's', "N", 0, "steps (default: 50)", 0},
+    {"batch", 'b', "N", 0, "pieces of text in a step (default: 16)", 0},
+    {"context", 'c', "N", 0, "characters of a piece (default: 64)", 0},
+    {"width", 'w', "N", 0, "of the model (default: 64)", 0},
+    {"heads", 'a', "N", 0, "of attention (default: 4)", 0},
+    {"layers", 'k', "N", 0, "of the model (default: 2)", 0},
+    {"rate", 'r', "RATE", 0, "of learning (default: 0.003)", 0},
+    {"sample", 'x', "N", 0, "characters to write in the end (default: 200)", 0},
+    {"temperature", 'e', "T", 0, "below 1: more of the likely ones (default: 0.8)", 0},
+    {0},
+};
+
+static void set_count(struct argp_state *state, const char *text, int64_t least, int64_t *out)
+{
+    char *end = NULL;
+    *out = strtoll(text, &end, 10);
+    if (*text == '\0' || *end != '\0' || *out < least || *out > 1000000) {
+        argp_error(state, "\"%s\" is no number from %lld to 1000000", text, (long long)least);
+    }
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    options *o = state->input;
+    int64_t count = 0;
+    const struct {
+        int key;
+        int64_t *place;
+        int64_t least;
+    } counts[] = {{'b', &o->batch, 1},       {'c', &o->shape.context, 1}, {'w', &o->shape.width, 1},
+                  {'a', &o->shape.heads, 1}, {'k', &o->shape.layers, 1},  {'x', &o->sample, 0}};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        if (key == counts[i].key) {
+            set_count(state, text, counts[i].least, counts[i].place);
+            return 0;
+        }
+    }
+    switch (key) {
+    case 'd':
+        o->device = text;
+        break;
+    case 't':
+        o->text = text;
+        break;
+    case 'f':
+        o->state = text;
+        break;
+    case 'l':
+        o->log = text;
+        break;
+    case 'p':
+        o->picture = text;
+        break;
+    case 'n':
+    case 's':
+        set_count(state, text, 1, &count);
+        *(key == 'n' ? &o->steps : &o->save_every) = (uint64_t)count;
+        break;
+    case 'r':
+    case 'e':
+        *(key == 'r' ? &o->rate : &o->temperature) = strtod(text, NULL);
+        break;
+    case ARGP_KEY_END:
+        if (o->shape.width % o->shape.heads != 0 || o->rate <= 0 || o->temperature <= 0) {
+            argp_error(state, "heads divide the width; rate and temperature are above 0");
+        }
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp argp = {
+        table, parse, NULL, "Trains a small language model of characters.", NULL, NULL, NULL};
+    trainer self = {.options = {.text = "docs",
+                                .state = "train_gpt.safetensors",
+                                .log = "train_gpt.jsonl",
+                                .steps = 500,
+                                .save_every = 50,
+                                .batch = 16,
+                                .sample = 200,
+                                .temperature = 0.8,
+                                .rate = 0.003,
+                                .shape = {.context = 64, .width = 64, .heads = 4, .layers = 2}}};
+    argp_parse(&argp, argc, argv, 0, NULL, &self.options);
+    return run(&self);
+}
