@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`kiln coll check` under mpirun of Open MPI and of MPICH, and what the others say when one of four
-processes is killed; and without MPI: nothing is linked with it, and who asks for it reads why not.
-Launchers that are not installed are skipped, visibly."""
+"""`kiln coll check` under mpirun of Open MPI and of MPICH, groups and jobs again and again in one
+process, and what the others say when one of four processes is killed; and without MPI: nothing is
+linked with it, and who asks for it reads why not. Launchers that are not installed are skipped,
+visibly."""
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import time
 
 KILN = os.path.realpath(sys.argv[1])
 NO_MPI = sys.argv[2]  # preloaded, it hides MPI
+AGAIN = sys.argv[3]  # mpi_again.c
 DEVICES = ["-d", "reference:0", "-d", "reference:1"]
 OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]
 MPICH = ["mpirun.mpich"]
@@ -39,6 +41,17 @@ def check(name, command):
     done = subprocess.run(command + [KILN, "coll", "check"] + DEVICES, capture_output=True,
                           text=True, timeout=240, env=environment())
     ok = done.returncode == 0 and "cases passed" in done.stdout and "hierarchical  " in done.stdout
+    tell("passed" if ok else "failed", name, (done.stdout + done.stderr)[-2000:])
+
+
+def again(name, command, arguments=()):
+    """Each process says that all went well; without a failure the launcher agrees."""
+    if shutil.which(command[0]) is None:
+        tell("skipped", name, f"{command[0]} is not installed")
+        return
+    done = subprocess.run(command + [AGAIN, *arguments], capture_output=True, text=True, timeout=240,
+                          env=environment())
+    ok = done.stdout.count("again: ok\n") == 2 and (arguments or done.returncode == 0)
     tell("passed" if ok else "failed", name, (done.stdout + done.stderr)[-2000:])
 
 
@@ -153,6 +166,10 @@ def main():
     check("open mpi, four processes", OPEN_MPI + ["-np", "4"])
     check("open mpi, three processes", OPEN_MPI + ["-np", "3"])
     check("mpich, four processes", MPICH + ["-np", "4"])
+    again("open mpi, again and again", OPEN_MPI + ["-np", "2"])
+    again("mpich, again and again", MPICH + ["-np", "2"])
+    again("open mpi, again after a failure", OPEN_MPI + ["-np", "2"], ["failing"])
+    again("mpich, again after a failure", MPICH + ["-np", "2"], ["failing"])
     kill_one("open mpi, one of four is killed", OPEN_MPI + ["--enable-recovery", "-np", "4"])
     # MPICH's launcher ends the job, and sends SIGUSR1, where what it started itself is killed.
     shell = ["sh", "-c", "trap '' USR1; \"$0\" \"$@\"; exit $?"]

@@ -29,6 +29,14 @@ static kiln_coll_call all_reduce(arrays *data, uint32_t rank)
     return call;
 }
 
+/// Starts a call and waits for it.
+static kiln_status run_call(kiln_coll_member *member, const kiln_coll_call *call, kiln_error *err)
+{
+    kiln_coll_request *request = NULL;
+    kiln_status status = kiln_coll_start(member, call, &request, err);
+    return request != NULL ? kiln_coll_wait(request, err) : status;
+}
+
 static void fill_calls(arrays *data, uint32_t ranks, kiln_coll_call *out_calls)
 {
     for (uint32_t rank = 0; rank < ranks; rank++) {
@@ -104,7 +112,7 @@ static void test_late_rank(void)
     }
     uint64_t waited_ms = (kiln_time_ns() - begin) / 1000000;
     KILN_CHECK(waited_ms >= DEADLINE_MS - 1 && waited_ms < DEADLINE_MS + 1000);
-    status[1] = kiln_coll_run(fix.members[1], &calls[1], &errors[1]);
+    status[1] = run_call(fix.members[1], &calls[1], &errors[1]);
     check_same(&fix, status, errors);
     check_poisoned(&fix, KILN_STATUS_DEADLINE_EXCEEDED, 1, "rank 1: did not come to call 1");
     KILN_CHECK(data.values[0][0] == 1.0f); // nothing was touched
@@ -129,8 +137,8 @@ static void test_duplicate_call(void)
         KILN_CHECK_INT(kiln_coll_start(fix.members[1], &calls[1], &again, NULL), 0);
         KILN_CHECK_INT(kiln_coll_wait(again, &errors[1]), KILN_STATUS_DEADLINE_EXCEEDED);
         status[1] = KILN_STATUS_DEADLINE_EXCEEDED;
-        status[0] = kiln_coll_run(fix.members[0], &calls[0], &errors[0]);
-        status[2] = kiln_coll_run(fix.members[2], &calls[2], &errors[2]);
+        status[0] = run_call(fix.members[0], &calls[0], &errors[0]);
+        status[2] = run_call(fix.members[2], &calls[2], &errors[2]);
         check_same(&fix, status, errors);
         check_poisoned(&fix, KILN_STATUS_DEADLINE_EXCEEDED, 0, "did not come to call 2");
     }
@@ -151,7 +159,7 @@ static void test_rank_that_left(void)
     fix.members[2] = NULL;
     KILN_CHECK_INT(kiln_coll_wait(request, &err), KILN_STATUS_UNAVAILABLE);
     KILN_CHECK_CONTAINS(err.message, "rank 2: left before call 1");
-    KILN_CHECK_INT(kiln_coll_run(fix.members[1], &calls[1], NULL), KILN_STATUS_UNAVAILABLE);
+    KILN_CHECK_INT(run_call(fix.members[1], &calls[1], NULL), KILN_STATUS_UNAVAILABLE);
     fixture_fini(&fix);
 }
 
@@ -174,7 +182,7 @@ static void test_leaving_with_calls_pending(void)
         KILN_CHECK_INT(kiln_coll_wait(requests[i], NULL), KILN_STATUS_CANCELLED);
     }
     check_poisoned(&fix, KILN_STATUS_CANCELLED, 0, "left with calls pending");
-    KILN_CHECK_INT(kiln_coll_run(fix.members[1], &calls[1], NULL), KILN_STATUS_CANCELLED);
+    KILN_CHECK_INT(run_call(fix.members[1], &calls[1], NULL), KILN_STATUS_CANCELLED);
     fixture_fini(&fix);
 }
 

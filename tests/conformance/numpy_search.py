@@ -46,7 +46,31 @@ def nms(boxes, scores, count, overlap=0, least=-math.inf, center=0):
     return result
 
 
+def tree_ensemble(x, thresholds, weights, features, others, roots, targets, count, mode="sum"):
+    """Row by row and node by node."""
+    nodes, columns = len(features), x.shape[1]
+    result = np.zeros((len(x), count), np.float64)
+    for row in range(len(x)):
+        found = [[] for _ in range(count)]
+        for node in roots:
+            while 0 <= node < nodes and features[node] >= 0:
+                if columns == 0:
+                    node = -1
+                    break
+                value = x[row, min(features[node] // 2, columns - 1)]
+                on = bool(features[node] % 2) if np.isnan(value) else value <= thresholds[node]
+                following = node + 1 if on else others[node]
+                node = following if following > node else -1
+            if 0 <= node < nodes:
+                for k in range(others[node], others[node] - 1 - features[node]):
+                    if 0 <= k < len(weights) and 0 <= targets[k] < count:
+                        found[targets[k]].append(float(weights[k]))
+        result[row] = [{"sum": sum, "min": min, "max": max}[mode](f) if f else 0 for f in found]
+    return result.astype(x.dtype)
+
+
 OPERATORS = {
     "argwhere": lambda i, a, s: argwhere(i[0], **a),
     "nms": lambda i, a, s: nms(*i, **a),
+    "tree_ensemble": lambda i, a, s: tree_ensemble(*i, **a),
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """test_generate.py KILN SOURCE: `kiln generate` on decoders made here, and the page about it followed.
 
-The tokens are those of ONNX Runtime 1.32; where KILN_TEST_PYTHON names a Python that has it, it is asked again."""
+The tokens are those of ONNX Runtime 1.32; where KILN_TEST_PYTHON names a Python that has it, it is asked again, and
+PyTorch for a decoder that it exports."""
 import json
 import os
 import re
@@ -32,9 +33,8 @@ def ids(told):
     return [step["id"] for step in told["tokens"]]
 
 
-def check_decoder(form, model):
-    told = generate(model, "--max-new", "64")
-    assert ids(told) == TOKENS, (form, ids(told))
+def check_steps(form, told, tokens):
+    assert ids(told) == tokens, (form, ids(told))
     assert not told["ended"]
     for place, step in enumerate(told["tokens"]):
         assert step["bytes_read"] == 4 * VOCABULARY, (form, place, step)
@@ -42,6 +42,10 @@ def check_decoder(form, model):
             assert step["plans"] == 0, (form, place, step)
         if place > 0:
             assert step["bytes_uploaded"] == 8, (form, place, step)
+
+
+def check_decoder(form, model):
+    check_steps(form, generate(model, "--max-new", "64"), TOKENS)
     assert ids(generate(model, "--max-new", "40", "--eos", "91,18")) == TOKENS[:6]
     assert generate(model, "--max-new", "40", "--eos", "91,18")["ended"]
 
@@ -56,6 +60,19 @@ def check_runtime(model):
         return
     assert asked.returncode == 0, asked.stderr
     assert [int(t) for t in asked.stdout.split(",")] == TOKENS, asked.stdout
+
+
+def check_torch(folder):
+    """A decoder that PyTorch exported: PyTorch's tokens, and nothing but tokens and logits is copied."""
+    python = os.environ.get("KILN_TEST_PYTHON", "")
+    for exporter in ("script", "dynamo") if python != "" else ():
+        model = os.path.join(folder, f"{exporter}.onnx")
+        asked = subprocess.run([python, "-W", "ignore", os.path.join(HERE, "torch_decoder.py"), exporter, model, "64",
+                                PROMPT], capture_output=True, text=True, timeout=600, check=False)
+        if asked.returncode != 0 and "No module named" in asked.stderr:
+            return
+        assert asked.returncode == 0, asked.stderr
+        check_steps(exporter, generate(model, "--max-new", "64"), [int(t) for t in asked.stdout.split(",")])
 
 
 def check_drawn(model):
@@ -108,6 +125,7 @@ def main():
             subprocess.run([sys.executable, os.path.join(HERE, "make_decoder.py"), form, models[form]], check=True)
             check_decoder(form, models[form])
             check_runtime(models[form])
+        check_torch(folder)
         check_drawn(models["attention"])
         check_refusals(models["attention"])
     check_page()

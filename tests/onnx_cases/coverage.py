@@ -49,17 +49,21 @@ def table(text):
 
 def contributed(text):
     """[(domain:operator, handler, attributes)], and the attributes that nobody reads."""
-    found = re.findall(r'^KILN_ONNX_(?:MICROSOFT|CONTRIB)\((?:"([\w.]*)", )?(\w+),.*, (\w+), "([^"]*)"\)$', text, re.M)
-    standard = re.findall(r'^KILN_ONNX_CONTRIB\("", (\w+),', text, re.M)
-    rows = [(f"{domain or ('' if name in standard else 'com.microsoft')}:{name}", handler, attributes.split())
-            for domain, name, handler, attributes in found]
+    found = re.findall(r'^KILN_ONNX_(MICROSOFT|CONTRIB|ML)\((?:"([\w.]*)", )?(\w+),.*, (\w+), "([^"]*)"\)$', text, re.M)
+    domains = {"MICROSOFT": "com.microsoft", "ML": "ai.onnx.ml"}
+    rows = [(f"{domains.get(family, domain)}:{name}", handler, attributes.split())
+            for family, domain, name, handler, attributes in found]
     return rows, set(re.findall(r"^KILN_ONNX_UNREAD\((\w+),\s*(\w+),", text, re.M))
+
+
+MAPS = {"ai.onnx.ml:ZipMap", "ai.onnx.ml:DictVectorizer", "ai.onnx.ml:CastMap"}  # no file of a case holds a map:
+# tests/unit/onnx/test_onnx_text.c has them
 
 
 def contributed_problems(rows, unread, known, cases):
     found = []
     for name, handler, attributes in rows:
-        found += [] if name in cases else [f"{name} has no case"]
+        found += [] if name in cases | MAPS else [f"{name} has no case"]
         for attribute in attributes:
             if (attribute not in texts_of(known, handler)) != ((name.split(":")[1], attribute) in unread):
                 found.append(f"{name}: attribute {attribute} has no reader, or one and stands among those without")
@@ -174,7 +178,7 @@ def main():
         ("an attribute", problems(facts + [("Gelu", 20, ["1-1"], ["nonesuch"])], rows, refused, unread, *rest)),
         ("an input", problems(facts, [(*r[:4], (1, 2)) if r[0] == "Gelu" else r for r in rows], refused, unread, *rest)),
         ("a case", problems(facts, rows, refused, unread, rest[0], cases - {("Gelu", 20)})),
-        ("a refusal", problems(facts, rows, refused - {"StringSplit"}, unread, *rest)),
+        ("a refusal", problems(facts, rows, refused - {"ImageDecoder"}, unread, *rest)),
         ("a case of a row in no standard", contributed_problems(more, silent, rest[0], tried - {more[0][0]}) + found),
         ("its attribute", contributed_problems([(*more[0][:2], ["nonesuch"])], silent, rest[0], tried) + found),
     ) if len(less) <= len(found)]

@@ -11,6 +11,7 @@ from case_writer import F32, I64, RANDOM, case, floats, ints, np, one
 from numpy_nn import recurrent
 from onnx_writer import Graph, Ref, Sparse, function, node
 import microsoft_cases
+import ml_cases
 import newer_cases
 import newest_cases
 import older_cases
@@ -472,6 +473,6 @@ def layers():
 
 
 for make in (elementwise, shapes, reductions, old_opsets, windows_and_grids, searches, loops, scans, sequences,
-             functions, layers, newer_cases.make, older_cases.make, newest_cases.make, microsoft_cases.make,
+             functions, layers, newer_cases.make, older_cases.make, newest_cases.make, ml_cases.make, microsoft_cases.make,
              small_cases.make):
     make()

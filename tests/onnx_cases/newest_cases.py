@@ -121,6 +121,11 @@ def changed():
             opset, to=22)
         one(f"cast_like_uint4_low_bits_{opset}", "CastLike", [wide, Narrow(np.array([1]), "uint4")],
             [Narrow(np.array([7, 8, 7, 8, 15, 0]), "uint4")], opset)
+    for opset in (25, 28):
+        one(f"cast_float_int2_low_bits_{opset}", "Cast", [wide], [Narrow(np.array([-1, 0, -1, 0, -1, 0]), "int2")],
+            opset, to=26)
+        one(f"cast_float_uint2_low_bits_{opset}", "Cast", [wide], [Narrow(np.array([3, 0, 3, 0, 3, 0]), "uint2")],
+            opset, to=25)
     q, scale = np.array([[-128, 5], [127, 0]], np.int8), np.array(0.75, np.float16)
     one("dequantize_output_dtype_23", "DequantizeLinear", [q, scale], [(q * F32(0.75)).astype(F32)], 23, output_dtype=1)
     one("dequantize_output_half_23", "DequantizeLinear", [q, scale.astype(F32)], [(q * F32(0.75)).astype(np.float16)],

@@ -10,6 +10,8 @@ TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 
          "float8e4m3fnuz": 18, "float8e5m2": 19, "float8e5m2fnuz": 20, "uint4": 21, "int4": 22, "float4e2m1": 23,
          "float8e8m0": 24, "uint2": 25, "int2": 26}
 
+STRING = 8
+
 
 class Narrow:
     """Integers and floats of 2, 4 or 8 bits; of floats `array` has their bits."""
@@ -76,6 +78,8 @@ def tensor(array, name=""):
                 (blob(8, name) if name else b"") + blob(9, data.tobytes()))
     array = np.asarray(array)
     dims = b"".join(number(1, n) for n in array.shape)
+    if array.dtype.kind == "U":
+        return dims + number(2, STRING) + many(6, array.ravel().tolist()) + (blob(8, name) if name else b"")
     return (dims + number(2, TYPES[array.dtype.name]) + (blob(8, name) if name else b"") +
             blob(9, array.astype(array.dtype.newbyteorder("<")).tobytes()))
 
@@ -160,7 +164,7 @@ def tensor_type(array, with_shape):
     array = array if isinstance(array, (Brain, Narrow)) else np.asarray(array)
     kind = array.name if isinstance(array, (Brain, Narrow)) else array.dtype.name
     dims = b"".join(blob(1, number(1, n)) for n in array.shape) if with_shape else b""
-    return blob(1, number(1, TYPES[kind]) + (blob(2, dims) if with_shape else b""))
+    return blob(1, number(1, STRING if kind.startswith("str") else TYPES[kind]) + (blob(2, dims) if with_shape else b""))
 
 
 class Graph:
@@ -188,7 +192,7 @@ def function(name, inputs, outputs, nodes, opset, domain="local", attributes=(),
 
 def model(graph, opset, functions=(), ir_version=10):
     sets = [blob(1, "") + number(2, opset)]
-    sets += [blob(1, domain) + number(2, 1) for domain in sorted({n.domain for n in graph.nodes} - {""})]
+    sets += [blob(1, domain) + number(2, 5 if domain == "ai.onnx.ml" else 1) for domain in sorted({n.domain for n in graph.nodes} - {""})]
     if functions and not any(n.domain == "local" for n in graph.nodes):
         sets.append(blob(1, "local") + number(2, 1))
     return number(1, ir_version) + blob(7, graph.message()) + many(8, sets) + many(25, functions)

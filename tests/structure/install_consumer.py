@@ -96,7 +96,7 @@ def cpp_program(prefix, work, libdir):
     program = os.path.join(work, "with_cpp")
     include = os.path.join(prefix, "include")
     return (run(["g++", "-std=c++17", "-Wall", "-Werror", source, "-o", program,
-                 f"-I{include}/kiln", f"-I{include}", f"-L{prefix}/{libdir}", "-lkiln"])
+                 f"-I{include}", f"-L{prefix}/{libdir}", "-lkiln"])
             or run([program], env=environment(prefix, libdir)))
 
 
@@ -142,13 +142,47 @@ def files(prefix, config):
 
 
 def headers_alone(prefix):
-    """Each installed header finds what it includes in the installed tree."""
+    """Each installed header is included as <kiln/NAME> and finds what it includes beside itself."""
     bad = []
-    folder = os.path.join(prefix, "include/kiln")
-    for name in sorted(os.listdir(folder)):
+    include = os.path.join(prefix, "include")
+    for name in sorted(os.listdir(os.path.join(include, "kiln"))):
         if name.endswith(".h"):
-            bad += run(["gcc", "-std=c11", "-fsyntax-only", "-I", folder, os.path.join(folder, name)])
+            bad += run(["gcc", "-std=c11", "-fsyntax-only", "-I", include, "-include", f"kiln/{name}", "-xc", "/dev/null"])
     return bad
+
+
+def names_kept(prefix, work, libdir):
+    """A program that has base.h, status.def and config.def of its own gets its own."""
+    bad = []
+    for name in ("kiln", "kiln-client", "kiln-remote", "kiln-fuser"):
+        flags = subprocess.run(["pkg-config", "--cflags", name], env=environment(prefix, libdir), text=True,
+                               capture_output=True, check=False)
+        if flags.returncode and "remote" not in name and "client" not in name:
+            bad.append(flags.stderr)
+        bad += [f"{name}: {flag} shows Kiln's base.h under that name" for flag in flags.stdout.split()
+                if flag.startswith("-I") and os.path.exists(os.path.join(flag[2:], "base.h"))]
+    folder = os.path.join(work, "names_kept")
+    os.makedirs(folder)
+    with open(os.path.join(folder, "CMakeLists.txt"), "w", encoding="ascii") as file:
+        file.write("cmake_minimum_required(VERSION 3.16)\nproject(p C)\nfind_package(kiln REQUIRED)\n"
+                   "find_package(kiln-fuser REQUIRED)\ninclude(CheckIncludeFile)\n"
+                   "set(CMAKE_REQUIRED_LIBRARIES kiln::kiln kiln::fuser)\ncheck_include_file(base.h SHOWN)\n"
+                   "if(SHOWN)\nmessage(FATAL_ERROR \"kiln::kiln shows base.h\")\nendif()\n")
+    return bad + run(["cmake", "-S", folder, "-B", f"{folder}/build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}"])
+
+
+def uninstalls(config):
+    """The target `uninstall` takes away what the last installation brought, and nothing else."""
+    with tempfile.TemporaryDirectory(prefix="kiln-uninstall-") as work:
+        prefix = os.path.join(work, "prefix")
+        os.makedirs(prefix)
+        kept = os.path.join(prefix, "kept")
+        with open(kept, "w", encoding="ascii") as file:
+            file.write("somebody else's")
+        bad = (run(["cmake", "--install", config["build_dir"], "--prefix", prefix])
+               or run(["cmake", "--build", config["build_dir"], "--target", "uninstall"]))
+        left = [os.path.join(folder, n) for folder, _, names in os.walk(prefix) for n in names]
+        return bad or [f"{path} is left" for path in left if path != kept] + ([] if kept in left else ["kept is gone"])
 
 
 BACKEND_PART = ("kiln_backend_device_ops", "kiln_program", "kiln_plan", "kiln_explanation")
@@ -258,6 +292,7 @@ def main():
         if not cases["install"]:
             cases["files"] = files(prefix, config)
             cases["headers alone"] = headers_alone(prefix)
+            cases["names kept"] = names_kept(prefix, work, libdir)
             cases["users' part"] = users_part(prefix)
             cases["pkg-config"] = pkg_config(prefix, work, libdir)
             cases["find_package"] = cmake_package(prefix, work, libdir)
@@ -271,6 +306,7 @@ def main():
             for lang in ("c", "cpp"):
                 cases[f"fuser project in {lang}"] = sdk_own_project(prefix, work, config, lang)
             cases["fuser find_package"] = sdk_package(prefix, work, template)
+            cases["uninstall"] = uninstalls(config)
     structure.report("structure/install_consumer", cases)
 
 

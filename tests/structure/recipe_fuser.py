@@ -3,6 +3,7 @@
 """CONTRIBUTING.md's recipe for a fuser that ships with Kiln, followed in four files; its code is the SDK's template.
 A fuser in a repository of its own is unit/cli/writing_a_fuser's."""
 import os
+import re
 import sys
 
 import recipe
@@ -18,6 +19,7 @@ def template(root):
     for name in ("abi.h", "my_fuser.c", "abi.c"):
         with open(os.path.join(root, "plugin_sdk/template/c", name), encoding="utf-8") as file:
             text += file.read().replace('#include "abi.h"\n', "")
+    text = re.sub("#include <kiln/(.*)>", r'#include "\1"', text)  # as all of Kiln's own files have it
     for old in ("block *b", "    block block;", "} block;"):
         text = text.replace(old, old.replace("block", "toy_block", 1))
     return text.replace("my-fuser", "toy")

@@ -107,6 +107,13 @@ def short_folders(tree):
             if count > MOST_FILES and folder not in LONG_FOLDERS]
 
 
+def room_pages(tree):
+    """Each folder of sources has a README that says what its files decide."""
+    rooms = {os.path.dirname(name) for name in tree.sources(".c", top=structure.MODULES + ("cli",))
+             if "/template/" not in name}
+    return [f"{room} has no README.md" for room in sorted(rooms) if f"{room}/README.md" not in tree.files]
+
+
 def banned_calls(tree):
     bad = []
     for name in tree.sources(".c", ".h"):
@@ -146,6 +153,20 @@ def file_comments(tree):
             count += 1
         if count < 2:
             bad.append(f"{name}: no comment below the licence line says what the file decides")
+    return bad
+
+
+BLOCK_COMMENT = re.compile(r"^[ ]*/\*( |\*|$)", re.M)
+
+
+def one_dialect(tree):
+    """Comments are `///` above declarations and `//` in code; `/*name=*/` says what an argument is."""
+    bad = []
+    for name in tree.sources(".c", ".h", top=structure.MODULES + ("cli", "bench", "tools")):
+        text = tree.read(name)
+        if "Written by tools/" not in text[:200] and BLOCK_COMMENT.search(text):
+            line = text.count("\n", 0, BLOCK_COMMENT.search(text).start()) + 1
+            bad.append(f"{name}:{line}: a comment by /* */")
     return bad
 
 
@@ -272,8 +293,8 @@ def read_if_there(tree, name):
     return tree.read(name) if name in tree.files else ""
 
 
-CHECKS = (merged, spdx, unique_basenames, contracts, short_headers, short_folders, banned_calls, unfinished,
-          file_comments, orphans, cmake_rules, formatted_text, page_columns, page_paths, environment_names)
+CHECKS = (merged, spdx, unique_basenames, contracts, short_headers, short_folders, room_pages, banned_calls, unfinished,
+          file_comments, one_dialect, orphans, cmake_rules, formatted_text, page_columns, page_paths, environment_names)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 MODULES = ("base", "ir", "cl_backend", "plugin_sdk", "fusion_host", "plugins", "collective",
-           "runtime", "remote_grpc", "onnx")
+           "runtime", "autodiff", "remote_grpc", "onnx")
 TOP = MODULES + ("cli", "python", "examples", "tests", "bench", "tools")
 PUBLIC_HEADERS = re.compile(r"\bPUBLIC_HEADERS\b([^)]*)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)

@@ -597,6 +597,10 @@ bool region_open_all(void)
     if (!open) {
         kiln_test_skip("no OpenCL device: %s", region_err.message);
         region_close_all();
+    } else if (kiln_device_info_of(region_fused.device)->type != KILN_DEVICE_CPU) {
+        kiln_test_skip("the fuser of regions is for processors");
+        region_close_all();
+        open = false;
     }
     return open;
 }

@@ -11,13 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 KILN, ROOT, PLUGINS, LEVEL = sys.argv[1:5]
 SDK = os.path.join(ROOT, "plugin_sdk")
-INCLUDE = ["-I", SDK, "-I", os.path.join(SDK, "abi"), "-I", os.path.join(SDK, "parts")]
+BUILT = os.path.join(os.path.dirname(os.path.dirname(KILN)), "include")
+INCLUDE = ["-I", BUILT, "-I", SDK, "-I", os.path.join(SDK, "abi"), "-I", os.path.join(SDK, "parts")]
 TEST_PLUGINS = os.path.join(os.path.dirname(PLUGINS), "test_plugins")
 FAILED = []
 COUNT = 0
 
 # name: (check that must fail, words of its text, file, line as it is, line as it is spoiled)
-ABI, MINE, HEADER = "abi.c", "my_fuser.c", "kf_plugin.h"
+ABI, MINE, HEADER = "abi.c", "my_fuser.c", "kiln/kf_plugin.h"
 SPOILED = {
     "no note": ("note", "no section", HEADER, "KF_MANIFEST(KF_PLUGIN_ID, KF_PLUGIN_VERSION, 0, KF_OPSET_MAX, 0, 0);", ""),
     "export": ("exports", "exports surplus", HEADER, "static kf_status kf_plugin_init(void)",
@@ -138,21 +139,21 @@ def check(*arguments, **environment):
 
 def build(folder, name, sources):
     path = os.path.join(folder, name.replace(" ", "_"))
-    os.makedirs(path)
+    os.makedirs(os.path.join(path, "kiln"))
     for file, text in sources.items():
         with open(os.path.join(path, file), "w", encoding="utf-8") as out:
             out.write(text)
     library = os.path.join(path, "spoiled.so")
-    command = ["gcc", "-std=gnu11", "-O1", "-w", "-shared", "-fPIC", "-fvisibility=hidden", *INCLUDE,
-               os.path.join(path, ABI), os.path.join(path, MINE), "-o", library]
+    command = ["gcc", "-std=gnu11", "-O1", "-w", "-shared", "-fPIC", "-fvisibility=hidden", "-I", path,
+               *INCLUDE, os.path.join(path, ABI), os.path.join(path, MINE), "-o", library]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return library if done.returncode == 0 else f"does not compile: {done.stderr[:300]}"
 
 
 def template():
     """The template's files, and the header around them, which is found beside them before the SDK's."""
-    folders = {ABI: "template/c", MINE: "template/c", "abi.h": "template/c", HEADER: ""}
-    return {name: open(os.path.join(SDK, folder, name), encoding="utf-8").read() for name, folder in folders.items()}
+    paths = {ABI: "template/c/abi.c", MINE: "template/c/my_fuser.c", "abi.h": "template/c/abi.h", HEADER: "kf_plugin.h"}
+    return {name: open(os.path.join(SDK, path), encoding="utf-8").read() for name, path in paths.items()}
 
 
 def spoiled(folder, name, row):

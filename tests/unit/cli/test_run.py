@@ -171,6 +171,30 @@ def what_is_wrong_is_told_before_a_device_opens():
 
 
 @case
+def several_devices_divide_a_model():
+    """By their memory; the results are those of one. Other commands take one device."""
+    two = ["--device", "reference:0", "--device", "reference:0", "--set"]
+    whole = kiln("run", MODEL, "--input", INPUT, *FAST, "--json")
+    divided = kiln("run", MODEL, "--input", INPUT, *two, "memory-budget=60000", "--runs", "4", "--json")
+    expect(whole, 0)
+    expect(divided, 0)
+    whole, divided = json.loads(whole.stdout), json.loads(divided.stdout)
+    near(divided["outputs"][0]["values"], whole["outputs"][0]["values"])
+    first, second = divided["parts"]
+    assert first["first_node"] == 0 and second["first_node"] == first["nodes"], divided["parts"]
+    assert (first["values_moved"], second["values_moved"]) == (0, 1), divided["parts"]
+    assert 10000 < first["constant_bytes"] < 60000 and len(whole["parts"]) == 1, divided["parts"]
+    expect(kiln("run", MODEL, "--input", INPUT, *two, "memory-budget=60000"), 0, "part 1: reference:0, nodes 0 to ",
+           "part 2: reference:0, nodes ")
+    timed = kiln("benchmark", MODEL, *two, "memory-budget=60000", "--runs", "3", "--warmup", "0", "--json")
+    expect(timed, 0)
+    assert len(json.loads(timed.stdout)["parts"]) == 2, timed.stdout
+    expect_error(kiln("run", MODEL, "--input", INPUT, *two, "memory-budget=1000"), "the model's constants have ",
+                 "reference:0 may hold 1000 (0 MiB), reference:0 may hold 1000 (0 MiB): take devices with more memory")
+    expect(kiln("explain", MODEL, *two, "tune=off"), 2, "run, benchmark and generate take several", stream="stderr")
+
+
+@case
 def json_everywhere():
     def told(*arguments):
         run = kiln(*arguments, "--json")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""docs/writing-a-fuser.md word for word: its commands and files, outside the tree, against an installed Kiln."""
+"""docs/fusers/writing-a-fuser.md word for word: its commands and files, outside the tree, against an installed Kiln."""
 import hashlib
 import os
 import re
@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 BUILD, ROOT, LIBDIR = sys.argv[1:4]
-PAGE = os.path.join(ROOT, "docs/writing-a-fuser.md")
+PAGE = os.path.join(ROOT, "docs/fusers/writing-a-fuser.md")
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What the page says of the output of a command, by the command and how often it came before.
 PROMISES = {

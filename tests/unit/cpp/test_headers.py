@@ -46,7 +46,7 @@ int main()
 class Build:
     def __init__(self, config, work):
         self.config, self.work = config, work
-        folders = [os.path.join(config["build_dir"], "runtime/cpp/include"), os.path.join(HERE, "../../support"),
+        folders = [os.path.join(config["build_dir"], "include"), os.path.join(HERE, "../../support"),
                    os.path.join(config["build_dir"], "tests/unit/cpp/generated"), *config["include_dirs"]]
         self.includes = [f"-I{folder}" for folder in folders]
 
@@ -86,7 +86,7 @@ def read(*names):
 
 
 def folder_of(build):
-    return os.path.join(build.config["build_dir"], "runtime/cpp/include/kiln")
+    return os.path.join(build.config["build_dir"], "include/kiln")
 
 
 def parts(build):

@@ -281,7 +281,7 @@ static void test_limits(void)
                      "argument 3 is 4294967296, which does not fit 32 bits");
         s.values[1] = 64;
         s.args[3].dtype = KF_DTYPE_F32;
-        check_refused(&s, "argument 3: number argument has dtype 12");
+        check_refused(&s, "argument 3: a number of f32; it takes i32 or i64");
         s.args[5] = (kf_karg){.kind = KF_ARG_STRIDE, .axis = 1, .dtype = KF_DTYPE_I32};
         check_refused(&s, "argument names axis 1 of tensor 0 of rank 1");
         s.launches[0].kernel = (kf_str){NULL, 3};

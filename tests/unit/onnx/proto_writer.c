@@ -71,7 +71,12 @@ pw pw_value_info(const char *name, int32_t elem_type, const int64_t *dims, size_
     pw shape = {0};
     for (size_t i = 0; i < rank; i++) {
         pw dim = {0};
-        pw_int(&dim, 1, dims[i]);
+        if (dims[i] < -1) {
+            const char symbol[] = {'n', (char)('0' - dims[i]), '\0'};
+            pw_text(&dim, 2, symbol);
+        } else {
+            pw_int(&dim, 1, dims[i]);
+        }
         pw_message(&shape, 1, &dim);
     }
     pw dense = {0};

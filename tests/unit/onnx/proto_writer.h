@@ -23,6 +23,7 @@ void pw_text(pw *writer, uint32_t field, const char *text);
 void pw_message(pw *writer, uint32_t field, pw *child);
 
 // ONNX pieces.
+/// A length of -2 is open and has the name "n2", -3 "n3", to -9.
 pw pw_value_info(const char *name, int32_t elem_type, const int64_t *dims, size_t rank);
 pw pw_tensor(const char *name, int32_t elem_type, const int64_t *dims, size_t rank, const void *raw,
              size_t raw_bytes);

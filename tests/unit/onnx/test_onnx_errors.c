@@ -19,9 +19,9 @@ static void test_unknown_operator_is_named(void)
 static void test_refusals_say_why(void)
 {
     pw graph = small_graph();
-    add_node(&graph, "StringConcat", INPUTS("x", "y"), "z");
+    add_node(&graph, "ImageDecoder", INPUTS("x"), "z");
     expect_error(&graph, KILN_STATUS_UNIMPLEMENTED,
-                 "operator StringConcat is not supported: Kiln has no strings");
+                 "operator ImageDecoder is not supported: Kiln decodes no pictures");
     graph = small_graph();
     const char *const outputs[] = {"z", NULL};
     pw node = pw_node("Cast", INPUTS("x"), outputs);
@@ -331,9 +331,86 @@ static void test_bad_inputs(void)
     pw_free(&bytes);
 }
 
+/* Where inputs have a length of one name that is not one length, that is told first. */
+static void test_lengths_of_a_name(void)
+{
+    const int64_t name[] = {-2}, two[] = {2}, three[] = {3};
+    pw graph = {0};
+    fixture f;
+    loaded l;
+    kiln_error err = KILN_ERROR_INIT;
+    add_node(&graph, "Add", INPUTS("x", "y"), "z");
+    pw x = pw_value_info("x", 1, name, 1), y = pw_value_info("y", 1, name, 1);
+    pw z = pw_value_info("z", 1, name, 1);
+    pw_message(&graph, 11, &x);
+    pw_message(&graph, 11, &y);
+    pw_message(&graph, 12, &z);
+    pw bytes = pw_model(&graph, 13);
+    if (open_fixture(&f) && KILN_CHECK(load(&f, &bytes, &l, &err) == KILN_STATUS_OK)) {
+        kiln_onnx_input inputs[] = {{.name = "x"}, {.name = "y"}};
+        KILN_CHECK(kiln_tensor_create(f.device, KILN_DTYPE_F32, 1, two, NULL, &inputs[0].tensor,
+                                      &err) == KILN_STATUS_OK);
+        KILN_CHECK(kiln_tensor_create(f.device, KILN_DTYPE_F32, 1, three, NULL, &inputs[1].tensor,
+                                      &err) == KILN_STATUS_OK);
+        check_run_error(&f, &l, inputs, 2, "length 'n2' is 2 of input 'x', 3 of 'y': node 'the_");
+        kiln_release(inputs[0].tensor);
+        kiln_release(inputs[1].tensor);
+        unload(&l);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
+typedef struct heard {
+    char reasons[4][sizeof(((kiln_error *)NULL)->message)];
+    size_t count;
+} heard;
+
+static void hear(size_t node, const kiln_error *why, void *user)
+{
+    heard *h = user;
+    KILN_CHECK_INT((int64_t)node, (int64_t)h->count);
+    if (KILN_CHECK(h->count < 4) && why != NULL) {
+        memcpy(h->reasons[h->count], why->message, sizeof(why->message));
+    }
+    h->count++;
+}
+
+/* Every node is asked about, also those behind one that is refused. */
+static void test_survey(void)
+{
+    fixture f;
+    heard h = {.count = 0};
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_onnx_model *model = NULL;
+    pw graph = small_graph();
+    add_node(&graph, "Add", INPUTS("x", "y"), "a");
+    add_node(&graph, "ImageDecoder", INPUTS("a"), "b");
+    add_node(&graph, "Relu", INPUTS("b"), "c");
+    add_node(&graph, "Frobnicate", INPUTS("c"), "z");
+    pw bytes = pw_model(&graph, 20);
+    if (open_fixture(&f)) {
+        const kiln_env *env = kiln_context_env(f.context);
+        KILN_CHECK_INT(
+            kiln_onnx_model_open_memory(env, bytes.bytes, bytes.length, NULL, &model, &err),
+            KILN_STATUS_OK);
+        KILN_CHECK_INT(kiln_onnx_model_survey(model, f.device, hear, &h, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT((int64_t)h.count, 4);
+        KILN_CHECK_STR(h.reasons[0], "");
+        KILN_CHECK_CONTAINS(h.reasons[1],
+                            "ImageDecoder is not supported: Kiln decodes no pictures");
+        KILN_CHECK_STR(h.reasons[2], "");
+        KILN_CHECK_CONTAINS(h.reasons[3], "operator Frobnicate of domain ai.onnx");
+        kiln_onnx_model_close(model);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
 KILN_TEST_MAIN("unit/onnx/test_onnx_errors", KILN_TEST(test_unknown_operator_is_named),
                KILN_TEST(test_refusals_say_why), KILN_TEST(test_newer_sets),
                KILN_TEST(test_newer_ir), KILN_TEST(test_decoders_refuse),
                KILN_TEST(test_decoders_without_heads), KILN_TEST(test_four_bits),
                KILN_TEST(test_blocks_that_do_not_fit), KILN_TEST(test_bad_graphs),
-               KILN_TEST(test_wrong_number_of_inputs), KILN_TEST(test_bad_inputs))
+               KILN_TEST(test_wrong_number_of_inputs), KILN_TEST(test_bad_inputs),
+               KILN_TEST(test_lengths_of_a_name), KILN_TEST(test_survey))

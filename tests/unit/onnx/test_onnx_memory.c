@@ -104,14 +104,63 @@ static float input_at(int i)
     return (float)(i % 7);
 }
 
-/// LAYERS times x * w + 1, each w of its own; the first one is a result, too.
-static pw layers_model(void)
+typedef enum storage { INSIDE, EXTERNAL, ALIGNED, HALVES } storage;
+
+enum { ODD = 4 }; ///< bytes before the first of EXTERNAL
+
+/// A weight in the file, in another file behind those before it, or in halves.
+static pw weight_tensor(const char *name, const float *values, int layer, storage where)
+{
+    const int64_t dims[] = {WIDTH};
+    const size_t bytes = WIDTH * sizeof(*values);
+    if (where == INSIDE) {
+        return pw_tensor(name, 1, dims, 1, values, bytes);
+    }
+    if (where == HALVES) {
+        uint16_t *halves = malloc(WIDTH * sizeof(*halves));
+        for (int i = 0; halves != NULL && i < WIDTH; i++) {
+            halves[i] = kiln_f32_to_f16(values[i]);
+        }
+        pw tensor = pw_tensor(name, 10, dims, 1, halves, WIDTH * sizeof(*halves));
+        free(halves);
+        return tensor;
+    }
+    char offset[32], length[32];
+    snprintf(offset, sizeof(offset), "%zu", (size_t)layer * bytes + (where == EXTERNAL ? ODD : 0));
+    snprintf(length, sizeof(length), "%zu", bytes);
+    const char *pairs[3][2] = {{"location", "layers.bin"}, {"offset", offset}, {"length", length}};
+    pw tensor = pw_tensor(name, 1, dims, 1, NULL, 0);
+    pw_int(&tensor, 14, 1);
+    for (int i = 0; i < 3; i++) {
+        pw entry = {0};
+        pw_text(&entry, 1, pairs[i][0]);
+        pw_text(&entry, 2, pairs[i][1]);
+        pw_message(&tensor, 13, &entry);
+    }
+    return tensor;
+}
+
+/// A half becomes an f32 where it is used.
+static void add_cast(pw *graph, char name[8])
+{
+    char wide[8];
+    snprintf(wide, sizeof(wide), "f%.6s", name);
+    pw cast = pw_node("Cast", (const char *const[]){name, NULL}, (const char *const[]){wide, NULL});
+    pw_attr_int(&cast, "to", 1);
+    pw_message(graph, 1, &cast);
+    memcpy(name, wide, sizeof(wide));
+}
+
+/// LAYERS times x * w + 1, each w of its own; the first one is a result, too. `file` gets what is
+/// external.
+static pw layers_model(storage where, FILE *file)
 {
     const int64_t dims[] = {WIDTH};
     const float one = 1;
     pw graph = {0};
     pw x = pw_value_info("x", 1, dims, 1), y = pw_value_info("y", 1, dims, 1);
-    pw first = pw_value_info("w0", 1, dims, 1), scalar = pw_tensor("one", 1, NULL, 0, &one, 4);
+    pw first = pw_value_info("w0", where == HALVES ? 10 : 1, dims, 1);
+    pw scalar = pw_tensor("one", 1, NULL, 0, &one, 4);
     float *values = malloc(WIDTH * sizeof(*values));
     pw_message(&graph, 5, &scalar);
     for (int layer = 0; values != NULL && layer < LAYERS; layer++) {
@@ -123,7 +172,13 @@ static pw layers_model(void)
         snprintf(in, sizeof(in), layer == 0 ? "x" : "h%d", layer - 1);
         snprintf(product, sizeof(product), "p%d", layer);
         snprintf(out, sizeof(out), layer == LAYERS - 1 ? "y" : "h%d", layer);
-        pw tensor = pw_tensor(w, 1, dims, 1, values, WIDTH * sizeof(*values));
+        pw tensor = weight_tensor(w, values, layer, where);
+        if (file != NULL) {
+            KILN_CHECK(fwrite(values, sizeof(*values), WIDTH, file) == WIDTH);
+        }
+        if (where == HALVES) {
+            add_cast(&graph, w);
+        }
         pw mul = pw_node("Mul", (const char *const[]){in, w, NULL},
                          (const char *const[]){product, NULL});
         pw add = pw_node("Add", (const char *const[]){product, "one", NULL},
@@ -139,12 +194,23 @@ static pw layers_model(void)
     return pw_model(&graph, 13);
 }
 
-static const char *write_layers(void)
+/// Gives the path of the model, whose other file is "layers.bin" beside it. The next call's takes
+/// its place.
+static const char *write_layers(storage where)
 {
-    const char *path = kiln_test_path(kiln_test_tmpdir(), "layers.onnx");
-    pw bytes = layers_model();
+    const char *folder = kiln_test_tmpdir();
+    bool beside = where == EXTERNAL || where == ALIGNED;
+    FILE *file = beside ? fopen(kiln_test_path(folder, "layers.bin"), "wb") : NULL;
+    if (where == EXTERNAL && file != NULL) {
+        KILN_CHECK(fwrite("odd", 1, ODD, file) == ODD);
+    }
+    const char *path = kiln_test_path(folder, "layers.onnx");
+    pw bytes = layers_model(where, file);
     bool written = kiln_test_write_file(path, bytes.bytes, bytes.length);
     pw_free(&bytes);
+    if (file != NULL) {
+        written = fclose(file) == 0 && written;
+    }
     return written ? path : NULL;
 }
 
@@ -180,10 +246,13 @@ static void check_layers(model *m, kiln_tensor *y)
 
 /// A run that packs all weights has neither the file nor the unpacked weights in memory at its end,
 /// and only a few of these at a time. A weight that is a result outlives the model.
-static void test_weights_are_there_once(void)
+static void weights_are_there_once(storage where)
 {
     const int64_t dims[] = {WIDTH};
-    const char *path = write_layers();
+    const char *path = write_layers(where);
+    const char *weights = where == INSIDE ? "/layers.onnx" : "/layers.bin";
+    // What is used where it lies in the file counts as the device's; the system has its pages back.
+    const uint64_t most = (uint64_t)WEIGHTS + WEIGHTS / 2 + (where == ALIGNED ? WEIGHTS : 0);
     kiln_tensor *outputs[2] = {NULL, NULL};
     kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
     model m;
@@ -210,12 +279,12 @@ static void test_weights_are_there_once(void)
         kiln_device_stats_get(m.device, &stats);
         printf("weights %d, most on the device %llu, of the file in memory %llu\n", WEIGHTS,
                (unsigned long long)stats.backend.bytes_peak,
-               (unsigned long long)kiln_test_resident(path));
+               (unsigned long long)kiln_test_resident(weights));
         // Each is packed once, and the one that is a result is copied.
         KILN_CHECK_INT(stats.backend.kernels_launched, LAYERS + 3 * (LAYERS + 1));
         KILN_CHECK(stats.backend.bytes_used > (uint64_t)WEIGHTS);
-        KILN_CHECK(stats.backend.bytes_peak < (uint64_t)WEIGHTS + WEIGHTS / 2);
-        KILN_CHECK(kiln_test_resident(path) < WEIGHTS / 8);
+        KILN_CHECK(stats.backend.bytes_peak < most);
+        KILN_CHECK(kiln_test_resident(weights) < WEIGHTS / 8);
         kiln_release(outputs[0]);
         kiln_release(outputs[1]);
         OK(&m, kiln_onnx_session_run(m.session, &input, 1, outputs, 2, &m.err));
@@ -230,11 +299,54 @@ static void test_weights_are_there_once(void)
         KILN_CHECK(x[1] == weight_at(0, 1) && x[WIDTH - 1] == weight_at(0, WIDTH - 1));
     }
     kiln_release(first);
-    KILN_CHECK_INT(kiln_test_resident(path), 0);
+    KILN_CHECK_INT(kiln_test_resident(weights), 0);
     free(x);
     kiln_release(m.image);
     kiln_device_release(m.device);
     kiln_context_destroy(m.context);
+}
+
+static void test_weights_are_there_once(void)
+{
+    weights_are_there_once(INSIDE);
+    weights_are_there_once(EXTERNAL);
+    weights_are_there_once(ALIGNED);
+}
+
+/// Halves stay halves on the device, and what they become where they are used goes again; of the
+/// file nothing is left in memory.
+static void test_halves_stay_halves(void)
+{
+    const int64_t dims[] = {WIDTH};
+    const char *path = write_layers(HALVES);
+    model m = {.err = KILN_ERROR_INIT};
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    float *x = malloc(WIDTH * sizeof(*x));
+    bool ok = path != NULL && OK(&m, kiln_context_create(NULL, &m.context, &m.err)) &&
+              OK(&m, kiln_device_open(m.context, "reference:0", &m.device, &m.err)) &&
+              OK(&m, kiln_onnx_model_open(kiln_context_env(m.context), path, &m.file, &m.err)) &&
+              OK(&m, kiln_onnx_session_create(m.file, m.device, &m.session, &m.err));
+    for (int i = 0; x != NULL && i < WIDTH; i++) {
+        x[i] = input_at(i);
+    }
+    ok = ok && OK(&m, kiln_tensor_create(m.device, KILN_DTYPE_F32, 1, dims, x, &m.image, &m.err));
+    for (int run = 0; ok && run < 4; run++) {
+        const kiln_onnx_input input = {.name = "x", .tensor = m.image};
+        kiln_tensor *outputs[2] = {NULL, NULL};
+        ok = OK(&m, kiln_onnx_session_run(m.session, &input, 1, outputs, 2, &m.err));
+        check_layers(&m, outputs[0]);
+        kiln_release(outputs[0]);
+        KILN_CHECK(outputs[1] != NULL && kiln_tensor_dtype(outputs[1]) == KILN_DTYPE_F16);
+        kiln_release(outputs[1]);
+    }
+    kiln_device_stats_get(m.device, &stats);
+    printf("halves %d, most on the device %llu, of the file in memory %llu\n", WEIGHTS / 2,
+           (unsigned long long)stats.backend.bytes_peak,
+           (unsigned long long)kiln_test_resident("/layers.onnx"));
+    KILN_CHECK(stats.backend.bytes_peak < (uint64_t)WEIGHTS / 2 + WEIGHTS / 4 + WEIGHTS / 6);
+    KILN_CHECK(kiln_test_resident("/layers.onnx") < WEIGHTS / 8);
+    free(x);
+    close_model(&m);
 }
 
 // ---- a model that is too large ----
@@ -264,4 +376,5 @@ static void test_too_large_is_refused(void)
 }
 
 KILN_TEST_MAIN("unit/onnx/memory", KILN_TEST(test_digits_peak),
-               KILN_TEST(test_weights_are_there_once), KILN_TEST(test_too_large_is_refused))
+               KILN_TEST(test_weights_are_there_once), KILN_TEST(test_halves_stay_halves),
+               KILN_TEST(test_too_large_is_refused))

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What an author of fusers relies on: the headers compile alone in every language they promise,
-those of the ABI without padding, and the templates against nothing but the SDK's folder."""
+those of the ABI without padding, and the templates against nothing but the installed headers."""
 import os
 import re
 import subprocess
@@ -10,7 +10,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 SDK = os.path.join(ROOT, "plugin_sdk")
-INCLUDE = ["-I", SDK, "-I", os.path.join(SDK, "abi"), "-I", os.path.join(SDK, "parts")]
+INCLUDE = ["-I", sys.argv[1], "-I", SDK, "-I", os.path.join(SDK, "abi"), "-I", os.path.join(SDK, "parts")]
 FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wpadded", "-Werror", "-fsyntax-only"]
 MATRIX = [(compiler, language, standard) for compiler in ("gcc", "clang-14")
           for language, standards in (("c", ("c99", "c11", "c17")),

@@ -328,6 +328,12 @@ static bool apply(uint32_t op, int64_t a, int64_t b, int64_t *out)
     case KF_INS_LE:
         *out = a <= b;
         return true;
+    case KF_INS_AND:
+        *out = a != 0 && b != 0;
+        return true;
+    case KF_INS_OR:
+        *out = a != 0 || b != 0;
+        return true;
     default:
         return false;
     }

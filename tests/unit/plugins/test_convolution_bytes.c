@@ -79,6 +79,10 @@ static bool open_all(void)
     if (!open) {
         kiln_test_skip("no OpenCL device: %s", err.message);
         close_all();
+    } else if (kiln_device_info_of(fused.device)->type != KILN_DEVICE_CPU) {
+        kiln_test_skip("the fuser of regions is for processors");
+        close_all();
+        open = false;
     }
     return open;
 }

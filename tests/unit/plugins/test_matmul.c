@@ -15,6 +15,7 @@ typedef struct variant {
     uint32_t vector_bytes;
     bool tensor; ///< on NVIDIA's tensor cores
     uint64_t features; ///< of the device, beside others
+    uint32_t units; ///< of the device; 0: few
 } variant;
 
 static kiln_env env;
@@ -293,6 +294,8 @@ static mini_host *begin(void)
     }
     mini->device.vector_bytes = v->vector_bytes;
     mini->device.features |= v->features | (v->tensor ? KF_FEATURE_WGMMA : 0);
+    mini->device.max_group_size = v->shape == KF_SHAPE_NDRANGE ? 512 : 256;
+    mini->device.compute_units = v->units != 0 ? v->units : mini->device.compute_units;
     if (!mini_fuser_at(mini, v->fuser) ||
         !KILN_CHECK_INT(provider->open(&env, "reference:", &judge, &err, provider->user),
                         KILN_STATUS_OK)) {
@@ -525,6 +528,7 @@ static void test_constants(void)
             KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK)) {
             bool packs = v->tensor || (v->shape == KF_SHAPE_BLOCK && v->fuser != 2);
             uint64_t kept = !packs || i == 3 ? 0 : i == 2 ? 2 : 1;
+            kept += v->tensor && v->fuser == 1; // clears the counts
             KILN_CHECK_INT(program.n_launches - program.n_steps, kept);
         }
         mini->plugin->opt_destroy(opt);
@@ -544,7 +548,9 @@ static void test_constant_for_a_row(void)
     }
     uint32_t a = matrix(mini, KF_DTYPE_F32, 1, 600), b = matrix(mini, KF_DTYPE_F32, 600, 50);
     mini->tensors[b].view.flags |= KF_TENSOR_CONST;
-    product(mini, a, b, false, false);
+    uint32_t y = product(mini, a, b, false, false), z = like(mini, KF_DTYPE_F32, y);
+    mini_with_scalar(mini, KF_OP_MUL_SCALAR, y, 2, z); // no kernel but the product's takes it
+    mini_drop(mini, y);
     kf_opt *opt = mini_finish(mini);
     if (KILN_CHECK(opt != NULL) &&
         KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK)) {
@@ -620,6 +626,66 @@ static void test_repeats(void)
     }
     free(first);
     mini->plugin->opt_destroy(opt);
+    end(mini);
+}
+
+/// Few rows by a matrix in whole vectors and in parts of them, along its columns and along the sum.
+static void test_few_rows(void)
+{
+    static const int64_t sizes[][3] = {{1, 2064, 264}, {3, 1040, 64}, {9, 2064, 264}, {2, 1030, 70},
+                                       {1, 5000, 24},  {1, 70, 1030}, {8, 16, 2200}};
+    static const uint32_t dtypes[] = {KF_DTYPE_F32, KF_DTYPE_F16, KF_DTYPE_BF16, KF_DTYPE_F64};
+    mini_host *mini = begin();
+    if (mini == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < 8 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const int64_t *s = sizes[i / 8];
+        uint32_t dtype = dtypes[i % 4];
+        bool turned = i % 8 >= 4;
+        mini_clear(mini);
+        uint32_t a = matrix(mini, dtype, s[0], s[1]);
+        uint32_t b = turned ? matrix(mini, dtype, s[2], s[1]) : matrix(mini, dtype, s[1], s[2]);
+        product(mini, a, b, false, turned);
+        if (!KILN_CHECK(check_block(mini))) {
+            KILN_FAIL("case %zu was not taken", i);
+        }
+    }
+    end(mini);
+}
+
+/// The same bits wherever the matrix begins.
+static void test_few_places(void)
+{
+    mini_host *mini = begin();
+    if (mini == NULL) {
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        int64_t m = i < 2 ? 1 : 4, k = 2064, n = 40;
+        float first[4 * 40];
+        for (int64_t offset = 0; offset < 2; offset++) {
+            const int64_t strides[] = {i % 2 == 0 ? n : k, 1};
+            mini_clear(mini);
+            uint32_t a = matrix(mini, KF_DTYPE_F32, m, k);
+            uint32_t b = matrix(mini, KF_DTYPE_F32, i % 2 == 0 ? k : n, i % 2 == 0 ? n : k);
+            mini_tensor_place(mini, b, strides, offset, (size_t)(k * n + 1));
+            mini->tensors[b].view.facts |= KF_FACT_CONTIGUOUS;
+            for (int64_t e = 0; e < k * n; e++) {
+                ((float *)mini->tensors[b].data)[e + offset] = (float)(e % 1013) / 1000.0f;
+            }
+            uint32_t c = product(mini, a, b, false, i % 2 != 0);
+            kf_opt *opt = mini_finish(mini);
+            if (KILN_CHECK(opt != NULL) && KILN_CHECK(mini_run(mini, opt))) {
+                size_t bytes = mini->tensors[c].bytes;
+                if (offset == 0) {
+                    memcpy(first, mini->tensors[c].data, bytes);
+                }
+                KILN_CHECK_MEM(mini->tensors[c].data, first, bytes);
+            }
+            mini->plugin->opt_destroy(opt);
+        }
+    }
     end(mini);
 }
 
@@ -773,19 +839,21 @@ static void test_declines(void)
     end(mini);
 }
 
-static const variant block = {0, KF_SHAPE_BLOCK, 16, false, 0};
-static const variant wide = {0, KF_SHAPE_BLOCK, 64, false, 0};
-static const variant parts = {1, KF_SHAPE_BLOCK, 32, false, 0};
-static const variant items = {0, KF_SHAPE_NDRANGE, 0, false, 0};
-static const variant item_parts = {1, KF_SHAPE_NDRANGE, 0, false, 0};
-static const variant small = {2, KF_SHAPE_NDRANGE, 0, false, 0};
-static const variant direct = {2, KF_SHAPE_BLOCK, 64, false, 0};
-static const variant tensor_large = {0, KF_SHAPE_NDRANGE, 0, true, 0};
-static const variant tensor_parts = {1, KF_SHAPE_NDRANGE, 0, true, 0};
-static const variant tensor_small = {2, KF_SHAPE_NDRANGE, 0, true, 0};
-static const variant as_tf32 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_TF32};
-static const variant as_bf16 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_BF16};
-static const variant strict = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_STRICT};
+static const variant block = {0, KF_SHAPE_BLOCK, 16, false, 0, 0};
+static const variant wide = {0, KF_SHAPE_BLOCK, 64, false, 0, 0};
+static const variant parts = {1, KF_SHAPE_BLOCK, 32, false, 0, 0};
+static const variant items = {0, KF_SHAPE_NDRANGE, 0, false, 0, 0};
+static const variant item_parts = {1, KF_SHAPE_NDRANGE, 0, false, 0, 0};
+static const variant small = {2, KF_SHAPE_NDRANGE, 0, false, 0, 0};
+static const variant few = {3, KF_SHAPE_NDRANGE, 0, false, 0, 0};
+static const variant few_parts = {4, KF_SHAPE_NDRANGE, 0, false, 0, 100};
+static const variant direct = {2, KF_SHAPE_BLOCK, 64, false, 0, 0};
+static const variant tensor_large = {0, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const variant tensor_parts = {1, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const variant tensor_small = {2, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const variant as_tf32 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_TF32, 0};
+static const variant as_bf16 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_BF16, 0};
+static const variant strict = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_STRICT, 0};
 
 // Large tiles take long to compile and differ from small ones in numbers only.
 #define SOME(test, name)                                                                           \
@@ -793,6 +861,8 @@ static const variant strict = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_STRICT};
         KILN_TEST_PARAM(test, name "_parts", &parts),                                              \
         KILN_TEST_PARAM(test, name "_small", &small),                                              \
         KILN_TEST_PARAM(test, name "_direct", &direct)
+#define FEW(test, name)                                                                            \
+    KILN_TEST_PARAM(test, name "_few", &few), KILN_TEST_PARAM(test, name "_few_parts", &few_parts)
 #define TENSOR(test, name)                                                                         \
     KILN_TEST_PARAM(test, name "_tensor", &tensor_large),                                          \
         KILN_TEST_PARAM(test, name "_tensor_parts", &tensor_parts),                                \
@@ -801,19 +871,24 @@ static const variant strict = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_STRICT};
     SOME(test, name), KILN_TEST_PARAM(test, name "_items", &items),                                \
         KILN_TEST_PARAM(test, name "_item_parts", &item_parts)
 
-KILN_TEST_MAIN("unit/plugins/matmul", ALL(test_sizes, "sizes"), TENSOR(test_sizes, "sizes"),
-               SOME(test_dtypes, "dtypes"), TENSOR(test_dtypes, "dtypes"),
-               SOME(test_turned, "turned"), TENSOR(test_turned, "turned"),
-               SOME(test_batches, "batches"), TENSOR(test_batches, "batches"),
-               SOME(test_strides, "strides"), TENSOR(test_strides, "strides"),
-               ALL(test_epilogue, "epilogue"), TENSOR(test_epilogue, "epilogue"),
-               SOME(test_prologue, "prologue"), TENSOR(test_prologue, "prologue"),
+KILN_TEST_MAIN("unit/plugins/matmul", ALL(test_sizes, "sizes"), FEW(test_sizes, "sizes"),
+               TENSOR(test_sizes, "sizes"), SOME(test_dtypes, "dtypes"), FEW(test_dtypes, "dtypes"),
+               TENSOR(test_dtypes, "dtypes"), SOME(test_turned, "turned"),
+               FEW(test_turned, "turned"), TENSOR(test_turned, "turned"),
+               SOME(test_batches, "batches"), FEW(test_batches, "batches"),
+               TENSOR(test_batches, "batches"), SOME(test_strides, "strides"),
+               FEW(test_strides, "strides"), TENSOR(test_strides, "strides"),
+               ALL(test_epilogue, "epilogue"), FEW(test_epilogue, "epilogue"),
+               TENSOR(test_epilogue, "epilogue"), SOME(test_prologue, "prologue"),
+               FEW(test_prologue, "prologue"), TENSOR(test_prologue, "prologue"),
                SOME(test_constants, "constants"), TENSOR(test_constants, "constants"),
                SOME(test_constant_for_a_row, "constant_for_a_row"),
-               SOME(test_special_values, "special"), TENSOR(test_special_values, "special"),
-               SOME(test_large_results, "large_results"), ALL(test_repeats, "repeats"),
-               TENSOR(test_repeats, "repeats"), TENSOR(test_convs, "convs"),
+               SOME(test_special_values, "special"), FEW(test_special_values, "special"),
+               TENSOR(test_special_values, "special"), SOME(test_large_results, "large_results"),
+               ALL(test_repeats, "repeats"), FEW(test_repeats, "repeats"),
+               TENSOR(test_repeats, "repeats"), FEW(test_few_rows, "rows"),
+               FEW(test_few_places, "places"), TENSOR(test_convs, "convs"),
                KILN_TEST_PARAM(test_precision, "tensor_tf32", &as_tf32),
                KILN_TEST_PARAM(test_precision, "tensor_bf16", &as_bf16),
                KILN_TEST_PARAM(test_precision, "tensor_strict", &strict),
-               ALL(test_declines, "declines"))
+               ALL(test_declines, "declines"), FEW(test_declines, "declines"))

@@ -318,6 +318,54 @@ static void test_size_takes_no_memory(void)
 }
 
 /// A fence neither tells nor forgets what happened to others on the device.
+/// Bytes that nobody has used yet count over all sessions, and come back with their buffer.
+static void test_raw_bytes_of_all(void)
+{
+    enum { LENGTH = 1 << 20 };
+    pair self = {0};
+    hand first, second;
+    kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
+    options.max_raw_bytes = LENGTH + LENGTH / 2;
+    char *bytes = calloc(1, LENGTH);
+    if (pair_open(&self, &options) && hand_open(&first, &self) && hand_open(&second, &self)) {
+        hand_write(&first, 1, 0, LENGTH, bytes, LENGTH);
+        KILN_CHECK_INT(hand_fence(&first), 0);
+        hand_write(&second, 1, 0, LENGTH, bytes, LENGTH);
+        KILN_CHECK_INT(hand_fence(&second), KILN_STATUS_RESOURCE_EXHAUSTED);
+        KILN_CHECK_CONTAINS(second.frame->body.body.answer.message, "all sessions");
+        hand_close(&first); // and with it its buffer
+        for (int i = 0; i < 200; i++) {
+            hand_write(&second, 2, 0, LENGTH, bytes, LENGTH);
+            if (hand_fence(&second) == 0) {
+                break;
+            }
+            pause_us(10000);
+        }
+        KILN_CHECK_INT(hand_read(&second, 2, 0, 8), 0);
+        hand_close(&second);
+    }
+    pair_close(&self);
+    free(bytes);
+}
+
+static void test_buffer_0_is_none(void)
+{
+    static const float two[] = {1, 2};
+    pair self = {0};
+    hand client;
+    if (pair_open(&self, NULL) && hand_open(&client, &self)) {
+        hand_write(&client, 0, 0, 8, two, 8);
+        KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(client.frame->body.body.answer.message, "buffer 0");
+        hand_write(&client, 1, 0, 8, two, 8);
+        hand_negate(&client, 2, 1, 0);
+        KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_INT(hand_read(&client, 1, 0, 8), 0);
+        hand_close(&client);
+    }
+    pair_close(&self);
+}
+
 static void test_fence_is_of_its_session(void)
 {
     pair self;
@@ -657,7 +705,8 @@ KILN_TEST_MAIN("unit/remote_grpc/session", KILN_TEST(test_program), KILN_TEST(te
                KILN_TEST(test_graph_run_again), KILN_TEST(test_long_graph_other_input),
                KILN_TEST(test_session_limit), KILN_TEST(test_failed_run_fails_outputs),
                KILN_TEST(test_write_part_of_tensor), KILN_TEST(test_run_is_counted_whole),
-               KILN_TEST(test_size_takes_no_memory), KILN_TEST(test_fence_is_of_its_session),
+               KILN_TEST(test_size_takes_no_memory), KILN_TEST(test_raw_bytes_of_all),
+               KILN_TEST(test_buffer_0_is_none), KILN_TEST(test_fence_is_of_its_session),
                KILN_TEST(test_silent_server), KILN_TEST(test_acceptor_goes_on),
                KILN_TEST(test_rude_after_greeting), KILN_TEST(test_unacknowledged_parts),
                KILN_TEST(test_chain_within_limit), KILN_TEST(test_fence_leaves_others_failures),

@@ -328,8 +328,10 @@ def case_reflection(folder):
             spec.loader.exec_module(messages)
             listed = reflect(channel, version, messages, list_services="*").list_services_response.service
             names = {each.name for each in listed}
-            assert {"kiln.v1.Compute", "grpc.health.v1.Health", f"grpc.reflection.{version}.ServerReflection"} <= names
-            for symbol in ("kiln.v1.Compute", "kiln.v1.Compute.Info", "kiln.v1.InfoReply.Device", "kiln.v1.Graph"):
+            assert {"kiln.v1.Compute", "inference.GRPCInferenceService", "grpc.health.v1.Health",
+                    f"grpc.reflection.{version}.ServerReflection"} <= names
+            for symbol in ("kiln.v1.Compute", "kiln.v1.Compute.Info", "kiln.v1.InfoReply.Device", "kiln.v1.Graph",
+                           "inference.ModelInferRequest.InferInputTensor"):
                 reply = reflect(channel, version, messages, file_containing_symbol=symbol)
                 assert reply.original_request.file_containing_symbol == symbol and reply.valid_host == "h"
                 assert reply.file_descriptor_response.file_descriptor_proto, symbol
@@ -364,6 +366,9 @@ def case_wire_page_is_whole(_):
     dtypes = re.findall(r"^KILN_DTYPE\(\w+,\s*(\w+),\s*(\d+),\s*\d+,\s*(\w+),", text_of("base/dtype.def"), re.M)
     table = {name: number for name, number, kind in dtypes if kind != "SMALL"}  # small floats travel as u8
     assert len(table) > 15 and rows == table, (rows, table)
+    for proto in ("remote_grpc/proto/kiln/v1/kiln.proto", "ir/proto/kiln/v1/ir.proto",
+                  "remote_grpc/proto/kserve/inference.proto"):
+        assert "option go_package" in text_of(proto), proto
     for name in re.findall(r"^\s*(\w+) \w+ = \d+;", text_of("remote_grpc/proto/kiln/v1/kiln.proto").split("oneof body")[1]
                            .split("}")[0], re.M):
         assert f"`{name}" in page, name

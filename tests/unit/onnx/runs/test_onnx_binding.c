@@ -53,6 +53,27 @@ static void add_open(pw *graph, uint32_t field, const char *name)
     pw_message(graph, field, &info);
 }
 
+static void add_number(pw *graph, const char *name, int64_t value)
+{
+    pw tensor = pw_tensor(name, 7, NULL, 0, &value, sizeof(value));
+    pw_message(graph, 5, &tensor);
+}
+
+/* All rows of kept in their order, by their places: numbers that grow with it. */
+static void add_rows_of_kept(pw *graph)
+{
+    add_number(graph, "zero", 0);
+    add_number(graph, "one", 1);
+    pw shape = pw_node("Shape", NAMES("kept"), NAMES("lengths"));
+    pw_message(graph, 1, &shape);
+    pw length = pw_node("Gather", NAMES("lengths", "zero"), NAMES("length"));
+    pw_message(graph, 1, &length);
+    pw places = pw_node("Range", NAMES("zero", "length", "one"), NAMES("places"));
+    pw_message(graph, 1, &places);
+    pw rows = pw_node("Gather", NAMES("kept", "places"), NAMES("rows"));
+    pw_message(graph, 1, &rows);
+}
+
 /* kept = past with x behind it; state = last + the sum of x's rows; y = the sum of kept's rows. */
 static pw growing_model(void)
 {
@@ -61,7 +82,8 @@ static pw growing_model(void)
     pw_attr_int(&concat, "axis", 0);
     pw_message(&graph, 1, &concat);
     const int64_t axes[] = {0};
-    pw sum = pw_node("ReduceSum", NAMES("kept"), NAMES("y"));
+    add_rows_of_kept(&graph);
+    pw sum = pw_node("ReduceSum", NAMES("rows"), NAMES("y"));
     pw_attr_ints(&sum, "axes", axes, 1);
     pw_message(&graph, 1, &sum);
     pw new_sum = pw_node("ReduceSum", NAMES("x"), NAMES("new"));

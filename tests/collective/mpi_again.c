@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Under mpirun: groups and jobs over MPI one after another, side by side, in two contexts, and
+// after one that failed. coll_mpi.py runs it and looks for its last line.
+#include "collective.h"
+#include "kiln.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DEVICES = 2, EPOCHS = 3 };
+
+typedef struct scene {
+    kiln_context *context;
+    kiln_device *devices[DEVICES];
+} scene;
+
+static kiln_status scene_open(scene *self, kiln_error *err)
+{
+    kiln_status status = kiln_context_create(NULL, &self->context, err);
+    for (int i = 0; i < DEVICES && status == KILN_STATUS_OK; i++) {
+        char address[32];
+        snprintf(address, sizeof(address), "reference:%d", i);
+        status = kiln_device_open(self->context, address, &self->devices[i], err);
+    }
+    return status;
+}
+
+static void scene_close(scene *self)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        kiln_device_release(self->devices[i]);
+    }
+    kiln_context_destroy(self->context);
+}
+
+static kiln_status expect(kiln_tensor *tensor, float wanted, const char *what, kiln_error *err)
+{
+    float got = 0;
+    kiln_status status = kiln_read(tensor, &got, sizeof(got), err);
+    if (status == KILN_STATUS_OK && got != wanted) {
+        status =
+            kiln_fail(err, DATA_LOSS, "%s: %g instead of %g", what, (double)got, (double)wanted);
+    }
+    return status;
+}
+
+/// The rank of each device, as a tensor of one element.
+static kiln_status make_ranks(const scene *self, uint32_t first, kiln_tensor **tensors,
+                              kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < DEVICES && status == KILN_STATUS_OK; i++) {
+        const float rank = (float)(first + i);
+        status =
+            kiln_tensor_create(self->devices[i], KILN_DTYPE_F32, 0, NULL, &rank, &tensors[i], err);
+    }
+    return status;
+}
+
+static void release(kiln_tensor **tensors)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        kiln_release(tensors[i]);
+        tensors[i] = NULL;
+    }
+}
+
+/// The last rank's number comes to all.
+static kiln_status broadcast(const scene *self, kiln_collective *group, kiln_error *err)
+{
+    kiln_tensor *inputs[DEVICES] = {NULL};
+    kiln_tensor *outputs[DEVICES] = {NULL};
+    uint32_t last = kiln_collective_ranks(group) - 1;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, make_ranks(self, kiln_collective_rank(group), inputs, err));
+    KILN_TRY(out, status, kiln_collective_broadcast(group, inputs, last, outputs, err));
+    for (int i = 0; i < DEVICES; i++) {
+        KILN_TRY(out, status, kiln_collective_resolve(outputs[i], err));
+        KILN_TRY(out, status, expect(outputs[i], (float)last, "broadcast", err));
+    }
+out:
+    release(inputs);
+    release(outputs);
+    return status;
+}
+
+static kiln_status epoch(const scene *self, kiln_gradsync *job, uint32_t first, float mean,
+                         kiln_error *err)
+{
+    const kiln_param_id id = 7;
+    kiln_tensor *gradients[DEVICES] = {NULL};
+    kiln_status status = make_ranks(self, first, gradients, err);
+    for (uint32_t i = 0; i < DEVICES && status == KILN_STATUS_OK; i++) {
+        kiln_tensor_set_param(gradients[i], id);
+        KILN_TRY(out, status, kiln_gradsync_register(job, i, &id, 1, err));
+    }
+    for (uint32_t i = 0; i < DEVICES && status == KILN_STATUS_OK; i++) {
+        KILN_TRY(out, status, kiln_gradsync_submit(job, i, gradients[i], err));
+    }
+    for (uint32_t i = 0; i < DEVICES && status == KILN_STATUS_OK; i++) {
+        kiln_tensor *result = NULL;
+        KILN_TRY(out, status, kiln_gradsync_sync(job, i, err));
+        KILN_TRY(out, status, kiln_gradsync_gradient(job, i, id, &result, err));
+        status = expect(result, mean, "gradient", err);
+        kiln_release(result);
+    }
+out:
+    release(gradients);
+    return status;
+}
+
+static kiln_status run_job(const scene *self, kiln_collective *beside, const char *name,
+                           kiln_error *err)
+{
+    kiln_gradsync_options options = KILN_GRADSYNC_OPTIONS_INIT;
+    kiln_gradsync *job = NULL;
+    float mean = (float)(kiln_collective_ranks(beside) - 1) / 2;
+    options.over_mpi = 1;
+    kiln_status status =
+        kiln_gradsync_start(self->context, name, self->devices, DEVICES, &options, &job, err);
+    for (int i = 0; i < EPOCHS && status == KILN_STATUS_OK; i++) {
+        KILN_TRY(out, status, epoch(self, job, kiln_collective_rank(beside), mean, err));
+        KILN_TRY(out, status, broadcast(self, beside, err));
+    }
+out:
+    kiln_gradsync_release(job);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_gradsync_remove(self->context, name, err);
+    }
+    return status;
+}
+
+/// Process 0 asks for another sum than the others: the group fails everywhere.
+static kiln_status disagree(const scene *self, kiln_error *err)
+{
+    kiln_collective *group = NULL;
+    kiln_tensor *inputs[DEVICES] = {NULL};
+    kiln_tensor *outputs[DEVICES] = {NULL};
+    kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
+    options.deadline_ns = 5000000000u;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status,
+             kiln_collective_create_mpi(self->devices, DEVICES, &options, &group, err));
+    KILN_TRY(out, status, make_ranks(self, 0, inputs, err));
+    const char *op = kiln_collective_rank(group) == 0 ? "sum" : "max";
+    kiln_error cause = KILN_ERROR_INIT;
+    kiln_status failed = kiln_collective_reduce(group, inputs, op, 0, outputs, &cause);
+    failed = failed == KILN_STATUS_OK ? kiln_collective_barrier(group, &cause) : failed;
+    if (failed == KILN_STATUS_OK) {
+        status = kiln_fail(err, DATA_LOSS, "a group that disagreed did not fail");
+    }
+out:
+    release(inputs);
+    release(outputs);
+    kiln_collective_destroy(group);
+    return status;
+}
+
+static kiln_status run_groups(const scene *self, kiln_error *err)
+{
+    kiln_collective *group = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_collective_create_mpi(self->devices, DEVICES, NULL, &group, err));
+    KILN_TRY(out, status, broadcast(self, group, err));
+    KILN_TRY(out, status, run_job(self, group, "first", err));
+    KILN_TRY(out, status, run_job(self, group, "second", err));
+    KILN_TRY(out, status, broadcast(self, group, err));
+out:
+    kiln_collective_destroy(group);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    bool fails = argc > 1 && strcmp(argv[1], "failing") == 0;
+    kiln_status status = KILN_STATUS_OK;
+    for (int round = 0; round < 2 && status == KILN_STATUS_OK; round++) {
+        scene self = {NULL};
+        KILN_TRY(out, status, scene_open(&self, &err));
+        if (fails && round == 0) {
+            KILN_TRY(out, status, disagree(&self, &err));
+        }
+        KILN_TRY(out, status, run_groups(&self, &err));
+        scene_close(&self);
+    }
+out:
+    printf("again: %s\n", status == KILN_STATUS_OK ? "ok" : err.message);
+    fflush(stdout);
+    if (fails || status != KILN_STATUS_OK) {
+        _exit(status != KILN_STATUS_OK);
+    }
+    return 0;
+}

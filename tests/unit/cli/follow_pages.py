@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Pages of docs/ that lead from nothing to a result, word for word, outside the tree against an installed Kiln.
+
+In a console block `$ ` begins a command; a line without it is in what the command before prints. A block with a file
+name is that file. All commands of a page run in one shell, which ends at the first that fails."""
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+
+BUILD, ROOT, LIBDIR = sys.argv[1:4]
+PAGES = sys.argv[4:]
+BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A person is slower than a server that starts.
+WAIT = "for try in $(seq 600); do (echo >/dev/tcp/127.0.0.1/3000) 2>/dev/null && break; sleep 0.1; done\n"
+
+
+def environment(work, prefix):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("KILN_")}
+    env.update(PATH=f"{prefix}/bin:{env['PATH']}", CMAKE_PREFIX_PATH=prefix, LD_LIBRARY_PATH=f"{prefix}/{LIBDIR}",
+               PKG_CONFIG_PATH=f"{prefix}/{LIBDIR}/pkgconfig", KILN_CACHE_DIR=f"{work}/cache")
+    return env
+
+
+def commands(folder, text):
+    """Pairs of a command and what it promises to print; files are written on the way."""
+    found = []
+    for kind, name, block in BLOCK.findall(text):
+        if name:
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(block)
+        elif kind == "console":
+            for line in block.splitlines():
+                if line.startswith("$ "):
+                    found.append((line[2:], []))
+                elif line:
+                    found[-1][1].append(line)
+    return found
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def follow(page, work, prefix):
+    folder = os.path.join(work, page)
+    os.makedirs(folder)
+    with open(os.path.join(ROOT, "docs", page), encoding="utf-8") as file:
+        text = file.read()
+    steps = commands(folder, text)
+    assert steps, "no command"
+    script = "".join(f"echo @{i}@\n{command}\n{WAIT if command.endswith('&') else ''}"
+                     for i, (command, _) in enumerate(steps))
+    script = re.sub(r"127\.0\.0\.1([:/])3000", rf"127.0.0.1\g<1>{free_port()}", script)
+    script = script.replace("/usr/share/kiln", f"{prefix}/share/kiln")
+    script = f"trap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\nexec 2>&1\n{script}echo @end@\n"
+    done = subprocess.run(["bash", "-e", "-c", script], cwd=folder, env=environment(work, prefix), capture_output=True,
+                          text=True, check=False, timeout=400, stdin=subprocess.DEVNULL)
+    said = re.split(r"(?m)^@(?:\d+|end)@\n", done.stdout)[1:]
+    assert len(said) == len(steps) + 1, f"`{steps[len(said) - 1][0]}` fails: {said[-1][-2000:]}"
+    for (command, promises), output in zip(steps, said):
+        for promise in promises:
+            assert promise in output, f"`{command}` does not print {promise!r}: {output[-2000:]}"
+
+
+def main():
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="kiln-pages-") as work:
+        prefix = os.path.join(work, "prefix")
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, capture_output=True)
+        for page in PAGES:
+            try:
+                follow(page, work, prefix)
+            except AssertionError as problem:
+                failed += 1
+                print(f"FAIL {page}: {problem}")
+    print(f"kiln-test: {len(PAGES) - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

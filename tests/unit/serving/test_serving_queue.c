@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The queue of a model without a model: which requests become one batch, in which order, and what
+// becomes of those that wait too long.
+
+#include "harness.h"
+#include "serving_queue.h"
+
+#include <sched.h>
+#include <string.h>
+
+enum { MOST = 8 };
+
+/// A client that waits on a thread of its own.
+typedef struct client {
+    kilni_serving_queue *queue;
+    kiln_model_request request;
+    kiln_model_answer answer;
+    kilni_serving_job job;
+    kiln_status status;
+    kiln_error err;
+    pthread_t thread;
+} client;
+
+static client clients[MOST]; // each is large
+
+static void *ask(void *pointer)
+{
+    client *self = pointer;
+    self->status = kilni_serving_queue_run(self->queue, &self->job, &self->err);
+    return NULL;
+}
+
+/// Asks for `rows` rows of `width` elements, and returns when the queue has it.
+static client *begin(kilni_serving_queue *queue, size_t index, int64_t rows, int64_t width,
+                     uint64_t priority)
+{
+    client *self = &clients[index];
+    uint32_t before = kilni_serving_queue_length(queue);
+    memset(self, 0, sizeof(*self));
+    self->queue = queue;
+    self->err = (kiln_error)KILN_ERROR_INIT;
+    self->request.inputs[0].rank = 2;
+    self->request.inputs[0].dims[0] = rows;
+    self->request.inputs[0].dims[1] = width;
+    self->job.request = &self->request;
+    self->job.answer = &self->answer;
+    self->job.inputs[0] = &self->request.inputs[0];
+    self->job.rows = (uint64_t)rows;
+    self->job.priority = priority;
+    KILN_CHECK_INT(pthread_create(&self->thread, NULL, ask, self), 0);
+    for (int i = 0; i < 100000 && kilni_serving_queue_length(queue) == before; i++) {
+        (void)sched_yield();
+    }
+    return self;
+}
+
+static kiln_model_info policy(void)
+{
+    return (kiln_model_info){.name = "m", .n_inputs = 1, .max_batch = 8, .batching = true};
+}
+
+static void join_all(size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        pthread_join(clients[i].thread, NULL);
+    }
+}
+
+static void test_rows_are_joined(void)
+{
+    kiln_model_info info = policy();
+    kilni_serving_queue queue;
+    kilni_serving_job *jobs = NULL;
+    uint32_t count = 0;
+    uint64_t rows = 0;
+    kilni_serving_queue_init(&queue, &info);
+    for (size_t i = 0; i < 4; i++) {
+        (void)begin(&queue, i, 3, i == 2 ? 5 : 4, 0); // the third has another shape
+    }
+    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    KILN_CHECK(count == 2 && rows == 6); // a third would be nine
+    KILN_CHECK(jobs == &clients[0].job && jobs->next == &clients[1].job);
+    kilni_serving_queue_done(&queue, jobs);
+    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    KILN_CHECK(count == 1 && jobs == &clients[2].job);
+    kilni_serving_queue_done(&queue, jobs);
+    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    KILN_CHECK(count == 1 && jobs == &clients[3].job);
+    kilni_serving_queue_done(&queue, jobs);
+    join_all(4);
+    kilni_serving_queue_close(&queue);
+    KILN_CHECK(!kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    kilni_serving_queue_fini(&queue);
+}
+
+static void test_preferred_sizes_and_priority(void)
+{
+    kiln_model_info info = policy();
+    kilni_serving_queue queue;
+    kilni_serving_job *jobs = NULL;
+    uint32_t count = 0;
+    uint64_t rows = 0;
+    info.n_preferred = 1;
+    info.preferred[0] = 2;
+    info.priority_levels = 3;
+    kilni_serving_queue_init(&queue, &info);
+    (void)begin(&queue, 0, 1, 4, 3);
+    (void)begin(&queue, 1, 1, 4, 2);
+    (void)begin(&queue, 2, 1, 4, 1);
+    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    KILN_CHECK(count == 2 && jobs == &clients[2].job && jobs->next == &clients[1].job);
+    kilni_serving_queue_done(&queue, jobs);
+    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    kilni_serving_queue_done(&queue, jobs);
+    join_all(3);
+    kilni_serving_queue_fini(&queue);
+}
+
+static void test_delay_waits_for_others(void)
+{
+    kiln_model_info info = policy();
+    kilni_serving_queue queue;
+    kilni_serving_job *jobs = NULL;
+    uint32_t count = 0;
+    uint64_t rows = 0;
+    info.queue_delay_us = 50000;
+    kilni_serving_queue_init(&queue, &info);
+    client *first = begin(&queue, 0, 1, 4, 0);
+    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    KILN_CHECK(kiln_time_ns() - first->job.queued_ns >= 50000000);
+    kilni_serving_queue_done(&queue, jobs);
+    (void)begin(&queue, 1, 8, 4, 0); // full: nothing is waited for
+    uint64_t start = kiln_time_ns();
+    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    KILN_CHECK(kiln_time_ns() - start < 40000000);
+    kilni_serving_queue_done(&queue, jobs);
+    join_all(2);
+    kilni_serving_queue_fini(&queue);
+}
+
+static void test_bounds(void)
+{
+    kiln_model_info info = policy();
+    kilni_serving_queue queue;
+    kiln_error err = KILN_ERROR_INIT;
+    kilni_serving_job *jobs = NULL;
+    uint32_t count = 0;
+    uint64_t rows = 0;
+    info.max_queue = 1;
+    info.queue_timeout_us = 100000;
+    kilni_serving_queue_init(&queue, &info);
+    client *waiting = begin(&queue, 0, 1, 4, 0);
+    client other = *waiting;
+    KILN_CHECK_INT(kilni_serving_queue_run(&queue, &other.job, &err), KILN_STATUS_UNAVAILABLE);
+    join_all(1);
+    KILN_CHECK_INT(waiting->status, KILN_STATUS_DEADLINE_EXCEEDED);
+    KILN_CHECK_INT(kilni_serving_queue_length(&queue), 0);
+    kilni_serving_queue_close(&queue);
+    KILN_CHECK_INT(kilni_serving_queue_run(&queue, &other.job, &err), KILN_STATUS_UNAVAILABLE);
+    KILN_CHECK(!kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    kilni_serving_queue_fini(&queue);
+}
+
+KILN_TEST_MAIN("unit/serving/queue", KILN_TEST(test_rows_are_joined),
+               KILN_TEST(test_preferred_sizes_and_priority), KILN_TEST(test_delay_waits_for_others),
+               KILN_TEST(test_bounds))
