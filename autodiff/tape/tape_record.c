@@ -51,7 +51,7 @@ kiln_status kilni_tape_number(kiln_tape *tape, kiln_tensor *tensor, uint32_t *ou
     }
     tape->n_variables += tape->n_variables == 0 ? 2 : 1;
     *out_variable = (uint32_t)(tape->n_variables - 1);
-    tape->variables[0] = tape->variables[*out_variable] = (tape_variable){NULL};
+    tape->variables[0] = tape->variables[*out_variable] = (tape_variable){0};
     kilni_mark_set(tensor, kilni_mark_make(&tape->observer, *out_variable));
     return status;
 }

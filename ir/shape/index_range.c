@@ -65,6 +65,17 @@ static void lengths(const kiln_op_record *call, size_t input, kiln_index_range *
     }
 }
 
+/// Roots are nodes, targets columns of the result.
+static void trees(const kiln_op_record *call, size_t input, kiln_index_range *out)
+{
+    enum { THRESHOLDS = 1, ROOTS = 5, TARGETS = 6 };
+    if (input == ROOTS) {
+        from_zero(call->inputs[THRESHOLDS].dims[0], out);
+    } else if (input == TARGETS) {
+        from_zero(call->outputs[0].dims[1], out);
+    }
+}
+
 bool kiln_op_index_range(const kiln_op_record *call, size_t input, kiln_index_range *out_range)
 {
     const kiln_op_info *info = kiln_op_info_of(call->op);
@@ -125,6 +136,9 @@ bool kiln_op_index_range(const kiln_op_record *call, size_t input, kiln_index_ra
     case KILN_OP_CTC_LOSS_BACKWARD:
         out_range->otherwise = "clamped";
         lengths(call, input, out_range);
+        break;
+    case KILN_OP_TREE_ENSEMBLE:
+        trees(call, input, out_range);
         break;
     default:
         break;

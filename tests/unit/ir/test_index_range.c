@@ -13,7 +13,8 @@ static bool is_free(kiln_op op, size_t input)
 {
     return (op == KILN_OP_ONE_HOT && input == 1) || // outside means no place
            (op == KILN_OP_CTC_LOSS && input == 1) || // labels behind their length
-           (op == KILN_OP_CTC_LOSS_BACKWARD && input == 2);
+           (op == KILN_OP_CTC_LOSS_BACKWARD && input == 2) ||
+           (op == KILN_OP_TREE_ENSEMBLE && (input == 3 || input == 4)); // nodes, or weights
 }
 
 typedef struct tally {
