@@ -10,7 +10,7 @@ static uint32_t is_along_channels(const cv_reader *r)
     static const uint32_t keys[] = {KF_ATTR_AXIS};
     const kf_attr *axis = kf_op_attr(r->op, KF_ATTR_AXIS);
     return kf_op_understood(r->op, 1, keys, 1) && axis != NULL && axis->type == KF_TYPE_I64 &&
-           (axis->v.i == 1 || axis->v.i == -3);
+           (axis->v.i == 1 || axis->v.i == 1 - (int64_t)r->result.rank);
 }
 
 /// The images as values; 0: one is none, or none is of the region.

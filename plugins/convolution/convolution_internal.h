@@ -24,7 +24,8 @@ enum {
 
 // ---- the region ----
 
-/// A tensor: an image [n, channels, height, width] or, of constants, anything.
+/// A tensor: an image [n, channels, height, width], a line [n, channels, width], which is an image
+/// of one row, or, of constants, anything.
 typedef struct cv_value {
     uint32_t id;
     uint32_t batch; ///< symbol of an image's n
@@ -33,6 +34,7 @@ typedef struct cv_value {
     int32_t width;
     uint16_t op; ///< that computes it; CV_NONE: it comes from outside
     uint8_t dtype; ///< KF_DTYPE_*
+    uint8_t rank; ///< of an image: 4, or 3 of a line
     uint8_t is_image;
     uint8_t dropped;
 } cv_value;
@@ -97,6 +99,7 @@ typedef struct cv_region {
     uint32_t n_shown;
     uint64_t ps; ///< that operations and images from outside take, for n = 1
     uint32_t batch; ///< symbol
+    uint32_t rank; ///< of all images
     const char *shown[8];
     cv_op ops[CV_MAX_OPS];
     cv_value values[CV_MAX_VALUES];
@@ -125,7 +128,7 @@ uint32_t cv_read_op(cv_reader *r);
 /// Is the operation one on constants of 8 bits alone? Then it is read by cv_read_derived.
 uint32_t cv_derives(const cv_reader *r);
 uint32_t cv_read_derived(cv_reader *r);
-/// An image, of the same batch as the region's or the first; 0: it is none.
+/// An image, of the same batch and rank as the region's or the first; 0: it is none.
 uint32_t cv_read_image(const cv_reader *r, const kf_tensor *t, cv_value *out);
 /// An image that this region knows or can read; otherwise CV_NONE.
 uint32_t cv_read_input(cv_reader *r, uint32_t index);

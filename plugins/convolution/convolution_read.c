@@ -32,25 +32,27 @@ uint32_t cv_find(const cv_region *region, uint32_t id)
     return CV_NONE;
 }
 
-/// The same batch as the region's, or the first.
+/// The same batch and rank as the region's, or the first.
 uint32_t cv_read_image(const cv_reader *r, const kf_tensor *t, cv_value *out)
 {
-    if (t->rank != 4 ||
+    if ((t->rank != 3 && t->rank != 4) ||
         (t->dtype != KF_DTYPE_F32 && t->dtype != KF_DTYPE_I32 && !cv_is_byte(t->dtype))) {
         return 0;
     }
     *out = (cv_value){.id = t->id,
                       .batch = t->dims[0].symbol,
                       .channels = extent(r, &t->dims[1]),
-                      .height = extent(r, &t->dims[2]),
-                      .width = extent(r, &t->dims[3]),
+                      .height = t->rank == 4 ? extent(r, &t->dims[2]) : 1,
+                      .width = extent(r, &t->dims[t->rank - 1]),
+                      .rank = (uint8_t)t->rank,
                       .op = CV_NONE,
                       .dtype = (uint8_t)t->dtype,
                       .is_image = 1};
     int64_t plane = (int64_t)(out->height + MOST_PADDING) * (out->width + MOST_PADDING);
     return out->channels > 0 && out->height > 0 && out->width > 0 &&
            plane * (out->channels + CV_LANES) < INT32_MAX &&
-           (r->region->n_images == 0 || out->batch == r->region->batch);
+           (r->region->n_images == 0 ||
+            (out->batch == r->region->batch && out->rank == r->region->rank));
 }
 
 uint32_t cv_add_value(cv_region *region, const cv_value *value)
@@ -58,6 +60,7 @@ uint32_t cv_add_value(cv_region *region, const cv_value *value)
     region->n_outside += value->is_image && value->op == CV_NONE;
     if (value->is_image) {
         region->batch = value->batch;
+        region->rank = value->rank;
         region->n_images++;
     }
     region->values[region->n_values] = *value;
@@ -154,25 +157,36 @@ static uint32_t is_set(const kf_op *op, uint32_t key)
     return attr != NULL && attr->type == KF_TYPE_BOOL && attr->v.i != 0;
 }
 
-static uint32_t read_window(cv_reader *r, const int32_t lengths[2])
+/// One axis of the window; `i`: which of the image's `axes`.
+static uint32_t read_axis(cv_reader *r, uint32_t i, uint32_t axes, int32_t length)
 {
     cv_window *w = &r->made.window;
-    for (uint32_t i = 0; i < 2; i++) {
-        int32_t stride = list_at(r->op, KF_ATTR_STRIDES, i, 1);
-        int32_t dilation = list_at(r->op, KF_ATTR_DILATIONS, i, 1);
-        int32_t begin = list_at(r->op, KF_ATTR_PADDING, i, 0);
-        int32_t end = list_at(r->op, KF_ATTR_PADDING, i + 2, 0);
-        if (lengths[i] < 1 || stride < 1 || dilation < 1 || begin < 0 || end < 0 ||
-            lengths[i] > MOST_TAPS || (lengths[i] - 1) * dilation >= MOST_PADDING) {
-            return 0;
-        }
-        w->lengths[i] = (uint8_t)lengths[i];
-        w->strides[i] = (uint8_t)stride;
-        w->dilations[i] = (uint8_t)dilation;
-        w->begin[i] = (uint8_t)begin;
-        w->end[i] = (uint8_t)end;
+    uint32_t at = i + 2 - axes; // a line has no rows
+    int32_t stride = list_at(r->op, KF_ATTR_STRIDES, i, 1);
+    int32_t dilation = list_at(r->op, KF_ATTR_DILATIONS, i, 1);
+    int32_t begin = list_at(r->op, KF_ATTR_PADDING, i, 0);
+    int32_t end = list_at(r->op, KF_ATTR_PADDING, i + axes, 0);
+    if (length < 1 || stride < 1 || dilation < 1 || begin < 0 || end < 0 || length > MOST_TAPS ||
+        (length - 1) * dilation >= MOST_PADDING) {
+        return 0;
     }
+    w->lengths[at] = (uint8_t)length;
+    w->strides[at] = (uint8_t)stride;
+    w->dilations[at] = (uint8_t)dilation;
+    w->begin[at] = (uint8_t)begin;
+    w->end[at] = (uint8_t)end;
     return 1;
+}
+
+/// `lengths`: of each axis of the image.
+static uint32_t read_window(cv_reader *r, const int32_t lengths[2])
+{
+    uint32_t axes = r->region->rank - 2u, good = 1;
+    r->made.window = (cv_window){.lengths = {1, 1}, .strides = {1, 1}, .dilations = {1, 1}};
+    for (uint32_t i = 0; i < axes; i++) {
+        good &= read_axis(r, i, axes, lengths[i]);
+    }
+    return good;
 }
 
 // ---- operations ----
@@ -214,12 +228,13 @@ static uint32_t read_conv(cv_reader *r)
     const kf_attr *groups = kf_op_attr(r->op, KF_ATTR_GROUPS);
     int64_t n_groups = groups != NULL ? groups->v.i : 1;
     uint32_t x = float_input(r, 0), w = weights_input(r, 1);
-    if (x == CV_NONE || w == CV_NONE || weight->rank != 4 || r->op->n_inputs > 3) {
-        return cv_decline(r, KF_CODE_SHAPE, "not two axes of f32 with constant, dense weights");
+    if (x == CV_NONE || w == CV_NONE || weight->rank != r->region->rank || r->op->n_inputs > 3) {
+        return cv_decline(r, KF_CODE_SHAPE,
+                          "not one or two axes of f32 with constant, dense weights");
     }
     int32_t channels = r->region->values[x].channels;
     int32_t outputs = extent(r, &weight->dims[0]);
-    int32_t lengths[2] = {extent(r, &weight->dims[2]), extent(r, &weight->dims[3])};
+    int32_t lengths[2] = {extent(r, &weight->dims[2]), extent(r, &weight->dims[weight->rank - 1])};
     if (n_groups < 1 || channels % n_groups != 0 || outputs % n_groups != 0 ||
         !read_window(r, lengths)) {
         return cv_decline(r, KF_CODE_SHAPE, "no whole groups, or a large window");
@@ -245,7 +260,7 @@ static uint32_t read_pool(cv_reader *r)
                           list_at(r->op, KF_ATTR_KERNEL, 1, -1)};
     uint32_t x = float_input(r, 0);
     if (x == CV_NONE || r->region->values[x].op == CV_NONE || !read_window(r, lengths)) {
-        return cv_decline(r, KF_CODE_SHAPE, "not two axes of what the region computes");
+        return cv_decline(r, KF_CODE_SHAPE, "not of what the region computes, or a large window");
     }
     r->made.kind = CV_POOL;
     r->made.inputs[0] = (uint16_t)x;
@@ -258,11 +273,11 @@ static uint32_t read_pool(cv_reader *r)
 static uint32_t read_mean(cv_reader *r)
 {
     const kf_attr *axes = kf_op_attr(r->op, KF_ATTR_AXES);
-    uint32_t x = float_input(r, 0), seen = 0;
+    uint32_t x = float_input(r, 0), seen = 0, rank = r->region->rank;
     for (uint32_t i = 0; axes != NULL && i < axes->count && axes->type == KF_TYPE_I64S; i++) {
-        seen |= 1u << ((axes->v.iv[i] + 4) & 3);
+        seen |= 1u << (uint32_t)(axes->v.iv[i] + rank) % rank;
     }
-    if (x == CV_NONE || r->region->values[x].op == CV_NONE || seen != 12 ||
+    if (x == CV_NONE || r->region->values[x].op == CV_NONE || seen != (1u << rank) - 4 ||
         !is_set(r->op, KF_ATTR_KEEPDIMS)) {
         return cv_decline(r, KF_CODE_SHAPE, "not of the whole image, or axes are dropped");
     }
@@ -326,8 +341,9 @@ static uint32_t numbers_fit(cv_reader *r, const kf_ew_row *row)
 static uint32_t map_input(cv_reader *r, uint32_t index)
 {
     const cv_value *result = &r->result;
+    uint32_t axis_from_end = result->rank - 1u;
     if (cv_find(r->region, r->op->inputs[index]->id) == CV_NONE) {
-        uint32_t vector = vector_input(r, index, 3, result->channels);
+        uint32_t vector = vector_input(r, index, axis_from_end, result->channels);
         if (vector != CV_NONE) {
             return vector;
         }
@@ -335,7 +351,7 @@ static uint32_t map_input(cv_reader *r, uint32_t index)
     uint32_t image = cv_read_input(r, index);
     if (image == CV_NONE) {
         // a constant that is known already
-        return vector_input(r, index, 3, result->channels);
+        return vector_input(r, index, axis_from_end, result->channels);
     }
     const cv_value *v = &r->region->values[image];
     return v->channels == result->channels &&
@@ -439,7 +455,7 @@ uint32_t cv_derives(const cv_reader *r)
 {
     const kf_op *op = r->op;
     const kf_tensor *t = op->n_inputs > 0 ? op->inputs[0] : NULL;
-    if (t == NULL || t->rank != 4 || op->n_outputs != 1 || op->n_inputs > 2) {
+    if (t == NULL || (t->rank != 3 && t->rank != 4) || op->n_outputs != 1 || op->n_inputs > 2) {
         return 0;
     }
     uint32_t known = cv_find(r->region, t->id);

@@ -36,6 +36,12 @@ static int32_t most_places(const cv_plan *plan, const cv_step *step, const cv_de
     return cv_most(registers > 16 ? 31 - together : registers, sums) / sums;
 }
 
+/// Would these many blocks of a line, which is cut by blocks alone, leave a unit without work?
+static uint32_t is_narrow(const cv_value *out, int32_t shares, const cv_device *device)
+{
+    return out->rank == 3 && (uint32_t)shares < device->units;
+}
+
 static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *device)
 {
     const cv_value *out = &plan->region->values[step->output];
@@ -46,7 +52,8 @@ static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *dev
         for (int32_t rows = 1; rows <= cv_least(out->height, MOST_TILE_ROWS); rows++) {
             int32_t columns =
                 cv_least(most_places(plan, step, device, together) / rows, out->width);
-            if (of_group % together != 0 || out->height % rows != 0 || columns < 1) {
+            if (of_group % together != 0 || out->height % rows != 0 || columns < 1 ||
+                (together > 1 && is_narrow(out, blocks / together, device))) {
                 continue;
             }
             columns = cv_share(out->width, cv_share(out->width, columns)); // as equal as can be

@@ -266,13 +266,31 @@ double region_next_number(uint64_t *state)
     return (double)(*state >> 40) / 16777216.0;
 }
 
+/// Without the axis of rows, where the program has lines; rank 3 is of [channels, 1, 1].
+static uint32_t line_dims(const node *n, int64_t out[4])
+{
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < n->rank; i++) {
+        if (n->rank < 3 || i + 2 != n->rank) {
+            out[rank++] = n->dims[i];
+        }
+    }
+    return rank;
+}
+
 kiln_tensor *region_source(const program *p, const node *n, kiln_device *device, uint64_t seed)
 {
     static const float odd[] = {NAN, INFINITY, -INFINITY, NAN};
     size_t count = 1, at;
+    int64_t dims[4];
+    uint32_t rank = n->rank;
     kiln_tensor *tensor = NULL;
-    for (uint32_t i = 0; i < n->rank; i++) {
-        count *= (size_t)n->dims[i];
+    memcpy(dims, n->dims, sizeof(dims));
+    for (uint32_t i = 0; i < rank; i++) {
+        count *= (size_t)dims[i];
+    }
+    if (p->lines) {
+        rank = line_dims(n, dims);
     }
     float *data = malloc((count + 1) * sizeof(*data));
     seed = seed * 7919 + 17;
@@ -284,9 +302,8 @@ kiln_tensor *region_source(const program *p, const node *n, kiln_device *device,
         data[at < count ? at : 0] = n->odd ? odd[i] : NAN;
     }
     if (KILN_CHECK(data != NULL)) {
-        (void)region_ok(kiln_tensor_create(device, KILN_DTYPE_F32, n->rank, n->dims, data, &tensor,
-                                           &region_err),
-                        p);
+        (void)region_ok(
+            kiln_tensor_create(device, KILN_DTYPE_F32, rank, dims, data, &tensor, &region_err), p);
     }
     free(data);
     if (tensor != NULL && n->kind == CONSTANT) {
@@ -295,39 +312,57 @@ kiln_tensor *region_source(const program *p, const node *n, kiln_device *device,
     return tensor;
 }
 
+/// A window along each axis of an image or a line.
+typedef struct axes_window {
+    const int64_t *lengths, *strides, *dilations;
+    int64_t padding[4];
+    size_t axes;
+} axes_window;
+
+static axes_window window_for(const node *n, const kiln_tensor *x)
+{
+    const window *w = &n->window;
+    size_t axes = kiln_tensor_rank(x) - 2, skip = 2 - axes;
+    axes_window out = {w->lengths + skip, w->strides + skip, w->dilations + skip, {0}, axes};
+    memcpy(out.padding, w->padding + skip, axes * sizeof(out.padding[0]));
+    memcpy(out.padding + axes, w->padding + 2 + skip, axes * sizeof(out.padding[0]));
+    return out;
+}
+
 static kiln_status record_product(const node *n, kiln_tensor **in, kiln_tensor **out)
 {
     kiln_conv_options o = KILN_CONV_OPTIONS_INIT;
-    o.strides = n->window.strides;
-    o.padding = n->window.padding;
-    o.dilations = n->window.dilations;
-    o.n_strides = o.n_dilations = 2;
-    o.n_padding = 4;
+    axes_window w = window_for(n, in[0]);
+    o.strides = w.strides;
+    o.padding = w.padding;
+    o.dilations = w.dilations;
+    o.n_strides = o.n_dilations = w.axes;
+    o.n_padding = 2 * w.axes;
     o.groups = n->groups;
     return kiln_conv(in[0], in[1], n->n_inputs == 3 ? in[2] : NULL, &o, out, &region_err);
 }
 
 static kiln_status record_pool(const node *n, kiln_tensor *x, kiln_tensor **out)
 {
-    const window *w = &n->window;
+    axes_window w = window_for(n, x);
     if (n->kind == MAX_POOL) {
         kiln_max_pool_options o = KILN_MAX_POOL_OPTIONS_INIT;
-        o.kernel = w->lengths;
-        o.strides = w->strides;
-        o.padding = w->padding;
-        o.dilations = w->dilations;
-        o.n_kernel = o.n_strides = o.n_dilations = 2;
-        o.n_padding = 4;
+        o.kernel = w.lengths;
+        o.strides = w.strides;
+        o.padding = w.padding;
+        o.dilations = w.dilations;
+        o.n_kernel = o.n_strides = o.n_dilations = w.axes;
+        o.n_padding = 2 * w.axes;
         o.ceil_mode = n->ceil_mode;
         return kiln_max_pool(x, &o, out, &region_err);
     }
     kiln_avg_pool_options o = KILN_AVG_POOL_OPTIONS_INIT;
-    o.kernel = w->lengths;
-    o.strides = w->strides;
-    o.padding = w->padding;
-    o.dilations = w->dilations;
-    o.n_kernel = o.n_strides = o.n_dilations = 2;
-    o.n_padding = 4;
+    o.kernel = w.lengths;
+    o.strides = w.strides;
+    o.padding = w.padding;
+    o.dilations = w.dilations;
+    o.n_kernel = o.n_strides = o.n_dilations = w.axes;
+    o.n_padding = 2 * w.axes;
     o.ceil_mode = n->ceil_mode;
     o.include_pad = n->include_pad;
     return kiln_avg_pool(x, &o, out, &region_err);
@@ -381,7 +416,7 @@ kiln_status region_record(const node *n, kiln_tensor **in, kiln_tensor **out)
     case CONCAT:
         return kiln_concat(in, (size_t)n->n_inputs, 1, out, &region_err);
     case MEAN:
-        return kiln_mean(in[0], axes, 2, true, out, &region_err);
+        return kiln_mean(in[0], axes, kiln_tensor_rank(in[0]) - 2, true, out, &region_err);
     default:
         return record_map(n, in, out);
     }

@@ -66,6 +66,7 @@ typedef struct program {
     bool unfused; ///< compared with the unfused run, too
     uint64_t apart; ///< operations that the region must not take
     bool infinity_is_nan; ///< what is infinite elsewhere may be NaN
+    bool lines; ///< images of one row are recorded without it: [n, channels, width]
     node nodes[MAX_NODES];
 } program;
 

@@ -23,11 +23,12 @@ static kilni_onnx_ref one_number(kilni_onnx_call *call, kilni_onnx_ref x, const 
 kilni_onnx_ref kilni_onnx_unquantised(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref scale,
                                       kilni_onnx_ref zero)
 {
-    kilni_onnx_ref y = kilni_onnx_cast(call, x, KILN_DTYPE_F32);
+    kilni_onnx_ref y = kilni_onnx_cast(call, x, KILN_DTYPE_I32);
     if (zero != NULL) {
-        zero = kilni_onnx_cast(call, one_number(call, zero, "a zero point"), KILN_DTYPE_F32);
+        zero = kilni_onnx_cast(call, one_number(call, zero, "a zero point"), KILN_DTYPE_I32);
         y = kilni_onnx_binary(call, KILN_OP_SUB, y, zero);
     }
+    y = kilni_onnx_cast(call, y, KILN_DTYPE_F32);
     scale = kilni_onnx_cast(call, one_number(call, scale, "a scale"), KILN_DTYPE_F32);
     return kilni_onnx_binary(call, KILN_OP_MUL, y, scale);
 }

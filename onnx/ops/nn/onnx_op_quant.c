@@ -72,23 +72,24 @@ static kilni_onnx_ref spread(kilni_onnx_call *call, kilni_onnx_ref value, kilni_
     return kilni_onnx_over_blocks(call, value, &x->desc, axis, block);
 }
 
-/// The zero point so that it broadcasts over x; NULL where it is a constant of zeros, of which
-/// nothing is to be taken off.
+/// A constant of zeros, of which nothing is to be taken off.
+static bool is_zeros(const kilni_onnx_value *given)
+{
+    const uint8_t *bytes = given->host;
+    size_t count = (size_t)kiln_desc_count(&given->desc) * kiln_dtype_size(given->desc.dtype);
+    bool zeros = given->constant && bytes != NULL;
+    for (size_t i = 0; zeros && i < count; i++) {
+        zeros = bytes[i] == 0;
+    }
+    return zeros;
+}
+
+/// The zero point so that it broadcasts over x; NULL where it is zero.
 static kilni_onnx_ref taken_zero(kilni_onnx_call *call, uint32_t index, kilni_onnx_ref x)
 {
     const kilni_onnx_value *given = kilni_onnx_opt(call, index);
     kilni_onnx_ref zero = spread(call, kilni_onnx_opt(call, index), x);
-    if (!kilni_onnx_ok(call) || zero == NULL || !given->constant || given->host == NULL) {
-        return zero;
-    }
-    const uint8_t *bytes = given->host;
-    size_t count = (size_t)kiln_desc_count(&given->desc) * kiln_dtype_size(given->desc.dtype);
-    for (size_t i = 0; i < count; i++) {
-        if (bytes[i] != 0) {
-            return zero;
-        }
-    }
-    return NULL;
+    return zero == NULL || is_zeros(given) ? NULL : zero;
 }
 
 /// Quantised numbers are computed with in f32: 16 bits do not fit f16.
@@ -341,22 +342,34 @@ void kilni_onnx_op_qlinear_matmul(kilni_onnx_call *call)
     kilni_onnx_out(call, 0, requantised(call, sums, scales, kilni_onnx_in(call, 7)));
 }
 
+/// x - zero point as whole numbers of f32; `after`: axes behind that of many zero points.
+static kilni_onnx_ref whole_numbers(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref zero,
+                                    uint32_t after)
+{
+    kilni_onnx_ref y = kilni_onnx_cast(call, x, KILN_DTYPE_I32);
+    if (kilni_onnx_ok(call) && !is_zeros(zero)) {
+        zero = kilni_onnx_cast(call, kilni_onnx_scale_before(call, zero, after), KILN_DTYPE_I32);
+        y = kilni_onnx_binary(call, KILN_OP_SUB, y, zero);
+    }
+    return kilni_onnx_cast(call, y, KILN_DTYPE_F32);
+}
+
+/// The sums as a convolution of whole numbers in f32, which a region of convolutions computes in
+/// integers; elsewhere sums above 2^24 round as f32 does.
 void kilni_onnx_op_qlinear_conv(kilni_onnx_call *call)
 {
-    const kilni_onnx_ref inputs[] = {kilni_onnx_in(call, 0), kilni_onnx_in(call, 3),
-                                     kilni_onnx_in(call, 2), kilni_onnx_in(call, 5)};
-    kilni_onnx_ref bias = kilni_onnx_opt(call, 8);
-    kilni_onnx_ref sums = kilni_onnx_conv_integer(call, inputs);
-    if (!kilni_onnx_ok(call)) {
-        return;
-    }
-    uint32_t axes = sums->desc.rank - 2u;
-    if (bias != NULL) {
-        sums =
-            kilni_onnx_binary(call, KILN_OP_ADD, sums, kilni_onnx_scale_before(call, bias, axes));
-    }
-    const kilni_onnx_ref scales[] = {kilni_onnx_scale_before(call, kilni_onnx_in(call, 1), 0),
-                                     kilni_onnx_scale_before(call, kilni_onnx_in(call, 4), axes),
-                                     kilni_onnx_scale_before(call, kilni_onnx_in(call, 6), 0)};
+    kilni_onnx_ref x = kilni_onnx_in(call, 0), weight = kilni_onnx_in(call, 3);
+    uint32_t rank = kilni_onnx_ok(call) ? weight->desc.rank : 1;
+    const kilni_onnx_ref inputs[] = {
+        whole_numbers(call, x, kilni_onnx_in(call, 2), 0),
+        whole_numbers(call, weight, kilni_onnx_in(call, 5), rank - 1),
+        kilni_onnx_opt(call, 8) != NULL
+            ? kilni_onnx_cast(call, kilni_onnx_opt(call, 8), KILN_DTYPE_F32)
+            : NULL};
+    kilni_onnx_ref sums = kilni_onnx_as(call, kilni_onnx_op_conv, inputs, 3);
+    const kilni_onnx_ref scales[] = {
+        kilni_onnx_scale_before(call, kilni_onnx_in(call, 1), 0),
+        kilni_onnx_scale_before(call, kilni_onnx_in(call, 4), rank - 2),
+        kilni_onnx_scale_before(call, kilni_onnx_in(call, 6), 0)};
     kilni_onnx_out(call, 0, requantised(call, sums, scales, kilni_onnx_in(call, 7)));
 }

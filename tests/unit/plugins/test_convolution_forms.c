@@ -159,5 +159,62 @@ static void test_concats(void)
     region_close_all();
 }
 
+typedef struct line_case {
+    int64_t n, channels, width, outputs, length, stride, dilation, padding[2];
+    bool bias;
+    bool odd; ///< the line has NaN and infinities
+} line_case;
+
+static const line_case line_cases[] = {
+    {1, 1, 200, 32, 10, 5, 1, {0, 0}, false, false}, // as of sound
+    {2, 17, 33, 40, 3, 1, 1, {1, 1}, true, true},    {1, 32, 64, 16, 3, 2, 1, {1, 1}, true, false},
+    {1, 16, 1, 64, 1, 1, 1, {0, 0}, true, true},     {3, 24, 50, 24, 5, 1, 4, {16, 0}, false, true},
+    {1, 80, 40, 128, 3, 1, 1, {1, 1}, true, false},  {1, 5, 7, 3, 2, 3, 2, {2, 1}, false, false},
+};
+
+static window along(int64_t length, int64_t stride, int64_t dilation, int64_t before, int64_t after)
+{
+    return (window){.lengths = {1, length},
+                    .strides = {1, stride},
+                    .dilations = {1, dilation},
+                    .padding = {0, before, 0, after}};
+}
+
+/// Everything that a region of images may have.
+static void line_region(program *p, const line_case *c)
+{
+    int x = region_image(p, c->n, c->channels, 1, c->width);
+    p->nodes[x].odd = c->odd;
+    window w = along(c->length, c->stride, c->dilation, c->padding[0], c->padding[1]);
+    int y = region_map(p, GELU, region_norm(p, region_conv(p, x, c->outputs, c->bias, w)));
+    int64_t width = p->nodes[y].dims[3];
+    int z = region_depthwise(p, y, c->bias, along(3, 1, 1, 1, 1));
+    z = region_both(p, MUL, z, region_per_channel(p, 4, c->outputs));
+    z = region_both(p, ADD, z, region_per_channel(p, 3, c->outputs));
+    z = region_both(p, ADD, z, region_image(p, c->n, c->outputs, 1, width));
+    z = region_keep(p, region_gate(p, z));
+    int pieces[] = {z, y};
+    z = region_concat(p, pieces, 2);
+    if (width > 2) {
+        z = region_pool(p, c->bias ? MAX_POOL : AVG_POOL, z, along(2, 2, 1, 1, 0), true, c->odd);
+    }
+    region_keep(p, region_conv(p, z, 20, true, along(1, 1, 1, 0, 0)));
+    region_keep(p, region_mean(p, z));
+}
+
+static void test_lines(void)
+{
+    if (!region_open_all()) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(line_cases) / sizeof(line_cases[0]); i++) {
+        program p = {.lines = true, .unfused = i % 2 == 0};
+        snprintf(p.name, sizeof(p.name), "lines %zu", i);
+        line_region(&p, &line_cases[i]);
+        region_check(&p);
+    }
+    region_close_all();
+}
+
 KILN_TEST_MAIN("unit/plugins/convolution_forms", KILN_TEST(test_groups), KILN_TEST(test_concats),
-               KILN_TEST(test_winograd))
+               KILN_TEST(test_winograd), KILN_TEST(test_lines))
