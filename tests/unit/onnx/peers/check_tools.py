@@ -15,7 +15,7 @@ PYTHON = os.environ.get("KILN_TEST_PYTHON")
 if PYTHON and os.environ.get("KILN_TEST_PYTHON_USED") is None:
     os.execve(PYTHON, [PYTHON, "-B", "-W", "ignore"] + sys.argv, dict(os.environ, KILN_TEST_PYTHON_USED="1"))
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "onnx_cases"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "onnx_cases"))
 try:
     import logging
     import numpy as np

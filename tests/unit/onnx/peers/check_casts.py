@@ -16,7 +16,7 @@ if PYTHON and os.environ.get("KILN_TEST_PYTHON_USED") is None:
     os.execve(PYTHON, [PYTHON, "-B"] + sys.argv, dict(os.environ, KILN_TEST_PYTHON_USED="1"))
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path += [os.path.join(HERE, "..", "..", folder) for folder in ("onnx_cases", "conformance")]
+sys.path += [os.path.join(HERE, "..", "..", "..", folder) for folder in ("onnx_cases", "conformance")]
 try:
     import ml_dtypes
     import numpy as np
