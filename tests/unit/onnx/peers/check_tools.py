@@ -233,7 +233,8 @@ def attempt(name, tools, operators, folder):
     found = off(ours, wanted)
     print(f"{found / size:.2e} of ours, {bound / size:.2e} of theirs: {name} " + ", ".join(t.__name__ for t in tools) +
           f" ({', '.join(sorted(there))})")
-    return None if found <= 1.1 * bound + (HALF if halves in tools else 1e-5) * size else f"{found} off, ONNX Runtime {bound}"
+    least = (HALF if halves in tools else 1e-5) * size
+    return None if found <= 1.1 * bound + least else f"{found} off, ONNX Runtime {bound}"
 
 
 def main():
