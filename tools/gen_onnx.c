@@ -82,7 +82,7 @@ static const struct {
     {"a Llama-like decoder of four layers by both exporters of PyTorch 2.15.0, 64 new tokens",
      "generate",
      "PyTorch's tokens; no plans after the tenth; tokens and logits are copied, nothing else"},
-    {"46 architectures of torchvision and transformers by both exporters",
+    {"51 architectures, most of torchvision and transformers, by PyTorch's exporters",
      "unit/onnx/check_architectures",
      "all within 1e-5 of ONNX Runtime: [each](benchmarks.md#exports-of-pytorch)"},
     {"1,250 shape operators in a model that runs again", "unit/onnx/test_onnx_settled",
@@ -160,12 +160,14 @@ static void write_reasons(const char *heading, const char *intro, const char *wh
 
 static void write_seen(void)
 {
-    printf("\n## What was run\n\n"
-           "Each on the reference evaluator and on PoCL 3.1. `./dev test` runs what needs no peer, "
-           "`./dev peers` what is compared\nwith one: it makes a Python with them, "
-           "`build/peers/bin/python`. A Python of your own does as well, named by\n"
-           "`KILN_TEST_PYTHON`: `ctest --test-dir build -R check_casts`.\n\n"
-           "| what | test | seen |\n|---|---|---|\n");
+    printf(
+        "\n## What was run\n\n"
+        "On the reference evaluator. The tests ask for the same on PoCL, of casts and of ONNX "
+        "Runtime's tools for a part.\n`./dev test` runs what needs no peer, `./dev peers` what is "
+        "compared with one: it makes a Python with them,\n`build/peers/bin/python`. A Python of "
+        "your own does as well, named by `KILN_TEST_PYTHON`:\n"
+        "`ctest --test-dir build -R check_casts`.\n\n"
+        "| what | test | seen |\n|---|---|---|\n");
     for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
         printf("| %s | %s | %s |\n", seen[i].what, seen[i].test, seen[i].seen);
     }
