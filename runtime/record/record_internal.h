@@ -41,6 +41,11 @@ kiln_status kilni_record_observed(const kilni_op_call *call, kiln_tensor **out_t
 bool kilni_moves_quantised(const kilni_op_call *call);
 kiln_status kilni_record_moved(kiln_device *handle, const kilni_op_call *call,
                                kiln_tensor **out_tensor, kiln_error *err);
+/// Whether this computes with a quantised tensor that the operator takes as floats alone; recording
+/// it then.
+bool kilni_computes_quantised(const kilni_op_call *call);
+kiln_status kilni_record_dequantised(kiln_device *handle, const kilni_op_call *call,
+                                     kiln_tensor **out_tensors, kiln_error *err);
 
 // ---- small floats (record_small.c; not under the lock) ----
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Operators that only move elements, on quantised tensors: recorded as dequantise, move, quantise.
-// With one scale for the tensor the scale stays and no value changes; with blocks the scales are
-// found anew, for the moved elements meet others in their blocks.
+// Quantised tensors where an operator does not take them. One that computes gets floats in their
+// place, gives floats, and the log says so. One that only moves elements is recorded as dequantise,
+// move, quantise: with one scale for the tensor the scale stays and no value changes; with blocks
+// the scales are found anew, for the moved elements meet others in their blocks.
 
 #include "record_internal.h"
 #include "rt_attrs.h"
+#include "rt_context.h"
+#include "rt_device.h"
 #include "rt_record.h"
 #include "rt_tensor.h"
 
@@ -34,6 +37,24 @@ static bool is_quantised(const kiln_tensor *tensor)
 bool kilni_moves_quantised(const kilni_op_call *call)
 {
     return call->n_inputs > 0 && is_quantised(call->inputs[0]) && only_moves(call->op);
+}
+
+/// Whether the operator leaves it to the runtime to make floats of this input.
+static bool wants_floats(const kilni_op_call *call, size_t i)
+{
+    const kiln_op_info *info = kiln_op_info_of(call->op);
+    bool takes = i < 8 && ((unsigned)info->signature->quant_inputs >> i & 1u) != 0;
+    return is_quantised(call->inputs[i]) && !takes &&
+           ((unsigned)info->accept & (unsigned)KILN_KIND_FLOAT) != 0;
+}
+
+bool kilni_computes_quantised(const kilni_op_call *call)
+{
+    bool computes = false;
+    for (size_t i = 0; i < call->n_inputs && kiln_op_info_of(call->op) != NULL; i++) {
+        computes = computes || wants_floats(call, i);
+    }
+    return computes;
 }
 
 /// Blocks of the result, along the axes where they have come to lie.
@@ -68,11 +89,67 @@ static bool has_blocks(const kiln_tensor *tensor)
     return false;
 }
 
-static kiln_status dequantise(kiln_tensor *from, kiln_tensor **out_tensor, kiln_error *err)
+static kiln_status dequantise(kiln_tensor *from, kiln_dtype to, kiln_tensor **out_tensor,
+                              kiln_error *err)
 {
-    const kiln_attr dtype = kilni_attr_dtype(KILN_DTYPE_F32);
+    const kiln_attr dtype = kilni_attr_dtype(to);
     kilni_op_call call = {KILN_OP_DEQUANTIZE, 0, &from, 1, &dtype, 1};
     return kilni_record_call(NULL, &call, out_tensor, err);
+}
+
+/// Records the call with floats in place of quantised inputs.
+static kiln_status record_with_floats(kiln_device *handle, const kilni_op_call *call,
+                                      kiln_dtype dtype, kiln_tensor **out_tensors, kiln_error *err)
+{
+    kiln_tensor *plain[KILN_MAX_INPUTS] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < call->n_inputs && status == KILN_STATUS_OK; i++) {
+        if (is_quantised(call->inputs[i])) {
+            status = dequantise(call->inputs[i], dtype, &plain[i], err);
+        } else {
+            plain[i] = kiln_retain(call->inputs[i]);
+        }
+    }
+    if (status == KILN_STATUS_OK) {
+        kilni_op_call on_floats = *call;
+        on_floats.inputs = plain;
+        status = kilni_record_call(handle, &on_floats, out_tensors, err);
+    }
+    for (size_t i = 0; i < call->n_inputs; i++) {
+        kiln_release(plain[i]);
+    }
+    return status;
+}
+
+/// That of the floats beside the quantised inputs, or the device's default.
+static kiln_dtype floats_beside(const kiln_device *handle, const kilni_op_call *call)
+{
+    for (size_t i = 0; i < call->n_inputs; i++) {
+        kiln_dtype dtype = call->inputs[i]->desc.dtype;
+        if (kiln_dtype_kind_of(dtype) == KILN_KIND_FLOAT) {
+            return dtype;
+        }
+    }
+    return kiln_device_default_dtype(handle, KILN_KIND_FLOAT);
+}
+
+kiln_status kilni_record_dequantised(kiln_device *handle, const kilni_op_call *call,
+                                     kiln_tensor **out_tensors, kiln_error *err)
+{
+    kiln_status status = kilni_record_check(&handle, call, out_tensors, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kiln_dtype dtype = floats_beside(handle, call);
+    for (size_t i = 0; i < call->n_inputs; i++) {
+        if (wants_floats(call, i)) {
+            kiln_log_write(&kilni_core(handle)->context->env, KILN_LOG_INFO, "runtime",
+                           "%s computes in %s: input %zu is %s and is dequantized for it",
+                           kiln_op_info_of(call->op)->name, kiln_dtype_name(dtype), i,
+                           kiln_dtype_name(call->inputs[i]->desc.dtype));
+        }
+    }
+    return record_with_floats(handle, call, dtype, out_tensors, err);
 }
 
 /// One scale, which stays that of the result.
@@ -123,30 +200,14 @@ static kiln_status requantise(const kilni_op_call *call, kiln_tensor *moved,
 kiln_status kilni_record_moved(kiln_device *handle, const kilni_op_call *call,
                                kiln_tensor **out_tensor, kiln_error *err)
 {
-    kiln_tensor *plain[KILN_MAX_INPUTS] = {NULL};
     kiln_tensor *moved = NULL;
     kiln_status status = kilni_record_check(&handle, call, out_tensor, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    for (size_t i = 0; i < call->n_inputs && status == KILN_STATUS_OK; i++) {
-        if (is_quantised(call->inputs[i])) {
-            status = dequantise(call->inputs[i], &plain[i], err);
-        } else {
-            plain[i] = kiln_retain(call->inputs[i]);
-        }
-    }
     if (status == KILN_STATUS_OK) {
-        kilni_op_call move = *call;
-        move.inputs = plain;
-        status = kilni_record_call(handle, &move, &moved, err);
+        status = record_with_floats(handle, call, KILN_DTYPE_F32, &moved, err);
     }
     if (status == KILN_STATUS_OK) {
         status = requantise(call, moved, out_tensor, err);
     }
     kiln_release(moved);
-    for (size_t i = 0; i < call->n_inputs; i++) {
-        kiln_release(plain[i]);
-    }
     return status;
 }

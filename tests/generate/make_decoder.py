@@ -3,7 +3,8 @@
 """make_decoder.py FORM FILE [--layers N ..]: a Llama-like decoder with random weights and a cache of keys and values.
 
 FORM is how an exporter writes it: `plain`, with Concat of what is there and what is new, the mask computed from
-lengths and rotary tables from places; or `attention`, with the operators of set 23."""
+lengths and rotary tables from places; `attention`, with the operators of set 23; or `grouped`, with those of
+com.microsoft, as onnxruntime-genai does."""
 import argparse
 
 import numpy as np
@@ -142,7 +143,31 @@ class Attention(Plain):
                     q_num_heads=a.heads, kv_num_heads=a.key_heads, outputs=[f"mixed_{layer}", *present])
 
 
-FORMS = {"plain": Plain, "attention": Attention}
+class Grouped(Attention):
+    opset = 17
+
+    def norm(self, x):
+        g = self.g
+        weight = g.constant(1 + 0.1 * g.rng.standard_normal(self.a.hidden).astype(np.float32))
+        return g.op("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=1e-5, stash_type=1)
+
+    def begin(self):
+        super().begin()
+        g = self.g
+        seen = g.op("ReduceSum", "attention_mask", g.ints(1), keepdims=0)
+        self.last = g.op("Cast", g.op("Sub", seen, g.ints(1)), to=TensorProto.INT32)
+        self.total = g.op("Cast", g.length("attention_mask", 1), to=TensorProto.INT32)
+
+    def attention(self, q, k, v, layer):
+        g, a = self.g, self.a
+        past = [f"past_key_values.{layer}.key", f"past_key_values.{layer}.value"]
+        present = [f"present.{layer}.key", f"present.{layer}.value"]
+        return g.op("GroupQueryAttention", q, k, v, *past, self.last, self.total, self.cos, self.sin,
+                    domain="com.microsoft", num_heads=a.heads, kv_num_heads=a.key_heads, do_rotary=1,
+                    outputs=[f"mixed_{layer}", *present])
+
+
+FORMS = {"plain": Plain, "attention": Attention, "grouped": Grouped}
 
 
 def make(a):
@@ -161,9 +186,10 @@ def make(a):
     g.op("MatMul", form.norm(x), g.weight(a.hidden, a.vocabulary), outputs=["logits"])
     f32, i64 = TensorProto.FLOAT, TensorProto.INT64
     inputs = [helper.make_tensor_value_info("input_ids", i64, ["batch", "rows"])]
-    if a.form == "plain":
+    if a.form != "attention":
         inputs.append(helper.make_tensor_value_info("attention_mask", i64, ["batch", "total"]))
-    inputs.append(helper.make_tensor_value_info("position_ids", i64, ["batch", "rows"]))
+    if a.form != "grouped":
+        inputs.append(helper.make_tensor_value_info("position_ids", i64, ["batch", "rows"]))
     outputs = [helper.make_tensor_value_info("logits", f32, ["batch", "rows", a.vocabulary])]
     for layer in range(a.layers):
         for part in ("key", "value"):
@@ -171,8 +197,9 @@ def make(a):
                 place.append(helper.make_tensor_value_info(f"{name}.{layer}.{part}", f32,
                                                            ["batch", a.key_heads, length, a.size]))
     graph = helper.make_graph(g.nodes, "decoder", inputs, outputs, g.constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", form.opset)])
-    model.ir_version = 8 if a.form == "plain" else 10
+    sets = [helper.make_opsetid("", form.opset), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=sets[:1 + (a.form == "grouped")])
+    model.ir_version = 10 if a.form == "attention" else 8
     save(model, a.file)
 
 

@@ -161,6 +161,26 @@ def trees():
     given["target_weights_as_tensor"] = np.array(given.pop("target_weights"))
     ml("tree_regressor_double", "TreeEnsembleRegressor", [x.astype(np.float64)], [scores_of(wide, x, 1).astype(F32)],
        n_targets=1, **given)
+    forest_of(500, 1000)
+
+
+def forest_of(count, rows, depth=4):
+    """As many full trees on as many rows: what a boosted model has. Children of node n are 2n+1 and 2n+2."""
+    random = np.random.default_rng(5)
+    inner, nodes = 2 ** depth - 1, 2 ** (depth + 1) - 1
+    x = random.standard_normal((rows, 8)).astype(F32)
+    features, values = random.integers(0, 8, (count, inner)), random.standard_normal((count, inner)).astype(F32)
+    weights = random.random((count, nodes)).astype(F32)
+    y = np.zeros(rows)
+    for feature, value, weight in zip(features, values, weights):
+        at = np.zeros(rows, np.int64)
+        for _ in range(depth):
+            at = 2 * at + 2 - (x[np.arange(rows), feature[at]] <= value[at])
+        y += weight[at]
+    trees = [[(int(f), 0, float(v), 2 * n + 1, 2 * n + 2, 0) for n, (f, v) in enumerate(zip(*of))] +
+             [{0: float(w)} for w in leaves[inner:]] for *of, leaves in zip(features, values, weights)]
+    ml(f"tree_regressor_{count}_trees_{rows}_rows", "TreeEnsembleRegressor", [x], [y.astype(F32)[:, None]],
+       n_targets=1, **attributes_of(trees, "target"))
 
 
 def sets():

@@ -255,6 +255,10 @@ static void test_bad_graphs(void)
     pw graph = small_graph();
     add_node(&graph, "Relu", INPUTS("nowhere"), "z");
     expect_error(&graph, KILN_STATUS_INVALID_ARGUMENT, "'nowhere' is used before it is defined");
+    graph = small_graph(); /* a circle has no order */
+    add_node(&graph, "Add", INPUTS("x", "later"), "z");
+    add_node(&graph, "Neg", INPUTS("z"), "later");
+    expect_error(&graph, KILN_STATUS_INVALID_ARGUMENT, "'later' is used before it is defined");
     graph = small_graph();
     add_node(&graph, "Relu", INPUTS("x"), "z");
     add_node(&graph, "Relu", INPUTS("y"), "z");

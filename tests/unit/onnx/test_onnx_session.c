@@ -212,38 +212,54 @@ static void test_softmax_versions(void)
 
 // ---- branches and functions ----
 
-static pw branch_graph(const char *op)
+static pw branch_graph(const char *op, const char *read)
 {
     pw graph = {0};
     pw out = {0};
-    add_node(&graph, op, INPUTS("x", "y"), "inner");
+    add_node(&graph, op, INPUTS(read, "y"), "inner");
     pw_text(&out, 1, "inner");
     pw_message(&graph, 12, &out);
     return graph;
+}
+
+/// z = condition ? read + y : read * y
+static void add_if(pw *graph, int condition, const char *read)
+{
+    const uint8_t value = (uint8_t)condition;
+    const char *const names[] = {"then_branch", "else_branch"};
+    const char *const ops[] = {"Add", "Mul"};
+    pw flag = pw_tensor("flag", 9, NULL, 0, &value, 1);
+    pw_message(graph, 5, &flag);
+    pw node = pw_node("If", INPUTS("flag"), INPUTS("z"));
+    for (int i = 0; i < 2; i++) {
+        pw attr = {0};
+        pw branch = branch_graph(ops[i], read);
+        pw_text(&attr, 1, names[i]);
+        pw_message(&attr, 6, &branch);
+        pw_int(&attr, 20, 5);
+        pw_message(&node, 5, &attr);
+    }
+    pw_message(graph, 1, &node);
 }
 
 /* Both branches read values of the graph around them. */
 static void test_if_branches(void)
 {
     for (int condition = 0; condition < 2; condition++) {
-        const uint8_t value = (uint8_t)condition;
-        const char *const names[] = {"then_branch", "else_branch"};
-        const char *const ops[] = {"Add", "Mul"};
         pw graph = small_graph();
-        pw flag = pw_tensor("flag", 9, NULL, 0, &value, 1);
-        pw_message(&graph, 5, &flag);
-        pw node = pw_node("If", INPUTS("flag"), INPUTS("z"));
-        for (int i = 0; i < 2; i++) {
-            pw attr = {0};
-            pw branch = branch_graph(ops[i]);
-            pw_text(&attr, 1, names[i]);
-            pw_message(&attr, 6, &branch);
-            pw_int(&attr, 20, 5);
-            pw_message(&node, 5, &attr);
-        }
-        pw_message(&graph, 1, &node);
+        add_if(&graph, condition, "x");
         expect_small(&graph, 13, condition ? 4 : 3, condition ? 2 : -8);
     }
+}
+
+/* Nodes may stand before those whose values they, or graphs in them, read. */
+static void test_nodes_in_any_order(void)
+{
+    pw graph = small_graph();
+    add_if(&graph, 1, "again");
+    add_node(&graph, "Neg", INPUTS("turned"), "again");
+    add_node(&graph, "Neg", INPUTS("x"), "turned");
+    expect_small(&graph, 13, 4, 2);
 }
 
 /* my.Scale(a) = LeakyRelu(a, alpha of the caller, or the default) */
@@ -538,7 +554,7 @@ KILN_TEST_MAIN("unit/onnx/test_onnx_session", KILN_TEST(test_digits_as_pytorch),
                KILN_TEST(test_shapes_stay_on_the_host), KILN_TEST(test_zero_points_of_zero),
                KILN_TEST(test_scalar_operands), KILN_TEST(test_small_powers),
                KILN_TEST(test_old_broadcast), KILN_TEST(test_softmax_versions),
-               KILN_TEST(test_if_branches), KILN_TEST(test_functions),
-               KILN_TEST(test_values_go_after_their_last_use), KILN_TEST(test_capture),
-               KILN_TEST(test_output_that_is_an_input), KILN_TEST(test_shape_from_an_input),
-               KILN_TEST(test_flipped_models_run))
+               KILN_TEST(test_if_branches), KILN_TEST(test_nodes_in_any_order),
+               KILN_TEST(test_functions), KILN_TEST(test_values_go_after_their_last_use),
+               KILN_TEST(test_capture), KILN_TEST(test_output_that_is_an_input),
+               KILN_TEST(test_shape_from_an_input), KILN_TEST(test_flipped_models_run))

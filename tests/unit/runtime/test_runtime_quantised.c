@@ -5,6 +5,7 @@
 #include "runtime_fixture.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static kiln_tensor *quantised(fixture *f, const int64_t *blocks, size_t n_blocks)
@@ -112,9 +113,8 @@ static void test_refusals(void)
         return;
     }
     kiln_tensor *q = quantised(&f, NULL, 0);
-    KILN_CHECK(kiln_add(q, q, &out, &f.err) == KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK(kiln_bitwise_not(q, &out, &f.err) == KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK(strstr(f.err.message, "dequantize") != NULL);
-    KILN_CHECK(kiln_cast(q, KILN_DTYPE_F32, &out, &f.err) == KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK(kiln_full(f.device, dims, 2, KILN_DTYPE_Q8S, kiln_f64(0), &out, &f.err) ==
                KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK(kiln_tensor_create(f.device, KILN_DTYPE_Q8S, 2, dims, bytes, &out, &f.err) ==
@@ -133,6 +133,71 @@ static void test_refusals(void)
     KILN_CHECK(kiln_tensor_scheme(out) == kiln_tensor_scheme(q));
     kiln_handle_release(handle);
     kiln_release(out);
+    kiln_release(q);
+    fixture_close(&f);
+}
+
+static void keep_log(const kiln_log_record *record, void *user)
+{
+    char *told = user;
+    size_t used = strlen(told);
+    snprintf(told + used, 1024 - used, "%s\n", record->message);
+}
+
+/* q + q, q * x, x @ q and q as halves: what the same gives for the floats of q, and the log says
+   what became floats. */
+static void test_arithmetic(void)
+{
+    fixture f = {.err = KILN_ERROR_INIT};
+    char told[1024] = "";
+    const float numbers[] = {2, 0.5F, 1, -1, 3, 1, 0.25F, 1};
+    const int64_t dims[] = {2, 4}, square[] = {2, 2};
+    float values[8], got[8];
+    uint16_t halves[8];
+    kiln_tensor *out = NULL;
+    kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
+    options.log = keep_log;
+    options.log_user = told;
+    if (!FIXTURE_OK(&f, kiln_context_create(&options, &f.context, &f.err)) ||
+        !FIXTURE_OK(&f, kiln_context_set(f.context, "log", "runtime=info", &f.err)) ||
+        !FIXTURE_OK(&f, kiln_device_open(f.context, "reference", &f.device, &f.err))) {
+        return;
+    }
+    kiln_tensor *q = quantised(&f, NULL, 0);
+    kiln_tensor *x = fixture_f32(&f, 2, dims, numbers);
+    kiln_tensor *m = fixture_f32(&f, 2, square, numbers);
+    read_floats(&f, q, values, 8);
+    KILN_CHECK_INT((int64_t)strlen(told), 0); // asked for, and so not told
+    FIXTURE_OK(&f, kiln_add(q, q, &out, &f.err));
+    KILN_CHECK(kiln_tensor_dtype(out) == KILN_DTYPE_F32);
+    FIXTURE_OK(&f, kiln_read(out, got, sizeof(got), &f.err));
+    kiln_release(out);
+    for (int i = 0; i < 8; i++) {
+        KILN_CHECK(got[i] == values[i] + values[i]);
+    }
+    FIXTURE_OK(&f, kiln_mul(q, x, &out, &f.err));
+    FIXTURE_OK(&f, kiln_read(out, got, sizeof(got), &f.err));
+    kiln_release(out);
+    for (int i = 0; i < 8; i++) {
+        KILN_CHECK(got[i] == values[i] * numbers[i]);
+    }
+    FIXTURE_OK(&f, kiln_matmul(m, q, false, false, &out, &f.err));
+    FIXTURE_OK(&f, kiln_read(out, got, sizeof(got), &f.err));
+    kiln_release(out);
+    for (int i = 0; i < 8; i++) {
+        float wanted =
+            numbers[i / 4 * 2] * values[i % 4] + numbers[i / 4 * 2 + 1] * values[4 + i % 4];
+        KILN_CHECK(fabsf(got[i] - wanted) < 1e-5F);
+    }
+    FIXTURE_OK(&f, kiln_cast(q, KILN_DTYPE_F16, &out, &f.err));
+    FIXTURE_OK(&f, kiln_read(out, halves, sizeof(halves), &f.err));
+    kiln_release(out);
+    KILN_CHECK_INT(halves[3], 0xC400); // -4
+    KILN_CHECK_CONTAINS(told, "add computes in f32: input 1 is q8s and is dequantized for it\n");
+    KILN_CHECK_CONTAINS(told, "mul computes in f32: input 0 is q8s");
+    KILN_CHECK_CONTAINS(told, "matmul computes in f32: input 1 is q8s");
+    kiln_release(m);
+    kiln_release(x);
     kiln_release(q);
     fixture_close(&f);
 }
@@ -164,4 +229,4 @@ static void test_products(void)
 
 KILN_TEST_MAIN("unit/runtime/quantised", KILN_TEST(test_bytes_reference),
                KILN_TEST(test_bytes_opencl), KILN_TEST(test_moves), KILN_TEST(test_refusals),
-               KILN_TEST(test_products))
+               KILN_TEST(test_arithmetic), KILN_TEST(test_products))

@@ -25,6 +25,7 @@ try:
     import numpy as np
     import onnx
     import onnxruntime
+    import diffusion
     import torch
     import torchvision
     import transformers
@@ -90,6 +91,24 @@ class First(torch.nn.Module):
     def forward(self, x):
         made = self.model(x)
         return tuple(made.values()) if isinstance(made, dict) else made
+
+
+class Chosen(torch.nn.Module):
+    """Boxes of three classes that do not overlap, the likeliest first."""
+
+    def forward(self, boxes, scores):
+        kept = torchvision.ops.batched_nms(boxes, scores, torch.arange(40) % 3, 0.5)[:20]
+        return boxes[kept], scores[kept]
+
+
+class Detected(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        made = self.model(pixel_values=x)
+        return made.logits, made.pred_boxes
 
 
 def picture(size=64, batch=1):
@@ -169,6 +188,21 @@ def seen(config, model, size=64, **more):
     return make
 
 
+def chosen():
+    corners = torch.rand(40, 2) * 50
+    return Chosen(), (torch.cat([corners, corners + 10 + torch.rand(40, 2) * 20], 1), torch.rand(40))
+
+
+def detected():
+    seen_by = transformers.ResNetConfig(embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], layer_type="basic",
+                                        out_features=["stage2"])
+    sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4,
+             "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "num_queries": 6,
+             "use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None,
+             "backbone_config": seen_by}
+    return Detected(transformers.DetrForObjectDetection(transformers.DetrConfig(**sizes))), (picture(64),)
+
+
 def heard(config, model, **more):
     def make():
         whole = getattr(transformers, model)(configured(config, **more))
@@ -240,12 +274,17 @@ ARCHITECTURES = {
     "segformer": seen("Segformer", "SegformerForSemanticSegmentation"),
     "dinov2": seen("Dinov2", "Dinov2Model", image_size=56, size=56, patch_size=14, hidden_size=64,
                    num_hidden_layers=2, num_attention_heads=4),
+    "detr": detected,
+    "boxes": chosen,
+    "diffusion": diffusion.make,
+    "mamba": encoder("Mamba", "MambaModel", state_size=8, use_cache=False),
     "gpt2_cache": decoder("GPT2", "GPT2LMHeadModel", **GPT),
     "llama_cache": decoder("Llama", "LlamaForCausalLM", 2),
     "qwen2_cache": decoder("Qwen2", "Qwen2ForCausalLM", 2),
     "qwen3_cache": decoder("Qwen3", "Qwen3ForCausalLM", 2, head_dim=16),
     "mistral_cache": decoder("Mistral", "MistralForCausalLM", 2),
     "gemma_cache": decoder("Gemma", "GemmaForCausalLM", 2, head_dim=16),
+    "gemma2_cache": decoder("Gemma2", "Gemma2ForCausalLM", 2, head_dim=16),
     "phi_cache": decoder("Phi", "PhiForCausalLM", 4),
 }
 

@@ -60,6 +60,7 @@ def holed(x):
 
 
 TWO, FOUR, REAL = classes(2), classes(4), numbers()
+MANY = np.random.default_rng(9).normal(0, 2, (10000, 8)).astype(np.float32)
 NAMED = TWO[0], np.array(["no", "yes"])[TWO[1]]
 HOLES = holed(REAL[0]), REAL[1]
 WORDS = np.array([["red", "s"], ["green", "m"], ["blue", "l"], ["red", "l"]] * 40)
@@ -70,7 +71,7 @@ def pipe(*steps):
 
 
 def estimators():
-    """Name, estimator, rows and what is to be learned."""
+    """Name, estimator, rows and what is to be learned; rows to be judged where these are others."""
     yield "LogisticRegression of two", linear_model.LogisticRegression(), *TWO
     yield "LogisticRegression of four", linear_model.LogisticRegression(), *FOUR
     yield "LogisticRegression of names", linear_model.LogisticRegression(), *NAMED
@@ -95,6 +96,8 @@ def estimators():
     yield "GradientBoostingClassifier of two", ensemble.GradientBoostingClassifier(n_estimators=20), *TWO
     yield "GradientBoostingClassifier of four", ensemble.GradientBoostingClassifier(n_estimators=20), *FOUR
     yield "GradientBoostingRegressor", ensemble.GradientBoostingRegressor(n_estimators=20), *REAL
+    yield "500 trees on 10000 rows", ensemble.GradientBoostingRegressor(n_estimators=500), *REAL, MANY
+    yield "500 trees of a forest on 10000 rows", ensemble.RandomForestClassifier(500, random_state=1), *FOUR, MANY
     yield "HistGradientBoostingClassifier", ensemble.HistGradientBoostingClassifier(max_iter=20), *FOUR
     yield "HistGradientBoostingRegressor", ensemble.HistGradientBoostingRegressor(max_iter=20), *HOLES
     yield "AdaBoostClassifier", ensemble.AdaBoostClassifier(n_estimators=10, random_state=1), *TWO
@@ -173,13 +176,13 @@ def check(kiln, device, model, x, folder, zipmap):
 def main():
     kiln, device, words = sys.argv[1], sys.argv[2], sys.argv[3:]
     failed = passed = 0
-    for number, (name, model, x, y) in enumerate(estimators()):
+    for number, (name, model, x, y, *others) in enumerate(estimators()):
         if words and not any(word in name for word in words):
             continue
         model.fit(x, y)
         with tempfile.TemporaryDirectory() as folder:
             try:
-                problems = check(kiln, device, model, x, folder, number % 2 == 0)
+                problems = check(kiln, device, model, others[0] if others else x, folder, number % 2 == 0)
             except Exception as why:  # what a converter cannot write is told as well
                 problems = [f"{type(why).__name__}: {str(why)[:160]}"]
         for problem in problems:
