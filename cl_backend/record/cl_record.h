@@ -6,7 +6,6 @@
 /// keep nothing; then they do nothing.
 
 #include "cl_program.h"
-#include "cl_recording.h"
 
 typedef struct kilni_cl_recorder kilni_cl_recorder; ///< NULL: sources are not kept
 

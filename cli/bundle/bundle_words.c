@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// `kiln bundle run|check|compile|add|facts`: words that need a bundle's folder and no model.
+// `kiln bundle run|check|compile|add|facts`: words that need a bundle's folder and no model. What
+// they find and write is the runtime's; here are only their options and what they print.
 
 #include "bundle_cli.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Binaries into a bundle: those of the device that it runs on, and those that other tools made.
+// Decides which source a file is of: that of the same name. Where they lie is bundle_target.c's.
 
 #include "bundle_internal.h"
 

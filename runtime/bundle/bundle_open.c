@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Opening and closing a bundle, and what it says of itself.
+// Opening and closing a bundle, and what it says of itself. Decides the order: files are checked
+// before the device hears of anything, programs are made before memory.
 
 #include "bundle_internal.h"
 

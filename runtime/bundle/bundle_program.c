@@ -120,7 +120,7 @@ static kiln_status missing(const kiln_bundle *bundle, uint32_t index, const char
     const bundle_program *program = &bundle->manifest.programs[index];
     const kiln_device_info *device = kiln_device_info_of(bundle->device);
     return kiln_fail(err, UNIMPLEMENTED,
-                     "kernel %.40s of %.60s has no binary for %.40s, driver %.20s%.100s",
+                     "kernel %.40s of %.50s has no binary for %.60s, driver %.20s%.60s",
                      first_kernel(program), program->file, device->name, device->driver, why);
 }
 
@@ -143,7 +143,7 @@ static kiln_status make_program(kiln_bundle *bundle, uint32_t index,
     kiln_error cause = KILN_ERROR_INIT;
     status = compile(bundle, index, &cause);
     if (status == KILN_STATUS_UNIMPLEMENTED) {
-        return missing(bundle, index, why[0] != '\0' ? why : ", which does not compile", err);
+        return missing(bundle, index, why[0] != '\0' ? why : ", and it does not compile", err);
     }
     if (status == KILN_STATUS_NOT_FOUND) {
         return kiln_fail(err, NOT_FOUND,

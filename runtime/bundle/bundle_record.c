@@ -10,7 +10,7 @@
 #include "rt_device.h"
 #include "rt_tensor.h"
 #ifdef KILN_RUNTIME_CL
-#include "cl_recording.h"
+#include "cl_backend.h"
 
 #include <string.h>
 

@@ -58,7 +58,7 @@ typedef struct kiln_bundle_info {
     uint32_t n_inputs;
     uint32_t n_outputs;
     uint32_t n_programs;
-    uint32_t compiled; ///< of the programs: from source, by this open
+    uint32_t compiled; ///< of the programs: made from source, or found in the cache, by this open
     uint32_t loaded; ///< from a binary beside the sources
     uint32_t reserved;
     uint64_t constant_bytes;
