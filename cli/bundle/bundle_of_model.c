@@ -13,10 +13,16 @@
 typedef struct make_options {
     model_options model;
     const char *output;
+    bool merge;
 } make_options;
 
+enum { OPTION_MERGE = 1024 };
+
 static const struct argp_option make_table[] = {
-    {"output", 'o', "FOLDER", 0, "where the bundle goes; empty or not there yet", 0}, {0}};
+    {"output", 'o', "FOLDER", 0, "where the bundle goes; empty or not there yet", 0},
+    {"merge", OPTION_MERGE, NULL, 0, "one source for all kernels, as an FPGA's bitstream wants it",
+     0},
+    {0}};
 
 static error_t parse_make_option(int key, char *text, struct argp_state *state)
 {
@@ -27,6 +33,9 @@ static error_t parse_make_option(int key, char *text, struct argp_state *state)
         return 0;
     case 'o':
         options->output = text;
+        return 0;
+    case OPTION_MERGE:
+        options->merge = true;
         return 0;
     case ARGP_KEY_END:
         if (options->output == NULL) {
@@ -264,6 +273,9 @@ static kiln_status make_bundle(make_sets *sets, kiln_bundle_info *out_info, kiln
                 kiln_bundle_maker_create(kiln_context_env(shapes->session.context), &maker, err));
         }
         KILN_TRY(out, status, record_shapes(shapes, maker, err));
+    }
+    if (sets->options[0].merge) {
+        KILN_TRY(out, status, kiln_bundle_maker_merge(maker, err));
     }
     KILN_TRY(out, status, kiln_bundle_maker_write(maker, folder, err));
     for (size_t i = 0; i < sets->count; i++) {

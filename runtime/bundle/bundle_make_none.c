@@ -28,6 +28,12 @@ kiln_status kiln_bundle_maker_add(kiln_bundle_maker *maker, const kiln_bundle_wo
     return makes_none(err);
 }
 
+kiln_status kiln_bundle_maker_merge(kiln_bundle_maker *maker, kiln_error *err)
+{
+    (void)maker;
+    return makes_none(err);
+}
+
 kiln_status kiln_bundle_maker_write(kiln_bundle_maker *maker, const char *folder, kiln_error *err)
 {
     (void)maker;

@@ -98,13 +98,22 @@ static kiln_status load(kiln_bundle *bundle, uint32_t index, char why[BUNDLE_WHY
     return status;
 }
 
-static kiln_status compile(kiln_bundle *bundle, uint32_t index, kiln_error *err)
+static kiln_status compile(kiln_bundle *bundle, uint32_t index, const char *why, kiln_error *err)
 {
     bundle_ready *ready = &bundle->ready[index];
     const bundle_program *from = &bundle->manifest.programs[index];
     kiln_status status = kilni_bundle_folder_read(&bundle->folder, from->file, &ready->code, err);
+    if (status == KILN_STATUS_NOT_FOUND) {
+        return kiln_fail(err, NOT_FOUND,
+                         "kernel %.40s: its file %.50s is missing, and there is no binary of it "
+                         "for this device%.60s",
+                         first_kernel(from), from->file, why);
+    }
     if (status == KILN_STATUS_OK) {
         status = build(bundle, from, KILN_SOURCE_OPENCL_C, ready, err);
+        if (status != KILN_STATUS_OK) {
+            (void)kiln_error_context(err, "%.60s", from->file);
+        }
     }
     if (status == KILN_STATUS_OK) {
         bundle->info.compiled++;
@@ -128,9 +137,8 @@ static kiln_status make_program(kiln_bundle *bundle, uint32_t index,
                                 const kiln_bundle_options *options, kiln_error *err)
 {
     bundle_ready *ready = &bundle->ready[index];
-    const bundle_program *from = &bundle->manifest.programs[index];
     char why[BUNDLE_WHY_ROOM] = "";
-    kiln_status status = describe(bundle, from, ready, err);
+    kiln_status status = describe(bundle, &bundle->manifest.programs[index], ready, err);
     if (status == KILN_STATUS_OK && options->no_binaries == 0) {
         status = load(bundle, index, why, err);
     }
@@ -140,22 +148,10 @@ static kiln_status make_program(kiln_bundle *bundle, uint32_t index,
     if (options->no_compile != 0) {
         return missing(bundle, index, why, err);
     }
-    kiln_error cause = KILN_ERROR_INIT;
-    status = compile(bundle, index, &cause);
-    if (status == KILN_STATUS_UNIMPLEMENTED) {
-        return missing(bundle, index, why[0] != '\0' ? why : ", and it does not compile", err);
-    }
-    if (status == KILN_STATUS_NOT_FOUND) {
-        return kiln_fail(err, NOT_FOUND,
-                         "kernel %.40s: its file %.60s is missing, and there is no "
-                         "binary of it for this device%.100s",
-                         first_kernel(from), from->file, why);
-    }
-    if (status != KILN_STATUS_OK && err != NULL) {
-        *err = cause;
-        (void)kiln_error_context(err, "kernel %.40s of %.60s", first_kernel(from), from->file);
-    }
-    return status;
+    status = compile(bundle, index, why, err);
+    return status != KILN_STATUS_UNIMPLEMENTED
+               ? status
+               : missing(bundle, index, why[0] != '\0' ? why : ", and it does not compile", err);
 }
 
 kiln_status kilni_bundle_make_programs(kiln_bundle *bundle, const kiln_bundle_options *options,

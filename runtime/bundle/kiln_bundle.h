@@ -154,6 +154,12 @@ KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_add(kiln_bundle_maker *mak
                                                           const kiln_bundle_work *work,
                                                           kiln_error *err);
 
+/// Makes one program of all that were taken so far, as bitstreams want it; of those with other
+/// options than definitions in common, where these differ. A text that cannot be merged shows when
+/// the bundle is compiled.
+KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_merge(kiln_bundle_maker *maker,
+                                                            kiln_error *err);
+
 /// Writes the bundle into a folder that is empty or not there yet. Errors: also ALREADY_EXISTS,
 /// UNAVAILABLE.
 KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_write(kiln_bundle_maker *maker,

@@ -200,6 +200,24 @@ def a_transformer_block_runs_without_a_compiler():
     runs_without_a_compiler("transformer", model, *arguments)
 
 
+def runs_merged(name, model, *arguments):
+    folder = bundle_of(name, model, *arguments, "--merge")
+    assert len(manifest_of(folder)["programs"]) == 1 and os.listdir(os.path.join(folder, "src")) == ["p000_merged.cl"]
+    names = [kernel["name"] for kernel in manifest_of(folder)["programs"][0]["kernels"]]
+    assert len(set(names)) == len(names) > 4, names
+    kiln("bundle", "compile", folder)
+    here, said = result(folder, *arguments, layer="", cache=None)
+    same_bits(here, of_model(model, *arguments))
+    assert "programs: 1, of them 1 from binaries" in said, said
+
+
+@case
+def merged_into_one_program_they_give_the_same():
+    runs_merged("merged1", DIGITS, *THREE)
+    model, arguments = transformer_model()
+    runs_merged("merged2", model, *arguments, "--no-fusion")  # Kiln's own kernels, with their definitions as options
+
+
 @case
 def two_sets_of_shapes_share_programs_and_constants():
     weights = {"w": numbers(64, 8)}
