@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Making bundles in the minimal build, which runs them and makes none: it says so.
+// Making bundles in the minimal build, which runs them and makes none: it says so. Callers tell it
+// as any other error.
 #include "kiln_bundle.h"
 
 static kiln_status makes_none(kiln_error *err)

@@ -64,6 +64,9 @@ static uint32_t numbers_of(manifest_reader *reader, const bundle_json *object, c
     const bundle_json *item = list_of(reader, object, name, &count);
     for (uint32_t i = 0; i < count && i < most; i++, item = item->next) {
         out[i] = item->number;
+        if (item->kind != BUNDLE_JSON_NUMBER) {
+            kilni_bundle_json_wrong(&reader->json, "something else in a list of numbers");
+        }
     }
     if (count > most) {
         kilni_bundle_json_wrong(&reader->json, "a list of numbers is too long");

@@ -356,6 +356,11 @@ static kiln_status settle_all(kiln_device *device, kiln_tensor *const *tensors, 
 
 static kiln_status begin_recording(kiln_device *device, kiln_error *err)
 {
+    if (!kiln_cl_is(device->backend)) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "%s is no OpenCL device, opened with the option compiler as record",
+                         device->address);
+    }
     pthread_mutex_lock(&device->lock);
     kiln_status status = kiln_cl_record_begin(device->backend, err);
     pthread_mutex_unlock(&device->lock);
