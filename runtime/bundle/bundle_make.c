@@ -195,6 +195,51 @@ static kiln_status join_constants(const kiln_bundle_maker *maker, kiln_blob *out
     return KILN_STATUS_OK;
 }
 
+/// Definitions alone: what every compiler takes.
+static void write_defines(const char *options, kiln_string *out)
+{
+    for (const char *at = options; *at != '\0'; at += strspn(at, " ")) {
+        size_t length = strcspn(at, " ");
+        if (strncmp(at, "-D", 2) == 0) {
+            kiln_string_printf(out, " %.*s", (int)length, at);
+        }
+        at += length;
+    }
+}
+
+/// SPIR-V without optimising: llvm-spirv 14 does not know all that optimised code has.
+static void write_rules(const bundle_program *program, kiln_string *out)
+{
+    const char *file = program->file + strlen("src/");
+    int stem = (int)(strlen(file) - strlen(".cl"));
+    kiln_string_printf(out, "out/%.*s.aocx: %s | out\n\t$(AOC) $(AOC_FLAGS) -board=$(BOARD)", stem,
+                       file, program->file);
+    write_defines(program->options, out);
+    kiln_string_printf(out,
+                       " $< -o $@\nout/%.*s.xclbin: %s | out\n\t$(VPP) -t hw --platform "
+                       "$(PLATFORM) $(VPP_FLAGS) -c",
+                       stem, file, program->file);
+    write_defines(program->options, out);
+    kiln_string_printf(out,
+                       " $< -o $@.xo\n\t$(VPP) -t hw --platform $(PLATFORM) $(VPP_FLAGS) -l $@.xo "
+                       "-o $@\nout/%.*s.spv: %s | out\n\t$(CLANG) -c -target spir64 -O0 -emit-llvm "
+                       "-Xclang -finclude-default-header -D__OPENCL_VERSION__=120 %s $< -o $@.bc\n"
+                       "\t$(LLVM_SPIRV) $@.bc -o $@\n",
+                       stem, file, program->file, program->options);
+}
+
+/// A word that makes all files with an ending.
+static void write_all_rule(const bundle_manifest *manifest, const char *word, const char *ending,
+                           kiln_string *out)
+{
+    kiln_string_printf(out, "%s:", word);
+    for (uint32_t i = 0; i < manifest->n_programs; i++) {
+        const char *file = manifest->programs[i].file + strlen("src/");
+        kiln_string_printf(out, " out/%.*s.%s", (int)(strlen(file) - strlen(".cl")), file, ending);
+    }
+    kiln_string_printf(out, "\n");
+}
+
 /// For make: a rule for each offline compiler, as their manuals have the commands.
 static void write_makefile(const bundle_manifest *manifest, kiln_string *out)
 {
@@ -202,36 +247,16 @@ static void write_makefile(const bundle_manifest *manifest, kiln_string *out)
         "# Made by `kiln bundle`. `make device` compiles for the OpenCL device of this machine,\n"
         "# `make aoc BOARD=...`, `make vpp PLATFORM=...` and `make spirv` by an offline compiler\n"
         "# into out/. Then: kiln bundle add . --facts FACTS.json out/*.aocx\n"
-        "KILN ?= kiln\nAOC ?= aoc\nVPP ?= v++\nCLANG ?= clang\nLLVM_SPIRV ?= llvm-spirv\n"
+        "KILN ?= kiln\nAOC ?= aoc\nVPP ?= v++\nCLANG ?= clang-14\nLLVM_SPIRV ?= llvm-spirv-14\n"
         "BOARD ?= select-a-board\nPLATFORM ?= select-a-platform\nAOC_FLAGS ?=\nVPP_FLAGS ?=\n\n"
         "device:\n\t$(KILN) bundle compile .\n\ncheck:\n\t$(KILN) bundle check .\n\n";
     kiln_string_append(out, head, sizeof(head) - 1);
-    static const char *const endings[] = {"aocx", "xclbin", "spv"};
-    static const char *const words[] = {"aoc", "vpp", "spirv"};
-    for (int kind = 0; kind < 3; kind++) {
-        kiln_string_printf(out, "%s:", words[kind]);
-        for (uint32_t i = 0; i < manifest->n_programs; i++) {
-            const char *file = manifest->programs[i].file + strlen("src/");
-            kiln_string_printf(out, " out/%.*s.%s", (int)(strlen(file) - strlen(".cl")), file,
-                               endings[kind]);
-        }
-        kiln_string_printf(out, "\n");
-    }
+    write_all_rule(manifest, "aoc", "aocx", out);
+    write_all_rule(manifest, "vpp", "xclbin", out);
+    write_all_rule(manifest, "spirv", "spv", out);
     kiln_string_printf(out, "\nout:\n\tmkdir -p out\n\n");
     for (uint32_t i = 0; i < manifest->n_programs; i++) {
-        const bundle_program *program = &manifest->programs[i];
-        const char *file = program->file + strlen("src/");
-        int stem = (int)(strlen(file) - strlen(".cl"));
-        kiln_string_printf(
-            out,
-            "out/%.*s.aocx: %s | out\n\t$(AOC) $(AOC_FLAGS) -board=$(BOARD) %s $< -o $@\n"
-            "out/%.*s.xclbin: %s | out\n\t$(VPP) -t hw --platform $(PLATFORM) $(VPP_FLAGS) -c %s "
-            "$< "
-            "-o $@.xo\n\t$(VPP) -t hw --platform $(PLATFORM) $(VPP_FLAGS) -l $@.xo -o $@\n"
-            "out/%.*s.spv: %s | out\n\t$(CLANG) -c -target spir64 -O1 -emit-llvm -Xclang "
-            "-finclude-default-header %s $< -o $@.bc\n\t$(LLVM_SPIRV) $@.bc -o $@\n",
-            stem, file, program->file, program->options, stem, file, program->file,
-            program->options, stem, file, program->file, program->options);
+        write_rules(&manifest->programs[i], out);
     }
     kiln_string_printf(out, ".PHONY: device check aoc vpp spirv\n");
 }

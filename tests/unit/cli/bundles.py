@@ -416,6 +416,16 @@ def a_manifest_that_lies_is_refused():
 
 
 @case
+def the_makefile_has_a_rule_for_every_program():
+    folder = digits_bundle()
+    run = subprocess.run(["make", "-C", folder, "-n", "aoc", "vpp", "spirv"], capture_output=True, text=True, check=True, timeout=60)
+    for program in manifest_of(folder)["programs"]:
+        assert run.stdout.count(f" {program['source']} -o ") == 3, run.stdout
+        for define in re.findall(r"-D\S+", program["options"]):
+            assert run.stdout.count(define) >= 3, f"{define}: {run.stdout}"
+
+
+@case
 def facts_of_another_machine_tell_what_it_would_miss():
     folder, facts = digits_bundle(), facts_file()
     assert "has all of it" in kiln("bundle", "check", folder, "--facts", facts)
