@@ -8,11 +8,11 @@
 #include "cl_record.h"
 #include "cl_state.h"
 
-enum { NO_PROGRAM = UINT32_MAX };
+static const uint32_t no_program = UINT32_MAX;
 
 typedef struct kept_program { ///< the texts of programs[i], and who uses it
     const void *handle; ///< of the program in memory; an address may come again
-    uint32_t number; ///< in the list of those that a recording shows; NO_PROGRAM: has no source
+    uint32_t number; ///< in the list of those that a recording shows; no_program: has no source
 } kept_program;
 
 typedef struct live_buffer { ///< which number a buffer has now
@@ -163,7 +163,7 @@ void kilni_cl_record_program(kilni_cl_backend *backend, const void *program,
     if (kept == NULL) {
         return;
     }
-    *kept = (kept_program){.handle = program, .number = NO_PROGRAM};
+    *kept = (kept_program){.handle = program, .number = no_program};
     if (parts == NULL) {
         return;
     }
@@ -189,7 +189,7 @@ static uint32_t number_of_program(const kilni_cl_recorder *recorder, const void 
             return kept[i].number;
         }
     }
-    return NO_PROGRAM;
+    return no_program;
 }
 
 // ---- buffers ----
@@ -328,7 +328,7 @@ void kilni_cl_record_launch(kilni_cl_backend *backend, const kilni_cl_kernel *ke
     step->first_arg = recorder->first_arg;
     step->n_args = recorder->args.count - recorder->first_arg;
     recorder->first_arg = recorder->args.count;
-    if (step->program == NO_PROGRAM) {
+    if (step->program == no_program) {
         snprintf(recorder->refused, sizeof(recorder->refused),
                  "kernel %.80s comes as a binary, without its source", kernel->name);
     }
