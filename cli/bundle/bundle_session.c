@@ -289,8 +289,10 @@ void bundle_print_report(const bundle_result *result)
     char text[32];
     const kiln_bundle_info *info = &result->info;
     printf("device: %s\n", result->device_name);
-    printf("programs: %u, of them %u from binaries of the bundle, %u made from its sources\n",
-           info->n_programs, info->loaded, info->compiled);
+    printf("programs: %u, of them %u from binaries of the bundle, %u made from its sources; a run "
+           "changes the program %u %s\n",
+           info->n_programs, info->loaded, info->compiled, info->changes,
+           kiln_plural(info->changes, "time", "times"));
     printf("first run: %s\n", cli_format_ns(text, result->first_ns));
     if (result->repeat_ns > 0) {
         printf("repeated run: %s (median)\n", cli_format_ns(text, result->repeat_ns));

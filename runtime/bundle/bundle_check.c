@@ -143,6 +143,26 @@ static void check_program(bundle_checking *checking, const bundle_folder *folder
     tell_miss(checking, text);
 }
 
+static void check_all(bundle_checking *checking, const bundle_folder *folder)
+{
+    const bundle_wants *wants = &checking->manifest->wants;
+    const kiln_device_info *facts = checking->facts;
+    for (uint32_t i = 0; i < checking->manifest->n_programs; i++) {
+        check_program(checking, folder, i);
+    }
+    if (!is_there(folder, BUNDLE_CONSTANTS)) {
+        tell_miss(checking, BUNDLE_CONSTANTS " is missing");
+    }
+    if (facts == NULL) {
+        return;
+    }
+    check_size(checking, "work-items of a group", wants->work_group, facts->max_work_group);
+    check_size(checking, "bytes of a buffer", wants->buffer_bytes, facts->max_alloc_bytes);
+    check_size(checking, "bytes of memory", wants->memory_bytes, facts->memory_bytes);
+    check_size(checking, "bytes of local memory", wants->local_bytes, facts->local_bytes);
+    check_size(checking, "bytes of arguments", wants->parameter_bytes, facts->max_parameter_bytes);
+}
+
 kiln_status kiln_bundle_check(const kiln_env *env, const char *folder,
                               const kiln_device_info *facts, kiln_bundle_miss_fn miss, void *user,
                               uint32_t *out_misses, kiln_error *err)
@@ -157,22 +177,7 @@ kiln_status kiln_bundle_check(const kiln_env *env, const char *folder,
     if (status == KILN_STATUS_OK) {
         bundle_checking checking = {
             .manifest = &manifest, .targets = targets, .facts = facts, .miss = miss, .user = user};
-        const bundle_wants *wants = &manifest.wants;
-        for (uint32_t i = 0; i < manifest.n_programs; i++) {
-            check_program(&checking, &place, i);
-        }
-        if (facts != NULL) {
-            check_size(&checking, "work-items of a group", wants->work_group,
-                       facts->max_work_group);
-            check_size(&checking, "bytes of a buffer", wants->buffer_bytes, facts->max_alloc_bytes);
-            check_size(&checking, "bytes of memory", wants->memory_bytes, facts->memory_bytes);
-            check_size(&checking, "bytes of local memory", wants->local_bytes, facts->local_bytes);
-            check_size(&checking, "bytes of arguments", wants->parameter_bytes,
-                       facts->max_parameter_bytes);
-        }
-        if (!is_there(&place, BUNDLE_CONSTANTS)) {
-            tell_miss(&checking, BUNDLE_CONSTANTS " is missing");
-        }
+        check_all(&checking, &place);
         *out_misses = checking.misses;
     }
     kiln_arena_fini(&arena);

@@ -36,4 +36,8 @@ kiln_status kilni_bundle_program_add(kiln_bundle_maker *maker, const bundle_prog
 kiln_status kilni_bundle_kernel_add(kiln_bundle_maker *maker, uint32_t program, const char *name,
                                     uint32_t n_args, uint32_t *out_index, kiln_error *err);
 
+/// Errors: UNIMPLEMENTED for two sets of steps that differ in more than where scratch lies.
+kiln_status kilni_bundle_check_same(const bundle_manifest *manifest, const bundle_shapes *a,
+                                    const bundle_shapes *b, kiln_error *err);
+
 #endif

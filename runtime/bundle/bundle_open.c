@@ -22,6 +22,20 @@ out:
     return status;
 }
 
+static uint32_t count_changes(const bundle_manifest *manifest)
+{
+    uint32_t changes = 0;
+    uint32_t now = UINT32_MAX;
+    for (uint32_t i = 0; manifest->n_shapes > 0 && i < manifest->shapes[0].n_steps; i++) {
+        const bundle_step *step = &manifest->shapes[0].steps[i];
+        if (!step->is_copy && step->program != now) {
+            changes += now != UINT32_MAX;
+            now = step->program;
+        }
+    }
+    return changes;
+}
+
 static kiln_status make_ready(kiln_bundle *bundle, const kiln_bundle_options *options,
                               kiln_error *err)
 {
@@ -81,6 +95,7 @@ kiln_status kiln_bundle_open(kiln_device *device, const char *folder,
     bundle->info.n_inputs = bundle->manifest.n_inputs;
     bundle->info.n_outputs = bundle->manifest.n_outputs;
     bundle->info.n_programs = bundle->manifest.n_programs;
+    bundle->info.changes = count_changes(&bundle->manifest);
     *out_bundle = bundle;
     bundle = NULL;
 out:

@@ -169,40 +169,47 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static bool take_arg(bundle_taking *taking, const kiln_cl_recorded_arg *from, uint32_t number,
+                     bundle_arg *out)
+{
+    switch (from->kind) {
+    case KILN_CL_ARG_BUFFER:
+        *out = (bundle_arg){.kind = BUNDLE_ARG_BUFFER, .buffer = from->buffer};
+        if (from->buffer != UINT32_MAX) {
+            use_buffer(taking, from->buffer, number);
+        }
+        return true;
+    case KILN_CL_ARG_LOCAL:
+        *out = (bundle_arg){.kind = BUNDLE_ARG_LOCAL, .length = from->bytes};
+        return true;
+    case KILN_CL_ARG_BYTES:
+        *out = (bundle_arg){.kind = BUNDLE_ARG_BYTES,
+                            .length = from->bytes,
+                            .bytes =
+                                kiln_arena_copy(&taking->maker->arena,
+                                                taking->recording->bytes + from->at, from->bytes)};
+        return out->bytes != NULL;
+    }
+    return false;
+}
+
 static kiln_status take_args(bundle_taking *taking, const kiln_cl_recorded_step *from,
                              uint32_t number, bundle_step *step, kiln_error *err)
 {
-    const kiln_cl_recording *recording = taking->recording;
     bundle_wants *wants = &taking->maker->manifest.wants;
     uint64_t local_bytes = 0;
     uint64_t parameter_bytes = 0;
     step->n_args = from->n_args;
     step->args = kiln_arena_alloc(&taking->maker->arena, (from->n_args + 1) * sizeof(*step->args));
-    if (step->args == NULL) {
-        return no_room(err);
-    }
     for (uint32_t i = 0; i < from->n_args; i++) {
-        const kiln_cl_recorded_arg *arg = &recording->args[from->first_arg + i];
-        bundle_arg *out = &step->args[i];
-        *out = (bundle_arg){.kind = BUNDLE_ARG_BUFFER, .buffer = arg->buffer};
-        if (arg->kind == KILN_CL_ARG_BUFFER) {
-            parameter_bytes += sizeof(void *);
-            if (arg->buffer != UINT32_MAX) {
-                use_buffer(taking, arg->buffer, number);
-            }
-        } else if (arg->kind == KILN_CL_ARG_LOCAL) {
-            *out = (bundle_arg){.kind = BUNDLE_ARG_LOCAL, .length = arg->bytes};
-            local_bytes += arg->bytes;
-        } else {
-            *out = (bundle_arg){.kind = BUNDLE_ARG_BYTES,
-                                .length = arg->bytes,
-                                .bytes = kiln_arena_copy(&taking->maker->arena,
-                                                         recording->bytes + arg->at, arg->bytes)};
-            parameter_bytes += arg->bytes;
-            if (out->bytes == NULL) {
-                return no_room(err);
-            }
+        const kiln_cl_recorded_arg *arg = &taking->recording->args[from->first_arg + i];
+        if (step->args == NULL || !take_arg(taking, arg, number, &step->args[i])) {
+            return no_room(err);
         }
+        local_bytes += arg->kind == KILN_CL_ARG_LOCAL ? arg->bytes : 0;
+        parameter_bytes += arg->kind == KILN_CL_ARG_BUFFER  ? sizeof(void *)
+                           : arg->kind == KILN_CL_ARG_BYTES ? arg->bytes
+                                                            : 0;
     }
     wants->local_bytes = larger(wants->local_bytes, local_bytes);
     wants->parameter_bytes = larger(wants->parameter_bytes, parameter_bytes);
@@ -408,73 +415,6 @@ out:
     return status;
 }
 
-// ---- two runs are the same ----
-
-static const char *differ_buffers(const bundle_shapes *a, uint32_t in_a, const bundle_shapes *b,
-                                  uint32_t in_b)
-{
-    if (in_a == UINT32_MAX || in_b == UINT32_MAX) {
-        return in_a == in_b ? NULL : "a buffer";
-    }
-    const bundle_buffer *one = &a->buffers[in_a];
-    const bundle_buffer *other = &b->buffers[in_b];
-    return one->kind != other->kind       ? "the kind of a buffer"
-           : one->offset != other->offset ? "the contents of a buffer"
-                                          : NULL;
-}
-
-static const char *differ_args(const bundle_shapes *a, const bundle_step *one,
-                               const bundle_shapes *b, const bundle_step *other)
-{
-    const char *how = one->n_args == other->n_args ? NULL : "the number of arguments";
-    for (uint32_t i = 0; i < one->n_args && how == NULL; i++) {
-        const bundle_arg *x = &one->args[i];
-        const bundle_arg *y = &other->args[i];
-        if (x->kind != y->kind || x->length != y->length ||
-            (x->kind == BUNDLE_ARG_BYTES && memcmp(x->bytes, y->bytes, x->length) != 0)) {
-            how = "an argument";
-        } else if (x->kind == BUNDLE_ARG_BUFFER) {
-            how = differ_buffers(a, x->buffer, b, y->buffer);
-        }
-    }
-    return how;
-}
-
-static const char *differ_steps(const bundle_shapes *a, const bundle_step *one,
-                                const bundle_shapes *b, const bundle_step *other)
-{
-    if (one->is_copy != other->is_copy || one->program != other->program ||
-        one->kernel != other->kernel || one->n_dims != other->n_dims) {
-        return "what is launched";
-    }
-    if (memcmp(one->global, other->global, sizeof(one->global)) != 0 ||
-        memcmp(one->local, other->local, sizeof(one->local)) != 0 || one->bytes != other->bytes ||
-        one->source_offset != other->source_offset || one->target_offset != other->target_offset) {
-        return "sizes";
-    }
-    return one->is_copy ? differ_buffers(a, one->source, b, other->source)
-                        : differ_args(a, one, b, other);
-}
-
-static kiln_status check_same(const bundle_manifest *manifest, const bundle_shapes *a,
-                              const bundle_shapes *b, kiln_error *err)
-{
-    const char *how = a->n_steps == b->n_steps ? NULL : "the number of launches";
-    const char *where = "";
-    for (uint32_t i = 0; i < a->n_steps && how == NULL; i++) {
-        const bundle_step *step = &a->steps[i];
-        how = differ_steps(a, step, b, &b->steps[i]);
-        where =
-            step->is_copy ? "a copy" : manifest->programs[step->program].kernels[step->kernel].name;
-    }
-    return how == NULL ? KILN_STATUS_OK
-                       : kiln_fail(err, UNIMPLEMENTED,
-                                   "two runs on different inputs differ in %s (%.60s): the model "
-                                   "draws random numbers, keeps state or depends on values, and a "
-                                   "bundle is a fixed list",
-                                   how, where);
-}
-
 // ---- a set of shapes ----
 
 static kiln_status add_shapes(kiln_bundle_maker *maker, const bundle_shapes *shapes,
@@ -525,7 +465,8 @@ kiln_status kiln_bundle_maker_add(kiln_bundle_maker *maker, const kiln_bundle_wo
     }
     KILN_TRY(out, status, run_graph(&first, /*take=*/true, err));
     KILN_TRY(out, status, run_graph(&second, /*take=*/true, err));
-    KILN_TRY(out, status, check_same(&maker->manifest, &first.shapes, &second.shapes, err));
+    KILN_TRY(out, status,
+             kilni_bundle_check_same(&maker->manifest, &first.shapes, &second.shapes, err));
     KILN_TRY(out, status, name_device(maker, device, err));
     KILN_TRY(out, status, add_shapes(maker, &first.shapes, work, err));
 out:

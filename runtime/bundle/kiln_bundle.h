@@ -60,7 +60,8 @@ typedef struct kiln_bundle_info {
     uint32_t n_programs;
     uint32_t compiled; ///< of the programs: made from source, or found in the cache, by this open
     uint32_t loaded; ///< from a binary beside the sources
-    uint32_t reserved;
+    uint32_t changes; ///< of program from launch to launch, in a run of the first set of shapes:
+                      ///< what an FPGA pays with a bitstream for each
     uint64_t constant_bytes;
     uint64_t scratch_bytes;
 } kiln_bundle_info;

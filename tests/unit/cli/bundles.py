@@ -208,7 +208,7 @@ def runs_merged(name, model, *arguments):
     kiln("bundle", "compile", folder)
     here, said = result(folder, *arguments, layer="", cache=None)
     same_bits(here, of_model(model, *arguments))
-    assert "programs: 1, of them 1 from binaries" in said, said
+    assert "programs: 1, of them 1 from binaries" in said and "changes the program 0 times" in said, said
 
 
 @case
@@ -413,6 +413,15 @@ def a_manifest_that_lies_is_refused():
     copy = copy_of(digits_bundle())
     change_manifest(copy, lambda text: text)
     result(copy, *THREE)
+
+
+@case
+def the_example_runs():
+    folder = file_of("example")
+    run = subprocess.run(["sh", os.path.join(ROOT, "examples/fpga/build.sh"), folder], capture_output=True, text=True, check=False,
+                         timeout=300, env={**os.environ, "KILN_CACHE_DIR": file_of("cache"), "KILN": KILN})
+    assert run.returncode == 0 and "predicted class: 3" in run.stdout, run.stdout + run.stderr
+    same_bits(result(folder, *THREE, layer="", cache=None)[0], of_model(DIGITS, *THREE))
 
 
 @case
