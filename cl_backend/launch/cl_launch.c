@@ -19,7 +19,9 @@
 
 kilni_cl_args kilni_cl_args_begin(kilni_cl_backend *backend, kilni_cl_kernel *kernel)
 {
-    kilni_cl_record_args(backend);
+    if (backend->recorder != NULL) {
+        kilni_cl_record_args(backend);
+    }
     return (kilni_cl_args){.backend = backend, .kernel = kernel};
 }
 
@@ -40,14 +42,18 @@ void kilni_cl_push_buffer(kilni_cl_args *args, kiln_buffer *buffer)
         args->code = code;
     }
     push(args, sizeof(mem), buffer != NULL ? &mem : NULL);
-    kilni_cl_record_buffer(args->backend, buffer,
-                           buffer != NULL ? kilni_cl_buffer_of(buffer)->bytes : 0);
+    if (args->backend->recorder != NULL) {
+        kilni_cl_record_buffer(args->backend, buffer,
+                               buffer != NULL ? kilni_cl_buffer_of(buffer)->bytes : 0);
+    }
 }
 
 static void push_plain(kilni_cl_args *args, size_t bytes, const void *value)
 {
     push(args, bytes, value);
-    kilni_cl_record_bytes(args->backend, value, bytes);
+    if (args->backend->recorder != NULL) {
+        kilni_cl_record_bytes(args->backend, value, bytes);
+    }
 }
 
 void kilni_cl_push_bytes(kilni_cl_args *args, const void *value, size_t bytes)

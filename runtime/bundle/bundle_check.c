@@ -173,7 +173,8 @@ kiln_status kiln_bundle_check(const kiln_env *env, const char *folder,
     kiln_arena_init(&arena, env);
     bundle_folder place = {.env = env, .path = folder, .arena = &arena};
     *out_misses = 0;
-    kiln_status status = kilni_bundle_files_read(&place, &manifest, &targets, err);
+    kiln_status status =
+        kilni_bundle_files_read(&place, &manifest, &targets, /*constants=*/true, err);
     if (status == KILN_STATUS_OK) {
         bundle_checking checking = {
             .manifest = &manifest, .targets = targets, .facts = facts, .miss = miss, .user = user};

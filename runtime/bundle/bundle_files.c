@@ -170,12 +170,15 @@ kiln_status kilni_bundle_folder_read(const bundle_folder *folder, const char *na
     return status;
 }
 
-kiln_status kilni_bundle_folder_check(const bundle_folder *folder, kiln_error *err)
+kiln_status kilni_bundle_folder_check(const bundle_folder *folder, const char *but, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     for (const bundle_file_hash *hash = folder->hashes; hash != NULL && status == KILN_STATUS_OK;
          hash = hash->next) {
         kiln_blob bytes = {0};
+        if (but != NULL && strcmp(hash->name, but) == 0) {
+            continue;
+        }
         status = kilni_bundle_folder_read(folder, hash->name, &bytes, err);
         kiln_free(folder->env, bytes.data);
         if (status == KILN_STATUS_NOT_FOUND) { // who needs it says so

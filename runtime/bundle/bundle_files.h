@@ -43,8 +43,9 @@ kiln_status kilni_bundle_folder_open(bundle_folder *folder, kiln_error *err);
 kiln_status kilni_bundle_folder_read(const bundle_folder *folder, const char *name,
                                      kiln_blob *out_bytes, kiln_error *err);
 
-/// Whether every listed file that is there is as it was written.
-kiln_status kilni_bundle_folder_check(const bundle_folder *folder, kiln_error *err);
+/// Whether every listed file that is there is as it was written; `but`, when not NULL, is not read.
+kiln_status kilni_bundle_folder_check(const bundle_folder *folder, const char *but,
+                                      kiln_error *err);
 
 /// Writes a file and a line for it.
 kiln_status kilni_bundle_folder_write(const bundle_folder *folder, kiln_string *hashes,

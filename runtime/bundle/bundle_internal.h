@@ -36,9 +36,9 @@ struct kiln_bundle {
 };
 
 /// Reads the manifest and the lists of binaries, and checks all files that are there. The folder's
-/// path and arena are set.
+/// path and arena are set. Without `constants` their file is left to who reads it.
 kiln_status kilni_bundle_files_read(bundle_folder *folder, bundle_manifest *out_manifest,
-                                    bundle_target **out_targets, kiln_error *err);
+                                    bundle_target **out_targets, bool constants, kiln_error *err);
 
 /// Gives back what the device has of a bundle.
 void kilni_bundle_free_memory(kiln_bundle *bundle);

@@ -172,7 +172,8 @@ kiln_status kiln_bundle_add(const kiln_env *env, const char *folder, const char 
     kiln_arena_init(&arena, env);
     bundle_folder place = {.env = env, .path = folder, .arena = &arena};
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, kilni_bundle_files_read(&place, &manifest, &targets, err));
+    KILN_TRY(out, status,
+             kilni_bundle_files_read(&place, &manifest, &targets, /*constants=*/true, err));
     files = kiln_alloc_array(env, manifest.n_programs + 1u, sizeof(*files));
     kept = kiln_alloc_array(env, manifest.n_programs + 1u, sizeof(*kept));
     if (files == NULL || kept == NULL) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bundle_json.h"
+#include "ir_program.h"
 
 typedef struct manifest_reader {
     bundle_json_reader json;

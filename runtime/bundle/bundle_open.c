@@ -7,12 +7,13 @@
 #include <string.h>
 
 kiln_status kilni_bundle_files_read(bundle_folder *folder, bundle_manifest *out_manifest,
-                                    bundle_target **out_targets, kiln_error *err)
+                                    bundle_target **out_targets, bool constants, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     kiln_blob text = {0};
     KILN_TRY(out, status, kilni_bundle_folder_open(folder, err));
-    KILN_TRY(out, status, kilni_bundle_folder_check(folder, err));
+    KILN_TRY(out, status,
+             kilni_bundle_folder_check(folder, constants ? NULL : BUNDLE_CONSTANTS, err));
     KILN_TRY(out, status, kilni_bundle_folder_read(folder, BUNDLE_MANIFEST, &text, err));
     KILN_TRY(out, status,
              kilni_bundle_manifest_read(folder->arena, text.data, text.length, out_manifest, err));
@@ -86,10 +87,11 @@ kiln_status kiln_bundle_open(kiln_device *device, const char *folder,
         memcpy(&all, options,
                options->struct_size < sizeof(all) ? options->struct_size : sizeof(all));
     }
-    kiln_status status = bundle_create(device, folder, &bundle, err);
-    KILN_TRY(out, status, status);
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, bundle_create(device, folder, &bundle, err));
     KILN_TRY(out, status,
-             kilni_bundle_files_read(&bundle->folder, &bundle->manifest, &bundle->targets, err));
+             kilni_bundle_files_read(&bundle->folder, &bundle->manifest, &bundle->targets,
+                                     /*constants=*/false, err));
     KILN_TRY(out, status, make_ready(bundle, &all, err));
     bundle->info.n_shapes = bundle->manifest.n_shapes;
     bundle->info.n_inputs = bundle->manifest.n_inputs;

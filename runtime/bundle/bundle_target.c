@@ -48,7 +48,7 @@ static kiln_status read_target(const bundle_manifest *manifest, bundle_target *t
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a list of binaries");
     }
     KILN_TRY(out, status, kilni_bundle_folder_open(&target->folder, err));
-    KILN_TRY(out, status, kilni_bundle_folder_check(&target->folder, err));
+    KILN_TRY(out, status, kilni_bundle_folder_check(&target->folder, NULL, err));
     KILN_TRY(out, status, kilni_bundle_folder_read(&target->folder, BUNDLE_TARGET, &text, err));
     KILN_TRY(out, status, kilni_bundle_json_read(arena, text.data, text.length, &root, err));
     target->device = kilni_bundle_json_text(&reader, root, "device");

@@ -148,7 +148,8 @@ typedef struct kiln_bundle_work { ///< a graph, with what it is run on
     const char *const *output_names;
 } kiln_bundle_work;
 
-/// Runs a graph and takes what it enqueued as one more set of shapes. Errors: also UNIMPLEMENTED,
+/// Runs a graph and takes what it enqueued as one more set of shapes. After a failure the maker is
+/// of no more use. Errors: also UNIMPLEMENTED,
 /// in words, for what a list of launches cannot say: values that the host reads, random numbers,
 /// state that runs change, programs without source.
 KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_add(kiln_bundle_maker *maker,
