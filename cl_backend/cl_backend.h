@@ -194,7 +194,7 @@ typedef struct kiln_cl_recorded_program { ///< as the compiler got it
     size_t length;
     const char *options; ///< without those for exact arithmetic, which depend on the device
     const char *label; ///< for people
-    bool exact; ///< had these options
+    bool exact; ///< arithmetic is: the options for that are the device's
 } kiln_cl_recorded_program;
 
 typedef struct kiln_cl_recorded_buffer {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct make_options {
     model_options model;
@@ -255,6 +256,15 @@ static void parse_sets(make_sets *sets, int argc, char **argv)
     }
 }
 
+/// Without its list of hashes nobody runs it; the rest shows what was wrong.
+static void spoil_bundle(const char *folder)
+{
+    char path[4096];
+    if (snprintf(path, sizeof(path), "%s/HASHES", folder) < (int)sizeof(path)) {
+        (void)unlink(path);
+    }
+}
+
 static kiln_status make_bundle(make_sets *sets, kiln_bundle_info *out_info, kiln_error *err)
 {
     kiln_bundle_maker *maker = NULL;
@@ -278,8 +288,11 @@ static kiln_status make_bundle(make_sets *sets, kiln_bundle_info *out_info, kiln
         KILN_TRY(out, status, kiln_bundle_maker_merge(maker, err));
     }
     KILN_TRY(out, status, kiln_bundle_maker_write(maker, folder, err));
-    for (size_t i = 0; i < sets->count; i++) {
-        KILN_TRY(out, status, compare_bundle(sets->shapes[i], folder, out_info, err));
+    for (size_t i = 0; i < sets->count && status == KILN_STATUS_OK; i++) {
+        status = compare_bundle(sets->shapes[i], folder, out_info, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        spoil_bundle(folder);
     }
 out:
     kiln_bundle_maker_destroy(maker);
