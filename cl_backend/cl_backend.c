@@ -61,6 +61,7 @@ static void backend_close(kiln_backend *base)
     kilni_cl_reader_close(backend);
     kilni_cl_pool_trim(backend);
     kilni_cl_blas_close(backend);
+    kilni_cl_recorder_close(backend);
     kilni_cl_trace_close(backend);
     kilni_cl_queue_close(backend);
     if (backend->context != NULL) {
@@ -409,6 +410,7 @@ static kiln_status find_or_take(kilni_cl_backend *backend, const open_request *r
     KILN_TRY(out, status, kilni_cl_device_info_read(backend, err));
     backend->info.op_launches = kilni_cl_op_launches();
     KILN_TRY(out, status, kilni_cl_compiler_init(backend, err));
+    KILN_TRY(out, status, kilni_cl_recorder_open(backend, err));
     if (request->queue == NULL) {
         KILN_TRY(out, status, open_queue(backend, err));
     }

@@ -14,6 +14,7 @@
 #include "cl_program.h"
 #include "cl_queue.h"
 #include "cl_read.h"
+#include "cl_record.h"
 #include "cl_svm.h"
 #include "cl_trace.h"
 #include "cl_transfer.h"
@@ -51,6 +52,7 @@ struct kilni_cl_backend {
     kilni_cl_programs programs;
     kilni_cl_kernels kernels;
     bool blas_used;
+    kilni_cl_recorder *recorder; ///< NULL: nobody wants to know what is enqueued
 
     kiln_backend_stats stats;
     kiln_cl_counters counters;

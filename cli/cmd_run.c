@@ -3,6 +3,7 @@
 // counts and memory. The model is captured as a graph at the first run; the repeated runs replay
 // it.
 
+#include "bundle_cli.h"
 #include "cli_json.h"
 #include "model_parts.h"
 #include "model_run.h"
@@ -17,7 +18,7 @@
 
 typedef struct run_options {
     model_options model;
-    const char *outputs[MODEL_RUN_MAX_IO]; ///< NAME=FILE or FILE
+    char *outputs[MODEL_RUN_MAX_IO]; ///< NAME=FILE or FILE
     size_t n_outputs;
     const char *expected;
     long row; ///< of `expected`; -1: all of it
@@ -26,11 +27,14 @@ typedef struct run_options {
     bool memory;
     bool profile;
     bool turns;
+    bool no_compile;
     long repeat;
     long top;
     model_labels labels;
     cli_json_options json;
 } run_options;
+
+enum { OPTION_NO_COMPILE = 't' + 258 };
 
 static const struct argp_option run_options_table[] = {
     {"output", 'o', "[NAME=]FILE", 0,
@@ -51,6 +55,7 @@ static const struct argp_option run_options_table[] = {
     {"tolerance", 't', "NUMBER", 0, "of --expected, times its largest value (default 1e-4)", 0},
     {"trace", 't' + 256, "FILE", 0,
      "write what host and device did, for Perfetto and chrome://tracing", 0},
+    {"no-compile", OPTION_NO_COMPILE, NULL, 0, "of a bundle: run from binaries alone", 0},
     {"turns", 't' + 257, NULL, 0,
      "after the first run, run as lines of standard input say, \"run SECONDS\" or \"write FILE\", "
      "for programs that measure; a line answers each",
@@ -102,6 +107,9 @@ static error_t parse_run_option(int key, char *text, struct argp_state *state)
         return 0;
     case 't' + 256:
         options->model.trace = text;
+        return 0;
+    case OPTION_NO_COMPILE:
+        options->no_compile = true;
         return 0;
     case 't' + 257:
         options->turns = true;
@@ -396,6 +404,63 @@ out:
     return status;
 }
 
+/// A folder with a bundle runs as the model would whose it is; what the importer or the planner
+/// would tell is not there.
+static kiln_status check_bundle_options(const run_options *options, kiln_error *err)
+{
+    const model_options *model = &options->model;
+    return model->random || model->n_shapes > 0 || model->batch != 0 || model->trace != NULL ||
+                   options->memory || options->profile || options->turns || options->json.wanted ||
+                   model->device.n_more > 0
+               ? kiln_fail(err, INVALID_ARGUMENT,
+                           "a bundle takes --input, --output, --runs, --expected, --row, --top, "
+                           "--labels, --draw and --no-compile, and the options of one device")
+               : KILN_STATUS_OK;
+}
+
+/// The results go where a model's go.
+static void take_bundle_result(bundle_result *result, model_run *run)
+{
+    run->n_outputs = result->n_outputs;
+    for (size_t i = 0; i < result->n_outputs; i++) {
+        run->outputs[i] = result->outputs[i];
+        run->names[i] = result->names[i];
+    }
+    run->report.computes = true;
+}
+
+static kiln_status run_bundle(run_options *options, kiln_error *err)
+{
+    model_run run = {.user = options};
+    bundle_result result = {0};
+    bundle_request request = {.device = &options->model.device,
+                              .folder = options->model.model,
+                              .n_inputs = options->model.n_inputs,
+                              .n_outputs = options->n_outputs,
+                              .repeats = (uint32_t)options->repeat,
+                              .no_compile = options->no_compile};
+    for (size_t i = 0; i < request.n_inputs; i++) {
+        request.inputs[i] = (bundle_file){.name = options->model.inputs[i].name,
+                                          .path = options->model.inputs[i].path};
+    }
+    for (size_t i = 0; i < request.n_outputs; i++) {
+        request.outputs[i] = bundle_file_of(options->outputs[i]);
+    }
+    kiln_status status = check_bundle_options(options, err);
+    if (status == KILN_STATUS_OK) {
+        status = bundle_execute(&request, &result, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        take_bundle_result(&result, &run);
+        status = show_results(&run, options, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        bundle_print_report(&result);
+    }
+    bundle_result_free(&result);
+    return status;
+}
+
 static kiln_status run_model(run_options *options, kiln_error *err)
 {
     model_run run = {.n_wanted = options->n_outputs,
@@ -427,14 +492,15 @@ int cmd_run(int argc, char **argv)
 {
     static const struct argp_child children[] = {
         {&model_options_argp, 0, NULL, 0}, {&cli_json_argp, 0, NULL, 0}, {0}};
-    static const struct argp argp = {
-        run_options_table,
-        parse_run_option,
-        "MODEL",
-        "Runs an ONNX model on inputs from .npy, .npz, .png and .jpg files.",
-        children,
-        NULL,
-        NULL};
+    static const struct argp argp = {run_options_table,
+                                     parse_run_option,
+                                     "MODEL",
+                                     "Runs an ONNX model on inputs from .npy, .npz, .png and .jpg "
+                                     "files, or a bundle, which is a "
+                                     "folder (see `kiln bundle`), on inputs from .npy files.",
+                                     children,
+                                     NULL,
+                                     NULL};
     run_options options = {.model = {.device = {.several = true, .tune_default = "lazy"}},
                            .repeat = 20,
                            .tolerance = 1e-4,
@@ -444,10 +510,11 @@ int cmd_run(int argc, char **argv)
         return cli_usage("run", "--row is one of --expected, which is not there");
     }
     kiln_error err = KILN_ERROR_INIT;
+    bool is_bundle = bundle_is_at(options.model.model);
     kiln_status status =
-        options.turns ? model_turns(&options.model, &err) : check_run(&options, &err);
+        options.turns && !is_bundle ? model_turns(&options.model, &err) : check_run(&options, &err);
     if (status == KILN_STATUS_OK && !options.turns) {
-        status = run_model(&options, &err);
+        status = is_bundle ? run_bundle(&options, &err) : run_model(&options, &err);
     }
     model_labels_free(&options.labels);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("run", &err);

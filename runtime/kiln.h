@@ -18,6 +18,7 @@
 /// was decided kiln_explained.h, and ir.h has all of ir.
 
 #include "base.h"
+#include "kiln_bundle.h"
 #include "kiln_collective.h"
 #include "kiln_context.h"
 #include "kiln_custom.h"

@@ -18,7 +18,7 @@ kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, kiln_error *err)
                     NULL);
     const char *mode = kiln_config_string(backend->env->config, KILN_OPTION_COMPILER);
     bool on = strcmp(mode, "on") == 0;
-    bool prepare = strcmp(mode, "prepare") == 0;
+    bool prepare = strcmp(mode, "prepare") == 0 || strcmp(mode, "record") == 0;
     if (prepare && available == CL_FALSE) {
         return kiln_fail(err, FAILED_PRECONDITION,
                          "device %s has no compiler: prepare where one is", backend->info.name);

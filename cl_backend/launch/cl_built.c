@@ -33,6 +33,13 @@ static void append_options(const kilni_cl_backend *backend, const kiln_program_s
                            kiln_string *options)
 {
     uint32_t version = source->cl_c_version != 0 ? source->cl_c_version : 120;
+    if (source->options != NULL) {
+        kiln_string_printf(options, "%s", source->options);
+        if ((source->math & KILN_MATH_APPROXIMATE) == 0) {
+            kiln_string_printf(options, " %s", backend->compiler.exact_options);
+        }
+        return;
+    }
     if (source->format == KILN_SOURCE_OPENCL_C) {
         kiln_string_printf(options, "-cl-std=CL%u.%u", version / 100, version / 10 % 10);
     }
@@ -293,6 +300,9 @@ static void push_value(kilni_cl_args *args, const kiln_launch_arg *arg)
         return;
     case KILN_VALUE_LOCAL:
         kilni_cl_push_local(args, (size_t)arg->bytes);
+        return;
+    case KILN_VALUE_MEMORY:
+        kilni_cl_push_bytes(args, arg->memory, arg->length);
         return;
     }
 }

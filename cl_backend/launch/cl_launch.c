@@ -11,6 +11,7 @@
 #include "cl_program.h"
 #include "cl_program_cache.h"
 #include "cl_queue.h"
+#include "cl_record.h"
 #include "cl_state.h"
 #include "cl_trace.h"
 
@@ -18,6 +19,9 @@
 
 kilni_cl_args kilni_cl_args_begin(kilni_cl_backend *backend, kilni_cl_kernel *kernel)
 {
+    if (backend->recorder != NULL) {
+        kilni_cl_record_args(backend);
+    }
     return (kilni_cl_args){.backend = backend, .kernel = kernel};
 }
 
@@ -38,36 +42,48 @@ void kilni_cl_push_buffer(kilni_cl_args *args, kiln_buffer *buffer)
         args->code = code;
     }
     push(args, sizeof(mem), buffer != NULL ? &mem : NULL);
+    if (args->backend->recorder != NULL) {
+        kilni_cl_record_buffer(args->backend, buffer,
+                               buffer != NULL ? kilni_cl_buffer_of(buffer)->bytes : 0);
+    }
+}
+
+static void push_plain(kilni_cl_args *args, size_t bytes, const void *value)
+{
+    push(args, bytes, value);
+    if (args->backend->recorder != NULL) {
+        kilni_cl_record_bytes(args->backend, value, bytes);
+    }
 }
 
 void kilni_cl_push_bytes(kilni_cl_args *args, const void *value, size_t bytes)
 {
-    push(args, bytes, value);
+    push_plain(args, bytes, value);
 }
 
 void kilni_cl_push_i32(kilni_cl_args *args, int32_t value)
 {
-    push(args, sizeof(value), &value);
+    push_plain(args, sizeof(value), &value);
 }
 
 void kilni_cl_push_u32(kilni_cl_args *args, uint32_t value)
 {
-    push(args, sizeof(value), &value);
+    push_plain(args, sizeof(value), &value);
 }
 
 void kilni_cl_push_i64(kilni_cl_args *args, int64_t value)
 {
-    push(args, sizeof(value), &value);
+    push_plain(args, sizeof(value), &value);
 }
 
 void kilni_cl_push_f32(kilni_cl_args *args, float value)
 {
-    push(args, sizeof(value), &value);
+    push_plain(args, sizeof(value), &value);
 }
 
 void kilni_cl_push_local(kilni_cl_args *args, size_t bytes)
 {
-    push(args, bytes, NULL);
+    push_plain(args, bytes, NULL);
 }
 
 // ---- launches ----
@@ -108,6 +124,7 @@ kiln_status kilni_cl_enqueue_on(kilni_cl_args *args, cl_command_queue queue, cl_
                              global[0], dims > 1 ? global[1] : 1, dims > 2 ? global[2] : 1);
     }
     backend->stats.kernels_launched++;
+    kilni_cl_record_launch(backend, kernel, dims, global, local);
     kilni_cl_program_ran(backend, kernel, dims, global, local);
     return KILN_STATUS_OK;
 }

@@ -8,6 +8,7 @@
 #include "cl_origin.h"
 #include "cl_pool.h"
 #include "cl_queue.h"
+#include "cl_record.h"
 #include "cl_state.h"
 #include "cl_trace.h"
 
@@ -34,6 +35,9 @@ kiln_status kilni_cl_copy(kiln_backend *base, kiln_buffer *source, size_t source
     if (code != CL_SUCCESS) {
         return kilni_cl_fail(backend, err, code, "a copy of %zu bytes", bytes);
     }
+    kilni_cl_record_copy(
+        backend, &(kiln_cl_recorded_buffer){.buffer = source, .bytes = from->bytes}, source_offset,
+        &(kiln_cl_recorded_buffer){.buffer = target, .bytes = to->bytes}, target_offset, bytes);
     status = kilni_cl_queued(backend, err);
 out:
     return status;
@@ -59,6 +63,7 @@ kiln_status kiln_cl_map(kiln_backend *base, kiln_buffer *given, size_t offset, s
     cl_int code = CL_SUCCESS;
     cl_mem mem = kilni_cl_mem_of(backend, buffer, &code);
     backend->counters.host_waits++;
+    kilni_cl_record_read(backend);
     void *pointer = code == CL_SUCCESS ? clEnqueueMapBuffer(backend->queue, mem, CL_TRUE, flags,
                                                             offset, bytes, 0, NULL, NULL, &code)
                                        : NULL;

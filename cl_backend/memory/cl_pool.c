@@ -7,6 +7,7 @@
 #include "cl_buffer.h"
 #include "cl_error.h"
 #include "cl_queue.h"
+#include "cl_record.h"
 #include "cl_state.h"
 #include "cl_svm.h"
 
@@ -60,6 +61,7 @@ void kilni_cl_reset_peaks(kiln_backend *base)
 // goes before what it is a part of.
 static void release_buffer(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
 {
+    kilni_cl_record_gone(backend, (kiln_buffer *)(void *)buffer);
     if (kilni_cl_is_stuck(backend)) {
         kilni_cl_buffer **end = &backend->pool.stranded;
         while (*end != NULL) {
@@ -279,6 +281,7 @@ static void give_out(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t 
     backend->stats.buffers_live++;
     count_used(backend, bytes);
     *out_buffer = (kiln_buffer *)(void *)buffer;
+    kilni_cl_record_given(backend, *out_buffer);
 }
 
 // ---- what is lent to an operation ----

@@ -12,6 +12,7 @@
 #include "cl_pool.h"
 #include "cl_queue.h"
 #include "cl_read.h"
+#include "cl_record.h"
 #include "cl_state.h"
 #include "cl_trace.h"
 #include "cl_transfer.h"
@@ -63,6 +64,9 @@ kiln_status kilni_cl_read_begin(kiln_backend *base, kiln_buffer *given, size_t o
     }
     if (status != KILN_STATUS_OK) {
         return status;
+    }
+    if (bytes > 0) { // of none it is a wait
+        kilni_cl_record_read(backend);
     }
     kiln_pending *pending = kiln_alloc(backend->env, sizeof(*pending));
     if (pending == NULL) {
@@ -226,6 +230,7 @@ kiln_status kilni_cl_map_shared(kiln_backend *base, kiln_buffer *given, size_t o
     if (status != KILN_STATUS_OK) {
         return status;
     }
+    kilni_cl_record_read(backend);
     if (buffer->origin.memory != NULL) {
         *out_data = (const unsigned char *)buffer->origin.memory + offset;
         return KILN_STATUS_OK;

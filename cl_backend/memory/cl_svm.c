@@ -25,8 +25,9 @@ extern cl_int clEnqueueSVMFree(cl_command_queue queue, cl_uint count, void *poin
 void kilni_cl_sub_buffers_init(kilni_cl_backend *backend)
 {
     enum { NVIDIA = 0x10DE };
-    backend->sub_buffers =
-        backend->info.vendor_id == NVIDIA ? KILNI_CL_SUB_UNPROVEN : KILNI_CL_SUB_DRIVERS;
+    backend->sub_buffers = backend->recorder != NULL           ? KILNI_CL_SUB_NONE
+                           : backend->info.vendor_id == NVIDIA ? KILNI_CL_SUB_UNPROVEN
+                                                               : KILNI_CL_SUB_DRIVERS;
 }
 
 cl_mem kilni_cl_mem_over(kilni_cl_backend *backend, void *memory, size_t bytes, cl_int *code)

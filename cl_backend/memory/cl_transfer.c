@@ -12,6 +12,7 @@
 #include "cl_host.h"
 #include "cl_pool.h"
 #include "cl_queue.h"
+#include "cl_record.h"
 #include "cl_state.h"
 #include "cl_trace.h"
 #include "cl_transfer.h"
@@ -259,6 +260,9 @@ kiln_status kilni_cl_upload(kiln_backend *base, kiln_buffer *given, size_t offse
     }
     KILN_TRY(out, status, kilni_cl_check_range(buffer, offset, bytes, err));
     backend->counters.transfer_bytes += bytes;
+    kilni_cl_record_write(backend,
+                          &(kiln_cl_recorded_buffer){.buffer = given, .bytes = buffer->bytes},
+                          offset, source, bytes);
     if (atomic_load(&backend->flight.user_events) > 0) {
         return upload_copied(backend, buffer, offset, source, bytes, err);
     }
@@ -294,5 +298,8 @@ kiln_status kiln_cl_write(kiln_backend *base, kiln_buffer *given, size_t offset,
         return kilni_cl_fail(backend, err, code, "an upload of %zu bytes", bytes);
     }
     backend->counters.transfer_bytes += bytes;
+    kilni_cl_record_write(backend,
+                          &(kiln_cl_recorded_buffer){.buffer = given, .bytes = buffer->bytes},
+                          offset, source, bytes);
     return kilni_cl_queued(backend, err);
 }

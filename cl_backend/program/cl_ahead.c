@@ -461,7 +461,8 @@ static bool was_known(const kilni_cl_backend *backend)
 static bool only_prepares(const kilni_cl_backend *backend)
 {
     const char *compiler = kiln_config_string(backend->env->config, KILN_OPTION_COMPILER);
-    return backend->start.for_others || strcmp(compiler, "prepare") == 0;
+    return backend->start.for_others || strcmp(compiler, "prepare") == 0 ||
+           strcmp(compiler, "record") == 0;
 }
 
 void kiln_cl_prepare_for_others(kiln_backend *base)

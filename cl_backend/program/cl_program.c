@@ -14,6 +14,7 @@
 #include "cl_program_cache.h"
 #include "cl_ptx.h"
 #include "cl_queue.h"
+#include "cl_record.h"
 #include "cl_state.h"
 
 enum { PROGRAM_LIMIT = 512 }; ///< programs without users that stay in memory
@@ -258,6 +259,16 @@ static void evict(kilni_cl_backend *backend)
     }
 }
 
+static void record_source(kilni_cl_backend *backend, const kilni_cl_build *build,
+                          const kilni_cl_program *program)
+{
+    const char *const parts[2] = {opening, build->code};
+    const size_t lengths[2] = {sizeof(opening) - 1, build->length};
+    bool has_source = build->format == KILN_SOURCE_OPENCL_C;
+    kilni_cl_record_program(backend, program, has_source ? parts : NULL, lengths, build->options,
+                            build->label);
+}
+
 static kiln_status program_make(kilni_cl_backend *backend, const kilni_cl_build *build,
                                 kiln_hash128 key, kilni_cl_program **out_program, kiln_error *err)
 {
@@ -280,6 +291,7 @@ static kiln_status program_make(kilni_cl_backend *backend, const kilni_cl_build 
     if (stored && !build->once) {
         kilni_cl_ahead_wish(backend, key, build->options);
     }
+    record_source(backend, build, program);
     *out_program = program;
     program = NULL;
 out:

@@ -19,10 +19,16 @@ typedef struct kiln_backend kiln_backend;
 typedef struct kiln_built kiln_built; ///< a program made ready; each backend defines its own
 
 typedef struct kiln_launch_arg { ///< a kernel argument with its value
-    enum { KILN_VALUE_BUFFER = 1, KILN_VALUE_BYTES = 2, KILN_VALUE_LOCAL = 3 } kind;
-    uint32_t length; ///< BYTES: 1 to 8
+    enum {
+        KILN_VALUE_BUFFER = 1,
+        KILN_VALUE_BYTES = 2,
+        KILN_VALUE_LOCAL = 3,
+        KILN_VALUE_MEMORY = 4
+    } kind;
+    uint32_t length; ///< BYTES: 1 to 8; MEMORY: from 1
     kiln_buffer *buffer;
     uint64_t bytes; ///< BYTES: the value, in memory order; LOCAL: how many
+    const void *memory; ///< MEMORY: a value of any length, such as a struct
 } kiln_launch_arg;
 
 typedef struct kiln_launch {

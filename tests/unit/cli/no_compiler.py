@@ -83,7 +83,7 @@ def nothing_runs_that_was_not_prepared():
     said = kiln("empty", "cache", "prepare", DIGITS, layer="", code=1)
     assert "prepare where one is" in said, said
     said = kiln("empty", "run", DIGITS, *THREE, "--set", "compiler=maybe", code=1)
-    assert "on, off and prepare" in said, said
+    assert "on, off, prepare and record" in said, said
 
 
 @case

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a device would miss of a bundle, and facts of a device as a file, so that the question can
+// be asked on another machine.
+
+#include "bundle_internal.h"
+#include "bundle_json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- facts ----
+
+kiln_status kiln_bundle_facts(kiln_device *device, char **out_text, kiln_error *err)
+{
+    *out_text = NULL;
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
+    const kiln_device_info *info = kiln_device_info_of(device);
+    const kiln_env *env = kiln_context_env(kiln_device_context(device));
+    kiln_string text;
+    kiln_string_init(&text, env);
+    kiln_string_printf(&text, "{\n  \"kiln_facts\": 1,\n  \"name\": ");
+    kilni_bundle_json_quote(&text, info->name);
+    kiln_string_printf(&text, ",\n  \"driver\": ");
+    kilni_bundle_json_quote(&text, info->driver);
+    kiln_string_printf(&text, ",\n  \"platform\": ");
+    kilni_bundle_json_quote(&text, info->platform);
+    kiln_string_printf(
+        &text,
+        ",\n  \"compiler\": %s,\n  \"work_group\": %llu,\n  \"buffer_bytes\": "
+        "%llu,\n  \"memory_bytes\": %llu,\n  \"local_bytes\": %llu,\n  "
+        "\"parameter_bytes\": %llu\n}\n",
+        (info->features & KILN_FEATURE_COMPILER) != 0 ? "true" : "false",
+        (unsigned long long)info->max_work_group, (unsigned long long)info->max_alloc_bytes,
+        (unsigned long long)info->memory_bytes, (unsigned long long)info->local_bytes,
+        (unsigned long long)info->max_parameter_bytes);
+    if (text.failed) {
+        kiln_string_fini(&text);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for facts");
+    }
+    *out_text = text.text;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_bundle_facts_read(const kiln_env *env, const char *path, kiln_arena *arena,
+                                   kiln_device_info *out_facts, kiln_error *err)
+{
+    const bundle_json *root = NULL;
+    bundle_json_reader reader = {0};
+    kiln_blob text = {0};
+    kiln_status status = kilni_bundle_read(env, path, &text, err);
+    memset(out_facts, 0, sizeof(*out_facts));
+    if (status == KILN_STATUS_OK) {
+        status = kilni_bundle_json_read(arena, text.data, text.length, &root, err);
+    }
+    kiln_free(env, text.data);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    const bundle_json *compiles =
+        kilni_bundle_json_get(&reader, root, "compiler", BUNDLE_JSON_BOOL);
+    out_facts->name = kilni_bundle_json_text(&reader, root, "name");
+    out_facts->driver = kilni_bundle_json_text(&reader, root, "driver");
+    out_facts->platform = kilni_bundle_json_text(&reader, root, "platform");
+    out_facts->features = compiles != NULL && compiles->number != 0 ? KILN_FEATURE_COMPILER : 0;
+    out_facts->max_work_group = kilni_bundle_json_number(&reader, root, "work_group", INT64_MAX);
+    out_facts->max_alloc_bytes = kilni_bundle_json_number(&reader, root, "buffer_bytes", INT64_MAX);
+    out_facts->memory_bytes = kilni_bundle_json_number(&reader, root, "memory_bytes", INT64_MAX);
+    out_facts->local_bytes = kilni_bundle_json_number(&reader, root, "local_bytes", INT64_MAX);
+    out_facts->max_parameter_bytes =
+        kilni_bundle_json_number(&reader, root, "parameter_bytes", INT64_MAX);
+    return kilni_bundle_json_done(&reader, path, err);
+}
+
+// ---- the check ----
+
+typedef struct bundle_checking {
+    const bundle_manifest *manifest;
+    const bundle_target *targets;
+    const kiln_device_info *facts;
+    kiln_bundle_miss_fn miss;
+    void *user;
+    uint32_t misses;
+} bundle_checking;
+
+static void tell_miss(bundle_checking *checking, const char *text)
+{
+    checking->misses++;
+    if (checking->miss != NULL) {
+        checking->miss(text, checking->user);
+    }
+}
+
+static bool is_there(const bundle_folder *folder, const char *name)
+{
+    char path[BUNDLE_PATH_ROOM];
+    FILE *file = kilni_bundle_path(folder->path, name, path, NULL) == KILN_STATUS_OK
+                     ? fopen(path, "rb")
+                     : NULL;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return file != NULL;
+}
+
+/// A size of 0 among the facts is not known.
+static void check_size(bundle_checking *checking, const char *what, uint64_t wanted, uint64_t has)
+{
+    char text[160];
+    if (has != 0 && wanted > has) {
+        snprintf(text, sizeof(text), "%s: wants %llu, the device has %llu", what,
+                 (unsigned long long)wanted, (unsigned long long)has);
+        tell_miss(checking, text);
+    }
+}
+
+static void check_program(bundle_checking *checking, const bundle_folder *folder, uint32_t index)
+{
+    char why[BUNDLE_WHY_ROOM] = "";
+    char text[320];
+    const bundle_program *program = &checking->manifest->programs[index];
+    const kiln_device_info *facts = checking->facts;
+    bool source = is_there(folder, program->file);
+    if (facts == NULL) {
+        if (!source) {
+            snprintf(text, sizeof(text), "%s is missing", program->file);
+            tell_miss(checking, text);
+        }
+        return;
+    }
+    const bundle_target *target =
+        kilni_bundle_target_find(checking->targets, checking->manifest, index, facts, why);
+    if (target != NULL && is_there(&target->folder, target->files[index])) {
+        return;
+    }
+    if (source && (facts->features & KILN_FEATURE_COMPILER) != 0) {
+        return;
+    }
+    snprintf(text, sizeof(text), "kernel %.60s of %.80s: no binary%s%s",
+             program->n_kernels > 0 ? program->kernels[0].name : "", program->file, why,
+             source ? "" : ", and no source");
+    tell_miss(checking, text);
+}
+
+static void check_all(bundle_checking *checking, const bundle_folder *folder)
+{
+    const bundle_wants *wants = &checking->manifest->wants;
+    const kiln_device_info *facts = checking->facts;
+    for (uint32_t i = 0; i < checking->manifest->n_programs; i++) {
+        check_program(checking, folder, i);
+    }
+    if (!is_there(folder, BUNDLE_CONSTANTS)) {
+        tell_miss(checking, BUNDLE_CONSTANTS " is missing");
+    }
+    if (facts == NULL) {
+        return;
+    }
+    check_size(checking, "work-items of a group", wants->work_group, facts->max_work_group);
+    check_size(checking, "bytes of a buffer", wants->buffer_bytes, facts->max_alloc_bytes);
+    check_size(checking, "bytes of memory", wants->memory_bytes, facts->memory_bytes);
+    check_size(checking, "bytes of local memory", wants->local_bytes, facts->local_bytes);
+    check_size(checking, "bytes of arguments", wants->parameter_bytes, facts->max_parameter_bytes);
+}
+
+kiln_status kiln_bundle_check(const kiln_env *env, const char *folder,
+                              const kiln_device_info *facts, kiln_bundle_miss_fn miss, void *user,
+                              uint32_t *out_misses, kiln_error *err)
+{
+    kiln_arena arena;
+    bundle_manifest manifest = {0};
+    bundle_target *targets = NULL;
+    kiln_arena_init(&arena, env);
+    bundle_folder place = {.env = env, .path = folder, .arena = &arena};
+    *out_misses = 0;
+    kiln_status status =
+        kilni_bundle_files_read(&place, &manifest, &targets, /*constants=*/true, err);
+    if (status == KILN_STATUS_OK) {
+        bundle_checking checking = {
+            .manifest = &manifest, .targets = targets, .facts = facts, .miss = miss, .user = user};
+        check_all(&checking, &place);
+        *out_misses = checking.misses;
+    }
+    kiln_arena_fini(&arena);
+    return status;
+}

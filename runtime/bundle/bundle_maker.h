@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILNI_BUNDLE_MAKER_H
+#define KILNI_BUNDLE_MAKER_H
+
+/// A bundle that is put together: its manifest so far, and the constants that it refers to.
+
+#include "bundle_manifest.h"
+
+enum { BUNDLE_PROGRAMS = 4096, BUNDLE_SHAPES = 64, BUNDLE_KERNELS = 64 };
+
+typedef struct bundle_chunk { ///< bytes in the file of constants
+    kiln_hash128 hash;
+    uint64_t offset;
+    uint64_t length;
+    void *data; ///< kiln_alloc
+    struct bundle_chunk *next;
+} bundle_chunk;
+
+struct kiln_bundle_maker {
+    const kiln_env *env;
+    kiln_arena arena;
+    bundle_manifest manifest; ///< lists have the room above
+    bundle_chunk *chunks; ///< in the order of their offsets
+    bundle_chunk **last_chunk;
+    uint64_t constant_bytes;
+};
+
+/// Finds bytes among the constants, or adds them; `take_data` is the maker's from now on. Errors:
+/// RESOURCE_EXHAUSTED.
+kiln_status kilni_bundle_chunk_add(kiln_bundle_maker *maker, void *take_data, uint64_t length,
+                                   uint64_t *out_offset, kiln_error *err);
+
+/// Finds a program by its text and options, or adds it. Errors: RESOURCE_EXHAUSTED, OUT_OF_RANGE.
+kiln_status kilni_bundle_program_add(kiln_bundle_maker *maker, const bundle_program *program,
+                                     const char *label, uint32_t *out_index, kiln_error *err);
+kiln_status kilni_bundle_kernel_add(kiln_bundle_maker *maker, uint32_t program, const char *name,
+                                    uint32_t n_args, uint32_t *out_index, kiln_error *err);
+
+/// Errors: UNIMPLEMENTED for two sets of steps that differ in more than where scratch lies.
+kiln_status kilni_bundle_check_same(const bundle_manifest *manifest, const bundle_shapes *a,
+                                    const bundle_shapes *b, kiln_error *err);
+
+#endif

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Several programs as one, for devices that are programmed with one bitstream. Each text stays as
+// it is, with its conditions on the compiler's macros; what it and its options define is a macro
+// only there, and what it declares gets a name of its own by a macro. Decides which names a text
+// declares by looking at its tokens, not by parsing: whoever makes a bundle runs it afterwards.
+
+#include "bundle_maker.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WORD_ROOM = 128 };
+
+typedef struct word_list { ///< a set
+    const char **words;
+    uint32_t count;
+    uint32_t capacity;
+} word_list;
+
+typedef struct merge_text { ///< a program on its way into a merged one
+    kiln_bundle_maker *maker;
+    const char *text;
+    size_t length;
+    size_t at;
+    word_list macros; ///< that the text and its options define
+    word_list names; ///< that the text declares
+    bool failed; ///< no memory
+} merge_text;
+
+// ---- sets of words ----
+
+static bool has_word(const word_list *list, const char *word, size_t length)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (strlen(list->words[i]) == length && memcmp(list->words[i], word, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_word(merge_text *merge, word_list *list, const char *word, size_t length)
+{
+    if (length == 0 || has_word(list, word, length)) {
+        return;
+    }
+    if (list->count == list->capacity) {
+        uint32_t capacity = list->capacity * 2 + 32;
+        const char **grown =
+            kiln_arena_alloc(&merge->maker->arena, capacity * sizeof(*list->words));
+        if (grown == NULL) {
+            merge->failed = true;
+            return;
+        }
+        for (uint32_t i = 0; i < list->count; i++) {
+            grown[i] = list->words[i];
+        }
+        list->words = grown;
+        list->capacity = capacity;
+    }
+    char *copy = kiln_arena_alloc(&merge->maker->arena, length + 1);
+    if (copy == NULL) {
+        merge->failed = true;
+        return;
+    }
+    memcpy(copy, word, length);
+    list->words[list->count++] = copy;
+}
+
+// ---- tokens ----
+
+typedef struct merge_token { ///< a word, or a single character; length 0: the end
+    const char *text;
+    size_t length;
+} merge_token;
+
+static bool is_word_char(char c)
+{
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_word(const merge_token *token)
+{
+    return token->length > 0 && is_word_char(token->text[0]) &&
+           !(token->text[0] >= '0' && token->text[0] <= '9');
+}
+
+static bool is_char(const merge_token *token, char c)
+{
+    return token->length == 1 && token->text[0] == c;
+}
+
+static bool is_text(const merge_token *token, const char *text)
+{
+    return token->length == strlen(text) && memcmp(token->text, text, token->length) == 0;
+}
+
+static void skip_to(merge_text *merge, const char *end)
+{
+    const char *found = strstr(merge->text + merge->at, end);
+    merge->at = found != NULL ? (size_t)(found - merge->text) + strlen(end) : merge->length;
+}
+
+/// A line that begins with #; a backslash at its end continues it. Notes what it defines.
+static void skip_directive(merge_text *merge)
+{
+    const char *line = merge->text + merge->at + 1;
+    line += strspn(line, " \t");
+    if (strncmp(line, "define", 6) == 0) {
+        const char *name = line + 6 + strspn(line + 6, " \t");
+        size_t length = 0;
+        while (is_word_char(name[length])) {
+            length++;
+        }
+        add_word(merge, &merge->macros, name, length);
+    }
+    do {
+        skip_to(merge, "\n");
+    } while (merge->at >= 2 && merge->at < merge->length && merge->text[merge->at - 2] == '\\');
+}
+
+static void skip_quoted(merge_text *merge, char quote)
+{
+    for (merge->at++; merge->at < merge->length && merge->text[merge->at] != quote; merge->at++) {
+        merge->at += merge->text[merge->at] == '\\';
+    }
+    merge->at += merge->at < merge->length;
+}
+
+/// The next token behind space, comments and directives.
+static merge_token next_token(merge_text *merge)
+{
+    while (merge->at < merge->length) {
+        const char *at = merge->text + merge->at;
+        if (strchr(" \t\r\n", *at) != NULL) {
+            merge->at++;
+        } else if (strncmp(at, "//", 2) == 0) {
+            skip_to(merge, "\n");
+        } else if (strncmp(at, "/*", 2) == 0) {
+            skip_to(merge, "*/");
+        } else if (*at == '#') {
+            skip_directive(merge);
+        } else if (*at == '"' || *at == '\'') {
+            skip_quoted(merge, *at);
+        } else {
+            size_t length = 1;
+            while (is_word_char(*at) && is_word_char(at[length])) {
+                length++;
+            }
+            merge->at += length;
+            return (merge_token){at, length};
+        }
+    }
+    return (merge_token){0};
+}
+
+// ---- names ----
+
+/// Words of the language, which a macro's argument may be.
+static bool is_reserved(const merge_token *token)
+{
+    static const char *const words[] = {"void",   "char",   "short", "int",    "long",  "uchar",
+                                        "ushort", "uint",   "ulong", "float",  "half",  "double",
+                                        "bool",   "size_t", "const", "global", "local", "private"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        size_t length = strlen(words[i]);
+        if (token->length >= length && memcmp(token->text, words[i], length) == 0) {
+            const char *rest = token->text + length; // float16
+            size_t digits = strspn(rest, "0123456789");
+            if (length + digits == token->length) {
+                return true;
+            }
+        }
+    }
+    return token->length > 2 && memcmp(token->text, "__", 2) == 0;
+}
+
+static void declare(merge_text *merge, const merge_token *token)
+{
+    if (is_word(token) && !is_reserved(token)) {
+        add_word(merge, &merge->names, token->text, token->length);
+    }
+}
+
+typedef struct name_finder { ///< where in the text
+    merge_token before; ///< the last token
+    uint32_t braces;
+    uint32_t parens;
+    bool in_typedef;
+    bool in_enum; ///< in its braces
+    bool begins_enum;
+    bool in_macro; ///< in the arguments of a macro outside of functions
+} name_finder;
+
+/// A word, once it is known what comes behind it.
+static void see_word(merge_text *merge, name_finder *finder, const merge_token *word,
+                     const merge_token *after)
+{
+    bool outside = finder->braces == 0 && finder->parens == 0;
+    bool tagged = is_text(&finder->before, "struct") || is_text(&finder->before, "union") ||
+                  is_text(&finder->before, "enum");
+    bool declared = is_word(&finder->before) || is_char(&finder->before, '*');
+    finder->in_typedef = finder->in_typedef || (outside && is_text(word, "typedef"));
+    finder->begins_enum = finder->begins_enum || is_text(word, "enum");
+    if (finder->in_macro || tagged ||
+        (finder->in_enum && (is_char(&finder->before, '{') || is_char(&finder->before, ',')))) {
+        declare(merge, word);
+    } else if (outside && is_char(after, '(')) {
+        finder->in_macro = has_word(&merge->macros, word->text, word->length);
+        declare(merge, word);
+    } else if (outside && (declared || is_char(&finder->before, '}')) &&
+               (is_char(after, ';') || is_char(after, '=') || is_char(after, '[') ||
+                is_text(after, "__attribute__"))) {
+        declare(merge, word);
+    }
+}
+
+static void see_char(name_finder *finder, const merge_token *token)
+{
+    if (is_char(token, '{')) {
+        finder->in_enum = finder->braces == 0 && finder->begins_enum;
+        finder->braces++;
+    } else if (is_char(token, '}')) {
+        finder->braces -= finder->braces > 0;
+        finder->in_enum = false;
+    } else if (is_char(token, '(')) {
+        finder->parens++;
+    } else if (is_char(token, ')')) {
+        finder->parens -= finder->parens > 0;
+        finder->in_macro = finder->in_macro && finder->parens > 0;
+    }
+    if (is_char(token, ';') || is_char(token, '{')) {
+        finder->begins_enum = false;
+        finder->in_typedef = finder->in_typedef && !is_char(token, ';');
+    }
+}
+
+static void find_names(merge_text *merge)
+{
+    name_finder finder = {.before = {0}};
+    merge_token token = next_token(merge);
+    while (token.length > 0) {
+        merge_token after = next_token(merge);
+        if (is_word(&token)) {
+            see_word(merge, &finder, &token, &after);
+        } else {
+            see_char(&finder, &token);
+        }
+        finder.before = token;
+        token = after;
+    }
+}
+
+// ---- options ----
+
+/// Definitions go into the text, the rest is what the compiler gets.
+static void split_options(merge_text *merge, const char *options, kiln_string *defines,
+                          kiln_string *rest)
+{
+    for (const char *at = options + strspn(options, " "); *at != '\0'; at += strspn(at, " ")) {
+        size_t length = strcspn(at, " ");
+        if (strncmp(at, "-D", 2) == 0) {
+            size_t name = strcspn(at + 2, "= ");
+            bool valued = at[2 + name] == '=';
+            size_t value = valued ? 3 + name : length;
+            kiln_string_printf(defines, "#define %.*s %.*s\n", (int)name, at + 2,
+                               valued ? (int)(length - value) : 1, valued ? at + value : "1");
+            add_word(merge, &merge->macros, at + 2, name);
+        } else {
+            kiln_string_printf(rest, "%s%.*s", rest->length > 0 ? " " : "", (int)length, at);
+        }
+        at += length;
+    }
+}
+
+// ---- merged programs ----
+
+static void write_merged(merge_text *merge, uint32_t number, const bundle_program *from,
+                         const kiln_string *defines, kiln_string *out)
+{
+    kiln_string_printf(out, "// ---- %s ----\n#pragma OPENCL FP_CONTRACT ON\n", from->file);
+    kiln_string_append(out, defines->text != NULL ? defines->text : "", defines->length);
+    for (uint32_t i = 0; i < merge->names.count; i++) {
+        const char *name = merge->names.words[i];
+        if (!has_word(&merge->macros, name, strlen(name))) {
+            kiln_string_printf(out, "#define %s %s__p%u\n", name, name, number);
+        }
+    }
+    kiln_string_append(out, merge->text, merge->length);
+    kiln_string_printf(out, "\n");
+    for (uint32_t i = 0; i < merge->macros.count; i++) {
+        kiln_string_printf(out, "#undef %s\n", merge->macros.words[i]);
+    }
+    for (uint32_t i = 0; i < merge->names.count; i++) {
+        kiln_string_printf(out, "#undef %s\n", merge->names.words[i]);
+    }
+}
+
+typedef struct merged_program {
+    kiln_string text;
+    kiln_string options;
+    bool exact;
+    bundle_kernel *kernels;
+    uint32_t n_kernels;
+} merged_program;
+
+typedef struct merged_list {
+    merged_program *programs;
+    uint32_t count;
+    uint32_t *into; ///< of each program: its merged one
+    uint32_t *first_kernel; ///< and where its kernels begin there
+} merged_list;
+
+static merged_program *find_merged(merged_list *list, const kiln_env *env, const char *options,
+                                   bool exact)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (list->programs[i].exact == exact &&
+            strcmp(list->programs[i].options.text, options) == 0) {
+            return &list->programs[i];
+        }
+    }
+    merged_program *made = &list->programs[list->count++];
+    kiln_string_init(&made->text, env);
+    kiln_string_init(&made->options, env);
+    kiln_string_append(&made->options, options, strlen(options));
+    made->exact = exact;
+    return made;
+}
+
+static bool merge_kernels(kiln_bundle_maker *maker, uint32_t number, const bundle_program *from,
+                          merged_program *into)
+{
+    if (into->kernels == NULL) {
+        into->kernels = kiln_arena_alloc(&maker->arena, BUNDLE_PROGRAMS * sizeof(bundle_kernel));
+    }
+    for (uint32_t i = 0; into->kernels != NULL && i < from->n_kernels; i++) {
+        char name[WORD_ROOM + 16];
+        if (into->n_kernels == BUNDLE_PROGRAMS) {
+            return false;
+        }
+        (void)snprintf(name, sizeof(name), "%.*s__p%u", WORD_ROOM, from->kernels[i].name, number);
+        into->kernels[into->n_kernels++] =
+            (bundle_kernel){.name = kiln_arena_copy(&maker->arena, name, strlen(name) + 1),
+                            .n_args = from->kernels[i].n_args};
+    }
+    return into->kernels != NULL;
+}
+
+static kiln_status merge_program(kiln_bundle_maker *maker, uint32_t number, merged_list *list,
+                                 kiln_error *err)
+{
+    const bundle_program *from = &maker->manifest.programs[number];
+    merge_text merge = {.maker = maker, .text = from->text, .length = strlen(from->text)};
+    kiln_string defines;
+    kiln_string rest;
+    kiln_string_init(&defines, maker->env);
+    kiln_string_init(&rest, maker->env);
+    kiln_string_append(&rest, "", 0);
+    split_options(&merge, from->options, &defines, &rest);
+    for (uint32_t i = 0; i < from->n_kernels; i++) { // which a macro may name
+        add_word(&merge, &merge.names, from->kernels[i].name, strlen(from->kernels[i].name));
+    }
+    find_names(&merge);
+    merged_program *into =
+        rest.failed || defines.failed
+            ? NULL
+            : find_merged(list, maker->env, rest.text != NULL ? rest.text : "", from->exact);
+    bool merged = into != NULL && !merge.failed;
+    if (merged) {
+        list->into[number] = (uint32_t)(into - list->programs);
+        list->first_kernel[number] = into->n_kernels;
+        write_merged(&merge, number, from, &defines, &into->text);
+        merged = merge_kernels(maker, number, from, into) && !into->text.failed;
+    }
+    kiln_string_fini(&defines);
+    kiln_string_fini(&rest);
+    return merged ? KILN_STATUS_OK
+                  : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a merged program");
+}
+
+// ---- in place of the programs ----
+
+static void move_steps(bundle_manifest *manifest, const merged_list *list)
+{
+    for (uint32_t s = 0; s < manifest->n_shapes; s++) {
+        for (uint32_t i = 0; i < manifest->shapes[s].n_steps; i++) {
+            bundle_step *step = &manifest->shapes[s].steps[i];
+            if (!step->is_copy) {
+                step->kernel += list->first_kernel[step->program];
+                step->program = list->into[step->program];
+            }
+        }
+    }
+}
+
+static kiln_status replace_programs(kiln_bundle_maker *maker, const merged_list *list,
+                                    kiln_error *err)
+{
+    bundle_manifest *manifest = &maker->manifest;
+    kiln_status status = KILN_STATUS_OK;
+    move_steps(manifest, list);
+    manifest->n_programs = 0;
+    for (uint32_t i = 0; i < list->count && status == KILN_STATUS_OK; i++) {
+        const merged_program *from = &list->programs[i];
+        const bundle_program program = {
+            .text = from->text.text, .options = from->options.text, .exact = from->exact};
+        uint32_t index = 0;
+        status = kilni_bundle_program_add(maker, &program, "merged", &index, err);
+        if (status == KILN_STATUS_OK) {
+            manifest->programs[index].kernels = from->kernels;
+            manifest->programs[index].n_kernels = from->n_kernels;
+        }
+    }
+    return status;
+}
+
+kiln_status kiln_bundle_maker_merge(kiln_bundle_maker *maker, kiln_error *err)
+{
+    if (maker == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "maker must not be NULL");
+    }
+    uint32_t count = maker->manifest.n_programs;
+    merged_list list = {
+        .programs = kiln_arena_alloc(&maker->arena, (count + 1) * sizeof(*list.programs)),
+        .into = kiln_arena_alloc(&maker->arena, (count + 1) * sizeof(*list.into)),
+        .first_kernel = kiln_arena_alloc(&maker->arena, (count + 1) * sizeof(*list.first_kernel))};
+    if (list.programs == NULL || list.into == NULL || list.first_kernel == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a merged program");
+    }
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
+        status = merge_program(maker, i, &list, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = replace_programs(maker, &list, err);
+    }
+    for (uint32_t i = 0; i < list.count; i++) {
+        kiln_string_fini(&list.programs[i].text);
+        kiln_string_fini(&list.programs[i].options);
+    }
+    return status;
+}
