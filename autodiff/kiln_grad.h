@@ -53,9 +53,26 @@ KILN_NODISCARD KILN_API kiln_status kiln_detach(kiln_tensor *tensor, kiln_tensor
 /// same in every run. The tape forgets all operations and lets go of what it kept of them: what was
 /// computed before is constant from then on, but for tensors given to kiln_tape_track. When a
 /// gradient fails it forgets them, too. Errors: also UNIMPLEMENTED, naming the operator, where a
-/// gradient is not written.
+/// gradient is not written; with kiln_tape_join those of the job, which is to be closed after any.
 KILN_NODISCARD KILN_API kiln_status kiln_backward(kiln_tape *tape, kiln_tensor *loss,
                                                   kiln_tensor *seed, kiln_error *err);
+
+/// From now on kiln_backward averages gradients with the other members of a job: each leaf that
+/// stands for a parameter (kiln_tensor_set_param, as those of kiln_params do) gives `job` its
+/// gradient when its last contribution has arrived, beside the rest of backward, and backward ends
+/// with kiln_gradsync_sync. kiln_gradient then gives what the job gave. Gradients that were found
+/// before without a job go along with the first that it gets. `job` NULL: no more. The tape holds
+/// the job; whoever calls for `member` otherwise does it between two backwards. Over MPI all
+/// members record the same operations, for this is what registers parameters in one order.
+KILN_NODISCARD KILN_API kiln_status kiln_tape_join(kiln_tape *tape, kiln_gradsync *job,
+                                                   uint32_t member, kiln_error *err);
+
+/// kiln_backward for several tapes of this thread, each with a loss of one element: those of
+/// several members of a job, which would wait for each other. Errors: as kiln_backward, and those
+/// of the job. After an error the job is to be closed.
+KILN_NODISCARD KILN_API kiln_status kiln_backward_all(kiln_tape *const *tapes,
+                                                      kiln_tensor *const *losses, size_t n_tapes,
+                                                      kiln_error *err);
 
 /// Gives the sum of the gradients that backward found for a tensor given to kiln_tape_track; zeros
 /// when there was none.

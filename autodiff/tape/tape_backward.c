@@ -255,6 +255,9 @@ static kiln_status walk(kiln_tape *tape, size_t from, size_t to, bool keep, kiln
         if (!keep) {
             kilni_tape_cut(tape, i - 1);
         }
+        if (status == KILN_STATUS_OK) {
+            status = kilni_tape_job_hand(tape, i - 1, err);
+        }
     }
     return status;
 }
@@ -301,11 +304,22 @@ kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *see
         return status;
     }
     tape->paused += keep ? 0 : 1;
-    status = walk(tape, tape->n_entries, 0, keep, err);
+    if (!keep) {
+        status = kilni_tape_job_begin(tape, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = walk(tape, tape->n_entries, 0, keep, err);
+    }
+    if (status == KILN_STATUS_OK) { // what no entry reads
+        status = kilni_tape_job_hand(tape, 0, err);
+    }
     tape->paused -= keep ? 0 : 1;
     if (!keep) {
         kilni_tape_cut(tape, 0);
         tape->n_forgotten = tape->n_variables;
+        for (size_t i = 0; i < tape->n_variables; i++) {
+            tape->variables[i].first_use = 0;
+        }
     }
     return status;
 }

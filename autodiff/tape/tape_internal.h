@@ -26,8 +26,12 @@ typedef struct tape_entry {
 typedef struct tape_variable {
     kiln_tensor *gradient; ///< while backward runs: what has arrived
     kiln_tensor *sum; ///< of a leaf: what backward has found
+    kiln_tensor *shared; ///< of a leaf: what all members of a job have found
     kiln_tensor *like; ///< of a leaf: itself
+    size_t first_use; ///< number, from 1, of the first entry that may read it; 0: none does
     bool leaf; ///< was given to kiln_tape_track
+    bool made; ///< is the result of an entry
+    bool handed; ///< while backward runs: the job has what has arrived
 } tape_variable;
 
 struct kiln_tape {
@@ -42,6 +46,12 @@ struct kiln_tape {
     size_t n_variables;
     size_t variables_capacity;
     size_t n_forgotten; ///< of the first variables: but for leaves, backward went through them
+    unsigned in_part; ///< parts whose first computation goes on
+    kiln_gradsync *job; ///< held; NULL: gradients are this tape's alone
+    uint32_t member;
+    uint32_t *due; ///< while backward runs: leaves that the job gets, the first that is whole first
+    size_t n_due;
+    size_t next_due;
 };
 
 // ---- variables and entries (tape_record.c) ----
@@ -61,6 +71,18 @@ kiln_status kilni_tape_add(kiln_tape *tape, const tape_entry *like, kiln_tensor 
                            bool keeps, kiln_error *err);
 /// Forgets the entries from `count` on.
 void kilni_tape_cut(kiln_tape *tape, size_t count);
+
+// ---- gradients that a job averages (tape_job.c) ----
+
+/// Says to the job which gradients will come, in the order in which they will be whole. Without a
+/// job nothing is due.
+kiln_status kilni_tape_job_begin(kiln_tape *tape, kiln_error *err);
+/// Hands the job the gradients that no entry before the first `left` ones adds to.
+kiln_status kilni_tape_job_hand(kiln_tape *tape, size_t left, kiln_error *err);
+/// Waits for the other members, and takes what all have found.
+kiln_status kilni_tape_job_sync(kiln_tape *tape, kiln_error *err);
+/// Nothing is due any more.
+void kilni_tape_job_end(kiln_tape *tape);
 
 // ---- backwards (tape_backward.c) ----
 

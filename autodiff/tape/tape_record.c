@@ -147,6 +147,15 @@ void kilni_tape_cut(kiln_tape *tape, size_t count)
     }
 }
 
+/// The entry that comes next reads the variable; the first one to do so is noted.
+static void note_use(kiln_tape *tape, uint32_t variable)
+{
+    tape_variable *used = &tape->variables[variable];
+    if (variable != 0 && used->first_use == 0) {
+        used->first_use = tape->n_entries + 1;
+    }
+}
+
 /// Numbers for tracked inputs and for all results of floats; the entry is the tape's on success.
 static kiln_status connect(kiln_tape *tape, tape_entry *entry, const kilni_observed *call,
                            kiln_error *err)
@@ -155,11 +164,14 @@ static kiln_status connect(kiln_tape *tape, tape_entry *entry, const kilni_obser
                               &tape->entries_capacity, sizeof(*tape->entries), err);
     for (size_t i = 0; i < call->n_inputs && status == KILN_STATUS_OK; i++) {
         entry->variables[i] = kilni_tape_variable(tape, call->inputs[i]);
+        note_use(tape, entry->variables[i]);
     }
     for (size_t i = 0; i < call->n_outputs && status == KILN_STATUS_OK; i++) {
         kiln_tensor *output = call->outputs[i];
         if (output != NULL && kilni_tape_is_float(output)) {
-            status = kilni_tape_number(tape, output, &entry->variables[call->n_inputs + i], err);
+            uint32_t *variable = &entry->variables[call->n_inputs + i];
+            status = kilni_tape_number(tape, output, variable, err);
+            tape->variables[*variable].made = status == KILN_STATUS_OK;
         }
     }
     if (status == KILN_STATUS_OK) {
@@ -197,6 +209,9 @@ kiln_status kilni_tape_recorded(void *user, const kilni_observed *call, kiln_err
 {
     kiln_tape *tape = user;
     const kilni_gradient *gradient = kilni_gradient_of(call->op);
+    for (size_t i = 0; i < call->n_inputs && tape->in_part > 0; i++) { // the part will be an entry
+        note_use(tape, kilni_tape_variable(tape, call->inputs[i]));
+    }
     if (tape->paused > 0 || (gradient->reason != NULL && !gradient->refused) ||
         !gives_floats(call)) {
         return KILN_STATUS_OK;
