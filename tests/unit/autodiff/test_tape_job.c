@@ -2,6 +2,7 @@
 // Gradients that members of a job average: what they are, when each is handed over, threads, what
 // was accumulated before, and failures.
 #include <pthread.h>
+#include <string.h>
 
 #include "device_set.h"
 #include "gradsync_internal.h"
@@ -317,6 +318,75 @@ static void test_computed_parameter(void)
     scene_close(&self);
 }
 
+// ---- an all-reduce on the way ----
+
+typedef struct partner {
+    scene *self;
+    int64_t group;
+    const char *op;
+    uint32_t number;
+} partner;
+
+/// The loss of each member is the sum of (all-reduce of x FIRST)^2.
+static void *reduce_on_the_way(void *user)
+{
+    const partner *p = user;
+    member *at = &p->self->members[p->number];
+    kiln_error own = KILN_ERROR_INIT;
+    kiln_tensor *t[3] = {NULL};
+    kiln_tape_destroy(at->tape); // one of this thread
+    at->tape = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_tape_create(p->self->set.devices[p->number], &at->tape, &own));
+    KILN_TRY(out, status, kiln_tape_track(at->tape, at->params[0], &own));
+    KILN_TRY(out, status, kiln_mul(at->x, at->params[0], &t[0], &own));
+    KILN_TRY(out, status, kiln_all_reduce(t[0], p->op, p->group, p->number, &t[1], &own));
+    KILN_TRY(out, status, kiln_collective_resolve(t[1], &own));
+    KILN_TRY(out, status, kiln_mul(t[1], t[1], &t[2], &own));
+    KILN_TRY(out, status, kiln_sum(t[2], NULL, 0, false, &at->loss, &own));
+    KILN_TRY(out, status, kiln_backward(at->tape, at->loss, NULL, &own));
+    // y = all-reduce: 2 + 4 and 6 + 9, or half of it; of both losses 2 y 2 x, or 2 y x.
+    float y = strcmp(p->op, "sum") == 0 ? 6 : 3;
+    float z = strcmp(p->op, "sum") == 0 ? 15 : 7.5F;
+    float each = strcmp(p->op, "sum") == 0 ? 4 : 2;
+    check(at, 0, each * y * ((float)p->number + 1), each * z * ((float)p->number + 2));
+out:
+    if (status != KILN_STATUS_OK) {
+        KILN_FAIL("%s", own.message);
+    }
+    for (int i = 0; i < 3; i++) {
+        kiln_release(t[i]);
+    }
+    kiln_tape_destroy(at->tape);
+    at->tape = NULL;
+    return NULL;
+}
+
+static void run_all_reduce(const char *op)
+{
+    scene self;
+    pthread_t thread;
+    kiln_collective *group = NULL;
+    if (scene_open(&self, MEMBERS) &&
+        OK(kiln_collective_create(self.set.devices, MEMBERS, NULL, &group, &err))) {
+        partner partners[MEMBERS];
+        for (uint32_t m = 0; m < MEMBERS; m++) {
+            partners[m] = (partner){&self, kiln_collective_id(group), op, m};
+        }
+        KILN_CHECK_INT(pthread_create(&thread, NULL, reduce_on_the_way, &partners[1]), 0);
+        (void)reduce_on_the_way(&partners[0]);
+        pthread_join(thread, NULL);
+    }
+    kiln_collective_destroy(group);
+    scene_close(&self);
+}
+
+static void test_through_an_all_reduce(void)
+{
+    run_all_reduce("sum");
+    run_all_reduce("mean");
+}
+
 // ---- failures ----
 
 /// What the job refuses is backward's error; a loss that is refused is not told to the job.
@@ -349,4 +419,4 @@ static void test_failures(void)
 KILN_TEST_MAIN("unit/autodiff/tape_job", KILN_TEST(test_one_thread), KILN_TEST(test_two_threads),
                KILN_TEST(test_accumulated), KILN_TEST(test_handed_early),
                KILN_TEST(test_read_in_a_part), KILN_TEST(test_computed_parameter),
-               KILN_TEST(test_failures))
+               KILN_TEST(test_through_an_all_reduce), KILN_TEST(test_failures))
