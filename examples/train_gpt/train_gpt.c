@@ -26,6 +26,7 @@ typedef struct options {
     int64_t sample; ///< characters to write
     double temperature;
     double rate;
+    kiln_dtype products; ///< in which they compute
     gpt_shape shape;
 } options;
 
@@ -145,17 +146,30 @@ out:
     return status;
 }
 
+/// Small gradients vanish in f16, those of a scaled loss do not.
+static kiln_status scale_loss(const trainer *self, size_t member, kiln_tensor *loss,
+                              kiln_tensor **out_loss, kiln_error *err)
+{
+    if (self->options.products != KILN_DTYPE_F16) {
+        *out_loss = kiln_retain(loss);
+        return KILN_STATUS_OK;
+    }
+    return kiln_optimiser_scale_loss(self->team.optimisers[member], loss, out_loss, err);
+}
+
 static kiln_status make_step(trainer *self, float *out_loss, bool *out_stop, kiln_error *err)
 {
     gpt_team *team = &self->team;
     kiln_tape *tapes[GPT_MOST] = {NULL};
     kiln_tensor *losses[GPT_MOST] = {NULL};
+    kiln_tensor *scaled[GPT_MOST] = {NULL};
     kiln_status status = KILN_STATUS_OK;
     for (size_t m = 0; m < team->count; m++) {
         KILN_TRY(out, status, go_forward(self, m, &tapes[m], &losses[m], err));
+        KILN_TRY(out, status, scale_loss(self, m, losses[m], &scaled[m], err));
     }
     KILN_TRY(out, status, gpt_team_tell(team, losses, interrupted, err));
-    KILN_TRY(out, status, kiln_backward_all(tapes, losses, team->count, err));
+    KILN_TRY(out, status, kiln_backward_all(tapes, scaled, team->count, err));
     for (size_t m = 0; m < team->count; m++) {
         KILN_TRY(out, status, go_on(self, m, tapes[m], err));
     }
@@ -164,6 +178,7 @@ out:
     for (size_t m = 0; m < GPT_MOST; m++) {
         kiln_tape_destroy(tapes[m]);
         kiln_release(losses[m]);
+        kiln_release(scaled[m]);
     }
     return status;
 }
@@ -321,8 +336,12 @@ static kiln_status open_team(trainer *self, kiln_error *err)
     adamw.decay = 0.1;
     adamw.clip = 1;
     adamw.schedule = &schedule;
+    adamw.loss_scale = o->products == KILN_DTYPE_F16 ? 65536 : 0;
     kiln_status status =
         gpt_team_open(o->devices, o->n_devices, &o->shape, &adamw, &self->team, err);
+    for (size_t m = 0; m < self->team.count && status == KILN_STATUS_OK; m++) {
+        status = kiln_products_in(self->team.devices[m], o->products, NULL, err);
+    }
     if (status == KILN_STATUS_OK && o->batch % self->team.total != 0) {
         status =
             kiln_fail(err, INVALID_ARGUMENT, "a batch of %lld is not shared evenly by %u devices",
@@ -408,6 +427,7 @@ static const struct argp_option table[] = {
     {"heads", 'a', "N", 0, "of attention (default: 4)", 0},
     {"layers", 'k', "N", 0, "of the model (default: 2)", 0},
     {"rate", 'r', "RATE", 0, "of learning (default: 0.003)", 0},
+    {"products", 'q', "DTYPE", 0, "compute products in f16 or bf16 (default: f32)", 0},
     {"sample", 'x', "N", 0, "characters to write in the end (default: 200)", 0},
     {"temperature", 'e', "T", 0, "below 1: more of the likely ones (default: 0.8)", 0},
     {0},
@@ -482,6 +502,14 @@ static error_t parse(int key, char *text, struct argp_state *state)
         set_count(state, text, 1, &count);
         *(key == 'n' ? &o->steps : &o->save_every) = (uint64_t)count;
         break;
+    case 'q':
+        o->products = strcmp(text, "f16") == 0    ? KILN_DTYPE_F16
+                      : strcmp(text, "bf16") == 0 ? KILN_DTYPE_BF16
+                                                  : KILN_DTYPE_F32;
+        if (o->products == KILN_DTYPE_F32 && strcmp(text, "f32") != 0) {
+            argp_error(state, "products compute in f16, bf16 or f32");
+        }
+        break;
     case 'r':
     case 'e':
         *(key == 'r' ? &o->rate : &o->temperature) = strtod(text, NULL);
@@ -512,6 +540,7 @@ int main(int argc, char **argv)
                                 .sample = 200,
                                 .temperature = 0.8,
                                 .rate = 0.003,
+                                .products = KILN_DTYPE_F32,
                                 .shape = {.context = 64, .width = 64, .heads = 4, .layers = 2}}};
     argp_parse(&argp, argc, argv, 0, NULL, &self.options);
     return run(&self);
