@@ -115,6 +115,19 @@ KILN_NODISCARD KILN_API kiln_status kiln_tape_checkpoint(kiln_tape *tape, kiln_p
                                                          size_t n_inputs, kiln_tensor **out_outputs,
                                                          size_t n_outputs, kiln_error *err);
 
+/// Lets the tape hold about `bytes` of what was computed, beside tensors given to kiln_tape_track;
+/// 0: all that its rules need. Beyond that it lets go of values that are cheap to have again, which
+/// backward then computes once more from what is held: results of elementwise operations, views and
+/// rows (softmax, norms), never those of products. Gradients have the same bits where such
+/// operations do, fused or not. What cannot be had again stays, also beyond `bytes`. Errors: also
+/// FAILED_PRECONDITION when the tape has operations.
+KILN_NODISCARD KILN_API kiln_status kiln_tape_set_budget(kiln_tape *tape, uint64_t bytes,
+                                                         kiln_error *err);
+
+/// With a budget: the bytes that the tape holds, beside tensors given to kiln_tape_track. A view
+/// counts as much as what it shows.
+KILN_API uint64_t kiln_tape_held_bytes(const kiln_tape *tape);
+
 /// Gives the gradient of a captured graph as a graph: its outputs are those of `graph`, then the
 /// gradients of output 0, which has one element, for the inputs numbered in `wanted`. `inputs` are
 /// tensors like those that it is to be run with, in these shapes; their contents do not matter. The

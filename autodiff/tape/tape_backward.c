@@ -244,10 +244,11 @@ static kiln_status walk(kiln_tape *tape, size_t from, size_t to, bool keep, kiln
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = from; i > to && status == KILN_STATUS_OK; i--) {
         kiln_tensor *grads[KILN_MAX_OUTPUTS] = {NULL};
-        const tape_entry *entry = tape->entries[i - 1];
+        tape_entry *entry = tape->entries[i - 1];
         unsigned n_outputs = entry->record.n_outputs;
         if (take_arrived(tape, entry, grads)) {
-            status = apply(tape, entry, grads, keep, err);
+            status = kilni_tape_fetch(tape, entry, err);
+            status = status == KILN_STATUS_OK ? apply(tape, entry, grads, keep, err) : status;
         }
         for (unsigned k = 0; k < n_outputs; k++) {
             kiln_release(grads[k]);
@@ -317,6 +318,7 @@ kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *see
     if (!keep) {
         kilni_tape_cut(tape, 0);
         tape->n_forgotten = tape->n_variables;
+        tape->next_to_drop = 0; // leaves stay
         for (size_t i = 0; i < tape->n_variables; i++) {
             tape->variables[i].first_use = 0;
         }

@@ -16,7 +16,8 @@ typedef struct tape_entry {
     tape_kind kind;
     kiln_op_record record; ///< of an operation; of others the counts and descriptions
     uint32_t *variables; ///< of inputs, then outputs; 0: not tracked
-    kiln_tensor **kept; ///< inputs, then outputs, held; NULL: not needed
+    kiln_tensor **kept; ///< inputs, then outputs, held; NULL: not needed, or pinned
+    uint64_t pinned[2]; ///< of inputs, of outputs: those that their variables hold instead
     kiln_gradient_fn backward; ///< of TAPE_CUSTOM
     kiln_part_fn part; ///< of TAPE_PART
     void (*drop_user)(void *user);
@@ -28,6 +29,12 @@ typedef struct tape_variable {
     kiln_tensor *sum; ///< of a leaf: what backward has found
     kiln_tensor *shared; ///< of a leaf: what all members of a job have found
     kiln_tensor *like; ///< of a leaf: itself
+    kiln_tensor *held; ///< with a budget: its value while somebody pins it; NULL: let go
+    tape_entry *maker; ///< with a budget: the cheap operation that it can be had from again
+    uint64_t held_bytes; ///< that it counts for
+    uint32_t pins; ///< entries, and values that were let go, which need the value
+    int depth; ///< of one that was let go: how many operations make it again
+    bool let_go; ///< pins what its maker reads
     size_t first_use; ///< number, from 1, of the first entry that may read it; 0: none does
     bool leaf; ///< was given to kiln_tape_track
     bool made; ///< is the result of an entry
@@ -46,6 +53,9 @@ struct kiln_tape {
     size_t n_variables;
     size_t variables_capacity;
     size_t n_forgotten; ///< of the first variables: but for leaves, backward went through them
+    uint64_t budget; ///< of held bytes; 0: none
+    uint64_t held_bytes;
+    size_t next_to_drop; ///< variables before were looked at
     unsigned in_part; ///< parts whose first computation goes on
     kiln_gradsync *job; ///< held; NULL: gradients are this tape's alone
     uint32_t member;
@@ -71,6 +81,21 @@ kiln_status kilni_tape_add(kiln_tape *tape, const tape_entry *like, kiln_tensor 
                            bool keeps, kiln_error *err);
 /// Forgets the entries from `count` on.
 void kilni_tape_cut(kiln_tape *tape, size_t count);
+
+// ---- values within a budget (tape_values.c) ----
+
+/// The variable's value, which is `tensor`, is needed until the pin is taken off.
+void kilni_tape_pin(kiln_tape *tape, uint32_t variable, kiln_tensor *tensor);
+void kilni_tape_unpin(kiln_tape *tape, uint32_t variable);
+/// Notes that the entry's result can be had again, where the operation is cheap.
+void kilni_tape_note_maker(kiln_tape *tape, tape_entry *entry);
+/// Lets values go until the budget is kept, as far as that can be.
+void kilni_tape_keep_budget(kiln_tape *tape);
+/// Puts the values that the entry has pinned where its rule reads them; those that were let go are
+/// recorded again.
+kiln_status kilni_tape_fetch(kiln_tape *tape, tape_entry *entry, kiln_error *err);
+/// Takes the entry's pins off, and forgets it as a maker.
+void kilni_tape_forget(kiln_tape *tape, const tape_entry *entry);
 
 // ---- gradients that a job averages (tape_job.c) ----
 

@@ -126,8 +126,9 @@ static tape_entry *make_entry(const kiln_tape *tape, const kilni_observed *call)
     return made;
 }
 
-static void free_entry(const kiln_tape *tape, tape_entry *entry)
+static void free_entry(kiln_tape *tape, tape_entry *entry)
 {
+    kilni_tape_forget(tape, entry);
     size_t n = (size_t)entry->record.n_inputs + entry->record.n_outputs;
     for (size_t i = 0; i < n; i++) {
         kiln_release(entry->kept[i]);
@@ -205,6 +206,20 @@ static kiln_status check_others(const kiln_tape *tape, const kilni_observed *cal
     return KILN_STATUS_OK;
 }
 
+/// The tape holds a value for the entry's rule: input or result `index`. With a budget it may let
+/// go of it again.
+static void keep_value(kiln_tape *tape, tape_entry *entry, size_t index, kiln_tensor *tensor)
+{
+    size_t n_inputs = entry->record.n_inputs;
+    if (tape->budget == 0 || tensor == NULL || entry->variables[index] == 0) {
+        entry->kept[index] = kiln_retain(tensor);
+        return;
+    }
+    kilni_tape_pin(tape, entry->variables[index], tensor);
+    entry->pinned[index < n_inputs ? 0 : 1] |= UINT64_C(1)
+                                               << (index < n_inputs ? index : index - n_inputs);
+}
+
 kiln_status kilni_tape_recorded(void *user, const kilni_observed *call, kiln_error *err)
 {
     kiln_tape *tape = user;
@@ -225,16 +240,23 @@ kiln_status kilni_tape_recorded(void *user, const kilni_observed *call, kiln_err
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tape");
     }
     status = connect(tape, entry, call, err);
-    for (size_t i = 0; i < call->n_inputs && status == KILN_STATUS_OK; i++) {
-        bool keeps = gradient->derived || (i < 16 && (gradient->keeps >> i & 1) != 0);
-        entry->kept[i] = keeps ? kiln_retain(call->inputs[i]) : NULL;
-    }
-    for (size_t i = 0; i < call->n_outputs && status == KILN_STATUS_OK; i++) {
-        bool keeps = (gradient->keeps >> (16 + i) & 1) != 0;
-        entry->kept[call->n_inputs + i] = keeps ? kiln_retain(call->outputs[i]) : NULL;
-    }
     if (status != KILN_STATUS_OK) {
         free_entry(tape, entry);
+        return status;
+    }
+    for (size_t i = 0; i < call->n_inputs; i++) {
+        if (gradient->derived || (i < 16 && (gradient->keeps >> i & 1) != 0)) {
+            keep_value(tape, entry, i, call->inputs[i]);
+        }
+    }
+    for (size_t i = 0; i < call->n_outputs; i++) {
+        if ((gradient->keeps >> (16 + i) & 1) != 0) {
+            keep_value(tape, entry, call->n_inputs + i, call->outputs[i]);
+        }
+    }
+    if (tape->budget > 0) {
+        kilni_tape_note_maker(tape, entry);
+        kilni_tape_keep_budget(tape);
     }
     return status;
 }
