@@ -76,11 +76,14 @@ static kiln_status apply_rule(kiln_tape *tape, const tape_entry *entry,
     return hand_on(tape, entry, given, rule.status, err);
 }
 
+/// By the caller's function, or by the operator of a plugin.
 static kiln_status apply_custom(kiln_tape *tape, const tape_entry *entry, kiln_tensor **grads,
                                 kiln_error *err)
 {
     kiln_tensor *given[KILN_MAX_INPUTS] = {NULL};
-    kiln_status status = entry->backward(entry->user, grads, given, err);
+    kiln_status status = entry->kind == TAPE_CUSTOM
+                             ? entry->backward(entry->user, grads, given, err)
+                             : kilni_tape_plugin_apply(tape, entry, grads, given, err);
     for (size_t i = 0; i < entry->record.n_inputs && status == KILN_STATUS_OK; i++) {
         if (given[i] != NULL &&
             !kiln_desc_same_shape(kilni_observed_desc(given[i]), &entry->record.inputs[i])) {
@@ -202,7 +205,8 @@ static kiln_status apply_again(kiln_tape *tape, const tape_entry *entry, kiln_te
 static kiln_status apply(kiln_tape *tape, const tape_entry *entry, kiln_tensor **grads, bool keep,
                          kiln_error *err)
 {
-    if (entry->kind == TAPE_CUSTOM) {
+    if (entry->kind == TAPE_CUSTOM ||
+        kilni_tape_plugin_gradient(tape, entry->record.op, entry->record.attrs) != NULL) {
         return apply_custom(tape, entry, grads, err);
     }
     if (entry->kind == TAPE_PART) {

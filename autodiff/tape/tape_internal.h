@@ -97,6 +97,16 @@ kiln_status kilni_tape_fetch(kiln_tape *tape, tape_entry *entry, kiln_error *err
 /// Takes the entry's pins off, and forgets it as a maker.
 void kilni_tape_forget(kiln_tape *tape, const tape_entry *entry);
 
+// ---- gradients of operators of plugins (tape_plugin.c) ----
+
+/// The operator that is the gradient of such a call; NULL: it has none, or is no such call.
+const kiln_custom_op *kilni_tape_plugin_gradient(const kiln_tape *tape, kiln_op op,
+                                                 const kiln_attr *attrs);
+/// Fills the gradients of the inputs of an entry that has one.
+kiln_status kilni_tape_plugin_apply(const kiln_tape *tape, const tape_entry *entry,
+                                    kiln_tensor *const *grads, kiln_tensor **out_given,
+                                    kiln_error *err);
+
 // ---- gradients that a job averages (tape_job.c) ----
 
 /// Says to the job which gradients will come, in the order in which they will be whole. Without a

@@ -244,13 +244,14 @@ kiln_status kilni_tape_recorded(void *user, const kilni_observed *call, kiln_err
         free_entry(tape, entry);
         return status;
     }
+    bool by_plugin = kilni_tape_plugin_gradient(tape, call->op, call->attrs) != NULL;
     for (size_t i = 0; i < call->n_inputs; i++) {
-        if (gradient->derived || (i < 16 && (gradient->keeps >> i & 1) != 0)) {
+        if (by_plugin || gradient->derived || (i < 16 && (gradient->keeps >> i & 1) != 0)) {
             keep_value(tape, entry, i, call->inputs[i]);
         }
     }
     for (size_t i = 0; i < call->n_outputs; i++) {
-        if ((gradient->keeps >> (16 + i) & 1) != 0) {
+        if (by_plugin || (gradient->keeps >> (16 + i) & 1) != 0) {
             keep_value(tape, entry, call->n_inputs + i, call->outputs[i]);
         }
     }
