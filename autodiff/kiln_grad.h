@@ -53,9 +53,26 @@ KILN_NODISCARD KILN_API kiln_status kiln_detach(kiln_tensor *tensor, kiln_tensor
 /// same in every run. The tape forgets all operations and lets go of what it kept of them: what was
 /// computed before is constant from then on, but for tensors given to kiln_tape_track. When a
 /// gradient fails it forgets them, too. Errors: also UNIMPLEMENTED, naming the operator, where a
-/// gradient is not written.
+/// gradient is not written; with kiln_tape_join those of the job, which is to be closed after any.
 KILN_NODISCARD KILN_API kiln_status kiln_backward(kiln_tape *tape, kiln_tensor *loss,
                                                   kiln_tensor *seed, kiln_error *err);
+
+/// From now on kiln_backward averages gradients with the other members of a job: each leaf that
+/// stands for a parameter (kiln_tensor_set_param, as those of kiln_params do) gives `job` its
+/// gradient when its last contribution has arrived, beside the rest of backward, and backward ends
+/// with kiln_gradsync_sync. kiln_gradient then gives what the job gave. Gradients that were found
+/// before without a job go along with the first that it gets. `job` NULL: no more. The tape holds
+/// the job; whoever calls for `member` otherwise does it between two backwards. Over MPI all
+/// members record the same operations, for this is what registers parameters in one order.
+KILN_NODISCARD KILN_API kiln_status kiln_tape_join(kiln_tape *tape, kiln_gradsync *job,
+                                                   uint32_t member, kiln_error *err);
+
+/// kiln_backward for several tapes of this thread, each with a loss of one element: those of
+/// several members of a job, which would wait for each other. Errors: as kiln_backward, and those
+/// of the job. After an error the job is to be closed.
+KILN_NODISCARD KILN_API kiln_status kiln_backward_all(kiln_tape *const *tapes,
+                                                      kiln_tensor *const *losses, size_t n_tapes,
+                                                      kiln_error *err);
 
 /// Gives the sum of the gradients that backward found for a tensor given to kiln_tape_track; zeros
 /// when there was none.
@@ -97,6 +114,19 @@ KILN_NODISCARD KILN_API kiln_status kiln_tape_checkpoint(kiln_tape *tape, kiln_p
                                                          kiln_tensor *const *inputs,
                                                          size_t n_inputs, kiln_tensor **out_outputs,
                                                          size_t n_outputs, kiln_error *err);
+
+/// Lets the tape hold about `bytes` of what was computed, beside tensors given to kiln_tape_track;
+/// 0: all that its rules need. Beyond that it lets go of values that are cheap to have again, which
+/// backward then computes once more from what is held: results of elementwise operations, views and
+/// rows (softmax, norms), never those of products. Gradients have the same bits where such
+/// operations do, fused or not. What cannot be had again stays, also beyond `bytes`. Errors: also
+/// FAILED_PRECONDITION when the tape has operations.
+KILN_NODISCARD KILN_API kiln_status kiln_tape_set_budget(kiln_tape *tape, uint64_t bytes,
+                                                         kiln_error *err);
+
+/// With a budget: the bytes that the tape holds, beside tensors given to kiln_tape_track. A view
+/// counts as much as what it shows.
+KILN_API uint64_t kiln_tape_held_bytes(const kiln_tape *tape);
 
 /// Gives the gradient of a captured graph as a graph: its outputs are those of `graph`, then the
 /// gradients of output 0, which has one element, for the inputs numbered in `wanted`. `inputs` are

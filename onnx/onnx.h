@@ -83,6 +83,41 @@ KILN_API void kiln_onnx_value_info_text(const kiln_onnx_value_info *info, char *
 /// none.
 KILN_API int64_t kiln_onnx_model_opset(const kiln_onnx_model *model, const char *domain);
 
+// ---- weights: what training changes ----
+
+/// A weight: an initialiser of the model's graph.
+typedef struct kiln_onnx_weight_info { ///< all for the call alone
+    uint32_t struct_size;
+    bool is_parameter; ///< of floats, more than one, and no statistics or factors of an operator
+    const char *name;
+    kiln_dtype dtype;
+    uint32_t rank;
+    int64_t dims[KILN_MAX_RANK];
+    const void *data; ///< dense, little-endian, at any address
+    size_t bytes;
+} kiln_onnx_weight_info;
+
+typedef kiln_status (*kiln_onnx_weight_fn)(const kiln_onnx_weight_info *info, void *user,
+                                           kiln_error *err);
+
+/// Calls `fn` for each weight in the order of the file, but for sparse ones, strings and those of
+/// few bits. Errors: those of `fn`, which end it.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_model_weights(const kiln_onnx_model *model,
+                                                            kiln_onnx_weight_fn fn, void *user,
+                                                            kiln_error *err);
+
+struct kiln_onnx_input;
+
+/// Writes the model's file with the contents of tensors in the place of weights of floats of the
+/// same name, shape and dtype. All else is copied as it stands; weights in other files come along.
+/// A file of that name, the model's own too, is replaced when the new one is whole. Waits for the
+/// tensors. Errors: also INVALID_ARGUMENT, UNAVAILABLE with the reason, OUT_OF_RANGE beyond 2 GiB,
+/// those of kiln_read.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_model_write(const kiln_onnx_model *model,
+                                                          const char *path,
+                                                          const struct kiln_onnx_input *weights,
+                                                          size_t n_weights, kiln_error *err);
+
 // ---- sessions: a model on a device ----
 
 /// A model made ready for a device. Constants are uploaded at their first use and kept.
@@ -119,7 +154,10 @@ typedef struct kiln_onnx_maps {
 
 /// An input by name. `host`, when not NULL, is the tensor's contents, dense: then values that
 /// decide about shapes need not be read back from the device, and a capture can use them (it keeps
-/// what they said). `value`, when not NULL, stands for both, for inputs that are no tensors.
+/// what they said). `value`, when not NULL, stands for both, for inputs that are no tensors. The
+/// name of a weight of floats gives it another value for the run: then no part of the model is
+/// replayed or kept from run to run, so that what watches the recording, such as a tape
+/// (kiln_grad.h), sees all of it.
 typedef struct kiln_onnx_input {
     const char *name;
     kiln_tensor *tensor;

@@ -100,9 +100,15 @@ typedef struct kf_operator {
                                const kf_op *op, kf_kernel **out);
     kf_status (*kernel_describe)(const kf_kernel *kernel, kf_program *out);
     void (*kernel_destroy)(kf_kernel *kernel);
+    // Members from here on are absent where struct_size ends before them.
+    /// Optional: the name of the operator of this plugin, of the same version and parameters, that
+    /// is this one's gradient. Its inputs are the inputs of the call, then its outputs, then the
+    /// gradients of those outputs that are floats; its outputs are the gradients of those inputs
+    /// that are floats, each like its input.
+    kf_str gradient;
 } kf_operator;
-KF_ASSERT(sizeof(kf_operator) == 112);
-#define KF_OPERATOR_SIZE_V1 112u
+KF_ASSERT(sizeof(kf_operator) == 128);
+#define KF_OPERATOR_SIZE_V1 112u // without `gradient`
 
 typedef struct kf_operators {
     uint32_t struct_size;

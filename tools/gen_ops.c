@@ -450,7 +450,7 @@ static void write_gradients(FILE *file)
             "`INTEGER` inputs are integers, `STEP` it is constant but for steps, `CREATION` "
             "there is\nno input, `STORED` it is about quantised tensors or small floats, "
             "`CONTROL` the runtime records it. What is refused\nwhen a gradient is asked for: "
-            "`PLUGIN`, `SHARED` (collective calls), `OPEN` (not written). "
+            "`PLUGIN`, `OPEN` (not written). "
             "See [autodiff.md](autodiff.md).\n\n"
             "| gradient | operators |\n|---|---|\n");
     for (int first = 0; first < KILN_OP_COUNT; first++) {

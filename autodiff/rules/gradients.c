@@ -3,7 +3,7 @@
 // not written does not link.
 #include "gradients.h"
 
-enum { REFUSED_PLUGIN = 1, REFUSED_SHARED = 1, REFUSED_OPEN = 1 };
+enum { REFUSED_PLUGIN = 1, REFUSED_OPEN = 1 };
 enum {
     REFUSED_LOGIC,
     REFUSED_INDEX = 0,

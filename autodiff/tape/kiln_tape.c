@@ -36,8 +36,10 @@ void kiln_tape_destroy(kiln_tape *tape)
     kilni_tape_clear(tape);
     for (size_t i = 0; i < tape->n_variables; i++) {
         kiln_release(tape->variables[i].sum);
+        kiln_release(tape->variables[i].shared);
         kiln_release(tape->variables[i].like);
     }
+    kiln_gradsync_release(tape->job);
     kiln_free(env, tape->entries);
     kiln_free(env, tape->variables);
     kiln_free(env, tape);
@@ -108,12 +110,12 @@ static kiln_status check(const kiln_tape *tape, const kiln_tensor *loss, kiln_er
     return KILN_STATUS_OK;
 }
 
-/// What has arrived at leaves is added to what they had.
+/// What has arrived at leaves is added to what they had; of some the job has it.
 static kiln_status add_up(kiln_tape *tape, kiln_error *err)
 {
     for (size_t i = 0; i < tape->n_variables; i++) {
         tape_variable *variable = &tape->variables[i];
-        if (!variable->leaf || variable->gradient == NULL) {
+        if (!variable->leaf || variable->gradient == NULL || variable->handed) {
             continue;
         }
         if (variable->sum == NULL) {
@@ -132,19 +134,62 @@ static kiln_status add_up(kiln_tape *tape, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
+/// Backward without the wait for other members.
+static kiln_status go_back(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    kiln_tape_pause(tape);
+    KILN_TRY(out, status, kilni_tape_walk(tape, loss, seed, /*keep=*/false, err));
+    KILN_TRY(out, status, add_up(tape, err));
+out:
+    kiln_tape_resume(tape);
+    kilni_tape_clear(tape);
+    return status;
+}
+
+static kiln_status await_others(kiln_tape *tape, kiln_error *err)
+{
+    kiln_tape_pause(tape);
+    kiln_status status = kilni_tape_job_sync(tape, err);
+    kiln_tape_resume(tape);
+    return status;
+}
+
 kiln_status kiln_backward(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, kiln_error *err)
 {
     kiln_status status = check(tape, loss, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    status = kilni_tape_walk(tape, loss, seed, /*keep=*/false, err);
-    if (status == KILN_STATUS_OK) {
-        kiln_tape_pause(tape);
-        status = add_up(tape, err);
-        kiln_tape_resume(tape);
+    KILN_TRY(out, status, go_back(tape, loss, seed, err));
+    KILN_TRY(out, status, await_others(tape, err));
+out:
+    kilni_tape_job_end(tape);
+    return status;
+}
+
+kiln_status kiln_backward_all(kiln_tape *const *tapes, kiln_tensor *const *losses, size_t n_tapes,
+                              kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    if (tapes == NULL || losses == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "tapes and losses must not be NULL");
     }
-    kilni_tape_clear(tape);
+    for (size_t i = 0; i < n_tapes && status == KILN_STATUS_OK; i++) {
+        status = check(tapes[i], losses[i], err);
+    }
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < n_tapes && status == KILN_STATUS_OK; i++) {
+        status = go_back(tapes[i], losses[i], NULL, err);
+    }
+    for (size_t i = 0; i < n_tapes && status == KILN_STATUS_OK; i++) {
+        status = await_others(tapes[i], err);
+    }
+    for (size_t i = 0; i < n_tapes; i++) {
+        kilni_tape_job_end(tapes[i]);
+    }
     return status;
 }
 
@@ -168,10 +213,14 @@ kiln_status kiln_gradient(kiln_tape *tape, kiln_tensor *tensor, kiln_tensor **ou
         return kiln_fail(err, INVALID_ARGUMENT,
                          "the tensor has no gradient: it was not given to kiln_tape_track");
     }
-    if (tape->variables[variable].sum == NULL) {
+    const tape_variable *leaf = &tape->variables[variable];
+    if (leaf->sum == NULL && leaf->shared == NULL) {
         return zeros_like(tape, tensor, out_gradient, err);
     }
-    *out_gradient = kiln_retain(tape->variables[variable].sum);
+    if (leaf->sum != NULL && leaf->shared != NULL) {
+        return kiln_add(leaf->shared, leaf->sum, out_gradient, err);
+    }
+    *out_gradient = kiln_retain(leaf->sum != NULL ? leaf->sum : leaf->shared);
     return KILN_STATUS_OK;
 }
 
@@ -278,7 +327,9 @@ kiln_status kiln_tape_checkpoint(kiln_tape *tape, kiln_part_fn part, void (*drop
     kiln_status status = check_counts(n_inputs, n_outputs, err);
     if (status == KILN_STATUS_OK) {
         kiln_tape_pause(tape);
+        tape->in_part++;
         status = part(user, inputs, out_outputs, err);
+        tape->in_part--;
         kiln_tape_resume(tape);
     }
     if (status != KILN_STATUS_OK) {

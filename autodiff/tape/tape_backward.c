@@ -76,11 +76,14 @@ static kiln_status apply_rule(kiln_tape *tape, const tape_entry *entry,
     return hand_on(tape, entry, given, rule.status, err);
 }
 
+/// By the caller's function, or by the operator of a plugin.
 static kiln_status apply_custom(kiln_tape *tape, const tape_entry *entry, kiln_tensor **grads,
                                 kiln_error *err)
 {
     kiln_tensor *given[KILN_MAX_INPUTS] = {NULL};
-    kiln_status status = entry->backward(entry->user, grads, given, err);
+    kiln_status status = entry->kind == TAPE_CUSTOM
+                             ? entry->backward(entry->user, grads, given, err)
+                             : kilni_tape_plugin_apply(tape, entry, grads, given, err);
     for (size_t i = 0; i < entry->record.n_inputs && status == KILN_STATUS_OK; i++) {
         if (given[i] != NULL &&
             !kiln_desc_same_shape(kilni_observed_desc(given[i]), &entry->record.inputs[i])) {
@@ -202,7 +205,8 @@ static kiln_status apply_again(kiln_tape *tape, const tape_entry *entry, kiln_te
 static kiln_status apply(kiln_tape *tape, const tape_entry *entry, kiln_tensor **grads, bool keep,
                          kiln_error *err)
 {
-    if (entry->kind == TAPE_CUSTOM) {
+    if (entry->kind == TAPE_CUSTOM ||
+        kilni_tape_plugin_gradient(tape, entry->record.op, entry->record.attrs) != NULL) {
         return apply_custom(tape, entry, grads, err);
     }
     if (entry->kind == TAPE_PART) {
@@ -244,16 +248,20 @@ static kiln_status walk(kiln_tape *tape, size_t from, size_t to, bool keep, kiln
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = from; i > to && status == KILN_STATUS_OK; i--) {
         kiln_tensor *grads[KILN_MAX_OUTPUTS] = {NULL};
-        const tape_entry *entry = tape->entries[i - 1];
+        tape_entry *entry = tape->entries[i - 1];
         unsigned n_outputs = entry->record.n_outputs;
         if (take_arrived(tape, entry, grads)) {
-            status = apply(tape, entry, grads, keep, err);
+            status = kilni_tape_fetch(tape, entry, err);
+            status = status == KILN_STATUS_OK ? apply(tape, entry, grads, keep, err) : status;
         }
         for (unsigned k = 0; k < n_outputs; k++) {
             kiln_release(grads[k]);
         }
         if (!keep) {
             kilni_tape_cut(tape, i - 1);
+        }
+        if (status == KILN_STATUS_OK) {
+            status = kilni_tape_job_hand(tape, i - 1, err);
         }
     }
     return status;
@@ -301,11 +309,23 @@ kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *see
         return status;
     }
     tape->paused += keep ? 0 : 1;
-    status = walk(tape, tape->n_entries, 0, keep, err);
+    if (!keep) {
+        status = kilni_tape_job_begin(tape, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = walk(tape, tape->n_entries, 0, keep, err);
+    }
+    if (status == KILN_STATUS_OK) { // what no entry reads
+        status = kilni_tape_job_hand(tape, 0, err);
+    }
     tape->paused -= keep ? 0 : 1;
     if (!keep) {
         kilni_tape_cut(tape, 0);
         tape->n_forgotten = tape->n_variables;
+        tape->next_to_drop = 0; // leaves stay
+        for (size_t i = 0; i < tape->n_variables; i++) {
+            tape->variables[i].first_use = 0;
+        }
     }
     return status;
 }

@@ -16,7 +16,8 @@ typedef struct tape_entry {
     tape_kind kind;
     kiln_op_record record; ///< of an operation; of others the counts and descriptions
     uint32_t *variables; ///< of inputs, then outputs; 0: not tracked
-    kiln_tensor **kept; ///< inputs, then outputs, held; NULL: not needed
+    kiln_tensor **kept; ///< inputs, then outputs, held; NULL: not needed, or pinned
+    uint64_t pinned[2]; ///< of inputs, of outputs: those that their variables hold instead
     kiln_gradient_fn backward; ///< of TAPE_CUSTOM
     kiln_part_fn part; ///< of TAPE_PART
     void (*drop_user)(void *user);
@@ -26,8 +27,18 @@ typedef struct tape_entry {
 typedef struct tape_variable {
     kiln_tensor *gradient; ///< while backward runs: what has arrived
     kiln_tensor *sum; ///< of a leaf: what backward has found
+    kiln_tensor *shared; ///< of a leaf: what all members of a job have found
     kiln_tensor *like; ///< of a leaf: itself
+    kiln_tensor *held; ///< with a budget: its value while somebody pins it; NULL: let go
+    tape_entry *maker; ///< with a budget: the cheap operation that it can be had from again
+    uint64_t held_bytes; ///< that it counts for
+    uint32_t pins; ///< entries, and values that were let go, which need the value
+    int depth; ///< of one that was let go: how many operations make it again
+    bool let_go; ///< pins what its maker reads
+    size_t first_use; ///< number, from 1, of the first entry that may read it; 0: none does
     bool leaf; ///< was given to kiln_tape_track
+    bool made; ///< is the result of an entry
+    bool handed; ///< while backward runs: the job has what has arrived
 } tape_variable;
 
 struct kiln_tape {
@@ -42,6 +53,15 @@ struct kiln_tape {
     size_t n_variables;
     size_t variables_capacity;
     size_t n_forgotten; ///< of the first variables: but for leaves, backward went through them
+    uint64_t budget; ///< of held bytes; 0: none
+    uint64_t held_bytes;
+    size_t next_to_drop; ///< variables before were looked at
+    unsigned in_part; ///< parts whose first computation goes on
+    kiln_gradsync *job; ///< held; NULL: gradients are this tape's alone
+    uint32_t member;
+    uint32_t *due; ///< while backward runs: leaves that the job gets, the first that is whole first
+    size_t n_due;
+    size_t next_due;
 };
 
 // ---- variables and entries (tape_record.c) ----
@@ -61,6 +81,43 @@ kiln_status kilni_tape_add(kiln_tape *tape, const tape_entry *like, kiln_tensor 
                            bool keeps, kiln_error *err);
 /// Forgets the entries from `count` on.
 void kilni_tape_cut(kiln_tape *tape, size_t count);
+
+// ---- values within a budget (tape_values.c) ----
+
+/// The variable's value, which is `tensor`, is needed until the pin is taken off.
+void kilni_tape_pin(kiln_tape *tape, uint32_t variable, kiln_tensor *tensor);
+void kilni_tape_unpin(kiln_tape *tape, uint32_t variable);
+/// Notes that the entry's result can be had again, where the operation is cheap.
+void kilni_tape_note_maker(kiln_tape *tape, tape_entry *entry);
+/// Lets values go until the budget is kept, as far as that can be.
+void kilni_tape_keep_budget(kiln_tape *tape);
+/// Puts the values that the entry has pinned where its rule reads them; those that were let go are
+/// recorded again.
+kiln_status kilni_tape_fetch(kiln_tape *tape, tape_entry *entry, kiln_error *err);
+/// Takes the entry's pins off, and forgets it as a maker.
+void kilni_tape_forget(kiln_tape *tape, const tape_entry *entry);
+
+// ---- gradients of operators of plugins (tape_plugin.c) ----
+
+/// The operator that is the gradient of such a call; NULL: it has none, or is no such call.
+const kiln_custom_op *kilni_tape_plugin_gradient(const kiln_tape *tape, kiln_op op,
+                                                 const kiln_attr *attrs);
+/// Fills the gradients of the inputs of an entry that has one.
+kiln_status kilni_tape_plugin_apply(const kiln_tape *tape, const tape_entry *entry,
+                                    kiln_tensor *const *grads, kiln_tensor **out_given,
+                                    kiln_error *err);
+
+// ---- gradients that a job averages (tape_job.c) ----
+
+/// Says to the job which gradients will come, in the order in which they will be whole. Without a
+/// job nothing is due.
+kiln_status kilni_tape_job_begin(kiln_tape *tape, kiln_error *err);
+/// Hands the job the gradients that no entry before the first `left` ones adds to.
+kiln_status kilni_tape_job_hand(kiln_tape *tape, size_t left, kiln_error *err);
+/// Waits for the other members, and takes what all have found.
+kiln_status kilni_tape_job_sync(kiln_tape *tape, kiln_error *err);
+/// Nothing is due any more.
+void kilni_tape_job_end(kiln_tape *tape);
 
 // ---- backwards (tape_backward.c) ----
 

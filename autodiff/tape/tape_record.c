@@ -126,8 +126,9 @@ static tape_entry *make_entry(const kiln_tape *tape, const kilni_observed *call)
     return made;
 }
 
-static void free_entry(const kiln_tape *tape, tape_entry *entry)
+static void free_entry(kiln_tape *tape, tape_entry *entry)
 {
+    kilni_tape_forget(tape, entry);
     size_t n = (size_t)entry->record.n_inputs + entry->record.n_outputs;
     for (size_t i = 0; i < n; i++) {
         kiln_release(entry->kept[i]);
@@ -147,6 +148,15 @@ void kilni_tape_cut(kiln_tape *tape, size_t count)
     }
 }
 
+/// The entry that comes next reads the variable; the first one to do so is noted.
+static void note_use(kiln_tape *tape, uint32_t variable)
+{
+    tape_variable *used = &tape->variables[variable];
+    if (variable != 0 && used->first_use == 0) {
+        used->first_use = tape->n_entries + 1;
+    }
+}
+
 /// Numbers for tracked inputs and for all results of floats; the entry is the tape's on success.
 static kiln_status connect(kiln_tape *tape, tape_entry *entry, const kilni_observed *call,
                            kiln_error *err)
@@ -155,11 +165,14 @@ static kiln_status connect(kiln_tape *tape, tape_entry *entry, const kilni_obser
                               &tape->entries_capacity, sizeof(*tape->entries), err);
     for (size_t i = 0; i < call->n_inputs && status == KILN_STATUS_OK; i++) {
         entry->variables[i] = kilni_tape_variable(tape, call->inputs[i]);
+        note_use(tape, entry->variables[i]);
     }
     for (size_t i = 0; i < call->n_outputs && status == KILN_STATUS_OK; i++) {
         kiln_tensor *output = call->outputs[i];
         if (output != NULL && kilni_tape_is_float(output)) {
-            status = kilni_tape_number(tape, output, &entry->variables[call->n_inputs + i], err);
+            uint32_t *variable = &entry->variables[call->n_inputs + i];
+            status = kilni_tape_number(tape, output, variable, err);
+            tape->variables[*variable].made = status == KILN_STATUS_OK;
         }
     }
     if (status == KILN_STATUS_OK) {
@@ -193,10 +206,27 @@ static kiln_status check_others(const kiln_tape *tape, const kilni_observed *cal
     return KILN_STATUS_OK;
 }
 
+/// The tape holds a value for the entry's rule: input or result `index`. With a budget it may let
+/// go of it again.
+static void keep_value(kiln_tape *tape, tape_entry *entry, size_t index, kiln_tensor *tensor)
+{
+    size_t n_inputs = entry->record.n_inputs;
+    if (tape->budget == 0 || tensor == NULL || entry->variables[index] == 0) {
+        entry->kept[index] = kiln_retain(tensor);
+        return;
+    }
+    kilni_tape_pin(tape, entry->variables[index], tensor);
+    entry->pinned[index < n_inputs ? 0 : 1] |= UINT64_C(1)
+                                               << (index < n_inputs ? index : index - n_inputs);
+}
+
 kiln_status kilni_tape_recorded(void *user, const kilni_observed *call, kiln_error *err)
 {
     kiln_tape *tape = user;
     const kilni_gradient *gradient = kilni_gradient_of(call->op);
+    for (size_t i = 0; i < call->n_inputs && tape->in_part > 0; i++) { // the part will be an entry
+        note_use(tape, kilni_tape_variable(tape, call->inputs[i]));
+    }
     if (tape->paused > 0 || (gradient->reason != NULL && !gradient->refused) ||
         !gives_floats(call)) {
         return KILN_STATUS_OK;
@@ -210,16 +240,24 @@ kiln_status kilni_tape_recorded(void *user, const kilni_observed *call, kiln_err
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tape");
     }
     status = connect(tape, entry, call, err);
-    for (size_t i = 0; i < call->n_inputs && status == KILN_STATUS_OK; i++) {
-        bool keeps = gradient->derived || (i < 16 && (gradient->keeps >> i & 1) != 0);
-        entry->kept[i] = keeps ? kiln_retain(call->inputs[i]) : NULL;
-    }
-    for (size_t i = 0; i < call->n_outputs && status == KILN_STATUS_OK; i++) {
-        bool keeps = (gradient->keeps >> (16 + i) & 1) != 0;
-        entry->kept[call->n_inputs + i] = keeps ? kiln_retain(call->outputs[i]) : NULL;
-    }
     if (status != KILN_STATUS_OK) {
         free_entry(tape, entry);
+        return status;
+    }
+    bool by_plugin = kilni_tape_plugin_gradient(tape, call->op, call->attrs) != NULL;
+    for (size_t i = 0; i < call->n_inputs; i++) {
+        if (by_plugin || gradient->derived || (i < 16 && (gradient->keeps >> i & 1) != 0)) {
+            keep_value(tape, entry, i, call->inputs[i]);
+        }
+    }
+    for (size_t i = 0; i < call->n_outputs; i++) {
+        if (by_plugin || (gradient->keeps >> (16 + i) & 1) != 0) {
+            keep_value(tape, entry, call->n_inputs + i, call->outputs[i]);
+        }
+    }
+    if (tape->budget > 0) {
+        kilni_tape_note_maker(tape, entry);
+        kilni_tape_keep_budget(tape);
     }
     return status;
 }

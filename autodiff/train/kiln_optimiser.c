@@ -35,6 +35,7 @@ static kiln_status settle(const kiln_optimiser_options *options, kiln_optimiser_
         {"epsilon", own.epsilon, INFINITY},
         {"decay", own.decay, INFINITY},
         {"clip", own.clip, INFINITY},
+        {"loss_scale", own.loss_scale, INFINITY},
     };
     for (size_t i = 0; i < sizeof(checked) / sizeof(checked[0]); i++) {
         if (!(checked[i].value >= 0 && checked[i].value < checked[i].limit)) {
@@ -101,6 +102,7 @@ kiln_status kiln_optimiser_create(kiln_params *params, const kiln_optimiser_opti
                                   .params = params,
                                   .count = params->count,
                                   .options = own,
+                                  .scale = own.loss_scale,
                                   .n_moments = kilni_optimiser_moment_count(&own),
                                   .moments = moments};
     if (own.schedule != NULL) {
@@ -408,6 +410,43 @@ out:
     return status;
 }
 
+static kiln_status step(kiln_optimiser *optimiser, kiln_tensor *const *gradients, kiln_error *err)
+{
+    kiln_status status = optimiser->options.captured != 0
+                             ? step_captured(optimiser, gradients, err)
+                             : step_recorded(optimiser, gradients, err);
+    optimiser->steps += status == KILN_STATUS_OK;
+    return status;
+}
+
+/// A step with gradients of a loss that was multiplied; or none, where they are not finite.
+static kiln_status step_scaled(kiln_optimiser *optimiser, kiln_tensor *const *gradients,
+                               kiln_error *err)
+{
+    bool finite = true;
+    kiln_status status = kilni_optimiser_check_finite(optimiser, gradients, &finite, err);
+    if (status != KILN_STATUS_OK || !finite) {
+        if (status == KILN_STATUS_OK) {
+            kilni_optimiser_adapt_scale(optimiser, false);
+        }
+        return status;
+    }
+    kiln_tensor **own =
+        kiln_alloc_array(optimiser->env, optimiser->count + 1, sizeof(kiln_tensor *));
+    if (own == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a step");
+    }
+    KILN_TRY(out, status, kilni_optimiser_unscale(optimiser, gradients, own, err));
+    KILN_TRY(out, status, step(optimiser, own, err));
+    kilni_optimiser_adapt_scale(optimiser, true);
+out:
+    for (size_t i = 0; i < optimiser->count; i++) {
+        kiln_release(own[i]);
+    }
+    kiln_free(optimiser->env, (void *)own);
+    return status;
+}
+
 kiln_status kiln_optimiser_step(kiln_optimiser *optimiser, kiln_tensor *const *gradients,
                                 size_t n_gradients, kiln_error *err)
 {
@@ -423,8 +462,6 @@ kiln_status kiln_optimiser_step(kiln_optimiser *optimiser, kiln_tensor *const *g
             return status;
         }
     }
-    status = optimiser->options.captured != 0 ? step_captured(optimiser, gradients, err)
-                                              : step_recorded(optimiser, gradients, err);
-    optimiser->steps += status == KILN_STATUS_OK;
-    return status;
+    return optimiser->scale != 0 ? step_scaled(optimiser, gradients, err)
+                                 : step(optimiser, gradients, err);
 }

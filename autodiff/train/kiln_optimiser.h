@@ -39,6 +39,8 @@ typedef struct kiln_optimiser_options {
     double decay; ///< of weights
     double clip; ///< gradients are scaled down to this norm of all of them together; 0: never
     const kiln_schedule *schedule; ///< copied; NULL: constant
+    double loss_scale; ///< where scaling of the loss begins, such as 65536; 0: no scaling
+    uint64_t scale_period; ///< good steps after which the scale doubles; 0: 2000
 } kiln_optimiser_options;
 
 #define KILN_OPTIMISER_OPTIONS_INIT                                                                \
@@ -60,9 +62,26 @@ KILN_API void kiln_optimiser_destroy(kiln_optimiser *optimiser);
 /// Makes a step: gradients[i], on the set's device, is of parameter i. A parameter whose gradient
 /// is NULL stays as it is, and so does its state; a captured step needs all of them. Nothing waits.
 /// Wrong gradients change nothing; a step that fails on the way may have changed some parameters.
+/// With scaling of the loss the step divides by the scale. It waits until it knows whether all
+/// gradients are finite: if one is not, it changes nothing, halves the scale, and is no step.
+/// Members of a job, which have the same gradients, come to the same.
 KILN_NODISCARD KILN_API kiln_status kiln_optimiser_step(kiln_optimiser *optimiser,
                                                         kiln_tensor *const *gradients,
                                                         size_t n_gradients, kiln_error *err);
+
+/// Multiplies the loss by the scale of options.loss_scale, so that gradients of f16 do not vanish:
+/// backward starts from the result. The caller holds `*out_loss`. Errors: also FAILED_PRECONDITION
+/// for an optimiser without scaling.
+KILN_NODISCARD KILN_API kiln_status kiln_optimiser_scale_loss(const kiln_optimiser *optimiser,
+                                                              kiln_tensor *loss,
+                                                              kiln_tensor **out_loss,
+                                                              kiln_error *err);
+
+/// What the next loss is multiplied by; 1 without scaling.
+KILN_API double kiln_optimiser_loss_scale(const kiln_optimiser *optimiser);
+
+/// How many steps were left out for gradients that were no finite numbers.
+KILN_API uint64_t kiln_optimiser_skipped(const kiln_optimiser *optimiser);
 
 /// How many steps were made.
 KILN_API uint64_t kiln_optimiser_steps(const kiln_optimiser *optimiser);
@@ -70,9 +89,9 @@ KILN_API uint64_t kiln_optimiser_steps(const kiln_optimiser *optimiser);
 /// The rate of the next step.
 KILN_API double kiln_optimiser_rate(const kiln_optimiser *optimiser);
 
-/// Writes parameters, state and the number of steps to one safetensors file; what loads it goes on
-/// bit for bit. A file of that name is replaced when the new one is whole: a process that is killed
-/// leaves the old one. Waits for the device. Errors: also those of kiln_params_save.
+/// Writes parameters, state, the number of steps and the scale to one safetensors file; what loads
+/// it goes on bit for bit. A file of that name is replaced when the new one is whole: a process
+/// that is killed leaves the old one. Waits for the device. Errors: also those of kiln_params_save.
 KILN_NODISCARD KILN_API kiln_status kiln_optimiser_save(const kiln_optimiser *optimiser,
                                                         const char *path, kiln_error *err);
 

@@ -31,19 +31,51 @@ out:
     return status;
 }
 
-/// Puts one element in the place of many: their sum. Takes them.
-static kiln_status add_up(kiln_tensor **parts, size_t count, kiln_tensor **out_sum, kiln_error *err)
+/// Puts one element in the place of many: what they are joined to. Takes them.
+static kiln_status join_parts(kiln_tensor **parts, size_t count, kilni_join_fn joined,
+                              kiln_tensor **out_tensor, kiln_error *err)
 {
     const int64_t axis = 0;
     kiln_tensor *row = NULL;
     kiln_status status = kiln_concat(parts, count, 0, &row, err);
     if (status == KILN_STATUS_OK) {
-        status = kiln_sum(row, &axis, 1, /*keepdims=*/true, out_sum, err);
+        status = joined(row, &axis, 1, /*keepdims=*/true, out_tensor, err);
     }
     kiln_release(row);
     for (size_t i = 0; i < count; i++) {
         kiln_release(parts[i]);
         parts[i] = NULL;
+    }
+    return status;
+}
+
+kiln_status kilni_gradients_fold(kiln_tensor *const *gradients, size_t count, kiln_dtype dtype,
+                                 kilni_part_of_fn part, kilni_join_fn joined,
+                                 kiln_tensor **out_tensor, kiln_error *err)
+{
+    kiln_tensor *parts[AT_ONCE] = {NULL};
+    size_t n_parts = 0;
+    kiln_status status = KILN_STATUS_OK;
+    *out_tensor = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (gradients[i] == NULL || kiln_tensor_count(gradients[i]) == 0) {
+            continue;
+        }
+        if (n_parts == AT_ONCE) {
+            kiln_tensor *whole = NULL;
+            n_parts = 0;
+            KILN_TRY(out, status, join_parts(parts, AT_ONCE, joined, &whole, err));
+            parts[n_parts++] = whole;
+        }
+        KILN_TRY(out, status, part(gradients[i], dtype, &parts[n_parts], err));
+        n_parts++;
+    }
+    if (n_parts > 0) {
+        KILN_TRY(out, status, join_parts(parts, n_parts, joined, out_tensor, err));
+    }
+out:
+    for (size_t i = 0; i < AT_ONCE; i++) {
+        kiln_release(parts[i]);
     }
     return status;
 }
@@ -83,32 +115,12 @@ kiln_status kilni_optimiser_clip_record(kiln_device *device, kiln_tensor *const 
                                         size_t count, double most, kiln_tensor **out_factor,
                                         kiln_error *err)
 {
-    kiln_dtype dtype = norm_dtype(gradients, count);
-    kiln_tensor *parts[AT_ONCE] = {NULL};
-    size_t n_parts = 0;
-    kiln_status status = KILN_STATUS_OK;
-    for (size_t i = 0; i < count; i++) {
-        if (gradients[i] == NULL) {
-            continue;
-        }
-        if (n_parts == AT_ONCE) {
-            kiln_tensor *sum = NULL;
-            n_parts = 0;
-            KILN_TRY(out, status, add_up(parts, AT_ONCE, &sum, err));
-            parts[n_parts++] = sum;
-        }
-        KILN_TRY(out, status, square_sum(gradients[i], dtype, &parts[n_parts], err));
-        n_parts++;
+    kiln_tensor *total = NULL;
+    kiln_status status = kilni_gradients_fold(gradients, count, norm_dtype(gradients, count),
+                                              square_sum, kiln_sum, &total, err);
+    if (status == KILN_STATUS_OK && total != NULL) {
+        status = factor_of(device, total, most, out_factor, err);
     }
-    if (n_parts > 0) {
-        kiln_tensor *total = NULL;
-        KILN_TRY(out, status, add_up(parts, n_parts, &total, err));
-        parts[0] = total;
-        KILN_TRY(out, status, factor_of(device, total, most, out_factor, err));
-    }
-out:
-    for (size_t i = 0; i < AT_ONCE; i++) {
-        kiln_release(parts[i]);
-    }
+    kiln_release(total);
     return status;
 }

@@ -4,12 +4,14 @@
 #include "optimiser_internal.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char rule_key[] = "kiln.optimiser";
 static const char steps_key[] = "kiln.steps";
+static const char scale_key[] = "kiln.loss_scale"; // scale, good steps since, steps left out
 
 /// What stands before a parameter's name in the name of a moment.
 static void name_prefix(const kiln_optimiser *optimiser, size_t moment, char out_prefix[32])
@@ -22,14 +24,20 @@ kiln_status kiln_optimiser_save(const kiln_optimiser *optimiser, const char *pat
 {
     kilni_saving saving;
     char steps[24];
+    char scale[80];
     char prefix[32];
     if (optimiser == NULL || path == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "optimiser and path must not be NULL");
     }
     const kiln_params *params = optimiser->params;
     snprintf(steps, sizeof(steps), "%llu", (unsigned long long)optimiser->steps);
+    snprintf(scale, sizeof(scale), "%a %llu %llu", optimiser->scale,
+             (unsigned long long)optimiser->good_steps, (unsigned long long)optimiser->skipped);
     const kilni_saved_note notes[] = {
-        {rule_key, kilni_optimiser_rule_name(optimiser->options.rule)}, {steps_key, steps}};
+        {rule_key, kilni_optimiser_rule_name(optimiser->options.rule)},
+        {steps_key, steps},
+        {scale_key, scale}};
+    const size_t n_notes = optimiser->scale != 0 ? 3 : 2;
     kiln_status status =
         kilni_saving_init(params->env, optimiser->count * (1 + optimiser->n_moments), &saving, err);
     if (status != KILN_STATUS_OK) {
@@ -45,9 +53,9 @@ kiln_status kiln_optimiser_save(const kiln_optimiser *optimiser, const char *pat
                      kilni_saving_add(&saving, prefix, name, optimiser->moments[i].all[m], err));
         }
     }
-    KILN_TRY(
-        out, status,
-        kilni_safetensors_write(params->env, path, saving.tensors, saving.count, notes, 2, err));
+    KILN_TRY(out, status,
+             kilni_safetensors_write(params->env, path, saving.tensors, saving.count, notes,
+                                     n_notes, err));
 out:
     kilni_saving_fini(&saving);
     return status;
@@ -74,6 +82,24 @@ static kiln_status read_steps(const kiln_optimiser *optimiser, const kilni_safet
         return kiln_fail(err, DATA_LOSS, "\"%.24s\" is no number of steps", steps);
     }
     return KILN_STATUS_OK;
+}
+
+/// The scale of the loss, where the optimiser has one and the file, too; else as it is.
+static kiln_status read_scale(const kiln_optimiser *optimiser, const kilni_safetensors *file,
+                              kiln_optimiser *out_state, kiln_error *err)
+{
+    const char *text = kilni_safetensors_note(file, scale_key);
+    char *end = NULL;
+    *out_state = *optimiser;
+    if (text == NULL || optimiser->scale == 0) {
+        return KILN_STATUS_OK;
+    }
+    out_state->scale = strtod(text, &end);
+    out_state->good_steps = strtoull(end, &end, 10);
+    out_state->skipped = strtoull(end, &end, 10);
+    return *end == '\0' && isfinite(out_state->scale) && out_state->scale > 0
+               ? KILN_STATUS_OK
+               : kiln_fail(err, DATA_LOSS, "\"%.64s\" is no scale of a loss", text);
 }
 
 typedef struct loaded { ///< of one parameter
@@ -119,6 +145,7 @@ static void swap_in(kiln_optimiser *optimiser, loaded *all)
 kiln_status kiln_optimiser_load(kiln_optimiser *optimiser, const char *path, kiln_error *err)
 {
     kilni_safetensors *file = NULL;
+    kiln_optimiser read;
     uint64_t steps = 0;
     if (optimiser == NULL || path == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "optimiser and path must not be NULL");
@@ -133,11 +160,15 @@ kiln_status kiln_optimiser_load(kiln_optimiser *optimiser, const char *path, kil
         goto out;
     }
     KILN_TRY(out, status, read_steps(optimiser, file, &steps, err));
+    KILN_TRY(out, status, read_scale(optimiser, file, &read, err));
     for (size_t i = 0; i < optimiser->count; i++) {
         KILN_TRY(out, status, load_one(optimiser, file, i, &all[i], err));
     }
     swap_in(optimiser, all);
     optimiser->steps = steps;
+    optimiser->scale = read.scale;
+    optimiser->good_steps = read.good_steps;
+    optimiser->skipped = read.skipped;
 out:
     for (size_t i = 0; i < optimiser->count && all != NULL; i++) {
         kiln_release(all[i].value);

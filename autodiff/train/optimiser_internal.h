@@ -36,6 +36,9 @@ struct kiln_optimiser {
     kiln_optimiser_options options; ///< whole
     kiln_schedule schedule;
     uint64_t steps;
+    double scale; ///< of the loss; 0: none
+    uint64_t good_steps; ///< since the scale changed
+    uint64_t skipped;
     size_t n_moments; ///< of each parameter
     kilni_moments *moments;
     kiln_dtype dtypes[KILNI_FLOATS]; ///< of the parameters, each once
@@ -62,11 +65,32 @@ const char *kilni_optimiser_moment_name(kiln_optimiser_rule rule, size_t moment)
 /// How many moments each parameter has.
 size_t kilni_optimiser_moment_count(const kiln_optimiser_options *options);
 
+/// What of a gradient counts, as one element of rank 1 and `dtype`; and how such are joined.
+typedef kiln_status (*kilni_part_of_fn)(kiln_tensor *gradient, kiln_dtype dtype,
+                                        kiln_tensor **out_part, kiln_error *err);
+typedef kiln_status (*kilni_join_fn)(kiln_tensor *x, const int64_t *axes, size_t n_axes,
+                                     bool keepdims, kiln_tensor **out_tensor, kiln_error *err);
+
+/// Records the parts of all gradients joined to one element; NULL when there is no element.
+kiln_status kilni_gradients_fold(kiln_tensor *const *gradients, size_t count, kiln_dtype dtype,
+                                 kilni_part_of_fn part, kilni_join_fn joined,
+                                 kiln_tensor **out_tensor, kiln_error *err);
+
 /// Records what gradients are multiplied by so that their norm, of all together, is at most `most`:
 /// one element of f32, or of f64 when a gradient is. NULL gradients count nothing.
 kiln_status kilni_optimiser_clip_record(kiln_device *device, kiln_tensor *const *gradients,
                                         size_t count, double most, kiln_tensor **out_factor,
                                         kiln_error *err);
+
+/// Whether all elements of all gradients are finite. Waits. NULL gradients are.
+kiln_status kilni_optimiser_check_finite(const kiln_optimiser *optimiser,
+                                         kiln_tensor *const *gradients, bool *out_finite,
+                                         kiln_error *err);
+/// Records the gradients divided by the scale of the loss. The caller releases them.
+kiln_status kilni_optimiser_unscale(const kiln_optimiser *optimiser, kiln_tensor *const *gradients,
+                                    kiln_tensor **out_gradients, kiln_error *err);
+/// The step was made, or left out.
+void kilni_optimiser_adapt_scale(kiln_optimiser *optimiser, bool finite);
 
 /// Numbers of the step that comes, as `factors` of each dtype; the tensors are NULL.
 void kilni_optimiser_factors(const kiln_optimiser *optimiser, kilni_factors *out_factors);

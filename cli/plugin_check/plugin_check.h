@@ -50,6 +50,7 @@ extern const check_row check_corpus_rows[];
 extern const check_row check_rules_rows[];
 extern const check_row check_run_rows[];
 extern const check_row check_operator_rows[];
+extern const check_row check_gradient_rows[];
 extern const check_row check_host_rows[];
 extern const check_row check_speed_rows[];
 

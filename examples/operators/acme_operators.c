@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A plugin that brings two operators, and no fuser:
+// A plugin that brings two operators with the gradient of one, and no fuser:
 //
 //   acme::mish_clip   x -> clamp(x * tanh(log(1 + exp(x))), -clip, clip), NaN stays NaN.
-//                     Attribute clip, a number above 0, 6.0 when left out.
+//                     Attribute clip, a number above 0, 6.0 when left out. Its gradient is
+//                     acme::mish_clip_backward: x, y, gradient of y -> gradient of x.
 //   acme::row_top     x -> the largest element along `axis` (-1 when left out) and its index, the
 //                     first of equal ones. The axis goes. The first NaN wins.
 //
@@ -209,6 +210,42 @@ static kf_status mish_reference(const kf_call *call, const kf_memory *const *inp
     return KF_OK;
 }
 
+static kf_status mish_backward_infer(const kf_call *call, const kf_shape *const *inputs,
+                                     kf_shape *const *outputs)
+{
+    const kf_shape *x = inputs[0];
+    uint32_t i, axis;
+    for (i = 1; i < 3; i++) {
+        int same = inputs[i]->dtype == x->dtype && inputs[i]->rank == x->rank;
+        for (axis = 0; same && axis < x->rank; axis++) {
+            same = inputs[i]->dims[axis] == x->dims[axis];
+        }
+        if (!same) {
+            return refuse(call, KF_CODE_SHAPE, "its inputs have one shape and dtype");
+        }
+    }
+    kf_shape_copy(outputs[0], inputs[0]);
+    return check_dtype(call, inputs[0]);
+}
+
+/// tanh(s) + x (1 - tanh(s)^2) sigmoid(x) with s = log(1 + e^x), and 0 where y was clamped.
+static kf_status mish_backward_reference(const kf_call *call, const kf_memory *const *inputs,
+                                         const kf_memory *const *outputs)
+{
+    double clip = call->attrs[PARAM_CLIP].v.f;
+    int64_t i, count = kf_memory_count(outputs[0]);
+    for (i = 0; i < count; i++) {
+        double x = load(inputs[0], kf_memory_at(inputs[0], i));
+        double gradient = load(inputs[2], kf_memory_at(inputs[2], i));
+        double t = tanh(x > 20 ? x : log1p(exp(x)));
+        double slope = t + x * (1 - t * t) / (1 + exp(-x));
+        double y = mish(x);
+        store(outputs[0], kf_memory_at(outputs[0], i),
+              y > clip || y < -clip ? 0 : gradient * slope);
+    }
+    return KF_OK;
+}
+
 static kf_status mish_kernel(const kf_host *host, const kf_device *device, const kf_block *block,
                              const kf_op *op, kf_kernel **out)
 {
@@ -362,6 +399,21 @@ static const kf_operator mish_clip = {
     .kernel_create = mish_kernel,
     .kernel_describe = kernel_describe,
     .kernel_destroy = kernel_destroy,
+    .gradient = KF_STR_INIT("acme::mish_clip_backward"),
+};
+
+static const kf_operator mish_clip_backward = {
+    .struct_size = (uint32_t)sizeof(kf_operator),
+    .version = 1,
+    .name = KF_STR_INIT("acme::mish_clip_backward"),
+    .doc = KF_STR_INIT("x, y, gradient of y = mish_clip(x) -> gradient of x"),
+    .params = mish_params,
+    .n_params = 1,
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .n_outputs = 1,
+    .infer = mish_backward_infer,
+    .reference = mish_backward_reference,
 };
 
 static const kf_operator row_top = {
@@ -381,8 +433,8 @@ static const kf_operator row_top = {
     .kernel_destroy = kernel_destroy,
 };
 
-static const kf_operator *const all[] = {&mish_clip, &row_top};
-static const kf_operators operators = {(uint32_t)sizeof(kf_operators), 0, all, 2};
+static const kf_operator *const all[] = {&mish_clip, &mish_clip_backward, &row_top};
+static const kf_operators operators = {(uint32_t)sizeof(kf_operators), 0, all, 3};
 
 static const void *extension(const char *id)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Data-parallel training: a perceptron with one hidden layer learns handwritten digits on several
 // devices at once, and under mpirun on the devices of all processes. Every device takes its share
-// of each batch; gradients are averaged by kiln_gradsync; each device then makes the same optimiser
-// step (Adam). The losses do not depend on the number of devices, but for rounding.
-#include <kiln/kiln.h>
+// of each batch; a tape hands its gradients to a job that averages them while backward goes on;
+// each device then makes the same step of AdamW. The losses do not depend on the number of devices,
+// but for rounding.
 #include <kiln/kiln_grad.h>
+#include <kiln/kiln_train.h>
 
 #include <argp.h>
 #include <math.h>
@@ -15,7 +16,7 @@
 
 enum { MOST = 8, PIXELS = 64, HIDDEN = 128, CLASSES = 10 };
 enum { TRAINED = 1437, HELD_OUT = 360, BATCH = 96, STEPS = TRAINED / BATCH };
-enum { W1, B1, W2, B2, PARAMS, LOSS = PARAMS }; // the loss travels as one more gradient
+enum { W1, B1, W2, B2, PARAMS };
 
 typedef struct options {
     int devices;
@@ -26,25 +27,28 @@ typedef struct options {
     bool quiet;
 } options;
 
-typedef struct model { ///< on one device: parameters, and Adam's two moments of each
+typedef struct model { ///< on one device
     kiln_device *device;
-    kiln_tensor *values[PARAMS];
-    kiln_tensor *means[PARAMS];
-    kiln_tensor *squares[PARAMS];
+    kiln_params *params;
+    kiln_optimiser *optimiser;
+    kiln_tape *tape; ///< of the step that goes on
+    kiln_tensor *loss;
 } model;
 
 typedef struct trainer {
     options options;
     kiln_context *context;
-    kiln_gradsync *job;
+    kiln_gradsync *job; ///< of gradients
+    kiln_gradsync *losses;
     uint32_t first; ///< of this process's devices among all
     uint32_t total;
     model models[MOST];
     unsigned char *images;
     unsigned char *labels;
-    float *losses; ///< by epoch
+    float *curve; ///< losses by epoch
 } trainer;
 
+static const char *const names[PARAMS] = {"w1", "b1", "w2", "b2"};
 static const int64_t shapes[PARAMS][2] = {
     {PIXELS, HIDDEN}, {1, HIDDEN}, {HIDDEN, CLASSES}, {1, CLASSES}};
 
@@ -104,40 +108,43 @@ static kiln_status make_batch(const trainer *self, const model *on, const uint32
 
 // ---- the model ----
 
-/// The same values on every device and in every process.
-static kiln_status init_model(model *on, kiln_error *err)
+/// The same values on every device and in every process: they follow from seed and name.
+static kiln_status init_model(model *on, const kiln_optimiser_options *adamw, kiln_error *err)
 {
-    uint64_t state = 1;
-    float data[PIXELS * HIDDEN];
+    kiln_init_options kaiming = KILN_INIT_OPTIONS_INIT;
     kiln_status status = KILN_STATUS_OK;
-    for (int p = 0; p < PARAMS && status == KILN_STATUS_OK; p++) {
-        int64_t count = shapes[p][0] * shapes[p][1];
-        float width = shapes[p][0] == 1 ? 0 : sqrtf(6.0f / (float)shapes[p][0]);
-        for (int64_t i = 0; i < count; i++) {
-            data[i] = width * ((float)(draw(&state) % 20001) / 10000 - 1);
-        }
+    kaiming.kind = KILN_INIT_KAIMING_UNIFORM;
+    kaiming.gain = sqrt(2);
+    KILN_TRY(out, status, kiln_params_create(on->device, /*seed=*/1, &on->params, err));
+    for (int p = 0; p < PARAMS; p++) {
         KILN_TRY(out, status,
-                 kiln_tensor_create(on->device, KILN_DTYPE_F32, 2, shapes[p], data, &on->values[p],
-                                    err));
-        KILN_TRY(
-            out, status,
-            kiln_tensor_create(on->device, KILN_DTYPE_F32, 2, shapes[p], NULL, &on->means[p], err));
-        KILN_TRY(out, status,
-                 kiln_tensor_create(on->device, KILN_DTYPE_F32, 2, shapes[p], NULL, &on->squares[p],
-                                    err));
+                 kiln_params_add(on->params, names[p], KILN_DTYPE_F32, 2, shapes[p],
+                                 shapes[p][0] == 1 ? NULL : &kaiming, err));
     }
+    KILN_TRY(out, status, kiln_optimiser_create(on->params, adamw, &on->optimiser, err));
 out:
     return status;
 }
 
+static void end_pass(model *on)
+{
+    kiln_tape_destroy(on->tape);
+    kiln_release(on->loss);
+    on->tape = NULL;
+    on->loss = NULL;
+}
+
 static void free_model(model *on)
 {
-    for (int p = 0; p < PARAMS; p++) {
-        kiln_release(on->values[p]);
-        kiln_release(on->means[p]);
-        kiln_release(on->squares[p]);
-    }
+    end_pass(on);
+    kiln_optimiser_destroy(on->optimiser);
+    kiln_params_destroy(on->params);
     kiln_device_release(on->device);
+}
+
+static kiln_tensor *param(const model *on, int p)
+{
+    return kiln_params_tensor(on->params, (size_t)p);
 }
 
 /// relu(x W1 + b1) and the logarithms of the classes' probabilities.
@@ -145,11 +152,11 @@ static kiln_status forward(const model *on, kiln_tensor *x, kiln_tensor **out_lo
 {
     kiln_tensor *t[5] = {NULL};
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, kiln_matmul(x, on->values[W1], false, false, &t[0], err));
-    KILN_TRY(out, status, kiln_add(t[0], on->values[B1], &t[1], err));
+    KILN_TRY(out, status, kiln_matmul(x, param(on, W1), false, false, &t[0], err));
+    KILN_TRY(out, status, kiln_add(t[0], param(on, B1), &t[1], err));
     KILN_TRY(out, status, kiln_relu(t[1], &t[2], err));
-    KILN_TRY(out, status, kiln_matmul(t[2], on->values[W2], false, false, &t[3], err));
-    KILN_TRY(out, status, kiln_add(t[3], on->values[B2], &t[4], err));
+    KILN_TRY(out, status, kiln_matmul(t[2], param(on, W2), false, false, &t[3], err));
+    KILN_TRY(out, status, kiln_add(t[3], param(on, B2), &t[4], err));
     KILN_TRY(out, status, kiln_log_softmax(t[4], /*axis=*/1, out_log, err));
 out:
     for (int i = 0; i < 5; i++) {
@@ -158,127 +165,100 @@ out:
     return status;
 }
 
-/// The mean of -y log p over this device's share of the batch, and its gradients.
-static kiln_status forward_and_back(const model *on, kiln_tensor *x, kiln_tensor *y, int64_t count,
-                                    kiln_tensor **gradients, kiln_error *err)
+/// The mean of -y log p over this device's share of the batch, while the tape watches.
+static kiln_status find_loss(model *on, kiln_tensor *x, kiln_tensor *y, int64_t count,
+                             kiln_error *err)
 {
-    const int64_t all[] = {0, 1};
     const kiln_number share = kiln_f64(-1.0 / (double)count);
-    kiln_tape *tape = NULL;
     kiln_tensor *log = NULL;
     kiln_tensor *t[2] = {NULL};
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, kiln_tape_create(on->device, &tape, err));
     for (int p = 0; p < PARAMS; p++) {
-        KILN_TRY(out, status, kiln_tape_track(tape, on->values[p], err));
+        KILN_TRY(out, status, kiln_tape_track(on->tape, param(on, p), err));
     }
     KILN_TRY(out, status, forward(on, x, &log, err));
     KILN_TRY(out, status, kiln_mul_scalar(y, share, &t[0], err));
     KILN_TRY(out, status, kiln_mul(t[0], log, &t[1], err));
-    KILN_TRY(out, status, kiln_sum(t[1], all, 2, true, &gradients[LOSS], err));
-    KILN_TRY(out, status, kiln_backward(tape, gradients[LOSS], NULL, err));
-    for (int p = 0; p < PARAMS; p++) {
-        KILN_TRY(out, status, kiln_gradient(tape, on->values[p], &gradients[p], err));
-    }
+    KILN_TRY(out, status, kiln_sum(t[1], NULL, 0, false, &on->loss, err));
 out:
     kiln_release(log);
     kiln_release(t[0]);
     kiln_release(t[1]);
-    kiln_tape_destroy(tape);
-    return status;
-}
-
-/// One parameter's step of Adam (Kingma and Ba, 2015): an elementwise chain, which is fused.
-static kiln_status adam(model *on, int p, kiln_tensor *gradient, int step, double rate,
-                        kiln_error *err)
-{
-    const double keep1 = 0.9;
-    const double keep2 = 0.999;
-    const double decay = 0.1; // of the weights, decoupled (Loshchilov and Hutter, 2019)
-    double scale = rate * sqrt(1 - pow(keep2, step)) / (1 - pow(keep1, step));
-    kiln_tensor *t[10] = {NULL};
-    kiln_tensor *mean = NULL;
-    kiln_tensor *square = NULL;
-    kiln_tensor *value = NULL;
-    kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, kiln_mul_scalar(on->means[p], kiln_f64(keep1), &t[0], err));
-    KILN_TRY(out, status, kiln_mul_scalar(gradient, kiln_f64(1 - keep1), &t[1], err));
-    KILN_TRY(out, status, kiln_add(t[0], t[1], &mean, err));
-    KILN_TRY(out, status, kiln_mul_scalar(on->squares[p], kiln_f64(keep2), &t[2], err));
-    KILN_TRY(out, status, kiln_mul(gradient, gradient, &t[3], err));
-    KILN_TRY(out, status, kiln_mul_scalar(t[3], kiln_f64(1 - keep2), &t[4], err));
-    KILN_TRY(out, status, kiln_add(t[2], t[4], &square, err));
-    KILN_TRY(out, status, kiln_sqrt(square, &t[5], err));
-    KILN_TRY(out, status, kiln_add_scalar(t[5], kiln_f64(1e-8), &t[6], err));
-    KILN_TRY(out, status, kiln_div(mean, t[6], &t[7], err));
-    KILN_TRY(out, status, kiln_mul_scalar(t[7], kiln_f64(scale), &t[8], err));
-    KILN_TRY(out, status, kiln_mul_scalar(on->values[p], kiln_f64(1 - rate * decay), &t[9], err));
-    KILN_TRY(out, status, kiln_sub(t[9], t[8], &value, err));
-    kiln_tensor *before[] = {on->means[p], on->squares[p], on->values[p]};
-    on->means[p] = mean;
-    on->squares[p] = square;
-    on->values[p] = value;
-    mean = square = value = NULL;
-    for (int i = 0; i < 3; i++) {
-        kiln_release(before[i]);
-    }
-out:
-    for (int i = 0; i < 10; i++) {
-        kiln_release(t[i]);
-    }
-    kiln_release(mean);
-    kiln_release(square);
-    kiln_release(value);
     return status;
 }
 
 // ---- training ----
 
-static const kiln_param_id ids[PARAMS + 1] = {1, 2, 3, 4, 5};
+static const kiln_param_id loss_id = 1;
 
-/// A device's part of a step: its share of the batch, forward and back, gradients handed in.
-/// Nothing waits.
+/// All devices hear the mean of their losses.
+static kiln_status share_loss(trainer *self, uint32_t member, kiln_error *err)
+{
+    kiln_tensor *loss = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_gradsync_register(self->losses, member, &loss_id, 1, err));
+    KILN_TRY(out, status, kiln_detach(self->models[member].loss, &loss, err));
+    kiln_tensor_set_param(loss, loss_id);
+    KILN_TRY(out, status, kiln_gradsync_submit(self->losses, member, loss, err));
+out:
+    kiln_release(loss);
+    return status;
+}
+
+/// A device's share of the batch. Nothing waits.
 static kiln_status begin_step(trainer *self, uint32_t member, const uint32_t *batch,
                               kiln_error *err)
 {
-    const model *on = &self->models[member];
+    model *on = &self->models[member];
     int64_t share = BATCH / self->total;
     const uint32_t *digits = batch + (int64_t)(self->first + member) * share;
     kiln_tensor *x = NULL;
     kiln_tensor *y = NULL;
-    kiln_tensor *gradients[PARAMS + 1] = {NULL};
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, kiln_gradsync_register(self->job, member, ids, PARAMS + 1, err));
     KILN_TRY(out, status, make_batch(self, on, digits, share, &x, &y, err));
-    KILN_TRY(out, status, forward_and_back(on, x, y, share, gradients, err));
-    for (int p = PARAMS; p >= 0; p--) {
-        kiln_tensor_set_param(gradients[p], ids[p]);
-        KILN_TRY(out, status, kiln_gradsync_submit(self->job, member, gradients[p], err));
-    }
+    KILN_TRY(out, status, kiln_tape_create(on->device, &on->tape, err));
+    KILN_TRY(out, status, kiln_tape_join(on->tape, self->job, member, err));
+    KILN_TRY(out, status, find_loss(on, x, y, share, err));
+    KILN_TRY(out, status, share_loss(self, member, err));
 out:
-    for (int p = 0; p <= PARAMS; p++) {
-        kiln_release(gradients[p]);
-    }
     kiln_release(x);
     kiln_release(y);
     return status;
 }
 
-static kiln_status end_step(trainer *self, uint32_t member, int step, float *out_loss,
-                            kiln_error *err)
+/// Gradients of all devices, averaged.
+static kiln_status go_back(const trainer *self, kiln_error *err)
 {
-    kiln_status status = kiln_gradsync_sync(self->job, member, err);
-    for (int p = 0; p <= PARAMS && status == KILN_STATUS_OK; p++) {
-        kiln_tensor *gradient = NULL;
-        status = kiln_gradsync_gradient(self->job, member, ids[p], &gradient, err);
-        if (status == KILN_STATUS_OK && p < PARAMS) {
-            double left = 1 - (double)step / (STEPS * self->options.epochs + 1);
-            status = adam(&self->models[member], p, gradient, step, 0.01 * left, err);
-        } else if (status == KILN_STATUS_OK && member == 0) {
-            status = kiln_read(gradient, out_loss, sizeof(*out_loss), err);
-        }
-        kiln_release(gradient);
+    kiln_tape *tapes[MOST];
+    kiln_tensor *losses[MOST];
+    for (int m = 0; m < self->options.devices; m++) {
+        tapes[m] = self->models[m].tape;
+        losses[m] = self->models[m].loss;
     }
+    return kiln_backward_all(tapes, losses, (size_t)self->options.devices, err);
+}
+
+static kiln_status end_step(trainer *self, uint32_t member, float *out_loss, kiln_error *err)
+{
+    model *on = &self->models[member];
+    kiln_tensor *gradients[PARAMS] = {NULL};
+    kiln_tensor *loss = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    for (int p = 0; p < PARAMS; p++) {
+        KILN_TRY(out, status, kiln_gradient(on->tape, param(on, p), &gradients[p], err));
+    }
+    KILN_TRY(out, status, kiln_optimiser_step(on->optimiser, gradients, PARAMS, err));
+    KILN_TRY(out, status, kiln_gradsync_sync(self->losses, member, err));
+    KILN_TRY(out, status, kiln_gradsync_gradient(self->losses, member, loss_id, &loss, err));
+    if (member == 0) {
+        KILN_TRY(out, status, kiln_read(loss, out_loss, sizeof(*out_loss), err));
+    }
+out:
+    for (int p = 0; p < PARAMS; p++) {
+        kiln_release(gradients[p]);
+    }
+    kiln_release(loss);
+    end_pass(on);
     return status;
 }
 
@@ -319,13 +299,14 @@ static kiln_status train(trainer *self, kiln_error *err)
             for (uint32_t m = 0; m < members; m++) {
                 KILN_TRY(out, status, begin_step(self, m, order + step * BATCH, err));
             }
+            KILN_TRY(out, status, go_back(self, err));
             for (uint32_t m = 0; m < members; m++) {
-                KILN_TRY(out, status, end_step(self, m, epoch * STEPS + step + 1, &loss, err));
+                KILN_TRY(out, status, end_step(self, m, &loss, err));
             }
             sum += loss;
         }
-        self->losses[epoch] = sum / STEPS;
-        show(self, epoch, self->losses[epoch]);
+        self->curve[epoch] = sum / STEPS;
+        show(self, epoch, self->curve[epoch]);
     }
 out:
     return status;
@@ -383,7 +364,7 @@ static kiln_status plot(const trainer *self, kiln_error *err)
             HEIGHT - 16, self->options.epochs, self->total);
     fprintf(file, "<polyline fill=\"none\" stroke=\"#c33\" stroke-width=\"2\" points=\"");
     for (int i = 0; i < self->options.epochs; i++) {
-        double loss = fmin(10, fmax(0.001, (double)self->losses[i]));
+        double loss = fmin(10, fmax(0.001, (double)self->curve[i]));
         fprintf(file, "%.1f,%.1f ",
                 EDGE + (double)i / fmax(1, self->options.epochs - 1) * (WIDTH - 2 * EDGE),
                 HEIGHT - EDGE - (log10(loss) + 3) / 4 * (HEIGHT - 2 * EDGE));
@@ -409,7 +390,15 @@ static bool is_under_mpi(void)
 static kiln_status open_models(trainer *self, kiln_error *err)
 {
     uint32_t members = (uint32_t)self->options.devices;
+    kiln_schedule schedule = KILN_SCHEDULE_INIT;
+    kiln_optimiser_options adamw = KILN_OPTIMISER_OPTIONS_INIT;
     kiln_status status = kiln_context_create(NULL, &self->context, err);
+    schedule.kind = KILN_SCHEDULE_LINEAR;
+    schedule.steps = (uint64_t)(STEPS * self->options.epochs);
+    adamw.rule = KILN_OPTIMISER_ADAMW;
+    adamw.rate = 0.01;
+    adamw.decay = 0.1;
+    adamw.schedule = &schedule;
     self->total = members;
     if (is_under_mpi()) {
         self->total = members * number_of("OMPI_COMM_WORLD_SIZE", "PMI_SIZE");
@@ -425,7 +414,7 @@ static kiln_status open_models(trainer *self, kiln_error *err)
                  self->options.device != NULL ? self->options.device : "opencl", m);
         status = kiln_device_open(self->context, address, &self->models[m].device, err);
         if (status == KILN_STATUS_OK) {
-            status = init_model(&self->models[m], err);
+            status = init_model(&self->models[m], &adamw, err);
         }
     }
     return status;
@@ -439,20 +428,24 @@ static kiln_status start(trainer *self, kiln_error *err)
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    self->losses = calloc((size_t)self->options.epochs, sizeof(*self->losses));
+    self->curve = calloc((size_t)self->options.epochs, sizeof(*self->curve));
     self->images = load(self->options.folder, "images.npy", (TRAINED + HELD_OUT) * PIXELS, err);
     self->labels = self->images != NULL
                        ? load(self->options.folder, "labels.npy", TRAINED + HELD_OUT, err)
                        : NULL;
-    if (self->labels == NULL || self->losses == NULL) {
+    if (self->labels == NULL || self->curve == NULL) {
         return KILN_STATUS_NOT_FOUND;
     }
     for (int m = 0; m < self->options.devices; m++) {
         devices[m] = self->models[m].device;
     }
     sync.over_mpi = is_under_mpi();
-    return kiln_gradsync_start(self->context, "digits", devices, (size_t)self->options.devices,
-                               &sync, &self->job, err);
+    status = kiln_gradsync_start(self->context, "gradients", devices, (size_t)self->options.devices,
+                                 &sync, &self->job, err);
+    return status == KILN_STATUS_OK
+               ? kiln_gradsync_start(self->context, "losses", devices,
+                                     (size_t)self->options.devices, &sync, &self->losses, err)
+               : status;
 }
 
 static int run(trainer *self)
@@ -472,7 +465,7 @@ static int run(trainer *self)
         printf("%s%u devices: loss %.6f after 1 epoch, %.6f after %d; %.2f %% of %d held-out "
                "digits; %llu of %llu operations fused\n",
                self->options.quiet || !isatty(STDOUT_FILENO) ? "" : "\n", self->total,
-               (double)self->losses[0], (double)self->losses[self->options.epochs - 1],
+               (double)self->curve[0], (double)self->curve[self->options.epochs - 1],
                self->options.epochs, 100.0 * right / HELD_OUT, HELD_OUT,
                (unsigned long long)stats.ops_fused, (unsigned long long)stats.ops_recorded);
     }
@@ -485,13 +478,14 @@ out:
         _exit(1); // MPI's own end would wait for a process that is lost
     }
     kiln_gradsync_release(self->job);
+    kiln_gradsync_release(self->losses);
     for (int m = 0; m < MOST; m++) {
         free_model(&self->models[m]);
     }
     kiln_context_destroy(self->context);
     free(self->images);
     free(self->labels);
-    free(self->losses);
+    free(self->curve);
     return status != KILN_STATUS_OK || right * 100 < 97 * HELD_OUT;
 }
 

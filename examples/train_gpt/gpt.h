@@ -41,6 +41,35 @@ kiln_status gpt_forward(const gpt_shape *shape, const kiln_params *params, kiln_
 kiln_status gpt_loss(kiln_tensor *scores, kiln_tensor *targets, kiln_tensor **out_loss,
                      kiln_error *err);
 
+enum { GPT_MOST = 8 };
+
+/// The devices of this process that train, with the parameters and the optimiser of each.
+typedef struct gpt_team {
+    kiln_context *context;
+    size_t count;
+    uint32_t first; ///< number of the first among those of all processes
+    uint32_t total;
+    kiln_device *devices[GPT_MOST];
+    kiln_params *params[GPT_MOST];
+    kiln_optimiser *optimisers[GPT_MOST];
+    kiln_gradsync *job; ///< of gradients
+    kiln_gradsync *news; ///< of losses
+} gpt_team;
+
+/// Opens the devices, under mpirun in all processes. `*team` is zeroed, and the caller closes it
+/// also on failure.
+kiln_status gpt_team_open(const char *const *addresses, size_t count, const gpt_shape *shape,
+                          const kiln_optimiser_options *options, gpt_team *team, kiln_error *err);
+/// Does not come back after a failure under mpirun.
+void gpt_team_close(gpt_team *team, bool failed);
+/// Gives all members what kiln_optimiser_save wrote.
+kiln_status gpt_team_load(gpt_team *team, const char *path, kiln_error *err);
+
+/// Says what the loss of each member is, and that this process wants to stop; and hears the mean of
+/// all losses, and whether a process wants to stop.
+kiln_status gpt_team_tell(gpt_team *team, kiln_tensor *const *losses, bool stop, kiln_error *err);
+kiln_status gpt_team_hear(gpt_team *team, float *out_loss, bool *out_stop, kiln_error *err);
+
 /// The bar of a terminal; elsewhere a line now and then.
 void gpt_show(uint64_t step, uint64_t steps, double loss, double seconds_left);
 /// Ends the bar's line.

@@ -377,6 +377,53 @@ static kiln_status check_new(taking *t, const kiln_fuse_registry *registry,
                            op->def.name, op->def.version, other->plugin->info.path);
 }
 
+static kiln_status take_gradient(taking *t, kilni_fuse_operator *op)
+{
+    kf_str text = op->abi.gradient;
+    if (text.len == 0) {
+        return KILN_STATUS_OK;
+    }
+    op->def.gradient = kilni_fuse_text_ok(text, KILN_CUSTOM_MAX_NAME) ? keep_text(t, text) : NULL;
+    return op->def.gradient != NULL
+               ? KILN_STATUS_OK
+               : kiln_fail(t->err, INVALID_ARGUMENT, "operator %s: its gradient has no sound name",
+                           op->def.name);
+}
+
+static bool same_params(const kiln_custom_op *a, const kiln_custom_op *b)
+{
+    bool same = a->n_params == b->n_params;
+    for (uint32_t i = 0; same && i < a->n_params; i++) {
+        same = strcmp(a->params[i].name, b->params[i].name) == 0 &&
+               a->params[i].type == b->params[i].type;
+    }
+    return same;
+}
+
+/// An operator's gradient is one of the plugin's own that takes what it would be given.
+static kiln_status check_gradient(const taking *t, const kiln_custom_op *op)
+{
+    const kiln_custom_op *found = NULL;
+    for (uint32_t i = 0; op->gradient != NULL && i < t->plugin->n_operators; i++) {
+        const kiln_custom_op *other = &t->plugin->operators[i].def;
+        bool is = other->version == op->version && strcmp(other->name, op->gradient) == 0;
+        found = is ? other : found;
+    }
+    if (op->gradient != NULL && found == NULL) {
+        return kiln_fail(t->err, INVALID_ARGUMENT,
+                         "operator %s: its gradient %.80s, version %u, is none of the plugin's",
+                         op->name, op->gradient, op->version);
+    }
+    if (found != NULL &&
+        (!same_params(op, found) || found->min_inputs > op->max_inputs + 2 * op->n_outputs)) {
+        return kiln_fail(t->err, INVALID_ARGUMENT,
+                         "operator %s: its gradient %s has other parameters, or takes more inputs "
+                         "than it would get",
+                         op->name, op->gradient);
+    }
+    return KILN_STATUS_OK;
+}
+
 static kiln_status take_operator(taking *t, const kiln_fuse_registry *registry,
                                  const kf_operator *from)
 {
@@ -386,7 +433,8 @@ static kiln_status take_operator(taking *t, const kiln_fuse_registry *registry,
                          t->plugin->n_operators, from == NULL ? 0 : from->struct_size);
     }
     memset(op, 0, sizeof(*op));
-    memcpy(&op->abi, from, sizeof(op->abi));
+    memcpy(&op->abi, from,
+           from->struct_size < sizeof(op->abi) ? from->struct_size : sizeof(op->abi));
     op->plugin = t->plugin;
     if (!kilni_fuse_text_ok(from->name, KILN_CUSTOM_MAX_NAME) ||
         !kilni_fuse_text_ok(from->doc, MAX_DOC)) {
@@ -416,6 +464,9 @@ static kiln_status take_operator(taking *t, const kiln_fuse_registry *registry,
     if (status == KILN_STATUS_OK) {
         status = take_params(t, op);
     }
+    if (status == KILN_STATUS_OK) {
+        status = take_gradient(t, op);
+    }
     t->plugin->n_operators += status == KILN_STATUS_OK;
     return status;
 }
@@ -442,6 +493,12 @@ kiln_status kilni_fuse_operators_take(const kiln_fuse_registry *registry, kilni_
     }
     for (uint64_t i = 0; i < list->n_operators; i++) {
         kiln_status status = take_operator(&t, registry, list->operators[i]);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+    }
+    for (uint32_t i = 0; i < plugin->n_operators; i++) {
+        kiln_status status = check_gradient(&t, &plugin->operators[i].def);
         if (status != KILN_STATUS_OK) {
             return status;
         }

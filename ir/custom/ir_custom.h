@@ -31,7 +31,9 @@ typedef struct kiln_custom_attr { ///< an attribute as a caller gives it
     kiln_attr value;
 } kiln_custom_attr;
 
-/// An operator that a plugin brings. `values`: one for each parameter. `infer` gets a call whose
+/// An operator that a plugin brings. `gradient`, of the same version and parameters, takes its
+/// inputs, its outputs and the gradients of outputs of floats, and gives those of inputs of floats.
+/// `values`: one for each parameter. `infer` gets a call whose
 /// form and inputs are checked and fills the outputs' dtype, rank and dims; `reference` evaluates
 /// on the host: `memory` holds the address of the first element of inputs, then of outputs; NULL
 /// for a tensor without elements. Both are pure functions and may be called from any thread.
@@ -44,6 +46,7 @@ typedef struct kiln_custom_op {
     uint32_t n_outputs;
     uint32_t n_params;
     const kiln_custom_param *params;
+    const char *gradient; ///< the operator that gives its gradients; NULL: none
     kiln_status (*infer)(const struct kiln_custom_op *self, const kiln_op_record *call,
                          const kiln_attr *values, kiln_tensor_desc *outputs, kiln_error *err);
     kiln_status (*reference)(const struct kiln_custom_op *self, const kiln_op_record *call,

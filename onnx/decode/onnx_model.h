@@ -211,6 +211,12 @@ KILN_NODISCARD kiln_status kilni_onnx_decode_value_file(struct kiln_onnx_model *
                                                         const kilni_onnx_tensor **out_items,
                                                         uint32_t *out_count, kiln_error *err);
 
+/// Whether a tensor may stand for the initialiser; `weight` NULL: none has the name. Errors:
+/// INVALID_ARGUMENT.
+KILN_NODISCARD kiln_status kilni_onnx_check_weight(const kilni_onnx_tensor *weight,
+                                                   const char *name, const kiln_tensor *tensor,
+                                                   kiln_error *err);
+
 /// Name of an ONNX element type ("float16"), "type 99" style names are the caller's; NULL when
 /// unknown. Errors: NULL, KILN_DTYPE_NONE, 0.
 const char *kilni_onnx_type_name(int32_t onnx_type);

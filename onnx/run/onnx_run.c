@@ -12,6 +12,7 @@ enum { FEW = 16 };
 static kiln_status put_initializers(kilni_onnx_frame *frame, kiln_error *err)
 {
     const kilni_onnx_plan *plan = frame->plan;
+    kiln_onnx_session *session = frame->session;
     uint32_t count = plan->graph == NULL ? 0 : plan->graph->n_initializers;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = plan->initializers[i];
@@ -19,8 +20,12 @@ static kiln_status put_initializers(kilni_onnx_frame *frame, kiln_error *err)
         if (slot == KILNI_ONNX_NO_SLOT || frame->left[slot] == 0) {
             continue;
         }
+        if (session->weights != NULL && plan == session->main) {
+            value = session->weights[i];
+        }
         kiln_status status =
-            kilni_onnx_keep(frame->session, &plan->graph->initializers[i], &value, err);
+            value == NULL ? kilni_onnx_keep(session, &plan->graph->initializers[i], &value, err)
+                          : KILN_STATUS_OK;
         if (status != KILN_STATUS_OK) {
             return status;
         }

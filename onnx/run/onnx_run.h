@@ -136,6 +136,7 @@ struct kiln_onnx_session {
     uint64_t n_looks; ///< at contents that are no constants, of all runs
     bool folds_many; ///< constants of many elements are computed on the host, too
     kilni_onnx_settled settled;
+    kilni_onnx_ref *weights; ///< of a run that was given some, by initialiser; NULL: none
     bool capturing; ///< a segment
     kilni_onnx_kept *kept; ///< a hash table, its size a power of two
     uint32_t kept_size;

@@ -484,8 +484,8 @@ bool kilni_onnx_replays(const kilni_onnx_frame *frame)
         apart = apart || session->n_reads != all->reads_before;
         all->reads_before = session->n_reads;
     }
-    return apart && session->n_bindings == 0 && !session->capturing && session->trace == NULL &&
-           !in_function(frame);
+    return apart && session->n_bindings == 0 && session->weights == NULL && !session->capturing &&
+           session->trace == NULL && !in_function(frame);
 }
 
 /// The range of steps up to the next that reads or the next part, when it is met as it was met

@@ -131,7 +131,8 @@ void kilni_onnx_settled_begin(kilni_onnx_frame *frame, kilni_onnx_ref *inputs, u
         return;
     }
     s->runs = session->trace == NULL && !session->spans && n_inputs == plan->n_inputs &&
-              are_tensors(inputs, n_inputs) && !kilni_onnx_replays(frame);
+              session->weights == NULL && are_tensors(inputs, n_inputs) &&
+              !kilni_onnx_replays(frame);
     s->skips = 0;
     if (!s->runs) {
         return;

@@ -174,21 +174,87 @@ static kiln_status bind_input(kiln_onnx_session *session, uint32_t index,
                : status;
 }
 
+static bool is_input(const kiln_onnx_model *model, const char *name)
+{
+    bool is = false;
+    for (uint32_t k = 0; k < model->n_inputs && !is; k++) {
+        is = strcmp(name, model->inputs[k].name) == 0;
+    }
+    return is;
+}
+
+/// The initialiser of a name; the number of all where there is none.
+static uint32_t find_weight(const kiln_onnx_model *model, const char *name)
+{
+    uint32_t i = 0;
+    while (i < model->graph.n_initializers &&
+           strcmp(model->graph.initializers[i].name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
 static kiln_status check_names(const kiln_onnx_model *model, const kiln_onnx_input *inputs,
                                size_t n_inputs, kiln_error *err)
 {
     for (size_t i = 0; i < n_inputs; i++) {
-        bool known = false;
-        for (uint32_t k = 0; k < model->n_inputs && !known; k++) {
-            known = strcmp(inputs[i].name, model->inputs[k].name) == 0;
-        }
-        if (!known) {
+        if (!is_input(model, inputs[i].name) &&
+            find_weight(model, inputs[i].name) == model->graph.n_initializers) {
             return kiln_fail(err, INVALID_ARGUMENT, "the model has no input '%s'%s%s",
                              inputs[i].name, model->n_inputs > 0 ? "; its first is " : "",
                              model->n_inputs > 0 ? model->inputs[0].name : "");
         }
     }
     return KILN_STATUS_OK;
+}
+
+static kiln_status bind_weight(kiln_onnx_session *session, const kiln_onnx_input *given,
+                               kiln_error *err)
+{
+    const kilni_onnx_graph *graph = &session->model->graph;
+    uint32_t index = find_weight(session->model, given->name);
+    const kilni_onnx_tensor *weight = &graph->initializers[index];
+    if (given->tensor == NULL || session->spans) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "weight '%s' is given by a tensor, to a session on one device",
+                         given->name);
+    }
+    kiln_status status = kilni_onnx_check_weight(weight, given->name, given->tensor, err);
+    if (status == KILN_STATUS_OK && session->weights == NULL) {
+        session->weights =
+            kiln_alloc_array(&session->env, graph->n_initializers, sizeof(kilni_onnx_ref));
+        status = session->weights != NULL
+                     ? status
+                     : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the weights of a run");
+    }
+    if (status != KILN_STATUS_OK || session->weights[index] != NULL) {
+        return status;
+    }
+    const kiln_onnx_value_info info = {.name = weight->name, .onnx_type = weight->onnx_type};
+    return bind_tensor(session, &info, given->tensor, NULL, &session->weights[index], err);
+}
+
+/// Weights that the run is given.
+static kiln_status bind_weights(kiln_onnx_session *session, const kiln_onnx_input *inputs,
+                                size_t n_inputs, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < n_inputs && status == KILN_STATUS_OK; i++) {
+        if (!is_input(session->model, inputs[i].name)) {
+            status = bind_weight(session, &inputs[i], err);
+        }
+    }
+    return status;
+}
+
+static void drop_weights(kiln_onnx_session *session)
+{
+    uint32_t count = session->model->graph.n_initializers;
+    for (uint32_t i = 0; session->weights != NULL && i < count; i++) {
+        kilni_onnx_release(&session->env, session->weights[i]);
+    }
+    kiln_free(&session->env, session->weights);
+    session->weights = NULL;
 }
 
 // ---- outputs ----
@@ -346,14 +412,17 @@ static kiln_status run_bound(kiln_onnx_session *session, const kiln_onnx_input *
     for (uint32_t i = 0; status == KILN_STATUS_OK && i < model->n_inputs; i++) {
         status = bind_input(session, i, inputs, n_inputs, &bound[i], err);
     }
-    if (status != KILN_STATUS_OK) {
-        return status;
+    if (status == KILN_STATUS_OK) {
+        status = bind_weights(session, inputs, n_inputs, err);
     }
-    status = kilni_onnx_run_plan(session, session->main, NULL, NULL, bound, model->n_inputs, values,
-                                 err);
-    if (status != KILN_STATUS_OK) {
-        name_lengths(session, bound, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_onnx_run_plan(session, session->main, NULL, NULL, bound, model->n_inputs,
+                                     values, err);
+        if (status != KILN_STATUS_OK) {
+            name_lengths(session, bound, err);
+        }
     }
+    drop_weights(session);
     return status;
 }
 

@@ -26,13 +26,19 @@ kilni_thread *kilni_thread_find(const kiln_device *device, uint64_t id)
     return place->id == id ? place : NULL;
 }
 
+/// Whether there is something to remember of a thread.
+static bool is_kept(const kilni_thread *thread)
+{
+    return thread->has_rng_stream || thread->chosen != NULL || thread->products != KILN_DTYPE_NONE;
+}
+
 static bool grow_threads(kiln_device *device)
 {
     const kiln_env *env = &device->context->env;
     const kilni_threads before = device->threads;
     size_t used = 0;
     for (size_t i = 0; i < before.capacity; i++) {
-        used += before.places[i].has_rng_stream || before.places[i].chosen != NULL;
+        used += is_kept(&before.places[i]);
     }
     kilni_threads after = {.capacity = 8};
     while (after.capacity < 4 * used) {
@@ -44,7 +50,7 @@ static bool grow_threads(kiln_device *device)
     }
     for (size_t i = 0; i < before.capacity; i++) {
         const kilni_thread *thread = &before.places[i];
-        if (thread->has_rng_stream || thread->chosen != NULL) {
+        if (is_kept(thread)) {
             *place_of(&after, thread->id) = *thread;
             after.count++;
         }

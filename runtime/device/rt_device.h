@@ -98,6 +98,7 @@ struct kiln_device {
     kilni_random random;
     struct kilni_observer *observers; ///< of what is recorded (rt_observe.h)
     uint32_t n_observers; ///< that there were
+    atomic_uint n_mixed; ///< threads whose products of f32 compute in another dtype
 };
 
 /// The device that a caller's handle stands for: what every function that takes one begins with.

@@ -10,6 +10,7 @@
 typedef struct kilni_thread {
     uint64_t id; ///< 0: a free place of the table
     kilni_stream *chosen; ///< on which it records instead of its own, or NULL
+    kiln_dtype products; ///< in which its products of f32 compute; 0: f32
     bool has_rng_stream;
     uint32_t random_number; ///< of that stream
     int64_t random_position; ///< of its next draw

@@ -51,6 +51,15 @@ KILN_NODISCARD KILN_API kiln_status kiln_record(kiln_device *device, kiln_op op,
                                                 const kiln_attr *attrs, size_t n_attrs,
                                                 kiln_tensor **out_tensors, kiln_error *err);
 
+/// Makes products of f32 that the calling thread records on the device from now on (matmul, linear,
+/// conv, conv_transpose, attention, einsum) compute in `dtype`, f16 or bf16: their operands are
+/// cast, their sums are of f32, and their results are cast to f32; F32: no more. All else stays in
+/// f32. A tape watches what is computed, so that gradients of such products compute in `dtype`,
+/// too. `out_before`, if not NULL, gets what was set before. Errors: also UNIMPLEMENTED for a
+/// device without the dtype.
+KILN_NODISCARD KILN_API kiln_status kiln_products_in(kiln_device *device, kiln_dtype dtype,
+                                                     kiln_dtype *out_before, kiln_error *err);
+
 /// Gives the bits of a tensor another name, without a copy: those of a small float dtype (f8e4m3fn
 /// and the others of dtype.def) as u8, those of u8 as a small float dtype. kiln_cast gives numbers.
 /// Errors: also INVALID_ARGUMENT for other dtypes.

@@ -2,8 +2,8 @@
 #ifndef KILN_RUNTIME_RECORD_INTERNAL_H
 #define KILN_RUNTIME_RECORD_INTERNAL_H
 
-/// What recording shares: a call goes from kiln_record.c (the public call) by way of record.c
-/// (which device and stream) to record_op.c (the queue).
+/// What recording shares: a call goes from kiln_record.c (the public call) by way of
+/// record_any.c (which kind) and record.c (which device and stream) to record_op.c (the queue).
 
 #include "rt_record.h"
 #include "rt_tensor.h"
@@ -18,6 +18,20 @@ kiln_status kilni_record_check(kiln_device **handle, const kilni_op_call *call,
 /// open, `call->attrs` is no good afterwards.
 kiln_status kilni_record_call(kiln_device *handle, kilni_op_call *call, kiln_tensor **out_tensors,
                               kiln_error *err);
+
+// ---- any call (record_any.c; not under the lock) ----
+
+/// Records a call of any kind, and tells observers of it.
+kiln_status kilni_record_any(kiln_device *handle, kilni_op_call *call, kiln_tensor **out_tensors,
+                             kiln_error *err);
+
+// ---- mixed precision (record_mixed.c; not under the lock) ----
+
+/// In which dtype this thread has the product compute; NONE: as it is, or it is no product.
+kiln_dtype kilni_product_dtype(const kilni_op_call *call);
+/// Records the product in that dtype; its one result is of f32.
+kiln_status kilni_record_product(kiln_device *handle, const kilni_op_call *call, kiln_dtype dtype,
+                                 kiln_tensor **out_tensors, kiln_error *err);
 
 // ---- observers (observe.c; not under the lock) ----
 

@@ -401,6 +401,46 @@ static void test_in_place_refused(void)
     scene_fini(&self);
 }
 
+/// A call that is refused leaves the group as it was, whichever rank is at fault.
+static void test_group_outlives_refusals(void)
+{
+    scene self;
+    kiln_tensor *bools[MOST] = {NULL};
+    kiln_tensor *sums[MOST] = {NULL};
+    kiln_tensor *others[MOST] = {NULL};
+    const int64_t count = 1;
+    if (scene_init(&self, kiln_test_param(), 30000)) {
+        uint32_t last = self.count - 1;
+        for (uint32_t i = 0; i < self.count; i++) {
+            KILN_CHECK_INT(kiln_tensor_create(self.set.devices[i], KILN_DTYPE_BOOL, 1, &count, "\1",
+                                              &bools[i], NULL),
+                           0);
+        }
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, bools, "sum", others, NULL),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, self.inputs, "median", others, NULL),
+                       KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, self.inputs, "sum", sums, NULL), 0);
+        kiln_tensor *last_input = self.inputs[last];
+        self.inputs[last] = sums[last]; // not resolved; the ranks before it are sound
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, self.inputs, "sum", others, NULL),
+                       KILN_STATUS_FAILED_PRECONDITION);
+        self.inputs[last] = last_input;
+        KILN_CHECK_INT(kiln_collective_status(self.group, NULL, NULL), 0);
+        KILN_CHECK_INT(kiln_collective_all_reduce(self.group, self.inputs, "sum", others, NULL), 0);
+        for (uint32_t i = 0; i < self.count; i++) {
+            KILN_CHECK_INT(kiln_collective_resolve(others[i], NULL), 0);
+            holds(&self, others[i], 1, 0);
+            KILN_CHECK_INT(kiln_collective_resolve(sums[i], NULL), 0);
+            holds(&self, sums[i], 1, 0);
+        }
+    }
+    release_all(bools);
+    release_all(sums);
+    release_all(others);
+    scene_fini(&self);
+}
+
 static void test_refusals(void)
 {
     scene self;
@@ -434,10 +474,12 @@ int main(int argc, char **argv)
     static const kiln_test_case cases[] = {
         KILN_TEST_PARAM(test_in_place, "in place, reference", &references),
         KILN_TEST_PARAM(test_in_place_refused, "in place, refused, reference", &references),
+        KILN_TEST_PARAM(test_group_outlives_refusals, "sound group, reference", &references),
         KILN_TEST_PARAM(test_refusals, "refusals, reference", &references),
 #ifdef TEST_WITH_OPENCL
         KILN_TEST_PARAM(test_in_place, "in place, opencl", &opencl),
         KILN_TEST_PARAM(test_in_place_refused, "in place, refused, mixed", &mixed),
+        KILN_TEST_PARAM(test_group_outlives_refusals, "sound group, mixed", &mixed),
         KILN_TEST_PARAM(test_refusals, "refusals, opencl", &opencl),
         KILN_TEST(test_device_waits),
         KILN_TEST(test_failure_follows),

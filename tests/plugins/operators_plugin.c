@@ -341,7 +341,7 @@ static const kf_param nan_params[] = {PARAM("amount", KF_TYPE_F64, 1, .f = (doub
 
 #define OPERATOR(id, text, rule, meaning, create, tell)                                            \
     static const kf_operator id = {                                                                \
-        .struct_size = (uint32_t)sizeof(kf_operator),                                              \
+        .struct_size = KF_OPERATOR_SIZE_V1, /* as plugins of before have it */                     \
         .version = 1,                                                                              \
         .name = KF_STR_INIT(text),                                                                 \
         .min_inputs = 1,                                                                           \

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A budget for what the tape holds. Decides what is cheap enough to be computed again, from the
+// class that the operator's row names, and lets the oldest such values go first. A value that was
+// let go pins what it is made from, so that it can be had whenever an entry needs it; backward
+// comes to all who need it before it comes to its maker.
+#include "tape_internal.h"
+
+/// A value that was let go is at most so many operations away from one that is held.
+enum { MOST_DEPTH = 8 };
+
+static uint64_t bytes_of(const kiln_tensor *tensor)
+{
+    return (uint64_t)kiln_desc_bytes(kilni_observed_desc(tensor));
+}
+
+static void hold(kiln_tape *tape, tape_variable *variable, kiln_tensor *tensor)
+{
+    variable->held = kiln_retain(tensor);
+    variable->held_bytes = variable->leaf ? 0 : bytes_of(tensor); // a leaf is there in any case
+    tape->held_bytes += variable->held_bytes;
+}
+
+static void drop(kiln_tape *tape, tape_variable *variable)
+{
+    tape->held_bytes -= variable->held_bytes;
+    variable->held_bytes = 0;
+    kiln_release(variable->held);
+    variable->held = NULL;
+}
+
+void kilni_tape_pin(kiln_tape *tape, uint32_t number, kiln_tensor *tensor)
+{
+    tape_variable *variable = &tape->variables[number];
+    if (variable->pins++ == 0) {
+        hold(tape, variable, tensor);
+        tape->next_to_drop = number < tape->next_to_drop ? number : tape->next_to_drop;
+    }
+}
+
+void kilni_tape_unpin(kiln_tape *tape, uint32_t number)
+{
+    tape_variable *variable = &tape->variables[number];
+    if (--variable->pins > 0) {
+        return;
+    }
+    drop(tape, variable);
+    bool let_go = variable->let_go;
+    variable->let_go = false;
+    variable->depth = 0;
+    for (size_t i = 0; let_go && i < variable->maker->record.n_inputs; i++) {
+        kilni_tape_unpin(tape, variable->maker->variables[i]);
+    }
+}
+
+// ---- letting go ----
+
+/// One pass over memory at most.
+static bool is_cheap(kiln_op op)
+{
+    kiln_op_class class = op < KILN_OP_COUNT ? kiln_op_info_of(op)->cls : KILN_CLASS_CONTROL;
+    return class == KILN_CLASS_ELEMENTWISE || class == KILN_CLASS_VIEW || class == KILN_CLASS_ROW;
+}
+
+void kilni_tape_note_maker(kiln_tape *tape, tape_entry *entry)
+{
+    const kiln_op_record *record = &entry->record;
+    bool can = is_cheap(record->op) && record->n_outputs == 1 && record->n_inputs > 0;
+    for (size_t i = 0; i < record->n_inputs; i++) { // what is not tracked is not held for it
+        can = can && entry->variables[i] != 0;
+    }
+    if (can) {
+        tape->variables[entry->variables[record->n_inputs]].maker = entry;
+    }
+}
+
+static int depth_of(const kiln_tape *tape, const tape_variable *variable, int most);
+
+/// How many operations make the value of what is held, at most `most`; -1: it cannot be had so.
+static int depth_of_remaking(const kiln_tape *tape, const tape_variable *variable, int most)
+{
+    int depth = 0;
+    if (variable->maker == NULL || variable->leaf || most == 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < variable->maker->record.n_inputs && depth >= 0; i++) {
+        const tape_variable *from = &tape->variables[variable->maker->variables[i]];
+        int other = depth_of(tape, from, most - 1);
+        depth = other < 0 ? -1 : other > depth ? other : depth;
+    }
+    return depth < 0 ? -1 : depth + 1;
+}
+
+/// The same, 0 for what is held.
+static int depth_of(const kiln_tape *tape, const tape_variable *variable, int most)
+{
+    if (variable->leaf || variable->held != NULL) {
+        return 0;
+    }
+    if (variable->let_go) {
+        return variable->depth <= most ? variable->depth : -1;
+    }
+    return depth_of_remaking(tape, variable, most);
+}
+
+/// The value is made again when it is needed: what it is made from is needed from now on.
+static void let_go(kiln_tape *tape, tape_variable *variable)
+{
+    const tape_entry *maker = variable->maker;
+    variable->depth = depth_of_remaking(tape, variable, MOST_DEPTH);
+    drop(tape, variable);
+    variable->let_go = true;
+    for (size_t i = 0; i < maker->record.n_inputs; i++) {
+        tape_variable *from = &tape->variables[maker->variables[i]];
+        if (from->pins > 0 || from->leaf) {
+            kilni_tape_pin(tape, maker->variables[i], from->like);
+        } else {
+            from->pins = 1;
+            let_go(tape, from);
+        }
+    }
+}
+
+void kilni_tape_keep_budget(kiln_tape *tape)
+{
+    while (tape->held_bytes > tape->budget && tape->next_to_drop < tape->n_variables) {
+        tape_variable *variable = &tape->variables[tape->next_to_drop++];
+        if (variable->held != NULL && !variable->let_go &&
+            depth_of_remaking(tape, variable, MOST_DEPTH) > 0) {
+            let_go(tape, variable);
+        }
+    }
+}
+
+// ---- having it again ----
+
+static kiln_status remake(kiln_tape *tape, uint32_t number, kiln_error *err);
+
+/// The value of a variable with a pin; borrowed.
+static kiln_status pinned_value(kiln_tape *tape, uint32_t number, kiln_tensor **out_tensor,
+                                kiln_error *err)
+{
+    kiln_status status =
+        tape->variables[number].held != NULL ? KILN_STATUS_OK : remake(tape, number, err);
+    *out_tensor = tape->variables[number].held;
+    return status;
+}
+
+/// Records the maker's operation again. At most MOST_DEPTH such calls lie in each other.
+static kiln_status remake(kiln_tape *tape, uint32_t number, kiln_error *err)
+{
+    const tape_entry *maker = tape->variables[number].maker;
+    const kiln_op_record *record = &maker->record;
+    kiln_tensor *inputs[KILN_MAX_INPUTS] = {NULL};
+    kiln_tensor *made = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < record->n_inputs && status == KILN_STATUS_OK; i++) {
+        status = pinned_value(tape, maker->variables[i], &inputs[i], err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_record(tape->device, record->op, inputs, record->n_inputs, record->attrs,
+                             record->n_attrs, &made, err);
+    }
+    if (status == KILN_STATUS_OK) { // recording may have moved the variables
+        hold(tape, &tape->variables[number], made);
+    }
+    kiln_release(made);
+    return status;
+}
+
+kiln_status kilni_tape_fetch(kiln_tape *tape, tape_entry *entry, kiln_error *err)
+{
+    size_t n_inputs = entry->record.n_inputs;
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < n_inputs + entry->record.n_outputs; i++) {
+        bool is_input = i < n_inputs;
+        kiln_tensor *value = NULL;
+        if ((entry->pinned[is_input ? 0 : 1] >> (is_input ? i : i - n_inputs) & 1) == 0 ||
+            entry->kept[i] != NULL) {
+            continue;
+        }
+        KILN_TRY(out, status, pinned_value(tape, entry->variables[i], &value, err));
+        entry->kept[i] = kiln_retain(value);
+    }
+out:
+    return status;
+}
+
+void kilni_tape_forget(kiln_tape *tape, const tape_entry *entry)
+{
+    size_t n_inputs = entry->record.n_inputs;
+    for (size_t i = 0; i < n_inputs + entry->record.n_outputs; i++) {
+        bool is_input = i < n_inputs;
+        if ((entry->pinned[is_input ? 0 : 1] >> (is_input ? i : i - n_inputs) & 1) != 0) {
+            kilni_tape_unpin(tape, entry->variables[i]);
+        }
+        if (entry->variables[i] != 0 && tape->variables[entry->variables[i]].maker == entry) {
+            tape->variables[entry->variables[i]].maker = NULL;
+        }
+    }
+}
+
+// ---- the public calls ----
+
+kiln_status kiln_tape_set_budget(kiln_tape *tape, uint64_t bytes, kiln_error *err)
+{
+    if (tape == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "tape must not be NULL");
+    }
+    if (tape->n_entries > 0) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "the tape has operations already: a budget comes before");
+    }
+    tape->budget = bytes;
+    return KILN_STATUS_OK;
+}
+
+uint64_t kiln_tape_held_bytes(const kiln_tape *tape)
+{
+    return tape->held_bytes;
+}

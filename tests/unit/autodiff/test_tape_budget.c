@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A budget for what a tape holds: what is let go, that gradients have the same bits, also those of
+// gradients, and that nothing stays behind.
+#include "kiln_grad.h"
+#include "runtime_fixture.h"
+
+#include <string.h>
+
+enum { SIDE = 16, ELEMENTS = SIDE * SIDE, BYTES = ELEMENTS * 4, LAYERS = 4, CHAIN = 20 };
+
+#define OK(f, call) FIXTURE_OK(f, call)
+
+static kiln_tensor *matrix(fixture *f, int seed)
+{
+    const int64_t dims[] = {SIDE, SIDE};
+    float data[ELEMENTS];
+    for (int i = 0; i < ELEMENTS; i++) {
+        data[i] = (float)((i * 37 + seed * 101) % 64 - 32) / 64;
+    }
+    return fixture_f32(f, 2, dims, data);
+}
+
+typedef struct result {
+    float gradients[LAYERS + 1][ELEMENTS];
+    uint64_t held; ///< by the tape, before backward
+    uint64_t device; ///< bytes in use then
+} result;
+
+/// softmax(gelu(x w0) w1 ..): the product and the softmax are read by their neighbours' rules.
+static kiln_tensor *go_forward(fixture *f, kiln_tensor *const *weights)
+{
+    kiln_tensor *x = kiln_retain(weights[LAYERS]);
+    for (int i = 0; i < LAYERS; i++) {
+        kiln_tensor *t[3] = {NULL};
+        OK(f, kiln_matmul(x, weights[i], false, false, &t[0], &f->err));
+        OK(f, kiln_gelu(t[0], false, &t[1], &f->err));
+        OK(f, kiln_softmax(t[1], 1, &t[2], &f->err));
+        kiln_release(x);
+        x = t[2];
+        kiln_release(t[0]);
+        kiln_release(t[1]);
+    }
+    kiln_tensor *square = NULL;
+    kiln_tensor *loss = NULL;
+    OK(f, kiln_mul(x, weights[0], &square, &f->err));
+    OK(f, kiln_sum(square, NULL, 0, false, &loss, &f->err));
+    kiln_release(square);
+    kiln_release(x);
+    return loss;
+}
+
+static void run_layers(const char *address, uint64_t budget, result *out)
+{
+    fixture f;
+    kiln_tape *tape = NULL;
+    kiln_tensor *weights[LAYERS + 1];
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    memset(out, 0, sizeof(*out));
+    if (!fixture_open(&f, address)) {
+        return;
+    }
+    OK(&f, kiln_tape_create(f.device, &tape, &f.err));
+    OK(&f, kiln_tape_set_budget(tape, budget, &f.err));
+    for (int i = 0; i <= LAYERS; i++) {
+        weights[i] = matrix(&f, i);
+        OK(&f, kiln_tape_track(tape, weights[i], &f.err));
+    }
+    kiln_tensor *loss = go_forward(&f, weights);
+    OK(&f, kiln_sync(f.device, &f.err));
+    kiln_device_stats_get(f.device, &stats);
+    out->held = kiln_tape_held_bytes(tape);
+    out->device = stats.backend.bytes_used;
+    OK(&f, kiln_backward(tape, loss, NULL, &f.err));
+    kiln_release(loss);
+    KILN_CHECK_INT(kiln_tape_held_bytes(tape), 0);
+    for (int i = 0; i <= LAYERS; i++) {
+        kiln_tensor *gradient = NULL;
+        OK(&f, kiln_gradient(tape, weights[i], &gradient, &f.err));
+        OK(&f, kiln_read(gradient, out->gradients[i], sizeof(out->gradients[i]), &f.err));
+        kiln_release(gradient);
+    }
+    kiln_tape_destroy(tape);
+    for (int i = 0; i <= LAYERS; i++) {
+        kiln_release(weights[i]);
+    }
+    fixture_close(&f);
+}
+
+/// Of each layer the tape needs the product, for gelu's rule, and the softmax, for its own rule and
+/// for the next product's. With a budget it holds the products.
+static void check_layers(const char *address)
+{
+    static result whole, large, small;
+    run_layers(address, 0, &whole);
+    run_layers(address, 1 << 30, &large);
+    run_layers(address, 1, &small);
+    KILN_CHECK_INT(large.held, 2 * LAYERS * BYTES);
+    KILN_CHECK_INT(small.held, LAYERS * BYTES);
+    KILN_CHECK(small.device + LAYERS * BYTES <= whole.device);
+    KILN_CHECK_INT(large.device, whole.device);
+    KILN_CHECK_MEM(large.gradients, whole.gradients, sizeof(whole.gradients));
+    KILN_CHECK_MEM(small.gradients, whole.gradients, sizeof(whole.gradients));
+    KILN_CHECK(whole.gradients[1][3] != 0);
+}
+
+static void test_layers(void)
+{
+    check_layers("reference:0");
+}
+
+static void test_layers_opencl(void)
+{
+    static result whole, small;
+    run_layers("opencl:0", 0, &whole);
+    run_layers("opencl:0", 1, &small);
+    for (int i = 0; i <= LAYERS; i++) {
+        for (int k = 0; k < ELEMENTS; k++) {
+            KILN_CHECK_NEAR((double)small.gradients[i][k], (double)whole.gradients[i][k], 1e-5);
+        }
+    }
+}
+
+/// A budget between: the oldest values go first, and no more than have to.
+static void test_between(void)
+{
+    static result whole, part;
+    run_layers("reference:0", 0, &whole);
+    run_layers("reference:0", (2 * LAYERS - 2) * BYTES, &part);
+    KILN_CHECK_INT(part.held, (2 * LAYERS - 2) * BYTES);
+    KILN_CHECK_MEM(part.gradients, whole.gradients, sizeof(whole.gradients));
+}
+
+// ---- chains, and gradients of gradients ----
+
+static kiln_tensor *run_chain(fixture *f, kiln_tensor *x, int length)
+{
+    kiln_tensor *y = kiln_retain(x);
+    for (int i = 0; i < length; i++) {
+        kiln_tensor *next = NULL;
+        OK(f, kiln_tanh(y, &next, &f->err));
+        kiln_release(y);
+        y = next;
+    }
+    kiln_tensor *sum = NULL;
+    OK(f, kiln_sum(y, NULL, 0, false, &sum, &f->err));
+    kiln_release(y);
+    return sum;
+}
+
+/// A value is had from at most eight operations behind one that is held.
+static void test_chain(void)
+{
+    float found[2][ELEMENTS];
+    fixture f;
+    for (int i = 0; i < 2 && fixture_open(&f, "reference:0"); i++) {
+        kiln_tape *tape = NULL;
+        kiln_tensor *gradient = NULL;
+        kiln_tensor *x = matrix(&f, 3);
+        OK(&f, kiln_tape_create(f.device, &tape, &f.err));
+        OK(&f, kiln_tape_set_budget(tape, (uint64_t)i, &f.err));
+        OK(&f, kiln_tape_track(tape, x, &f.err));
+        kiln_tensor *loss = run_chain(&f, x, CHAIN);
+        KILN_CHECK_INT(kiln_tape_held_bytes(tape), i == 0 ? 0 : 2 * BYTES);
+        OK(&f, kiln_backward(tape, loss, NULL, &f.err));
+        OK(&f, kiln_gradient(tape, x, &gradient, &f.err));
+        OK(&f, kiln_read(gradient, found[i], sizeof(found[i]), &f.err));
+        kiln_tape_destroy(tape);
+        kiln_release(gradient);
+        kiln_release(loss);
+        kiln_release(x);
+        fixture_close(&f);
+    }
+    KILN_CHECK_MEM(found[1], found[0], sizeof(found[0]));
+    KILN_CHECK(found[0][0] != 0);
+}
+
+static void test_second_order(void)
+{
+    float found[2][ELEMENTS];
+    fixture f;
+    for (int i = 0; i < 2 && fixture_open(&f, "reference:0"); i++) {
+        kiln_tape *tape = NULL;
+        kiln_tensor *t[4] = {NULL};
+        kiln_tensor *x = matrix(&f, 5);
+        OK(&f, kiln_tape_create(f.device, &tape, &f.err));
+        OK(&f, kiln_tape_set_budget(tape, (uint64_t)i, &f.err));
+        OK(&f, kiln_tape_track(tape, x, &f.err));
+        t[0] = run_chain(&f, x, 3);
+        OK(&f, kiln_gradients(tape, t[0], NULL, &x, 1, &t[1], &f.err));
+        OK(&f, kiln_sum(t[1], NULL, 0, false, &t[2], &f.err));
+        OK(&f, kiln_gradients(tape, t[2], NULL, &x, 1, &t[3], &f.err));
+        OK(&f, kiln_read(t[3], found[i], sizeof(found[i]), &f.err));
+        kiln_tape_destroy(tape);
+        kiln_release(x);
+        for (int k = 0; k < 4; k++) {
+            kiln_release(t[k]);
+        }
+        fixture_close(&f);
+    }
+    for (int k = 0; k < ELEMENTS; k++) {
+        KILN_CHECK_NEAR((double)found[1][k], (double)found[0][k], 1e-6);
+    }
+    KILN_CHECK(found[0][0] != 0);
+}
+
+/// A tape that ends before backward, and a budget that comes too late.
+static void test_ends(void)
+{
+    fixture f;
+    if (fixture_open(&f, "reference:0")) {
+        kiln_tape *tape = NULL;
+        kiln_tensor *x = matrix(&f, 1);
+        OK(&f, kiln_tape_create(f.device, &tape, &f.err));
+        OK(&f, kiln_tape_set_budget(tape, 1, &f.err));
+        OK(&f, kiln_tape_track(tape, x, &f.err));
+        kiln_tensor *loss = run_chain(&f, x, CHAIN);
+        KILN_CHECK_INT(kiln_tape_set_budget(tape, 0, &f.err), KILN_STATUS_FAILED_PRECONDITION);
+        kiln_tape_destroy(tape);
+        kiln_release(loss);
+        kiln_release(x);
+        fixture_close(&f);
+    }
+}
+
+KILN_TEST_MAIN("unit/autodiff/tape_budget", KILN_TEST(test_layers), KILN_TEST(test_layers_opencl),
+               KILN_TEST(test_between), KILN_TEST(test_chain), KILN_TEST(test_second_order),
+               KILN_TEST(test_ends))
