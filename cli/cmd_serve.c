@@ -6,9 +6,10 @@
 #define _GNU_SOURCE // sigtimedwait beside argp
 #include "cli.h"
 #include "remote_grpc.h"
+#include "serve_library.h"
+#include "serve_log.h"
 #include "serve_models.h"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,8 @@ enum {
     KEY_TLS_KEY,
     KEY_CLIENT_CA,
     KEY_TOKEN_FILE,
+    KEY_ACCESS,
+    KEY_LOG,
     KEY_INSECURE,
     KEY_MEMORY,
     KEY_RAW_MEMORY,
@@ -41,7 +44,11 @@ static const struct argp_option options_table[] = {
     {"tls-cert", KEY_TLS_CERT, "FILE", 0, "certificate (PEM): HOST:PORT speaks TLS", 0},
     {"tls-key", KEY_TLS_KEY, "FILE", 0, "its key", 0},
     {"client-ca", KEY_CLIENT_CA, "FILE", 0, "clients must show a certificate signed by it", 0},
-    {"token-file", KEY_TOKEN_FILE, "FILE", 0, "clients must show one of its lines as their token",
+    {"token-file", KEY_TOKEN_FILE, "FILE", 0,
+     "clients must show a token of its lines, TOKEN or NAME TOKEN", 0},
+    {"access", KEY_ACCESS, "FILE", 0, "what each identity may use, and how much: docs/serving.md",
+     0},
+    {"log", KEY_LOG, "FILE", 0, "a line of JSON for each session, call and refusal; - is stderr",
      0},
     {"insecure-i-know", KEY_INSECURE, NULL, 0,
      "listen beyond loopback without TLS or without knowing the clients", 0},
@@ -72,6 +79,7 @@ typedef struct serve_options {
     kiln_rpc_server_options server;
     uint32_t grace_seconds;
     bool is_group;
+    const char *log_path; ///< NULL: none
     serve_models *models;
 } serve_options;
 
@@ -172,6 +180,12 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_TOKEN_FILE:
         options->server.token_file = text;
         return 0;
+    case KEY_ACCESS:
+        options->server.access_file = text;
+        return 0;
+    case KEY_LOG:
+        options->log_path = text;
+        return 0;
     case KEY_INSECURE:
         options->server.allow_public = 1;
         return 0;
@@ -193,50 +207,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-// ---- the library ----
-
-/// The functions of remote_grpc.h that serve.
-typedef struct serve_api {
-    kiln_status (*create)(kiln_device *const *devices, uint32_t n_devices,
-                          const kiln_rpc_server_options *options, kiln_rpc_server **out_server,
-                          kiln_error *err);
-    bool (*drain)(kiln_rpc_server *server, uint32_t timeout_ms);
-    void (*destroy)(kiln_rpc_server *server);
-    const char *(*address)(const kiln_rpc_server *server, uint32_t index);
-    void (*stats)(kiln_rpc_server *server, kiln_rpc_server_stats *out_stats);
-    bool (*knows)(kiln_rpc_server *server, const char *authorization);
-} serve_api;
-
-static kiln_status load_symbol(void *library, const char *name, void *out_function, kiln_error *err)
-{
-    void *symbol = dlsym(library, name);
-    memcpy(out_function, &symbol, sizeof(symbol));
-    return symbol != NULL ? KILN_STATUS_OK
-                          : kiln_fail(err, FAILED_PRECONDITION, "libkiln_remote has no %s", name);
-}
-
-static kiln_status load_api(serve_api *out_api, kiln_error *err)
-{
-    void *library =
-        dlopen("libkiln_remote.so." KILN_SOVERSION, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    kiln_status status = KILN_STATUS_OK;
-    if (library == NULL) {
-        return kiln_fail(err, NOT_FOUND, "built without gRPC: %s", dlerror());
-    }
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_create", &out_api->create, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_drain", &out_api->drain, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_destroy", &out_api->destroy, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_address", &out_api->address, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_stats_get", &out_api->stats, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_knows", &out_api->knows, err));
-out:
-    (void)dlclose(library);
-    return status;
-}
-
 // ---- serving ----
 
-static void say_where(const serve_api *api, const kiln_rpc_server *server,
+static void say_where(const serve_library *api, const kiln_rpc_server *server,
                       const kiln_collective *group, const serve_models *models,
                       kiln_device *const *devices, uint32_t n_devices)
 {
@@ -275,7 +248,7 @@ static void say_what(const kiln_rpc_server_stats *stats, kiln_device *const *dev
 
 /// Waits for a signal to end; then for the clients, until they are gone, the time is over, or a
 /// second signal comes.
-static void wait_end(const serve_api *api, kiln_rpc_server *server, serve_models *models,
+static void wait_end(const serve_library *api, kiln_rpc_server *server, serve_models *models,
                      const sigset_t *signals, uint32_t grace_seconds)
 {
     const struct timespec none = {0};
@@ -300,29 +273,18 @@ static void raise_files(void)
     }
 }
 
-/// What the server knows of who may call goes for HTTP too.
-typedef struct http_guard {
-    const serve_api *api;
-    kiln_rpc_server *server;
-} http_guard;
-
-static bool may_call_http(void *guard, const char *authorization)
-{
-    const http_guard *self = guard;
-    return self->api->knows(self->server, authorization);
-}
-
 static kiln_status serve(serve_options *options, const sigset_t *signals, kiln_error *err)
 {
-    serve_api api = {0};
+    serve_library api = {0};
     kiln_context *context = NULL;
     kiln_rpc_server *server = NULL;
     kiln_collective *group = NULL;
-    http_guard guard = {NULL, NULL};
+    serve_log *log = NULL;
     kiln_device *devices[MAX_DEVICES] = {NULL};
     uint32_t n_devices = 0;
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, load_api(&api, err));
+    KILN_TRY(out, status, serve_library_load(&api, err));
+    KILN_TRY(out, status, serve_log_open(options->log_path, &log, err));
     KILN_TRY(out, status, cli_open_context(&options->common, &context, err));
     do {
         cli_device_options one = options->common;
@@ -335,10 +297,11 @@ static kiln_status serve(serve_options *options, const sigset_t *signals, kiln_e
     }
     KILN_TRY(out, status,
              serve_models_open(options->models, devices, n_devices, &options->server, err));
+    options->server.event = log != NULL ? serve_log_write : NULL;
+    options->server.event_user = log;
     KILN_TRY(out, status, api.create(devices, n_devices, &options->server, &server, err));
-    guard = (http_guard){&api, server};
     KILN_TRY(out, status,
-             serve_models_listen(options->models, &options->server, may_call_http, &guard, err));
+             serve_models_listen(options->models, &options->server, &api, server, log, err));
     say_where(&api, server, group, options->models, devices, n_devices);
     wait_end(&api, server, options->models, signals, options->grace_seconds);
 out:
@@ -350,6 +313,7 @@ out:
         say_what(&stats, devices, n_devices);
     }
     serve_models_close(options->models);
+    serve_log_close(log);
     kiln_collective_destroy(group);
     for (uint32_t i = 0; i < n_devices; i++) {
         kiln_device_release(devices[i]);

@@ -42,6 +42,7 @@ struct kilni_rpc_stream {
     int cancelled;
     char method[96]; ///< of a server
     grpc_byte_buffer *arriving;
+    grpc_byte_buffer *leaving; ///< not NULL: the batch of KILNI_TAG_SEND has not completed
     bool receiving; ///< the batch of KILNI_TAG_RECEIVE has not completed
     bool status_pending; ///< the batch of KILNI_TAG_STATUS has not completed
     bool finished; ///< nothing more is sent

@@ -6,6 +6,8 @@
 
 #include "rpc_stream.h"
 
+enum { KILNI_RPC_CALLER = 64 }; ///< bytes of a caller's name with its end
+
 typedef struct kilni_rpc_listener kilni_rpc_listener;
 
 typedef struct kilni_rpc_listen_options {
@@ -29,11 +31,21 @@ kiln_status kilni_rpc_listener_renew(kilni_rpc_listener *listener,
 /// not be accepted is logged.
 kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener);
 
-/// Whether the call carries `authorization: Bearer` with one of the lines of `tokens`.
-bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens);
+/// Whether a text is `Bearer` with one of the tokens, one a line: TOKEN, or NAME TOKEN. `out_name`
+/// is its name, or one that is made of the token and does not tell it.
+bool kilni_rpc_is_token(const char *text, size_t length, const char *tokens,
+                        char out_name[KILNI_RPC_CALLER]);
 
-/// Whether a text is `Bearer` with one of those lines.
-bool kilni_rpc_is_token(const char *text, size_t length, const char *tokens);
+/// The same for what the call carries as `authorization`.
+bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens,
+                             char out_name[KILNI_RPC_CALLER]);
+
+/// The common name of the client's certificate; false: it showed none.
+bool kilni_rpc_certificate_name(const kilni_rpc_stream *stream, char out_name[KILNI_RPC_CALLER]);
+
+/// Metadata of a call, "" when there is none or it is too long; and where it comes from.
+void kilni_rpc_header(const kilni_rpc_stream *stream, const char *key, char *out_text, size_t size);
+void kilni_rpc_peer(const kilni_rpc_stream *stream, char *out_text, size_t size);
 
 /// `stop` takes no more calls, and makes accept give NULL; `shutdown` also cancels those that run.
 /// `close` after the streams are closed.

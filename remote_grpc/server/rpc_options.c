@@ -38,9 +38,23 @@ static kiln_status check_files(const kiln_rpc_server_options *options, kiln_erro
     return KILN_STATUS_OK;
 }
 
+/// What the files say.
+typedef struct file_texts {
+    kilni_rpc_identity identity;
+    char *tokens;
+    kilni_rpc_rule_table rules;
+} file_texts;
+
+static void free_texts(const kiln_env *env, file_texts *texts)
+{
+    kilni_rpc_identity_fini(env, &texts->identity);
+    kiln_free(env, texts->tokens);
+    texts->tokens = NULL;
+    kilni_rpc_rules_fini(env, &texts->rules);
+}
+
 /// All files, or nothing of them.
-static kiln_status read_files(const kiln_rpc_server *server, kilni_rpc_identity *out_identity,
-                              char **out_tokens, kiln_error *err)
+static kiln_status read_files(const kiln_rpc_server *server, file_texts *out_texts, kiln_error *err)
 {
     char *texts[KILNI_RPC_FILES] = {NULL};
     kiln_status status = KILN_STATUS_OK;
@@ -52,17 +66,25 @@ static kiln_status read_files(const kiln_rpc_server *server, kilni_rpc_identity 
         status = kiln_fail(err, INVALID_ARGUMENT, "%.160s has no token",
                            server->files[KILNI_RPC_FILE_TOKENS]);
     }
-    if (status != KILN_STATUS_OK) {
-        for (size_t i = 0; i < KILNI_RPC_FILES; i++) {
-            kiln_free(server->env, texts[i]);
-        }
-        return status;
+    *out_texts = (file_texts){
+        .identity = {.certificate = texts[KILNI_RPC_FILE_CERTIFICATE],
+                     .key = texts[KILNI_RPC_FILE_KEY],
+                     .authorities = texts[KILNI_RPC_FILE_CLIENT_CA]},
+        .tokens = texts[KILNI_RPC_FILE_TOKENS],
+    };
+    if (status == KILN_STATUS_OK && out_texts->identity.certificate != NULL) {
+        status = kilni_rpc_certificate_check(server->env, out_texts->identity.certificate, err);
     }
-    *out_identity = (kilni_rpc_identity){.certificate = texts[KILNI_RPC_FILE_CERTIFICATE],
-                                         .key = texts[KILNI_RPC_FILE_KEY],
-                                         .authorities = texts[KILNI_RPC_FILE_CLIENT_CA]};
-    *out_tokens = texts[KILNI_RPC_FILE_TOKENS];
-    return KILN_STATUS_OK;
+    if (status == KILN_STATUS_OK && texts[KILNI_RPC_FILE_ACCESS] != NULL) {
+        status = kilni_rpc_rules_parse(server->env, texts[KILNI_RPC_FILE_ACCESS], &out_texts->rules,
+                                       err);
+        kiln_error_context(err, "%.120s", server->files[KILNI_RPC_FILE_ACCESS]);
+    }
+    kiln_free(server->env, texts[KILNI_RPC_FILE_ACCESS]);
+    if (status != KILN_STATUS_OK) {
+        free_texts(server->env, out_texts);
+    }
+    return status;
 }
 
 /// Changes when one of the files does.
@@ -80,47 +102,63 @@ static uint64_t look_at_files(const kiln_rpc_server *server)
     return seen;
 }
 
+/// Takes the texts' rules.
+static void apply_rules(kiln_rpc_server *server, file_texts *texts)
+{
+    bool ruled = server->files[KILNI_RPC_FILE_ACCESS] != NULL;
+    kilni_rpc_parties_rule(&server->parties, ruled ? &texts->rules : NULL);
+    texts->rules = (kilni_rpc_rule_table){NULL, 0};
+}
+
 static kiln_status load_identity(kiln_rpc_server *server, const kiln_rpc_server_options *options,
                                  kiln_error *err)
 {
     const char *const files[] = {options->tls_cert, options->tls_key, options->client_ca,
-                                 options->token_file};
+                                 options->token_file, options->access_file};
     kiln_status status = check_files(options, err);
     for (size_t i = 0; i < KILNI_RPC_FILES && status == KILN_STATUS_OK; i++) {
         status = copy_text(server->env, files[i], &server->files[i], err);
     }
+    file_texts texts;
     server->files_seen = look_at_files(server);
-    return status == KILN_STATUS_OK ? read_files(server, &server->identity, &server->tokens, err)
-                                    : status;
+    if (status == KILN_STATUS_OK) {
+        status = read_files(server, &texts, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        server->identity = texts.identity;
+        server->tokens = texts.tokens;
+        apply_rules(server, &texts);
+    }
+    return status;
 }
 
 void kilni_rpc_server_renew(kiln_rpc_server *server)
 {
-    kilni_rpc_identity identity = {NULL};
+    file_texts texts = {.tokens = NULL};
     kiln_error err = KILN_ERROR_INIT;
-    char *tokens = NULL;
     uint64_t seen = look_at_files(server);
     if (seen == server->files_seen) {
         return;
     }
     server->files_seen = seen;
-    kiln_status status = read_files(server, &identity, &tokens, &err);
+    kiln_status status = read_files(server, &texts, &err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_listener_renew(server->listener, &identity, &err);
+        status = kilni_rpc_listener_renew(server->listener, &texts.identity, &err);
     }
     if (status == KILN_STATUS_OK) {
         pthread_mutex_lock(&server->lock);
         char *old = server->tokens;
-        server->tokens = tokens;
-        tokens = old;
+        server->tokens = texts.tokens;
+        texts.tokens = old;
         pthread_mutex_unlock(&server->lock);
-        kiln_log_write(server->env, KILN_LOG_INFO, "remote", "certificates and tokens read again");
+        apply_rules(server, &texts);
+        kiln_log_write(server->env, KILN_LOG_INFO, "remote",
+                       "certificates, tokens and rules read again");
     } else {
-        kiln_log_write(server->env, KILN_LOG_WARN, "remote", "certificates and tokens stay: %s",
-                       err.message);
+        kiln_log_write(server->env, KILN_LOG_WARN, "remote",
+                       "certificates, tokens and rules stay: %s", err.message);
     }
-    kilni_rpc_identity_fini(server->env, &identity);
-    kiln_free(server->env, tokens);
+    free_texts(server->env, &texts);
 }
 
 /// Towards other servers: as the options say, and where they are silent as towards clients.

@@ -187,6 +187,7 @@ kiln_status kilni_rpc_take(kilni_rpc_exposures *exposures, uint64_t transfer, co
     pthread_mutex_lock(&exposures->lock);
     for (;;) {
         found = *find(exposures, transfer);
+        found = found != NULL && kiln_time_ns() < found->expires_ns ? found : NULL;
         if (exposures->stopped || late || (found != NULL && found->left > 0)) {
             break;
         }

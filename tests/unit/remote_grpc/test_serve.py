@@ -288,24 +288,54 @@ def case_grace_is_kept(_):
         assert 1.9 < took < 3, took
 
 
+def open_watches(target, channels, each):
+    """Calls of Health/Watch over connections of their own; gives those that are answered, and the codes of others."""
+    made = [grpc.insecure_channel(target, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(channels)]
+    calls = [channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=60) for channel in made
+             for _ in range(each)]
+    watches, codes = [], []
+    for call in calls:
+        try:
+            assert next(call) == b"\x08\x01"
+            watches.append(call)
+        except grpc.RpcError as error:
+            codes.append(error.code())
+    return made, watches, codes
+
+
+def threads_of(server):
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
+        return int(re.search(r"Threads:\s+(\d+)", file.read()).group(1))
+
+
 def case_open_calls_have_places_of_their_own(folder):
-    """However many calls without a token stay, those with one come through, and so do short ones."""
+    """However many calls without a token stay, those with one come through, and so do short ones. None costs a thread."""
     tokens = os.path.join(folder, "tokens")
     with open(tokens, "w", encoding="ascii") as file:
         file.write("token\n")
-    with Server(KILN, "--token-file", tokens) as server, grpc.insecure_channel(server.target) as channel:
-        watches = [channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=60) for _ in range(200)]
-        codes = []
-        for watch in watches:
-            try:
-                assert next(watch) == b"\x08\x01"
-            except grpc.RpcError as error:
-                codes.append(error.code())
-        assert len(codes) >= 150 and set(codes) == {grpc.StatusCode.RESOURCE_EXHAUSTED}, codes
-        assert compute(server.address, {"KILN_REMOTE_TOKEN_FILE": tokens}) == "2 4 6\n"
-        assert channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=20) == b"\x08\x01"
-        for watch in watches:
-            watch.cancel()
+    with Server(KILN, "--token-file", tokens) as server:
+        with grpc.insecure_channel(server.target) as channel:
+            assert same(channel, "/grpc.health.v1.Health/Check", b"") == b"\x08\x01"
+            channels, watches, codes = open_watches(server.target, 4, 50)
+            assert len(watches) == 128 and len(codes) == 72 and set(codes) == {grpc.StatusCode.RESOURCE_EXHAUSTED}, codes
+            assert compute(server.address, {"KILN_REMOTE_TOKEN_FILE": tokens}) == "2 4 6\n"
+            assert channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=20) == b"\x08\x01"
+            deadline = time.monotonic() + 30
+            while threads_of(server) > 40:  # those that took the calls wait a while for others
+                assert time.monotonic() < deadline, threads_of(server)
+                time.sleep(0.2)
+            watches[0].cancel()  # its place is free, within a second
+            for _ in range(30):
+                again, won, _ = open_watches(server.target, 1, 1)
+                again[0].close()
+                if won:
+                    break
+                time.sleep(0.1)
+            assert won
+            server.process.send_signal(signal.SIGTERM)
+            assert next(watches[1]) == b"\x08\x02" and next(watches[-1]) == b"\x08\x02"
+            for each in channels:
+                each.close()
 
 
 def reflect(channel, version, messages, **fields):

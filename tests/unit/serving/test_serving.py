@@ -527,8 +527,12 @@ def case_metrics(folder):
                      f'kiln_batch_rows_bucket{{{label},le="2"}} 1', f'kiln_batch_rows_bucket{{{label},le="1"}} 0',
                      f"kiln_compute_seconds_count{{{label}}} 1", 'kiln_model_versions{state="unavailable"} 3'):
             assert code == 200 and line in lines, line
+        for name in ("kiln_sessions", "kiln_calls_total", "kiln_calls_refused_total", "kiln_session_bytes",
+                     "kiln_raw_bytes", "kiln_sessions_resumed_total"):
+            assert any(line.startswith(name + " ") for line in lines), name
+        assert int(next(line for line in lines if line.startswith("kiln_calls_total ")).split()[1]) >= 1, lines
         typed = {line.split()[2] for line in lines if line.startswith("# TYPE ")}
-        for name in {line.split("{")[0] for line in lines if not line.startswith("#")}:
+        for name in {line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")}:
             assert name in typed or name.rpartition("_")[0] in typed, name
 
 
