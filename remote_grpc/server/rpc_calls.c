@@ -12,7 +12,7 @@
 
 /// How many calls of a kind run at a time.
 enum { TRUSTED_CALLS = 64, MODEL_CALLS = 512, REFLECTIONS = 32, OPEN_CALLS = 32, WATCHES = 128 };
-enum { IDLE_WORKER_S = 10 };
+enum { IDLE_WORKER_S = 3 };
 
 struct kilni_rpc_worker {
     kiln_rpc_server *server;
@@ -360,6 +360,10 @@ static kiln_status take_places(kiln_rpc_server *server, kilni_rpc_worker *call, 
     most += kind == KILNI_RPC_KIND_SESSION ? TRUSTED_CALLS : 0;
     if (server->calls[kind] >= most) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "the server has as many calls as it takes");
+        if (kind == KILNI_RPC_KIND_WATCH) { // perhaps some have gone
+            server->to_look = server->to_look_all = true;
+            pthread_cond_broadcast(&server->changed);
+        }
     } else {
         server->calls[kind]++;
     }

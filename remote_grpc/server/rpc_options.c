@@ -286,6 +286,8 @@ static void set_limits(kiln_rpc_server *server, const kiln_rpc_server_options *o
     limits->max_graphs = options->max_graphs > 0 ? options->max_graphs : 1024;
     limits->max_data_bytes = KILNI_RPC_CHUNK;
     server->models = options->models;
+    server->event = options->event;
+    server->event_user = options->event_user;
     server->max_request_bytes =
         options->max_request_bytes > 0 ? options->max_request_bytes : 64 << 20;
     server->max_sessions = options->max_sessions > 0 ? options->max_sessions : 64;

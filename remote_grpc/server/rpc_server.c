@@ -24,12 +24,28 @@ static void trim(kiln_rpc_server *server)
 #endif
 }
 
-/// Waits until there is something to do, at most a second. Gives whether memory is to be trimmed.
+/// Whether something may be over, or may have changed, without anybody telling: sessions expire,
+/// those who watch go, files are written. Under the lock.
+static bool has_chores(const kiln_rpc_server *server)
+{
+    bool files = false;
+    for (size_t i = 0; i < KILNI_RPC_FILES; i++) {
+        files = files || server->files[i] != NULL;
+    }
+    return files || server->n_sessions > 0 || server->watches != NULL;
+}
+
+/// Waits until there is something to do, and looks each second where nobody would tell. Gives
+/// whether memory is to be trimmed.
 static bool await_chores(kiln_rpc_server *server)
 {
     pthread_mutex_lock(&server->lock);
     if (!server->to_trim && !server->to_look && !atomic_load(&server->stopping)) {
-        kilni_rpc_wait_change(server, HOUSEKEEPING_MS);
+        if (has_chores(server)) {
+            kilni_rpc_wait_change(server, HOUSEKEEPING_MS);
+        } else {
+            pthread_cond_wait(&server->changed, &server->lock);
+        }
     }
     bool to_trim = server->to_trim && server->n_sessions == 0;
     server->to_trim = false;

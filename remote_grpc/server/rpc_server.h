@@ -81,6 +81,7 @@ struct kiln_rpc_server {
     uint32_t n_sessions;
     bool to_trim; ///< the last session has gone
     bool to_look; ///< a watch has come
+    bool to_look_all; ///< there was no place for one
     uint32_t resumed;
     uint64_t opened;
 };

@@ -193,6 +193,7 @@ static kiln_status new_session(kiln_rpc_server *server, kilni_rpc_party *party,
         server->sessions = *out_session;
         server->n_sessions++;
         server->opened++;
+        pthread_cond_broadcast(&server->changed); // the housekeeper looks after it
     }
     pthread_mutex_unlock(&server->lock);
     if (status != KILN_STATUS_OK) {

@@ -5,6 +5,8 @@
 #include "rpc_server.h"
 #include "rpc_services.h"
 
+enum { LOOKS = 16 }; ///< at those who may have gone, in a second
+
 struct kilni_rpc_watch {
     kilni_rpc_watch *next;
     kilni_rpc_stream *stream;
@@ -37,12 +39,12 @@ void kilni_rpc_watch_add(kiln_rpc_server *server, kilni_rpc_stream *take_stream)
     pthread_mutex_unlock(&server->lock);
 }
 
-/// Whether the watch goes on.
-static bool look_at(kilni_rpc_watch *watch, int state, bool stopping)
+/// Whether the watch goes on. Looking whether its client is still there costs a wait.
+static bool look_at(kilni_rpc_watch *watch, int state, bool for_end)
 {
     enum { UNKNOWN_SERVICE = 3 };
     int now = watch->told == 0 || watch->told == UNKNOWN_SERVICE ? UNKNOWN_SERVICE : state;
-    if (kilni_rpc_is_ended(watch->stream, 0)) {
+    if (for_end && kilni_rpc_is_ended(watch->stream, 0)) {
         return false;
     }
     if (now != watch->told && kilni_rpc_is_sent(watch->stream)) {
@@ -52,42 +54,56 @@ static bool look_at(kilni_rpc_watch *watch, int state, bool stopping)
         }
         watch->told = now;
     }
-    return !stopping;
+    return true;
+}
+
+static void end_watch(const kiln_rpc_server *server, kilni_rpc_watch *watch)
+{
+    if (!kilni_rpc_is_sent(watch->stream)) {
+        kilni_rpc_cancel(watch->stream);
+    }
+    kilni_rpc_stream_close(watch->stream, NULL);
+    kiln_free(server->env, watch);
+}
+
+static void append_watches(kilni_rpc_watch **list, kilni_rpc_watch *more)
+{
+    while (*list != NULL) {
+        list = &(*list)->next;
+    }
+    *list = more;
 }
 
 void kilni_rpc_watch_look(kiln_rpc_server *server)
 {
     int state = atomic_load(&server->health);
     bool stopping = atomic_load(&server->stopping);
-    pthread_mutex_lock(&server->lock);
-    kilni_rpc_watch *all = server->watches;
-    server->watches = NULL;
-    server->to_look = false;
-    pthread_mutex_unlock(&server->lock);
-    kilni_rpc_watch *stay = NULL;
     uint32_t gone = 0;
-    while (all != NULL) {
-        kilni_rpc_watch *each = all;
-        all = each->next;
-        if (look_at(each, state, stopping)) {
-            each->next = stay;
-            stay = each;
+    pthread_mutex_lock(&server->lock);
+    kilni_rpc_watch *left = server->watches;
+    uint32_t looks = stopping || server->to_look_all ? UINT32_MAX : LOOKS;
+    server->watches = NULL;
+    server->to_look = server->to_look_all = false;
+    pthread_mutex_unlock(&server->lock);
+    kilni_rpc_watch *later = NULL; // those that were looked at, behind the others
+    kilni_rpc_watch *first = NULL;
+    while (left != NULL) {
+        kilni_rpc_watch *each = left;
+        bool for_end = looks > 0;
+        left = each->next;
+        looks -= for_end;
+        if (!look_at(each, state, for_end) || stopping) {
+            end_watch(server, each);
+            gone++;
             continue;
         }
-        if (!kilni_rpc_is_sent(each->stream)) {
-            kilni_rpc_cancel(each->stream);
-        }
-        kilni_rpc_stream_close(each->stream, NULL);
-        kiln_free(server->env, each);
-        gone++;
+        each->next = for_end ? later : first;
+        *(for_end ? &later : &first) = each;
     }
     pthread_mutex_lock(&server->lock);
-    kilni_rpc_watch **link = &stay;
-    while (*link != NULL) {
-        link = &(*link)->next;
-    }
-    *link = server->watches; // that came meanwhile
-    server->watches = stay;
+    append_watches(&first, later);
+    append_watches(&first, server->watches); // that came meanwhile
+    server->watches = first;
     server->calls[KILNI_RPC_KIND_WATCH] -= gone;
     pthread_mutex_unlock(&server->lock);
 }
