@@ -145,9 +145,9 @@ class GraphBuilder:
         made = []
         for key, value in attributes.items():
             if isinstance(value, bool):
-                made.append(self.ir.Attribute(name=key, type=self.ir.ATTRIBUTE_BOOL, integer=int(value)))
+                made.append(self.ir.Attribute(name=key, type=self.ir.ATTRIBUTE_TYPE_BOOL, integer=int(value)))
             else:
-                made.append(self.ir.Attribute(name=key, type=self.ir.ATTRIBUTE_F64, real=value))
+                made.append(self.ir.Attribute(name=key, type=self.ir.ATTRIBUTE_TYPE_F64, real=value))
         self.append(name, inputs, number, made)
         return number
 
@@ -157,9 +157,9 @@ class GraphBuilder:
         number = self.tensor(dims)
         attribute = self.ir.Attribute
         self.append("custom", inputs, number, [
-            attribute(name="name", type=self.ir.ATTRIBUTE_STRING, text=name),
-            attribute(name="version", type=self.ir.ATTRIBUTE_I64, integer=version),
-            attribute(name="attributes", type=self.ir.ATTRIBUTE_STRING, text=attributes)])
+            attribute(name="name", type=self.ir.ATTRIBUTE_TYPE_STRING, text=name),
+            attribute(name="version", type=self.ir.ATTRIBUTE_TYPE_I64, integer=version),
+            attribute(name="attributes", type=self.ir.ATTRIBUTE_TYPE_STRING, text=attributes)])
         return number
 
     def append(self, name, inputs, number, attributes):

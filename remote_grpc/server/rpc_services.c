@@ -25,7 +25,7 @@ static bool write_devices(pb_ostream_t *stream, const pb_field_t *field, void *c
         kiln_device *each = server->devices[i];
         const kiln_device_info *info = kiln_device_info_of(each);
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
-        kiln_v1_InfoReply_Device device = kiln_v1_InfoReply_Device_init_zero;
+        kiln_v1_InfoResponse_Device device = kiln_v1_InfoResponse_Device_init_zero;
         kiln_device_stats_get(each, &stats);
         snprintf(device.name, sizeof(device.name), "%s", info->name);
         snprintf(device.driver, sizeof(device.driver), "%s", info->driver);
@@ -35,7 +35,7 @@ static bool write_devices(pb_ostream_t *stream, const pb_field_t *field, void *c
         device.storage_dtypes = kilni_rpc_dtype_mask(each, KILN_USAGE_STORAGE);
         device.arithmetic_dtypes = kilni_rpc_dtype_mask(each, KILN_USAGE_ARITHMETIC);
         device.accelerated_dtypes = kilni_rpc_dtype_mask(each, KILN_USAGE_ACCELERATED);
-        if (!put_submessage(stream, field, kiln_v1_InfoReply_Device_fields, &device)) {
+        if (!put_submessage(stream, field, kiln_v1_InfoResponse_Device_fields, &device)) {
             return false;
         }
     }
@@ -45,11 +45,11 @@ static bool write_devices(pb_ostream_t *stream, const pb_field_t *field, void *c
 static bool write_operator(pb_ostream_t *stream, const pb_field_t *field, const char *name,
                            uint32_t since, bool plugin)
 {
-    kiln_v1_InfoReply_Operator row = kiln_v1_InfoReply_Operator_init_zero;
+    kiln_v1_InfoResponse_Operator row = kiln_v1_InfoResponse_Operator_init_zero;
     row.since = since;
     row.plugin = plugin;
     snprintf(row.name, sizeof(row.name), "%s", name);
-    return put_submessage(stream, field, kiln_v1_InfoReply_Operator_fields, &row);
+    return put_submessage(stream, field, kiln_v1_InfoResponse_Operator_fields, &row);
 }
 
 /// Those of the table, then those of plugins.
@@ -83,7 +83,7 @@ static bool write_features(pb_ostream_t *stream, const pb_field_t *field, void *
 }
 
 static void fill_limits(kiln_rpc_server *server, kilni_rpc_party *party,
-                        kiln_v1_InfoReply_Limits *limits)
+                        kiln_v1_InfoResponse_Limits *limits)
 {
     const kilni_rpc_session_options *session = &server->session;
     uint64_t own = 0;
@@ -102,7 +102,7 @@ static void fill_limits(kiln_rpc_server *server, kilni_rpc_party *party,
     }
 }
 
-static void fill_load(kiln_rpc_server *server, kiln_v1_InfoReply_Load *load)
+static void fill_load(kiln_rpc_server *server, kiln_v1_InfoResponse_Load *load)
 {
     pthread_mutex_lock(&server->lock);
     load->sessions = server->n_sessions;
@@ -120,7 +120,7 @@ static void fill_load(kiln_rpc_server *server, kiln_v1_InfoReply_Load *load)
 static kiln_status send_info(kiln_rpc_server *server, kilni_rpc_party *party,
                              kilni_rpc_stream *stream, kiln_error *err)
 {
-    kiln_v1_InfoReply reply = kiln_v1_InfoReply_init_zero;
+    kiln_v1_InfoResponse reply = kiln_v1_InfoResponse_init_zero;
     size_t length = 0;
     reply.version = KILNI_RPC_VERSION;
     reply.instance = server->session.instance;
@@ -135,7 +135,7 @@ static kiln_status send_info(kiln_rpc_server *server, kilni_rpc_party *party,
     reply.has_load = true;
     fill_limits(server, party, &reply.limits);
     fill_load(server, &reply.load);
-    if (!pb_get_encoded_size(&length, kiln_v1_InfoReply_fields, &reply)) {
+    if (!pb_get_encoded_size(&length, kiln_v1_InfoResponse_fields, &reply)) {
         return kiln_fail(err, INTERNAL, "a reply does not fit its schema");
     }
     length += LOAD_GROWS; // numbers of now may be larger a moment later
@@ -144,7 +144,7 @@ static kiln_status send_info(kiln_rpc_server *server, kilni_rpc_party *party,
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a reply");
     }
     pb_ostream_t out = pb_ostream_from_buffer(bytes, length);
-    kiln_status status = pb_encode(&out, kiln_v1_InfoReply_fields, &reply)
+    kiln_status status = pb_encode(&out, kiln_v1_InfoResponse_fields, &reply)
                              ? kilni_rpc_send_bytes(stream, bytes, out.bytes_written, err)
                              : kiln_fail(err, INTERNAL, "encoding: %s", PB_GET_ERROR(&out));
     kiln_free(server->env, bytes);

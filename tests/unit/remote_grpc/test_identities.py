@@ -42,7 +42,7 @@ def info_of(server, token=None, credentials=None):
         grpc.secure_channel(server.target, credentials)
     with channel:
         call = channel.unary_unary("/kiln.v1.Compute/Info", request_serializer=lambda m: m.SerializeToString(),
-                                   response_deserializer=pb.InfoReply.FromString)
+                                   response_deserializer=pb.InfoResponse.FromString)
         return call(pb.InfoRequest(), timeout=20, metadata=as_(token) if token else None)
 
 

@@ -360,7 +360,7 @@ def case_reflection(folder):
             names = {each.name for each in listed}
             assert {"kiln.v1.Compute", "inference.GRPCInferenceService", "grpc.health.v1.Health",
                     f"grpc.reflection.{version}.ServerReflection"} <= names
-            for symbol in ("kiln.v1.Compute", "kiln.v1.Compute.Info", "kiln.v1.InfoReply.Device", "kiln.v1.Graph",
+            for symbol in ("kiln.v1.Compute", "kiln.v1.Compute.Info", "kiln.v1.InfoResponse.Device", "kiln.v1.Graph",
                            "inference.ModelInferRequest.InferInputTensor"):
                 reply = reflect(channel, version, messages, file_containing_symbol=symbol)
                 assert reply.original_request.file_containing_symbol == symbol and reply.valid_host == "h"
@@ -375,7 +375,7 @@ def case_reflection(folder):
                  for each in reply.file_descriptor_response.file_descriptor_proto]
         for each in reversed(files):
             pool.Add(each)
-        kind = message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName("kiln.v1.InfoReply"))
+        kind = message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName("kiln.v1.InfoResponse"))
         info = kind.FromString(same(channel, "/kiln.v1.Compute/Info", b""))
         names = {row.name for row in info.operators}
         table = run(KILN, "ops").split("\n")
@@ -396,12 +396,60 @@ def case_wire_page_is_whole(_):
     dtypes = re.findall(r"^KILN_DTYPE\(\w+,\s*(\w+),\s*(\d+),\s*\d+,\s*(\w+),", text_of("base/dtype.def"), re.M)
     table = {name: number for name, number, kind in dtypes if kind != "SMALL"}  # small floats travel as u8
     assert len(table) > 15 and rows == table, (rows, table)
+    protocol = {name.lower(): number for name, number in re.findall(r"^  DTYPE_(\w+) = (\d+);",
+                                                                    text_of("ir/proto/kiln/v1/ir.proto"), re.M)}
+    assert protocol.pop("unspecified") == "0" and protocol == table, (protocol, table)
     for proto in ("remote_grpc/proto/kiln/v1/kiln.proto", "ir/proto/kiln/v1/ir.proto",
                   "remote_grpc/proto/kserve/inference.proto"):
         assert "option go_package" in text_of(proto), proto
     for name in re.findall(r"^\s*(\w+) \w+ = \d+;", text_of("remote_grpc/proto/kiln/v1/kiln.proto").split("oneof body")[1]
                            .split("}")[0], re.M):
         assert f"`{name}" in page, name
+
+
+def case_schema_is_clean(_):
+    """What buf's standard rules say of the schema."""
+    buf = os.environ.get("KILN_TEST_BUF") or shutil.which("buf")
+    if buf is None:
+        raise Skip("buf is not on this machine (KILN_TEST_BUF)")
+    done = subprocess.run([buf, "lint"], cwd=SOURCE, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def case_info(_):
+    """What a client learns before it opens a session: operators of plugins too, limits, and what the server does now."""
+    plugin = os.path.join(os.path.dirname(KILN), "../lib/kiln/test_plugins/acme_operators.so")
+    sys.path.insert(0, os.path.join(SOURCE, "examples/remote_python"))
+    client = importlib.import_module("kiln_client")
+    with Server(KILN, "--plugin", plugin, "--max-sessions", "7", "--session-memory", "3M", "--raw-memory",
+                "5M") as server:
+        session = client.Session(SOURCE, server.target)
+        session.write([0.0] * 1000)
+        session.fence()
+        info = session.info()
+        own = {row.name: row.since for row in info.operators if row.plugin}
+        assert own.get("acme::mish_clip") == 1 and not any("::" in row.name for row in info.operators if not row.plugin)
+        assert (info.limits.max_sessions, info.limits.max_bytes, info.limits.max_raw_bytes) == (7, 3 << 20, 5 << 20)
+        assert info.load.sessions == 1 and info.load.raw_bytes >= 4000 and not info.load.draining, info.load
+        session.close()
+        assert client.Session(SOURCE, server.target).info().load.raw_bytes == 0
+
+
+def case_expired_certificate(folder):
+    """A server does not start with one, and does not take one in the place of a good one."""
+    path = make_certificates(folder)
+    subprocess.run(["openssl", "x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-out", "old.pem",
+                    "-days", "-1", "-extfile", "server.ext"], cwd=folder, check=True, capture_output=True)
+    shutil.copy(path("server.pem"), path("live.pem"))
+    said = run(KILN, "serve", "--device", "reference", "--listen", "127.0.0.1:0", "--tls-cert", path("old.pem"),
+               "--tls-key", path("server.key"), code=1)
+    assert "expired" in said and "UTC" in said and said.count("\n") == 1, said
+    with Server(KILN, "--tls-cert", path("live.pem"), "--tls-key", path("server.key")) as server:
+        os.replace(path("old.pem"), path("live.pem"))
+        time.sleep(1.5)
+        assert compute(server.address, {"KILN_REMOTE_CA": path("ca.pem")}) == "2 4 6\n"
+        server.process.terminate()
+        assert "expired" in server.process.stderr.read()
 
 
 def case_grpcurl(_):
@@ -510,6 +558,7 @@ run_cases("unit/remote_grpc/serve",
           [case_one_line_says_where, case_group_has_a_number, case_refuses_beyond_loopback, case_default_address,
            case_client_certificates, case_tokens, case_renewed_while_serving, case_one_line_says_why,
            case_many_connections, case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
-           case_open_calls_have_places_of_their_own, case_reflection, case_wire_page_is_whole, case_grpcurl,
+           case_open_calls_have_places_of_their_own, case_reflection, case_wire_page_is_whole, case_schema_is_clean, case_info, case_expired_certificate,
+           case_grpcurl,
            case_python_from_proto, case_operator_of_a_plugin, case_servers_know_each_other,
            case_client_library_links_no_opencl])
