@@ -12,6 +12,7 @@
 
 /// How many calls of a kind run at a time.
 enum { TRUSTED_CALLS = 64, MODEL_CALLS = 512, REFLECTIONS = 32, OPEN_CALLS = 32, WATCHES = 128 };
+enum { REFUSALS = 256 };
 enum { IDLE_WORKER_S = 3 };
 
 struct kilni_rpc_worker {
@@ -19,7 +20,8 @@ struct kilni_rpc_worker {
     kilni_rpc_stream *stream; ///< NULL: none
     kilni_rpc_kind kind;
     kilni_rpc_party *party; ///< held; NULL: not known
-    kiln_error refusal; ///< why there is none
+    kiln_error refusal; ///< why there is none, or why there is no place
+    bool is_watched; ///< the stream and its place are rpc_watches.c's now
     pthread_t thread;
     pthread_cond_t called;
     bool done;
@@ -83,11 +85,10 @@ static kilni_rpc_kind kind_of(const char *method)
 /// Where there are several identities, none gets more than half of the places.
 uint32_t kilni_rpc_places(const kiln_rpc_server *server, kilni_rpc_kind kind, bool of_one)
 {
-    static const uint32_t most[KILNI_RPC_KINDS] = {[KILNI_RPC_KIND_TRUSTED] = TRUSTED_CALLS,
-                                                   [KILNI_RPC_KIND_MODEL] = MODEL_CALLS,
-                                                   [KILNI_RPC_KIND_REFLECTION] = REFLECTIONS,
-                                                   [KILNI_RPC_KIND_OPEN] = OPEN_CALLS,
-                                                   [KILNI_RPC_KIND_WATCH] = WATCHES};
+    static const uint32_t most[KILNI_RPC_KINDS] = {
+        [KILNI_RPC_KIND_TRUSTED] = TRUSTED_CALLS,  [KILNI_RPC_KIND_MODEL] = MODEL_CALLS,
+        [KILNI_RPC_KIND_REFLECTION] = REFLECTIONS, [KILNI_RPC_KIND_OPEN] = OPEN_CALLS,
+        [KILNI_RPC_KIND_WATCH] = WATCHES,          [KILNI_RPC_KIND_REFUSED] = REFUSALS};
     uint32_t all = kind == KILNI_RPC_KIND_SESSION ? server->max_sessions : most[kind];
     bool several = server->files[KILNI_RPC_FILE_TOKENS] != NULL ||
                    server->files[KILNI_RPC_FILE_CLIENT_CA] != NULL;
@@ -197,6 +198,11 @@ static void answer_open(kilni_rpc_worker *self)
 
 static void answer_any(kilni_rpc_worker *self)
 {
+    if (!kilni_rpc_begin_call(self->server->listener, self->stream)) {
+        kilni_rpc_stream_close(self->stream, NULL);
+        self->is_watched = false;
+        return;
+    }
     switch (self->kind) {
     case KILNI_RPC_KIND_SESSION:
         answer_session(self);
@@ -211,6 +217,7 @@ static void answer_any(kilni_rpc_worker *self)
         answer_trusted(self);
         break;
     case KILNI_RPC_KIND_WATCH:
+        self->is_watched = true;
         kilni_rpc_watch_add(self->server, self->stream);
         break;
     default:
@@ -224,7 +231,8 @@ static void answer_any(kilni_rpc_worker *self)
 static void end_call(kilni_rpc_worker *self)
 {
     kiln_rpc_server *server = self->server;
-    if (self->party != NULL && self->kind != KILNI_RPC_KIND_SESSION) {
+    if (self->party != NULL && self->kind != KILNI_RPC_KIND_SESSION &&
+        self->kind != KILNI_RPC_KIND_REFUSED) {
         kilni_rpc_party_end(&server->parties, self->party, use_of(self->kind));
     }
     kilni_rpc_party_put(&server->parties, self->party);
@@ -232,9 +240,10 @@ static void end_call(kilni_rpc_worker *self)
     self->stream = NULL;
     self->refusal = (kiln_error)KILN_ERROR_INIT;
     pthread_mutex_lock(&server->lock);
-    if (self->kind != KILNI_RPC_KIND_WATCH) { // it goes on without a thread
+    if (!self->is_watched) { // that goes on without a thread
         server->calls[self->kind]--;
     }
+    self->is_watched = false;
     server->served++;
     pthread_mutex_unlock(&server->lock);
 }
@@ -380,6 +389,20 @@ static kiln_status take_places(kiln_rpc_server *server, kilni_rpc_worker *call, 
     return status;
 }
 
+/// Without a thread of its own; `why` NULL: it is not worth the wait.
+static void drop_call(kilni_rpc_worker *call, const kiln_error *why)
+{
+    if (why == NULL) {
+        kilni_rpc_cancel(call->stream);
+    }
+    if (kilni_rpc_begin_call(call->server->listener, call->stream) && why != NULL) {
+        refuse(call, why);
+    } else {
+        kilni_rpc_stream_close(call->stream, NULL);
+    }
+    end_call(call);
+}
+
 static void start_call(kiln_rpc_server *server, kilni_rpc_stream *stream)
 {
     kilni_rpc_worker call = {
@@ -389,18 +412,18 @@ static void start_call(kiln_rpc_server *server, kilni_rpc_stream *stream)
     if (!open && who_calls(server, stream, &call.party, &call.refusal) != KILN_STATUS_OK) {
         call.kind = KILNI_RPC_KIND_OPEN;
     }
-    kiln_status status = take_places(server, &call, &err);
-    if (status != KILN_STATUS_OK) {
-        refuse(&call, &err);
-        kilni_rpc_party_put(&server->parties, call.party);
-    } else if (hand_over(server, &call, &err) != KILN_STATUS_OK) {
-        refuse(&call, &err);
-        end_call(&call);
-        if (call.kind == KILNI_RPC_KIND_WATCH) {
-            pthread_mutex_lock(&server->lock);
-            server->calls[call.kind]--;
-            pthread_mutex_unlock(&server->lock);
+    if (take_places(server, &call, &call.refusal) != KILN_STATUS_OK) {
+        call.kind = KILNI_RPC_KIND_REFUSED;
+        pthread_mutex_lock(&server->lock);
+        bool full = server->calls[call.kind]++ >= REFUSALS;
+        pthread_mutex_unlock(&server->lock);
+        if (full) {
+            drop_call(&call, NULL);
+            return;
         }
+    }
+    if (hand_over(server, &call, &err) != KILN_STATUS_OK) {
+        drop_call(&call, &err);
     }
 }
 

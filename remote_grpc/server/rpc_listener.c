@@ -6,6 +6,7 @@
 
 #include "rpc_grpc.h"
 #include "rpc_protocol.h"
+#include "rpc_resets.h"
 
 #include <grpc/support/alloc.h>
 #include <pthread.h>
@@ -35,8 +36,9 @@ struct kilni_rpc_listener {
     uint64_t version; ///< of the identity
     tls_port tls_ports[PORTS];
     size_t n_tls_ports;
+    kilni_rpc_resets resets; ///< under the lock
     atomic_bool down;
-    bool shutdown_seen;
+    atomic_bool shutdown_seen;
 };
 
 // ---- certificates ----
@@ -242,60 +244,74 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
 
 // ---- calls ----
 
-/// Answers the start of a call; the batch that tells of its end stays open.
-static bool greet(kilni_rpc_stream *stream)
-{
-    grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
-    close.data.recv_close_on_server.cancelled = &stream->cancelled;
-    grpc_op first = {.op = GRPC_OP_SEND_INITIAL_METADATA};
-    size_t length = GRPC_SLICE_LENGTH(stream->details.method);
-    if (length < sizeof(stream->method)) {
-        memcpy(stream->method, GRPC_SLICE_START_PTR(stream->details.method), length);
-    }
-    stream->status_pending = kilni_grpc_start(stream, &close, 1, KILNI_TAG_STATUS);
-    return stream->status_pending && kilni_grpc_run(stream, &first, 1, KILNI_TAG_START);
-}
-
-/// Waits for a call; NULL when there was none.
+/// Asks for one more call and waits for any that was asked for; NULL when there was none.
 static kilni_rpc_stream *next_call(kilni_rpc_listener *listener)
 {
     kilni_rpc_stream *stream = kilni_grpc_stream_new(listener->env);
-    grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
-    if (stream == NULL) {
+    if (stream == NULL || grpc_server_request_call(
+                              listener->server, &stream->call, &stream->details, &stream->metadata,
+                              stream->queue, listener->queue, stream) != GRPC_CALL_OK) {
+        if (stream != NULL) {
+            kilni_grpc_stream_free(stream);
+        }
         return NULL;
     }
-    if (grpc_server_request_call(listener->server, &stream->call, &stream->details,
-                                 &stream->metadata, stream->queue, listener->queue,
-                                 stream) == GRPC_CALL_OK) {
-        do {
-            event = grpc_completion_queue_next(listener->queue, kilni_grpc_forever(), NULL);
-            listener->shutdown_seen = listener->shutdown_seen || event.tag == listener;
-        } while (event.type == GRPC_OP_COMPLETE && event.tag != stream);
+    grpc_event event = grpc_completion_queue_next(listener->queue, kilni_grpc_forever(), NULL);
+    if (event.tag == listener) {
+        atomic_store(&listener->shutdown_seen, true);
+    } else if (event.type == GRPC_OP_COMPLETE && event.success != 0) {
+        return event.tag;
+    } else if (event.type == GRPC_OP_COMPLETE) {
+        kilni_grpc_stream_free(event.tag);
     }
-    if (event.type != GRPC_OP_COMPLETE || event.success == 0) {
-        kilni_grpc_stream_free(stream);
-        return NULL;
+    return NULL;
+}
+
+/// One who asks and takes back all the time is sent away.
+static void note_call(kilni_rpc_listener *listener, const kilni_rpc_stream *stream,
+                      kilni_rpc_stage stage)
+{
+    char peer[KILNI_RPC_PEER_TEXT];
+    kilni_rpc_peer(stream, peer, sizeof(peer));
+    pthread_mutex_lock(&listener->lock);
+    bool cut = kilni_rpc_resets_note(&listener->resets, peer, stage);
+    pthread_mutex_unlock(&listener->lock);
+    if (cut) {
+        kiln_log_write(listener->env, KILN_LOG_WARN, "remote",
+                       "%s took its calls back before they were answered, and was sent away", peer);
     }
-    return stream;
 }
 
 kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener)
 {
     while (!atomic_load(&listener->down)) {
         kilni_rpc_stream *stream = next_call(listener);
-        if (stream == NULL) {
-            if (!atomic_load(&listener->down)) {
-                kiln_log_write(listener->env, KILN_LOG_WARN, "remote",
-                               "a call could not be accepted");
-                gpr_sleep_until(kilni_grpc_after(ACCEPT_PAUSE_MS));
+        if (stream != NULL) {
+            size_t length = GRPC_SLICE_LENGTH(stream->details.method);
+            if (length < sizeof(stream->method)) {
+                memcpy(stream->method, GRPC_SLICE_START_PTR(stream->details.method), length);
             }
-        } else if (!greet(stream)) {
-            kilni_rpc_stream_close(stream, NULL);
-        } else {
+            note_call(listener, stream, KILNI_RPC_STAGE_CAME);
             return stream;
+        }
+        if (!atomic_load(&listener->down)) {
+            kiln_log_write(listener->env, KILN_LOG_WARN, "remote", "a call could not be accepted");
+            gpr_sleep_until(kilni_grpc_after(ACCEPT_PAUSE_MS));
         }
     }
     return NULL;
+}
+
+bool kilni_rpc_begin_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream)
+{
+    grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+    close.data.recv_close_on_server.cancelled = &stream->cancelled;
+    grpc_op first = {.op = GRPC_OP_SEND_INITIAL_METADATA};
+    stream->status_pending = kilni_grpc_start(stream, &close, 1, KILNI_TAG_STATUS);
+    bool begun = stream->status_pending && kilni_grpc_run(stream, &first, 1, KILNI_TAG_START) &&
+                 !kilni_rpc_is_ended(stream, 0);
+    note_call(listener, stream, begun ? KILNI_RPC_STAGE_BEGUN : KILNI_RPC_STAGE_GONE);
+    return begun;
 }
 
 const char *kilni_rpc_method(const kilni_rpc_stream *stream)
@@ -433,12 +449,30 @@ void kilni_rpc_listener_shutdown(kilni_rpc_listener *listener)
     grpc_server_cancel_all_calls(listener->server);
 }
 
+/// Frees the streams that were not used.
+static void drain_requests(kilni_rpc_listener *listener)
+{
+    grpc_event event = {.type = GRPC_OP_COMPLETE};
+    while (event.type == GRPC_OP_COMPLETE) {
+        event = grpc_completion_queue_next(listener->queue, kilni_grpc_after(0), NULL);
+        if (event.type == GRPC_OP_COMPLETE && event.tag != listener) {
+            kilni_grpc_stream_free(event.tag);
+        }
+    }
+}
+
 void kilni_rpc_listener_close(kilni_rpc_listener *listener)
 {
-    while (!listener->shutdown_seen) {
+    // What was asked for and did not come is told before the end.
+    while (!atomic_load(&listener->shutdown_seen)) {
         grpc_event event = grpc_completion_queue_next(listener->queue, kilni_grpc_forever(), NULL);
-        listener->shutdown_seen = event.tag == listener || event.type == GRPC_QUEUE_SHUTDOWN;
+        if (event.tag == listener || event.type == GRPC_QUEUE_SHUTDOWN) {
+            atomic_store(&listener->shutdown_seen, true);
+        } else {
+            kilni_grpc_stream_free(event.tag);
+        }
     }
+    drain_requests(listener);
     grpc_server_destroy(listener->server);
     kilni_grpc_destroy_queue(listener->queue, /*pluck=*/false);
     kilni_rpc_identity_fini(listener->env, &listener->identity);

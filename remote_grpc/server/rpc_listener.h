@@ -28,8 +28,13 @@ kiln_status kilni_rpc_listener_renew(kilni_rpc_listener *listener,
                                      const kilni_rpc_identity *identity, kiln_error *err);
 
 /// Waits for the next call; NULL when the listener was shut down, and only then: a call that could
-/// not be accepted is logged.
+/// not be accepted is logged. Several threads at a time: gRPC keeps one busy with a connection as
+/// long as it has something to read.
 kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener);
+
+/// Answers the start of a call that was accepted. It waits, as long as its connection is busy, so
+/// it is for the call's own thread. False: nobody waits for the call any more; it is to be closed.
+bool kilni_rpc_begin_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream);
 
 /// Whether a text is `Bearer` with one of the tokens, one a line: TOKEN, or NAME TOKEN. `out_name`
 /// is its name, or one that is made of the token and does not tell it.

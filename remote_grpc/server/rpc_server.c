@@ -13,6 +13,14 @@ enum { HOUSEKEEPING_MS = 1000 };
 
 // ---- keeping house ----
 
+static void wake_all(kiln_rpc_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    server->to_look = true;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+}
+
 /// When the last session has gone, its memory goes too.
 static void trim(kiln_rpc_server *server)
 {
@@ -97,8 +105,14 @@ static kiln_status start_threads(kiln_rpc_server *server, kiln_error *err)
     if (pthread_create(&server->housekeeper, NULL, keep_house, server) != 0) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
     }
-    if (pthread_create(&server->acceptor, NULL, kilni_rpc_accept_all, server) != 0) {
+    while (server->n_acceptors < KILNI_RPC_ACCEPTORS &&
+           pthread_create(&server->acceptors[server->n_acceptors], NULL, kilni_rpc_accept_all,
+                          server) == 0) {
+        server->n_acceptors++;
+    }
+    if (server->n_acceptors == 0) {
         atomic_store(&server->stopping, true);
+        wake_all(server);
         (void)pthread_join(server->housekeeper, NULL);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
     }
@@ -258,14 +272,6 @@ void kiln_rpc_caller_end(kiln_rpc_caller *caller)
 
 // ---- the end ----
 
-static void wake_all(kiln_rpc_server *server)
-{
-    pthread_mutex_lock(&server->lock);
-    server->to_look = true;
-    pthread_cond_broadcast(&server->changed);
-    pthread_mutex_unlock(&server->lock);
-}
-
 bool kiln_rpc_server_drain(kiln_rpc_server *server, uint32_t timeout_ms)
 {
     uint64_t deadline = kiln_time_ns() + UINT64_C(1000000) * timeout_ms;
@@ -301,7 +307,9 @@ void kiln_rpc_server_destroy(kiln_rpc_server *server)
     wake_all(server);
     (void)pthread_join(server->housekeeper, NULL);
     kilni_rpc_listener_shutdown(server->listener);
-    (void)pthread_join(server->acceptor, NULL);
+    for (uint32_t i = 0; i < server->n_acceptors; i++) {
+        (void)pthread_join(server->acceptors[i], NULL);
+    }
     kilni_rpc_reap(server);
     kilni_rpc_watch_look(server);
     kilni_rpc_expire_sessions(server, UINT64_MAX);

@@ -9,7 +9,12 @@
 
 #include <pthread.h>
 
-enum { KILNI_RPC_DEVICES = 64, KILNI_RPC_ADDRESSES = 16, KILNI_RPC_PEERS = 64 };
+enum {
+    KILNI_RPC_DEVICES = 64,
+    KILNI_RPC_ADDRESSES = 16,
+    KILNI_RPC_PEERS = 64,
+    KILNI_RPC_ACCEPTORS = 4
+};
 
 /// Files of a server's options.
 enum {
@@ -29,6 +34,7 @@ typedef enum kilni_rpc_kind {
     KILNI_RPC_KIND_REFLECTION, ///< the same, and the call may stay open
     KILNI_RPC_KIND_OPEN, ///< anybody may call, and the answer comes at once
     KILNI_RPC_KIND_WATCH, ///< anybody may call, and the answer stays open
+    KILNI_RPC_KIND_REFUSED, ///< there is no place for it
     KILNI_RPC_KINDS
 } kilni_rpc_kind;
 
@@ -63,7 +69,8 @@ struct kiln_rpc_server {
     void *event_user;
     // What runs.
     kilni_rpc_listener *listener;
-    pthread_t acceptor;
+    pthread_t acceptors[KILNI_RPC_ACCEPTORS];
+    uint32_t n_acceptors; ///< that run
     pthread_t housekeeper;
     kilni_rpc_worker *workers; ///< all of them
     kilni_rpc_worker *idle; ///< those that wait for a call

@@ -265,9 +265,9 @@ static kiln_status send_reply(const kiln_env *env, kilni_rpc_stream *stream,
 {
     pb_byte_t body[REPLY_BYTES];
     kiln_v1_FetchResponse reply = {.total = exposure->length,
-                                .offset = offset,
-                                .check_low = exposure->check.low,
-                                .check_high = exposure->check.high};
+                                   .offset = offset,
+                                   .check_low = exposure->check.low,
+                                   .check_high = exposure->check.high};
     pb_ostream_t out = pb_ostream_from_buffer(body, sizeof(body));
     if (!pb_encode(&out, kiln_v1_FetchResponse_fields, &reply)) {
         return kiln_fail(err, INTERNAL, "encoding a reply: %s", PB_GET_ERROR(&out));

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """`kiln serve` from outside: where it listens, whom it lets in, health and reflection, a client in another language,
 and the library that links no OpenCL. Arguments: kiln, the source folder, client_only, libkiln_client.so."""
+import concurrent.futures
 import importlib
 import os
 import queue
 import re
+import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -338,6 +341,55 @@ def case_open_calls_have_places_of_their_own(folder):
                 each.close()
 
 
+def frame_of(kind, flags, stream, payload):
+    """A frame of HTTP/2."""
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def reset_rapidly(target, seconds):
+    """Calls of Health/Check that are taken back at once, as many as the line takes; gives how many until the end."""
+    def field(name, value):
+        return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+    path = b"/grpc.health.v1.Health/Check"
+    headers = b"\x83\x86\x04" + bytes([len(path)]) + path + b"\x01\x01x" + field(
+        b"content-type", b"application/grpc") + field(b"te", b"trailers")
+    host, port = target.split(":")
+    sent, end = 0, time.monotonic() + seconds
+    with socket.create_connection((host, int(port)), timeout=seconds) as line:
+        try:
+            line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame_of(4, 0, 0, b""))
+            while time.monotonic() < end:
+                line.sendall(b"".join(frame_of(1, 4, each, headers) + frame_of(3, 0, each, struct.pack(">I", 8))
+                                      for each in range(2 * sent + 1, 2 * sent + 201, 2)))
+                sent += 100
+                while select.select([line], [], [], 0)[0]:
+                    if not line.recv(65536):
+                        return sent
+        except OSError:
+            return sent
+    return None
+
+
+def case_rapid_resets(_):
+    """Whoever takes calls back faster than anybody needs to is sent away; others are served, and memory is bounded."""
+    with Server(KILN) as server, concurrent.futures.ThreadPoolExecutor(3) as pool:
+        floods = [pool.submit(reset_rapidly, server.target, 20) for _ in range(3)]
+        for _ in range(4):
+            begun = time.monotonic()
+            assert compute(server.address) == "2 4 6\n"
+            assert time.monotonic() - begun < 4.5
+        sent = [each.result(timeout=60) for each in floods]
+        assert all(each is not None and each < 30000 for each in sent), sent
+        with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
+            assert int(re.search(r"^VmHWM:\s+(\d+)", file.read(), re.M).group(1)) < 500000
+        with grpc.insecure_channel(server.target) as channel:  # one who takes back now and then is not
+            stub = channel.unary_unary("/grpc.health.v1.Health/Check")
+            for _ in range(40):
+                stub.future(b"", timeout=20).cancel()
+                assert stub(b"", timeout=20) == b"\x08\x01"
+
+
 def reflect(channel, version, messages, **fields):
     method = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
     call = channel.stream_stream(method, request_serializer=lambda m: m.SerializeToString(),
@@ -565,7 +617,7 @@ run_cases("unit/remote_grpc/serve",
           [case_one_line_says_where, case_group_has_a_number, case_refuses_beyond_loopback, case_default_address,
            case_client_certificates, case_tokens, case_renewed_while_serving, case_one_line_says_why,
            case_many_connections, case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
-           case_open_calls_have_places_of_their_own, case_reflection, case_wire_page_is_whole, case_schema_is_clean, case_info, case_expired_certificate,
+           case_open_calls_have_places_of_their_own, case_rapid_resets, case_reflection, case_wire_page_is_whole, case_schema_is_clean, case_info, case_expired_certificate,
            case_grpcurl,
            case_python_from_proto, case_operator_of_a_plugin, case_servers_know_each_other,
            case_client_library_links_no_opencl])
