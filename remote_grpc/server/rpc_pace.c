@@ -30,24 +30,6 @@ static uint64_t work_of(const kiln_op_record *op)
     return work < 1e18 ? (uint64_t)work : UINT64_C(1000000000000000000);
 }
 
-kiln_status kilni_rpc_probe(kiln_tensor *tensor, kiln_error *err)
-{
-    static const int64_t ones[KILN_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
-    static const int64_t zeros[KILN_MAX_RANK] = {0};
-    size_t rank = kiln_tensor_rank(tensor);
-    uint64_t element[2];
-    kiln_tensor *first = NULL;
-    if (kiln_tensor_bytes(tensor) == 0) {
-        return KILN_STATUS_OK;
-    }
-    kiln_status status = kiln_slice(tensor, zeros, rank, ones, rank, NULL, 0, &first, err);
-    if (status == KILN_STATUS_OK) {
-        status = kiln_read(first, element, kiln_tensor_bytes(first), err);
-    }
-    kiln_release(first);
-    return status;
-}
-
 // ---- turns ----
 
 void kilni_rpc_pace_take(kilni_rpc_session *session)
@@ -101,16 +83,19 @@ kiln_status kilni_rpc_pace_begin(kilni_rpc_session *session, uint64_t operations
 }
 
 kiln_status kilni_rpc_pace_launched(kilni_rpc_session *session, const kiln_op_record *op,
-                                    kiln_tensor *result, kiln_error *err)
+                                    kiln_error *err)
 {
     kilni_rpc_pace *pace = &session->pace;
+    kiln_event *launched = NULL;
     kiln_error ignored = KILN_ERROR_INIT; // whoever uses the result learns of it
     pace->work += work_of(op);
-    if (pace->work < pace->budget || result == NULL) {
+    if (pace->work < pace->budget) {
         return KILN_STATUS_OK;
     }
-    (void)!kiln_flush(session->device, &ignored);
-    (void)!kilni_rpc_probe(result, &ignored);
+    if (kiln_event_record(session->device, &launched, &ignored) == KILN_STATUS_OK) {
+        (void)!kiln_event_wait(launched, &ignored);
+        kiln_event_destroy(launched);
+    }
     kilni_rpc_turn_passed(session->lane, pace->work, kiln_time_ns() - pace->begun_ns);
     pace->work = 0;
     kilni_rpc_pace_give(session);

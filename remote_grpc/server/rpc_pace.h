@@ -6,9 +6,6 @@
 
 #include "rpc_session.h"
 
-/// Waits for one element of the tensor, which tells whether its work failed.
-kiln_status kilni_rpc_probe(kiln_tensor *tensor, kiln_error *err);
-
 /// A turn on the device, for what does not launch operations.
 void kilni_rpc_pace_take(kilni_rpc_session *session);
 void kilni_rpc_pace_give(kilni_rpc_session *session);
@@ -20,6 +17,6 @@ kiln_status kilni_rpc_pace_begin(kilni_rpc_session *session, uint64_t operations
 /// An operation was recorded. When enough was, waits for it and lets others have the device; the
 /// turn is the session's again afterwards, also after an error. Errors: CANCELLED.
 kiln_status kilni_rpc_pace_launched(kilni_rpc_session *session, const kiln_op_record *op,
-                                    kiln_tensor *result, kiln_error *err);
+                                    kiln_error *err);
 
 #endif

@@ -348,9 +348,7 @@ static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, 
         status = add_value(session, op->outputs[i].id, outputs[i],
                            view ? holds : kiln_tensor_bytes(outputs[i]), err);
     }
-    return status == KILN_STATUS_OK && op->n_outputs > 0
-               ? kilni_rpc_pace_launched(session, op, outputs[0], err)
-               : status;
+    return status == KILN_STATUS_OK ? kilni_rpc_pace_launched(session, op, err) : status;
 }
 
 // ---- outputs ----

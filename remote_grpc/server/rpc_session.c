@@ -99,6 +99,25 @@ static kiln_status handle_read(kilni_rpc_session *session, const kilni_rpc_frame
 
 // ---- fences ----
 
+/// Waits for one element of the tensor, which tells whether its work failed.
+static kiln_status probe(kiln_tensor *tensor, kiln_error *err)
+{
+    static const int64_t ones[KILN_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    static const int64_t zeros[KILN_MAX_RANK] = {0};
+    size_t rank = kiln_tensor_rank(tensor);
+    uint64_t element[2];
+    kiln_tensor *first = NULL;
+    if (kiln_tensor_bytes(tensor) == 0) {
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = kiln_slice(tensor, zeros, rank, ones, rank, NULL, 0, &first, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_read(first, element, kiln_tensor_bytes(first), err);
+    }
+    kiln_release(first);
+    return status;
+}
+
 /// Waits for the session's own results. The device's own record of failures is not touched: it
 /// tells of other sessions' too.
 static void await_results(kilni_rpc_session *session, kiln_error *cause)
@@ -107,8 +126,7 @@ static void await_results(kilni_rpc_session *session, kiln_error *cause)
     for (size_t i = 0; i < KILNI_RPC_BUCKETS; i++) {
         for (kilni_rpc_entry *each = session->buckets[i]; each != NULL; each = each->next) {
             kiln_error own = KILN_ERROR_INIT;
-            if (each->unfenced && kilni_rpc_probe(each->tensor, &own) != KILN_STATUS_OK &&
-                cause->code == 0) {
+            if (each->unfenced && probe(each->tensor, &own) != KILN_STATUS_OK && cause->code == 0) {
                 *cause = own;
             }
             each->unfenced = false;
