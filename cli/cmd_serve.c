@@ -9,6 +9,7 @@
 #include "serve_library.h"
 #include "serve_log.h"
 #include "serve_models.h"
+#include "serve_notify.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -246,14 +247,42 @@ static void say_what(const kiln_rpc_server_stats *stats, kiln_device *const *dev
     fflush(stdout);
 }
 
+/// Waits for a signal to end. The watchdog hears of us as long as the server answers.
+static void await_signal(const serve_library *api, kiln_rpc_server *server, serve_models *models,
+                         const sigset_t *signals)
+{
+    uint64_t watchdog_ns = serve_watchdog_ns();
+    bool told = false;
+    for (;;) {
+        // Models are loaded by a thread of their own: until then we look often.
+        uint64_t step_ns = told ? watchdog_ns : STEP_MS * UINT64_C(1000000);
+        const struct timespec step = {.tv_sec = (time_t)(step_ns / 1000000000),
+                                      .tv_nsec = (long)(step_ns % 1000000000)};
+        kiln_rpc_server_stats stats = {.struct_size = sizeof(stats)};
+        int signal = told && watchdog_ns == 0 ? sigwaitinfo(signals, NULL)
+                                              : sigtimedwait(signals, NULL, &step);
+        if (signal > 0) {
+            return;
+        }
+        api->stats(server, &stats); // a server that hangs does not come back
+        if (!told && serve_models_are_ready(models)) {
+            serve_notify("READY=1");
+            told = true;
+        }
+        if (watchdog_ns > 0) {
+            serve_notify("WATCHDOG=1");
+        }
+    }
+}
+
 /// Waits for a signal to end; then for the clients, until they are gone, the time is over, or a
 /// second signal comes.
 static void wait_end(const serve_library *api, kiln_rpc_server *server, serve_models *models,
                      const sigset_t *signals, uint32_t grace_seconds)
 {
     const struct timespec none = {0};
-    int signal = 0;
-    (void)sigwait(signals, &signal);
+    await_signal(api, server, models, signals);
+    serve_notify("STOPPING=1");
     serve_models_drain(models);
     uint64_t end_ns = kiln_time_ns() + grace_seconds * UINT64_C(1000000000);
     while (kiln_time_ns() < end_ns) {

@@ -199,6 +199,12 @@ kiln_status serve_models_listen(serve_models *self, const kiln_rpc_server_option
     return kiln_serving_http_create(self->serving, &self->http_options, &self->http, err);
 }
 
+bool serve_models_are_ready(const serve_models *self)
+{
+    const kiln_models *models = self->serving != NULL ? kiln_serving_models(self->serving) : NULL;
+    return models == NULL || models->ready(models->user);
+}
+
 void serve_models_drain(serve_models *self)
 {
     if (self->serving != NULL) {

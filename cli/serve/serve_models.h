@@ -30,6 +30,9 @@ kiln_status serve_models_listen(serve_models *self, const kiln_rpc_server_option
 /// Prints where HTTP is answered, with a space before.
 void serve_models_say(const serve_models *self);
 
+/// Whether what was to be loaded was tried; without models at once.
+bool serve_models_are_ready(const serve_models *self);
+
 void serve_models_drain(serve_models *self);
 
 /// Ends HTTP, and then, when the server is gone, the models.
