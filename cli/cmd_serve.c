@@ -41,7 +41,8 @@ enum {
 static const struct argp_option options_table[] = {
     {"device", 'd', "ADDRESS", 0, "device to offer, such as opencl:0; may be repeated: /0, /1, ...",
      0},
-    {"listen", 'l', "WHERE", 0, "HOST:PORT or unix:PATH; may be repeated; else 127.0.0.1:3000", 0},
+    {"listen", 'l', "WHERE", 0,
+     "HOST:PORT or unix:PATH; may be repeated; else systemd's sockets, or 127.0.0.1:3000", 0},
     {"tls-cert", KEY_TLS_CERT, "FILE", 0, "certificate (PEM): HOST:PORT speaks TLS", 0},
     {"tls-key", KEY_TLS_KEY, "FILE", 0, "its key", 0},
     {"client-ca", KEY_CLIENT_CA, "FILE", 0, "clients must show a certificate signed by it", 0},
@@ -76,6 +77,7 @@ typedef struct serve_options {
     const char *devices[MAX_DEVICES];
     uint32_t n_devices;
     const char *listen[MAX_LISTEN];
+    int sockets[MAX_LISTEN]; ///< that systemd has handed over
     const char *peers[MAX_PEERS];
     kiln_rpc_server_options server;
     uint32_t grace_seconds;
@@ -373,8 +375,16 @@ int cmd_serve(int argc, char **argv)
         return cli_fail("serve", &err);
     }
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    options.server.listen = options.server.n_listen > 0 ? options.listen : usual;
-    options.server.n_listen = options.server.n_listen > 0 ? options.server.n_listen : 1;
+    options.server.n_listen_fds = serve_activated();
+    for (uint32_t i = 0; i < options.server.n_listen_fds && i < MAX_LISTEN; i++) {
+        options.sockets[i] = SERVE_FIRST_SOCKET + (int)i;
+    }
+    options.server.listen_fds = options.sockets;
+    options.server.listen = options.listen;
+    if (options.server.n_listen == 0 && options.server.n_listen_fds == 0) {
+        options.server.listen = usual;
+        options.server.n_listen = 1;
+    }
     options.server.fetch_peers = options.peers;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);

@@ -38,7 +38,8 @@ if(TARGET kiln)
         INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/kiln")
     install(TARGETS kiln RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
     if(TARGET kiln_remote)
-        install(FILES ${CMAKE_SOURCE_DIR}/cmake/service/kiln.service DESTINATION lib/systemd/system COMPONENT tools)
+        install(FILES ${CMAKE_SOURCE_DIR}/cmake/service/kiln.service ${CMAKE_SOURCE_DIR}/cmake/service/kiln.socket
+            DESTINATION lib/systemd/system COMPONENT tools)
         install(FILES ${CMAKE_SOURCE_DIR}/cmake/service/Containerfile DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln
             COMPONENT tools)
     endif()

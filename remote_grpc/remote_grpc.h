@@ -77,6 +77,8 @@ typedef struct kiln_rpc_server_options {
     uint64_t max_request_bytes; ///< of a request to a model; 0: 64 MiB
     uint64_t max_raw_bytes; ///< written by all sessions and not used yet; 0: as max_bytes' default
     const char *access_file; ///< what each identity may use, docs/serving.md; NULL: all of them all
+    const int *listen_fds; ///< sockets that listen already, of this machine; the caller's
+    uint32_t n_listen_fds; ///< with some and without `listen`, nothing else is listened at
     kiln_rpc_event_fn event; ///< is told what happens; NULL: nobody
     void *event_user;
 } kiln_rpc_server_options;

@@ -5,6 +5,7 @@
 
 #include "serve_notify.h"
 
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,4 +39,18 @@ uint64_t serve_watchdog_ns(void)
         return 0;
     }
     return strtoull(usec, NULL, 10) * 1000 / 2;
+}
+
+uint32_t serve_activated(void)
+{
+    const char *count = getenv("LISTEN_FDS");
+    const char *pid = getenv("LISTEN_PID");
+    long n = count != NULL && pid != NULL && strtol(pid, NULL, 10) == (long)getpid()
+                 ? strtol(count, NULL, 10)
+                 : 0;
+    n = n > 0 && n < 64 ? n : 0;
+    for (int i = 0; i < (int)n; i++) {
+        (void)fcntl(SERVE_FIRST_SOCKET + i, F_SETFD, FD_CLOEXEC);
+    }
+    return (uint32_t)n;
 }

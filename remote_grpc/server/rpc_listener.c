@@ -4,6 +4,7 @@
 
 #include "rpc_listener.h"
 
+#include "rpc_activated.h"
 #include "rpc_grpc.h"
 #include "rpc_protocol.h"
 #include "rpc_resets.h"
@@ -36,6 +37,8 @@ struct kilni_rpc_listener {
     uint64_t version; ///< of the identity
     tls_port tls_ports[PORTS];
     size_t n_tls_ports;
+    kilni_rpc_activated *activated[PORTS]; ///< sockets that others have bound
+    size_t n_activated;
     kilni_rpc_resets resets; ///< under the lock
     atomic_bool down;
     atomic_bool shutdown_seen;
@@ -168,6 +171,17 @@ static kiln_status explain_port(kilni_rpc_listener *listener, const char *addres
                              : "the port is taken, or this machine has no such address");
 }
 
+static kiln_status add_activated(kilni_rpc_listener *listener, int fd, kiln_error *err)
+{
+    if (listener->n_activated == PORTS) {
+        return kiln_fail(err, INVALID_ARGUMENT, "more than %d sockets", PORTS);
+    }
+    kiln_status status = kilni_rpc_activated_start(
+        listener->env, listener->server, fd, &listener->activated[listener->n_activated], err);
+    listener->n_activated += status == KILN_STATUS_OK;
+    return status;
+}
+
 static kiln_status add_port(kilni_rpc_listener *listener, const char *address, int *out_port,
                             kiln_error *err)
 {
@@ -233,6 +247,9 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
         status = add_port(listener, options->addresses[i], &options->out_ports[i], err);
     }
     grpc_server_start(listener->server);
+    for (size_t i = 0; i < options->n_fds && status == KILN_STATUS_OK; i++) {
+        status = add_activated(listener, options->fds[i], err);
+    }
     if (status != KILN_STATUS_OK) {
         kilni_rpc_listener_shutdown(listener);
         kilni_rpc_listener_close(listener);
@@ -439,6 +456,9 @@ void kilni_rpc_peer(const kilni_rpc_stream *stream, char *out_text, size_t size)
 void kilni_rpc_listener_stop(kilni_rpc_listener *listener)
 {
     if (!atomic_exchange(&listener->down, true)) {
+        for (size_t i = 0; i < listener->n_activated; i++) {
+            kilni_rpc_activated_stop(listener->activated[i]);
+        }
         grpc_server_shutdown_and_notify(listener->server, listener->queue, listener);
     }
 }

@@ -13,6 +13,8 @@ typedef struct kilni_rpc_listener kilni_rpc_listener;
 typedef struct kilni_rpc_listen_options {
     const char *const *addresses; ///< HOST:PORT or unix:PATH
     size_t n_addresses;
+    const int *fds; ///< sockets that listen already; without TLS
+    size_t n_fds;
     const kilni_rpc_identity *identity; ///< with a certificate: TLS, but for unix
     uint64_t max_message; ///< bytes of one that is received, when more than a session's
     int *out_ports; ///< what was bound; 0 for a socket file

@@ -2,6 +2,7 @@
 // A server's options: copied, completed and checked. Decides where a server may listen: on this
 // machine, or with TLS where it knows its clients, or where somebody has insisted.
 
+#include "rpc_activated.h"
 #include "rpc_server.h"
 
 #include <stdio.h>
@@ -209,14 +210,41 @@ static kiln_status check_listen(const kiln_rpc_server_options *options, const ch
     return KILN_STATUS_OK;
 }
 
+/// Sockets of others are this machine's own, or somebody has insisted.
+static kiln_status copy_sockets(kiln_rpc_server *server, const kiln_rpc_server_options *options,
+                                kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < options->n_listen_fds && status == KILN_STATUS_OK; i++) {
+        char name[256] = "grpc://";
+        char *address = name + strlen(name);
+        status = kilni_rpc_activated_name(options->listen_fds[i], address,
+                                          sizeof(name) - strlen(name), err);
+        if (status == KILN_STATUS_OK && !kilni_rpc_is_loopback(address) &&
+            options->allow_public == 0) {
+            status = kiln_fail(err, PERMISSION_DENIED,
+                               "%s is beyond loopback, and a socket that is handed over speaks no "
+                               "TLS: give --listen instead",
+                               address);
+        }
+        if (status == KILN_STATUS_OK) {
+            server->fds[server->n_fds] = options->listen_fds[i];
+            status = copy_text(server->env, strncmp(address, "unix:", 5) == 0 ? address : name,
+                               &server->names[server->n_listen + server->n_fds++], err);
+        }
+    }
+    return status;
+}
+
 static kiln_status copy_addresses(kiln_rpc_server *server, const kiln_rpc_server_options *options,
                                   kiln_error *err)
 {
     static const char *const usual[] = {"127.0.0.1:0"};
     const char *const *listen = options->n_listen > 0 ? options->listen : usual;
-    uint32_t count = options->n_listen > 0 ? options->n_listen : 1;
+    uint32_t count = options->n_listen > 0 ? options->n_listen : options->n_listen_fds == 0;
     kiln_status status = KILN_STATUS_OK;
-    if (count > KILNI_RPC_ADDRESSES || options->n_fetch_peers > KILNI_RPC_PEERS) {
+    if (count > KILNI_RPC_ADDRESSES || options->n_listen_fds > KILNI_RPC_ADDRESSES - count ||
+        options->n_fetch_peers > KILNI_RPC_PEERS) {
         return kiln_fail(err, INVALID_ARGUMENT, "at most %d addresses and %d peers",
                          KILNI_RPC_ADDRESSES, KILNI_RPC_PEERS);
     }
@@ -225,6 +253,9 @@ static kiln_status copy_addresses(kiln_rpc_server *server, const kiln_rpc_server
         if (status == KILN_STATUS_OK) {
             status = copy_text(server->env, listen[i], &server->listen[server->n_listen++], err);
         }
+    }
+    if (status == KILN_STATUS_OK) {
+        status = copy_sockets(server, options, err);
     }
     for (uint32_t i = 0; i < options->n_fetch_peers && status == KILN_STATUS_OK; i++) {
         kilni_rpc_address parsed;
@@ -260,6 +291,9 @@ kiln_status kilni_rpc_server_name(kiln_rpc_server *server, const int *ports, kil
         if (status != KILN_STATUS_OK) {
             return status;
         }
+        server->own[server->peers.n_own++] = server->names[i];
+    }
+    for (uint32_t i = server->n_listen; i < server->n_listen + server->n_fds; i++) {
         server->own[server->peers.n_own++] = server->names[i];
     }
     if (server->advertise != NULL) {

@@ -140,6 +140,8 @@ static kiln_status listen_all(kiln_rpc_server *server, kiln_error *err)
     const kilni_rpc_listen_options options = {
         .addresses = (const char *const *)server->listen,
         .n_addresses = server->n_listen,
+        .fds = server->fds,
+        .n_fds = server->n_fds,
         .identity = &server->identity,
         .max_message = server->models != NULL ? server->max_request_bytes : 0,
         .out_ports = ports};
@@ -319,7 +321,7 @@ void kiln_rpc_server_destroy(kiln_rpc_server *server)
 
 const char *kiln_rpc_server_address(const kiln_rpc_server *server, uint32_t index)
 {
-    return index < server->n_listen ? server->names[index] : NULL;
+    return index < KILNI_RPC_ADDRESSES ? server->names[index] : NULL;
 }
 
 void kiln_rpc_server_stats_get(kiln_rpc_server *server, kiln_rpc_server_stats *out_stats)

@@ -53,6 +53,8 @@ struct kiln_rpc_server {
     char *listen[KILNI_RPC_ADDRESSES];
     char *names[KILNI_RPC_ADDRESSES]; ///< as clients open them
     uint32_t n_listen;
+    int fds[KILNI_RPC_ADDRESSES]; ///< borrowed
+    uint32_t n_fds;
     kilni_rpc_identity identity; ///< towards clients
     kilni_rpc_identity self; ///< towards other servers
     char *tokens; ///< that clients show, one a line; renewed under the lock

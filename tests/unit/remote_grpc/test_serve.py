@@ -227,6 +227,68 @@ def case_many_connections(_):
         process.stdout.close()
 
 
+# ---- systemd
+
+
+def case_service_manager(folder):
+    """Sockets that were handed over, readiness, the watchdog, the end: as sd_listen_fds(3) and sd_notify(3) say."""
+    path = os.path.join(folder, "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told, socket.socket(socket.AF_UNIX) as handed, \
+            socket.create_server(("127.0.0.1", 0)) as port:
+        told.bind(os.path.join(folder, "notify"))
+        told.settimeout(20)
+        handed.bind(path)
+        handed.listen(8)
+        # `exec` keeps the process that LISTEN_PID names; descriptors begin at 3.
+        script = (f'exec 3<&{handed.fileno()} 4<&{port.fileno()}; export LISTEN_PID=$$ LISTEN_FDS=2; '
+                  f'exec "{KILN}" serve --device reference')
+        env = {**os.environ, "NOTIFY_SOCKET": told.getsockname(), "WATCHDOG_USEC": "400000"}
+        with subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, text=True, env=env,
+                              pass_fds=[handed.fileno(), port.fileno()]) as server:
+            addresses = server.stdout.readline().strip().split(" at ")[1].split()
+            assert addresses == [f"unix:{path}", f"grpc://127.0.0.1:{port.getsockname()[1]}"], addresses
+            assert told.recv(100) == b"READY=1"
+            for address in addresses:
+                assert compute(address) == "2 4 6\n"
+            assert [told.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+            server.send_signal(signal.SIGTERM)
+            said = b"WATCHDOG=1"
+            while said == b"WATCHDOG=1":
+                said = told.recv(100)
+            assert said == b"STOPPING=1" and server.wait(timeout=30) == 0, said
+        with socket.create_server(("0.0.0.0", 0)) as public:  # no TLS there
+            script = (f'exec 3<&{public.fileno()}; export LISTEN_PID=$$ LISTEN_FDS=1; '
+                      f'exec "{KILN}" serve --device reference')
+            done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False,
+                                  pass_fds=[public.fileno()])
+            assert done.returncode == 1 and "beyond loopback" in done.stderr, done
+
+
+def case_units(folder):
+    """The units and the container's file name what there is."""
+    service = os.path.join(SOURCE, "cmake/service")
+    with open(os.path.join(service, "Containerfile"), encoding="utf-8") as file:
+        packages = set(re.findall(r"\b(\S+)_\*\.deb", file.read()))
+    with open(os.path.join(SOURCE, "cmake/KilnPackages.cmake"), encoding="utf-8") as file:
+        made = set(re.findall(r"kiln_package\(\w+ (\S+)", file.read()))
+    assert packages and packages <= made, (packages, made)
+    if shutil.which("systemd-analyze") is None:
+        raise Skip("systemd-analyze is not on this machine")
+    for name in ("kiln.service", "kiln.socket"):
+        with open(os.path.join(service, name), encoding="utf-8") as file:
+            text = file.read()
+        assert not re.search(r"^Exec\w+=(?!/usr/bin/kiln serve)", text, re.M)
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text.replace("/usr/bin/kiln", os.path.abspath(KILN)))
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", os.path.join(folder, "kiln.service"),
+                           os.path.join(folder, "kiln.socket")], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0 and "kiln" not in done.stderr, done
+    # What the sandbox is worth, in systemd's own measure: 0 is safe, 10 is not.
+    done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=40",
+                           os.path.join(folder, "kiln.service")], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout[-600:] + done.stderr
+
+
 # ---- health, reflection
 
 
@@ -616,7 +678,7 @@ def case_client_library_links_no_opencl(_):
 run_cases("unit/remote_grpc/serve",
           [case_one_line_says_where, case_group_has_a_number, case_refuses_beyond_loopback, case_default_address,
            case_client_certificates, case_tokens, case_renewed_while_serving, case_one_line_says_why,
-           case_many_connections, case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
+           case_many_connections, case_service_manager, case_units, case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
            case_open_calls_have_places_of_their_own, case_rapid_resets, case_reflection, case_wire_page_is_whole, case_schema_is_clean, case_info, case_expired_certificate,
            case_grpcurl,
            case_python_from_proto, case_operator_of_a_plugin, case_servers_know_each_other,
