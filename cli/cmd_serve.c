@@ -27,6 +27,7 @@ enum {
     KEY_TOKEN_FILE,
     KEY_ACCESS,
     KEY_LOG,
+    KEY_TRACE,
     KEY_INSECURE,
     KEY_MEMORY,
     KEY_RAW_MEMORY,
@@ -51,6 +52,9 @@ static const struct argp_option options_table[] = {
     {"access", KEY_ACCESS, "FILE", 0, "what each identity may use, and how much: docs/serving.md",
      0},
     {"log", KEY_LOG, "FILE", 0, "a line of JSON for each session, call and refusal; - is stderr",
+     0},
+    {"trace", KEY_TRACE, "FILE", 0,
+     "write what the devices did to FILE at the end, for Perfetto; calls carry their traceparent",
      0},
     {"insecure-i-know", KEY_INSECURE, NULL, 0,
      "listen beyond loopback without TLS or without knowing the clients", 0},
@@ -83,6 +87,7 @@ typedef struct serve_options {
     uint32_t grace_seconds;
     bool is_group;
     const char *log_path; ///< NULL: none
+    char trace_setting[4096]; ///< "trace=FILE"
     serve_models *models;
 } serve_options;
 
@@ -186,6 +191,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_ACCESS:
         options->server.access_file = text;
         return 0;
+    case KEY_TRACE:
+        snprintf(options->trace_setting, sizeof(options->trace_setting), "trace=%s", text);
+        return cli_device_argp.parser('s', options->trace_setting, &common);
     case KEY_LOG:
         options->log_path = text;
         return 0;

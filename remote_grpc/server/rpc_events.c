@@ -20,6 +20,10 @@ void kilni_rpc_tell(const kiln_rpc_server *server, const kiln_rpc_event *event)
                    event->model[0] != '\0' ? " " : "", event->model,
                    code != NULL ? code : "unknown", event->message[0] != '\0' ? ", " : "",
                    event->message);
+    if (event->duration_ns > 0) { // with the trace of whoever called, so that theirs and ours meet
+        kiln_trace_note(server->devices[0], event->model[0] != '\0' ? event->model : event->method,
+                        event->trace, kiln_time_ns() - event->duration_ns);
+    }
     if (server->event != NULL) {
         server->event(event, server->event_user);
     }

@@ -101,6 +101,8 @@ static void tell_call(const kiln_serving_http *http, struct MHD_Connection *conn
                                   .trace = trace != NULL ? trace : "",
                                   .message = reply->message,
                                   .duration_ns = kiln_time_ns() - begun_ns};
+    kiln_trace_note(http->serving->devices[0], reply->model[0] != '\0' ? reply->model : path,
+                    event.trace, begun_ns);
     http->door->tell(http->door->user, &event);
 }
 

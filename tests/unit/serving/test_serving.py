@@ -579,7 +579,9 @@ def case_identities(folder):
     body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1] * 4}]}
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     alice, bob = ("-H", "Authorization: Bearer one"), ("-H", "Authorization: Bearer two")
-    with Models(models, "--token-file", path["tokens"], "--access", path["access"], "--log", log) as server:
+    file_of_trace = os.path.join(folder, "trace.json")
+    with Models(models, "--token-file", path["tokens"], "--access", path["access"], "--log", log, "--trace",
+                file_of_trace) as server:
         assert curl(f"{server.http}/v2/models/open", *alice)[0] == 403
         assert curl(f"{server.http}/v2/models/open", *bob)[0] == 200
         shown = json.loads(curl(f"{server.http}/v2/repository/index", *alice, body=b"{}")[1])
@@ -593,7 +595,15 @@ def case_identities(folder):
             assert False
         except grpc.RpcError as error:
             assert error.code() == grpc.StatusCode.PERMISSION_DENIED and "alice may not use model open" in error.details()
+        stub = server.channel.unary_unary("/inference.GRPCInferenceService/ModelMetadata")
+        stub(pb.ModelMetadataRequest(name="twice_fp32").SerializeToString(), timeout=20,
+             metadata=[("authorization", "Bearer two"), ("traceparent", trace.replace("0af7", "1af7"))])
         assert curl(f"{server.http}/v2/models/open")[0] == 401
+        assert server.stop() == 0
+    with open(file_of_trace, encoding="utf-8") as file:
+        spans = [each for each in json.load(file)["traceEvents"] if each.get("cat") == "note"]
+    for name, expected in (("scale", trace), ("twice_fp32", trace.replace("0af7", "1af7"))):
+        assert any(each["name"] == name and each["args"]["detail"] == expected and each["dur"] > 0 for each in spans), name
     with open(log, encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     first = next(line for line in lines if line["method"].endswith("/scale/infer"))
