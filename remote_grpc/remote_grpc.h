@@ -112,9 +112,13 @@ KILN_NODISCARD KILN_API kiln_status kiln_rpc_server_admit(kiln_rpc_server *serve
                                                           kiln_rpc_caller **out_caller,
                                                           kiln_error *err);
 
-/// The server's models as this caller may use them, and its name. Both live as long as the caller.
+/// The server's models as this caller may use them. They live as long as the caller.
 KILN_API const kiln_models *kiln_rpc_caller_models(const kiln_rpc_caller *caller);
+
+/// Who it is: the name of its identity.
 KILN_API const char *kiln_rpc_caller_name(const kiln_rpc_caller *caller);
+
+/// The call has been answered. Takes NULL.
 KILN_API void kiln_rpc_caller_end(kiln_rpc_caller *caller);
 
 /// Tells health checks that it is going, takes no new sessions, and waits at most `timeout_ms`

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Loads libkiln_remote by its soname.
+// Loads libkiln_remote by its soname, and the functions that `kiln serve` calls. The library stays
+// for the process.
 
 #include "serve_library.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// systemd's protocol: one datagram to the socket that NOTIFY_SOCKET names.
+// systemd's protocol: one datagram to the socket that NOTIFY_SOCKET names, and descriptors from 3
+// on. Decides nothing about when something is told.
 
 #define _GNU_SOURCE // SOCK_CLOEXEC
 

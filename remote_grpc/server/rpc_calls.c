@@ -10,9 +10,6 @@
 #include <string.h>
 #include <time.h>
 
-/// How many calls of a kind run at a time.
-enum { TRUSTED_CALLS = 64, MODEL_CALLS = 512, REFLECTIONS = 32, OPEN_CALLS = 32, WATCHES = 128 };
-enum { REFUSALS = 256 };
 enum { IDLE_WORKER_S = 3 };
 
 struct kilni_rpc_worker {
@@ -80,19 +77,6 @@ static kilni_rpc_kind kind_of(const char *method)
         return KILNI_RPC_KIND_MODEL;
     }
     return strcmp(method, KILNI_RPC_SESSION) == 0 ? KILNI_RPC_KIND_SESSION : KILNI_RPC_KIND_TRUSTED;
-}
-
-/// Where there are several identities, none gets more than half of the places.
-uint32_t kilni_rpc_places(const kiln_rpc_server *server, kilni_rpc_kind kind, bool of_one)
-{
-    static const uint32_t most[KILNI_RPC_KINDS] = {
-        [KILNI_RPC_KIND_TRUSTED] = TRUSTED_CALLS,  [KILNI_RPC_KIND_MODEL] = MODEL_CALLS,
-        [KILNI_RPC_KIND_REFLECTION] = REFLECTIONS, [KILNI_RPC_KIND_OPEN] = OPEN_CALLS,
-        [KILNI_RPC_KIND_WATCH] = WATCHES,          [KILNI_RPC_KIND_REFUSED] = REFUSALS};
-    uint32_t all = kind == KILNI_RPC_KIND_SESSION ? server->max_sessions : most[kind];
-    bool several = server->files[KILNI_RPC_FILE_TOKENS] != NULL ||
-                   server->files[KILNI_RPC_FILE_CLIENT_CA] != NULL;
-    return of_one && several ? (all + 1) / 2 : all;
 }
 
 static kilni_rpc_use use_of(kilni_rpc_kind kind)
@@ -366,7 +350,8 @@ static kiln_status take_places(kiln_rpc_server *server, kilni_rpc_worker *call, 
     pthread_mutex_lock(&server->lock);
     // A session that is resumed takes the place of its own old connection.
     uint32_t most = kilni_rpc_places(server, kind, false);
-    most += kind == KILNI_RPC_KIND_SESSION ? TRUSTED_CALLS : 0;
+    most += kind == KILNI_RPC_KIND_SESSION ? kilni_rpc_places(server, KILNI_RPC_KIND_TRUSTED, false)
+                                           : 0;
     if (server->calls[kind] >= most) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "the server has as many calls as it takes");
         if (kind == KILNI_RPC_KIND_WATCH) { // perhaps some have gone
@@ -415,7 +400,7 @@ static void start_call(kiln_rpc_server *server, kilni_rpc_stream *stream)
     if (take_places(server, &call, &call.refusal) != KILN_STATUS_OK) {
         call.kind = KILNI_RPC_KIND_REFUSED;
         pthread_mutex_lock(&server->lock);
-        bool full = server->calls[call.kind]++ >= REFUSALS;
+        bool full = server->calls[call.kind]++ >= kilni_rpc_places(server, call.kind, false);
         pthread_mutex_unlock(&server->lock);
         if (full) {
             drop_call(&call, NULL);

@@ -3,6 +3,7 @@
 // machine, or with TLS where it knows its clients, or where somebody has insisted.
 
 #include "rpc_activated.h"
+#include "rpc_certificate.h"
 #include "rpc_server.h"
 
 #include <stdio.h>
@@ -300,6 +301,25 @@ kiln_status kilni_rpc_server_name(kiln_rpc_server *server, const int *ports, kil
         server->own[server->peers.n_own++] = server->advertise;
     }
     return KILN_STATUS_OK;
+}
+
+// ---- places ----
+
+/// How many calls of a kind run at a time.
+enum { TRUSTED_CALLS = 64, MODEL_CALLS = 512, REFLECTIONS = 32, OPEN_CALLS = 32, WATCHES = 128 };
+enum { REFUSALS = 256 };
+
+/// Where there are several identities, none gets more than half of the places.
+uint32_t kilni_rpc_places(const kiln_rpc_server *server, kilni_rpc_kind kind, bool of_one)
+{
+    static const uint32_t most[KILNI_RPC_KINDS] = {
+        [KILNI_RPC_KIND_TRUSTED] = TRUSTED_CALLS,  [KILNI_RPC_KIND_MODEL] = MODEL_CALLS,
+        [KILNI_RPC_KIND_REFLECTION] = REFLECTIONS, [KILNI_RPC_KIND_OPEN] = OPEN_CALLS,
+        [KILNI_RPC_KIND_WATCH] = WATCHES,          [KILNI_RPC_KIND_REFUSED] = REFUSALS};
+    uint32_t all = kind == KILNI_RPC_KIND_SESSION ? server->max_sessions : most[kind];
+    bool several = server->files[KILNI_RPC_FILE_TOKENS] != NULL ||
+                   server->files[KILNI_RPC_FILE_CLIENT_CA] != NULL;
+    return of_one && several ? (all + 1) / 2 : all;
 }
 
 // ---- all of them ----

@@ -104,12 +104,6 @@ void kilni_rpc_server_settings_fini(kiln_rpc_server *server);
 /// logged, and what was there stays.
 void kilni_rpc_server_renew(kiln_rpc_server *server);
 
-// ---- rpc_certificate.c ----
-
-/// Whether the first certificate of a PEM text is good now. What is none is left to gRPC. Errors:
-/// FAILED_PRECONDITION with the date.
-kiln_status kilni_rpc_certificate_check(const kiln_env *env, const char *pem, kiln_error *err);
-
 // ---- rpc_events.c ----
 
 /// Tells the program and the log.
@@ -147,10 +141,10 @@ void kilni_rpc_reap(kiln_rpc_server *server);
 kiln_status kilni_rpc_who(kiln_rpc_server *server, const char *token_name, const char *certificate,
                           kilni_rpc_party **out_party, kiln_error *err);
 
+// ---- rpc_options.c ----
+
 /// How many calls of a kind run at a time, of one party or of all.
 uint32_t kilni_rpc_places(const kiln_rpc_server *server, kilni_rpc_kind kind, bool of_one);
-
-// ---- rpc_options.c ----
 
 /// Names the addresses after the ports that were bound. Errors: RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_server_name(kiln_rpc_server *server, const int *ports, kiln_error *err);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Connections of a socket that was handed to us, given to gRPC one by one.
+// Connections of a socket that was handed to us, given to gRPC one by one. Whether the socket may
+// be used is decided elsewhere.
 
 #define _GNU_SOURCE // accept4
 

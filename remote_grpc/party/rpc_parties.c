@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Records of identities, and what they may begin. Decides nothing about who somebody is.
+// Records of identities, what each of them uses now, and what it may begin. Decides nothing about
+// who somebody is.
 
 #include "rpc_parties.h"
 

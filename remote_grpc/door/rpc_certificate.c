@@ -4,7 +4,7 @@
 
 #define _DEFAULT_SOURCE // timegm
 
-#include "rpc_server.h"
+#include "rpc_certificate.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Rules as text. Decides nothing about calls: rpc_parties.c asks it.
+// Rules as text: rows, words, amounts, lists. Decides nothing about calls: rpc_parties.c asks what
+// the rules of an identity are.
 
 #include "rpc_rules.h"
 
