@@ -40,9 +40,56 @@ struct kilni_rpc_listener {
     kilni_rpc_activated *activated[PORTS]; ///< sockets that others have bound
     size_t n_activated;
     kilni_rpc_resets resets; ///< under the lock
+    kilni_rpc_stream *swept; ///< under the lock: to be closed by the sweeper
+    bool sweeps_end;
+    pthread_cond_t to_sweep;
+    pthread_t sweeper;
+    bool has_sweeper;
     atomic_bool down;
     atomic_bool shutdown_seen;
 };
+
+// ---- calls that nobody waits for ----
+
+/// Starts the batch that tells of the call's end.
+static bool await_end(kilni_rpc_stream *stream)
+{
+    grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+    close.data.recv_close_on_server.cancelled = &stream->cancelled;
+    stream->status_pending = kilni_grpc_start(stream, &close, 1, KILNI_TAG_STATUS);
+    return stream->status_pending;
+}
+
+/// Closing them waits for their connection, so one thread does it for all.
+static void *sweep_calls(void *pointer)
+{
+    kilni_rpc_listener *listener = pointer;
+    pthread_mutex_lock(&listener->lock);
+    while (!listener->sweeps_end || listener->swept != NULL) {
+        kilni_rpc_stream *stream = listener->swept;
+        if (stream == NULL) {
+            pthread_cond_wait(&listener->to_sweep, &listener->lock);
+            continue;
+        }
+        listener->swept = stream->next;
+        pthread_mutex_unlock(&listener->lock);
+        (void)await_end(stream);
+        kilni_rpc_cancel(stream);
+        kilni_rpc_stream_close(stream, NULL);
+        pthread_mutex_lock(&listener->lock);
+    }
+    pthread_mutex_unlock(&listener->lock);
+    return NULL;
+}
+
+static void sweep(kilni_rpc_listener *listener, kilni_rpc_stream *stream)
+{
+    pthread_mutex_lock(&listener->lock);
+    stream->next = listener->swept;
+    listener->swept = stream;
+    pthread_cond_signal(&listener->to_sweep);
+    pthread_mutex_unlock(&listener->lock);
+}
 
 // ---- certificates ----
 
@@ -237,10 +284,15 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
     kilni_grpc_init(env);
     listener->env = env;
     pthread_mutex_init(&listener->lock, NULL);
+    pthread_cond_init(&listener->to_sweep, NULL);
+    listener->has_sweeper = pthread_create(&listener->sweeper, NULL, sweep_calls, listener) == 0;
+    if (!listener->has_sweeper) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
+    }
     listener->server = make_server(options->max_message);
     listener->queue = grpc_completion_queue_create_for_next(NULL);
     grpc_server_register_completion_queue(listener->server, listener->queue, NULL);
-    if (options->identity != NULL) {
+    if (options->identity != NULL && status == KILN_STATUS_OK) {
         status = kilni_rpc_listener_renew(listener, options->identity, err);
     }
     for (size_t i = 0; i < options->n_addresses && status == KILN_STATUS_OK; i++) {
@@ -284,34 +336,36 @@ static kilni_rpc_stream *next_call(kilni_rpc_listener *listener)
     return NULL;
 }
 
-/// One who asks and takes back all the time is sent away.
-static void note_call(kilni_rpc_listener *listener, const kilni_rpc_stream *stream,
+/// One who asks and takes back all the time is sent away. Gives whether the call is to be answered.
+static bool note_call(kilni_rpc_listener *listener, const kilni_rpc_stream *stream,
                       kilni_rpc_stage stage)
 {
     char peer[KILNI_RPC_PEER_TEXT];
     kilni_rpc_peer(stream, peer, sizeof(peer));
     pthread_mutex_lock(&listener->lock);
-    bool cut = kilni_rpc_resets_note(&listener->resets, peer, stage);
+    kilni_rpc_verdict verdict = kilni_rpc_resets_note(&listener->resets, peer, stage);
     pthread_mutex_unlock(&listener->lock);
-    if (cut) {
+    if (verdict == KILNI_RPC_VERDICT_CUT) {
         kiln_log_write(listener->env, KILN_LOG_WARN, "remote",
                        "%s took its calls back before they were answered, and was sent away", peer);
     }
+    return verdict == KILNI_RPC_VERDICT_FINE;
 }
 
 kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener)
 {
     while (!atomic_load(&listener->down)) {
         kilni_rpc_stream *stream = next_call(listener);
-        if (stream != NULL) {
-            size_t length = GRPC_SLICE_LENGTH(stream->details.method);
-            if (length < sizeof(stream->method)) {
-                memcpy(stream->method, GRPC_SLICE_START_PTR(stream->details.method), length);
-            }
-            note_call(listener, stream, KILNI_RPC_STAGE_CAME);
+        size_t length = stream != NULL ? GRPC_SLICE_LENGTH(stream->details.method) : 0;
+        if (stream != NULL && length < sizeof(stream->method)) {
+            memcpy(stream->method, GRPC_SLICE_START_PTR(stream->details.method), length);
+        }
+        if (stream != NULL && note_call(listener, stream, KILNI_RPC_STAGE_CAME)) {
             return stream;
         }
-        if (!atomic_load(&listener->down)) {
+        if (stream != NULL) {
+            sweep(listener, stream);
+        } else if (!atomic_load(&listener->down)) {
             kiln_log_write(listener->env, KILN_LOG_WARN, "remote", "a call could not be accepted");
             gpr_sleep_until(kilni_grpc_after(ACCEPT_PAUSE_MS));
         }
@@ -319,15 +373,18 @@ kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener)
     return NULL;
 }
 
+void kilni_rpc_drop_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream)
+{
+    (void)note_call(listener, stream, KILNI_RPC_STAGE_GONE);
+    sweep(listener, stream);
+}
+
 bool kilni_rpc_begin_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream)
 {
-    grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
-    close.data.recv_close_on_server.cancelled = &stream->cancelled;
     grpc_op first = {.op = GRPC_OP_SEND_INITIAL_METADATA};
-    stream->status_pending = kilni_grpc_start(stream, &close, 1, KILNI_TAG_STATUS);
-    bool begun = stream->status_pending && kilni_grpc_run(stream, &first, 1, KILNI_TAG_START) &&
+    bool begun = await_end(stream) && kilni_grpc_run(stream, &first, 1, KILNI_TAG_START) &&
                  !kilni_rpc_is_ended(stream, 0);
-    note_call(listener, stream, begun ? KILNI_RPC_STAGE_BEGUN : KILNI_RPC_STAGE_GONE);
+    (void)note_call(listener, stream, begun ? KILNI_RPC_STAGE_BEGUN : KILNI_RPC_STAGE_GONE);
     return begun;
 }
 
@@ -493,6 +550,14 @@ void kilni_rpc_listener_close(kilni_rpc_listener *listener)
         }
     }
     drain_requests(listener);
+    pthread_mutex_lock(&listener->lock);
+    listener->sweeps_end = true;
+    pthread_cond_signal(&listener->to_sweep);
+    pthread_mutex_unlock(&listener->lock);
+    if (listener->has_sweeper) {
+        (void)pthread_join(listener->sweeper, NULL);
+    }
+    pthread_cond_destroy(&listener->to_sweep);
     grpc_server_destroy(listener->server);
     kilni_grpc_destroy_queue(listener->queue, /*pluck=*/false);
     kilni_rpc_identity_fini(listener->env, &listener->identity);

@@ -38,6 +38,9 @@ kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener);
 /// it is for the call's own thread. False: nobody waits for the call any more; it is to be closed.
 bool kilni_rpc_begin_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream);
 
+/// Ends a call that was accepted and not begun, and does not wait for it.
+void kilni_rpc_drop_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream);
+
 /// Whether a text is `Bearer` with one of the tokens, one a line: TOKEN, or NAME TOKEN. `out_name`
 /// is its name, or one that is made of the token and does not tell it.
 bool kilni_rpc_is_token(const char *text, size_t length, const char *tokens,

@@ -67,20 +67,16 @@ static void cut_peer(const char *peer)
 
 // ---- scores ----
 
-/// The record of a peer, or the one that was used longest ago.
+/// The record of a peer; it may have been another's, which begins anew then.
 static kilni_rpc_noted_peer *find_noted(kilni_rpc_resets *resets, const char *peer)
 {
-    kilni_rpc_noted_peer *oldest = &resets->peers[0];
-    for (size_t i = 0; i < KILNI_RPC_PEERS_NOTED; i++) {
-        kilni_rpc_noted_peer *each = &resets->peers[i];
-        if (strcmp(each->peer, peer) == 0) {
-            return each;
-        }
-        oldest = each->at_ns < oldest->at_ns ? each : oldest;
+    uint64_t hash = kiln_hash64(peer, strlen(peer), 0);
+    kilni_rpc_noted_peer *found = &resets->peers[hash % KILNI_RPC_PEERS_NOTED];
+    if (strcmp(found->peer, peer) != 0) {
+        *found = (kilni_rpc_noted_peer){.at_ns = kiln_time_ns()};
+        snprintf(found->peer, sizeof(found->peer), "%s", peer);
     }
-    *oldest = (kilni_rpc_noted_peer){.at_ns = kiln_time_ns()};
-    snprintf(oldest->peer, sizeof(oldest->peer), "%s", peer);
-    return oldest;
+    return found;
 }
 
 static void score_stage(kilni_rpc_noted_peer *noted, kilni_rpc_stage stage)
@@ -97,17 +93,21 @@ static void score_stage(kilni_rpc_noted_peer *noted, kilni_rpc_stage stage)
     noted->score += stage == KILNI_RPC_STAGE_GONE ? 1 : -1;
 }
 
-bool kilni_rpc_resets_note(kilni_rpc_resets *resets, const char *peer, kilni_rpc_stage stage)
+kilni_rpc_verdict kilni_rpc_resets_note(kilni_rpc_resets *resets, const char *peer,
+                                        kilni_rpc_stage stage)
 {
     if (strncmp(peer, "ipv", 3) != 0) {
-        return false; // a socket file, which is its user's alone
+        return KILNI_RPC_VERDICT_FINE; // a socket file, which is its user's alone
     }
     kilni_rpc_noted_peer *noted = find_noted(resets, peer);
+    if (noted->cut) {
+        return KILNI_RPC_VERDICT_LATE; // it had arrived before
+    }
     score_stage(noted, stage);
-    if ((noted->score <= MOST_GONE && noted->came <= MOST_GONE) || noted->cut) {
-        return false; // what had arrived before the cut still comes
+    if (noted->score <= MOST_GONE && noted->came <= MOST_GONE) {
+        return KILNI_RPC_VERDICT_FINE;
     }
     noted->cut = true;
     cut_peer(peer);
-    return true;
+    return KILNI_RPC_VERDICT_CUT;
 }

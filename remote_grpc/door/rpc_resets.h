@@ -7,7 +7,7 @@
 
 #include "base.h"
 
-enum { KILNI_RPC_PEERS_NOTED = 64, KILNI_RPC_PEER_TEXT = 80 };
+enum { KILNI_RPC_PEERS_NOTED = 1024, KILNI_RPC_PEER_TEXT = 80 };
 
 typedef enum kilni_rpc_stage { ///< of a call
     KILNI_RPC_STAGE_CAME,
@@ -27,8 +27,15 @@ typedef struct kilni_rpc_resets { ///< zeroed: none
     kilni_rpc_noted_peer peers[KILNI_RPC_PEERS_NOTED];
 } kilni_rpc_resets;
 
+typedef enum kilni_rpc_verdict {
+    KILNI_RPC_VERDICT_FINE,
+    KILNI_RPC_VERDICT_CUT, ///< the connection was cut now
+    KILNI_RPC_VERDICT_LATE ///< it was cut before
+} kilni_rpc_verdict;
+
 /// Notes a call of `peer`, in gRPC's words ("ipv4:127.0.0.1:4711"), when it comes and once more
-/// later. Gives whether the connection was cut for it.
-bool kilni_rpc_resets_note(kilni_rpc_resets *resets, const char *peer, kilni_rpc_stage stage);
+/// later, when it was not late when it came.
+kilni_rpc_verdict kilni_rpc_resets_note(kilni_rpc_resets *resets, const char *peer,
+                                        kilni_rpc_stage stage);
 
 #endif

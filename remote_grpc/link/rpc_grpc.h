@@ -30,6 +30,7 @@ enum {
 
 struct kilni_rpc_stream {
     const kiln_env *env;
+    kilni_rpc_stream *next; ///< in a list of the listener's
     grpc_channel *channel; ///< of a client
     grpc_completion_queue *queue;
     grpc_call *call;

@@ -133,7 +133,8 @@ void kilni_rpc_party_put(kilni_rpc_parties *parties, kilni_rpc_party *party)
 kiln_status kilni_rpc_party_begin(kilni_rpc_parties *parties, kilni_rpc_party *party,
                                   kilni_rpc_use use, uint32_t most, kiln_error *err)
 {
-    static const char *const words[] = {"sessions", "calls to models", "other calls"};
+    static const char *const words[] = {"sessions", "streams of sessions", "calls to models",
+                                        "other calls"};
     kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&parties->lock);
     uint64_t limit =

@@ -22,6 +22,7 @@ typedef struct kilni_rpc_rate {
 /// What is counted, at a time.
 typedef enum kilni_rpc_use {
     KILNI_RPC_USE_SESSIONS,
+    KILNI_RPC_USE_STREAMS, ///< of sessions, those that have not said Hello too
     KILNI_RPC_USE_CALLS, ///< to models
     KILNI_RPC_USE_OTHERS,
     KILNI_RPC_USES

@@ -17,7 +17,8 @@ struct kilni_rpc_worker {
     kilni_rpc_stream *stream; ///< NULL: none
     kilni_rpc_kind kind;
     kilni_rpc_party *party; ///< held; NULL: not known
-    kiln_error refusal; ///< why there is none, or why there is no place
+    kiln_error refusal; ///< why there is none
+    bool placed; ///< it has a place of its kind
     bool is_watched; ///< the stream and its place are rpc_watches.c's now
     pthread_t thread;
     pthread_cond_t called;
@@ -70,7 +71,8 @@ static kilni_rpc_kind kind_of(const char *method)
     if (begins_with(method, "/grpc.health.")) {
         return KILNI_RPC_KIND_OPEN;
     }
-    if (begins_with(method, "/grpc.reflection.")) {
+    if (strcmp(method, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo") == 0 ||
+        strcmp(method, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo") == 0) {
         return KILNI_RPC_KIND_REFLECTION;
     }
     if (begins_with(method, KILNI_KSERVE_SERVICE)) {
@@ -81,7 +83,48 @@ static kilni_rpc_kind kind_of(const char *method)
 
 static kilni_rpc_use use_of(kilni_rpc_kind kind)
 {
-    return kind == KILNI_RPC_KIND_MODEL ? KILNI_RPC_USE_CALLS : KILNI_RPC_USE_OTHERS;
+    return kind == KILNI_RPC_KIND_SESSION ? KILNI_RPC_USE_STREAMS
+           : kind == KILNI_RPC_KIND_MODEL ? KILNI_RPC_USE_CALLS
+                                          : KILNI_RPC_USE_OTHERS;
+}
+
+/// A session that is resumed comes beside its own old connection.
+static uint32_t calls_of(const kiln_rpc_server *server, kilni_rpc_kind kind, bool of_one)
+{
+    return kilni_rpc_places(server, kind, of_one) +
+           (kind == KILNI_RPC_KIND_SESSION
+                ? kilni_rpc_places(server, KILNI_RPC_KIND_TRUSTED, of_one)
+                : 0);
+}
+
+/// A place for the call, of its kind and of its party. Errors: RESOURCE_EXHAUSTED.
+static kiln_status take_places(kilni_rpc_worker *call, kiln_error *err)
+{
+    kiln_rpc_server *server = call->server;
+    kilni_rpc_kind kind = call->kind;
+    kiln_status status = KILN_STATUS_OK;
+    pthread_mutex_lock(&server->lock);
+    if (server->calls[kind] >= calls_of(server, kind, false)) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "the server has as many calls as it takes");
+        if (kind == KILNI_RPC_KIND_WATCH) { // perhaps some have gone
+            server->to_look = server->to_look_all = true;
+            pthread_cond_broadcast(&server->changed);
+        }
+    } else {
+        server->calls[kind]++;
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (status == KILN_STATUS_OK && call->party != NULL) {
+        status = kilni_rpc_party_begin(&server->parties, call->party, use_of(kind),
+                                       calls_of(server, kind, true), err);
+        if (status != KILN_STATUS_OK) {
+            pthread_mutex_lock(&server->lock);
+            server->calls[kind]--;
+            pthread_mutex_unlock(&server->lock);
+        }
+    }
+    call->placed = status == KILN_STATUS_OK;
+    return status;
 }
 
 // ---- answers ----
@@ -180,11 +223,25 @@ static void answer_open(kilni_rpc_worker *self)
     }
 }
 
+/// Places are for those whose clients still wait.
+static bool begin(kilni_rpc_worker *self)
+{
+    bool begun = kilni_rpc_begin_call(self->server->listener, self->stream);
+    pthread_mutex_lock(&self->server->lock);
+    self->server->calls[KILNI_RPC_KIND_NEW]--;
+    pthread_mutex_unlock(&self->server->lock);
+    return begun;
+}
+
 static void answer_any(kilni_rpc_worker *self)
 {
-    if (!kilni_rpc_begin_call(self->server->listener, self->stream)) {
+    kiln_error why = KILN_ERROR_INIT;
+    if (!begin(self)) {
         kilni_rpc_stream_close(self->stream, NULL);
-        self->is_watched = false;
+        return;
+    }
+    if (take_places(self, &why) != KILN_STATUS_OK) {
+        refuse(self, &why);
         return;
     }
     switch (self->kind) {
@@ -215,8 +272,7 @@ static void answer_any(kilni_rpc_worker *self)
 static void end_call(kilni_rpc_worker *self)
 {
     kiln_rpc_server *server = self->server;
-    if (self->party != NULL && self->kind != KILNI_RPC_KIND_SESSION &&
-        self->kind != KILNI_RPC_KIND_REFUSED) {
+    if (self->party != NULL && self->placed) {
         kilni_rpc_party_end(&server->parties, self->party, use_of(self->kind));
     }
     kilni_rpc_party_put(&server->parties, self->party);
@@ -224,10 +280,10 @@ static void end_call(kilni_rpc_worker *self)
     self->stream = NULL;
     self->refusal = (kiln_error)KILN_ERROR_INIT;
     pthread_mutex_lock(&server->lock);
-    if (!self->is_watched) { // that goes on without a thread
+    if (self->placed && !self->is_watched) { // that goes on without a thread
         server->calls[self->kind]--;
     }
-    self->is_watched = false;
+    self->placed = self->is_watched = false;
     server->served++;
     pthread_mutex_unlock(&server->lock);
 }
@@ -342,45 +398,10 @@ static kiln_status hand_over(kiln_rpc_server *server, const kilni_rpc_worker *ca
     return KILN_STATUS_OK;
 }
 
-/// A place for the call, of its kind and of its party. Errors: RESOURCE_EXHAUSTED.
-static kiln_status take_places(kiln_rpc_server *server, kilni_rpc_worker *call, kiln_error *err)
+/// There is no thread for it.
+static void refuse_here(kilni_rpc_worker *call, const kiln_error *why)
 {
-    kilni_rpc_kind kind = call->kind;
-    kiln_status status = KILN_STATUS_OK;
-    pthread_mutex_lock(&server->lock);
-    // A session that is resumed takes the place of its own old connection.
-    uint32_t most = kilni_rpc_places(server, kind, false);
-    most += kind == KILNI_RPC_KIND_SESSION ? kilni_rpc_places(server, KILNI_RPC_KIND_TRUSTED, false)
-                                           : 0;
-    if (server->calls[kind] >= most) {
-        status = kiln_fail(err, RESOURCE_EXHAUSTED, "the server has as many calls as it takes");
-        if (kind == KILNI_RPC_KIND_WATCH) { // perhaps some have gone
-            server->to_look = server->to_look_all = true;
-            pthread_cond_broadcast(&server->changed);
-        }
-    } else {
-        server->calls[kind]++;
-    }
-    pthread_mutex_unlock(&server->lock);
-    if (status == KILN_STATUS_OK && call->party != NULL && kind != KILNI_RPC_KIND_SESSION) {
-        status = kilni_rpc_party_begin(&server->parties, call->party, use_of(kind),
-                                       kilni_rpc_places(server, kind, true), err);
-        if (status != KILN_STATUS_OK) {
-            pthread_mutex_lock(&server->lock);
-            server->calls[kind]--;
-            pthread_mutex_unlock(&server->lock);
-        }
-    }
-    return status;
-}
-
-/// Without a thread of its own; `why` NULL: it is not worth the wait.
-static void drop_call(kilni_rpc_worker *call, const kiln_error *why)
-{
-    if (why == NULL) {
-        kilni_rpc_cancel(call->stream);
-    }
-    if (kilni_rpc_begin_call(call->server->listener, call->stream) && why != NULL) {
+    if (begin(call)) {
         refuse(call, why);
     } else {
         kilni_rpc_stream_close(call->stream, NULL);
@@ -397,18 +418,21 @@ static void start_call(kiln_rpc_server *server, kilni_rpc_stream *stream)
     if (!open && who_calls(server, stream, &call.party, &call.refusal) != KILN_STATUS_OK) {
         call.kind = KILNI_RPC_KIND_OPEN;
     }
-    if (take_places(server, &call, &call.refusal) != KILN_STATUS_OK) {
-        call.kind = KILNI_RPC_KIND_REFUSED;
+    pthread_mutex_lock(&server->lock);
+    bool full = server->calls[KILNI_RPC_KIND_NEW]++ >=
+                kilni_rpc_places(server, KILNI_RPC_KIND_NEW, /*of_one=*/false);
+    pthread_mutex_unlock(&server->lock);
+    if (full) {
         pthread_mutex_lock(&server->lock);
-        bool full = server->calls[call.kind]++ >= kilni_rpc_places(server, call.kind, false);
+        server->calls[KILNI_RPC_KIND_NEW]--;
         pthread_mutex_unlock(&server->lock);
-        if (full) {
-            drop_call(&call, NULL);
-            return;
-        }
+        kilni_rpc_drop_call(server->listener, stream);
+        call.stream = NULL;
+        end_call(&call);
+        return;
     }
     if (hand_over(server, &call, &err) != KILN_STATUS_OK) {
-        drop_call(&call, &err);
+        refuse_here(&call, &err);
     }
 }
 

@@ -80,7 +80,9 @@ static kiln_status read_files(const kiln_rpc_server *server, file_texts *out_tex
     if (status == KILN_STATUS_OK && texts[KILNI_RPC_FILE_ACCESS] != NULL) {
         status = kilni_rpc_rules_parse(server->env, texts[KILNI_RPC_FILE_ACCESS], &out_texts->rules,
                                        err);
-        kiln_error_context(err, "%.120s", server->files[KILNI_RPC_FILE_ACCESS]);
+        if (status != KILN_STATUS_OK) {
+            kiln_error_context(err, "%.120s", server->files[KILNI_RPC_FILE_ACCESS]);
+        }
     }
     kiln_free(server->env, texts[KILNI_RPC_FILE_ACCESS]);
     if (status != KILN_STATUS_OK) {
@@ -307,7 +309,7 @@ kiln_status kilni_rpc_server_name(kiln_rpc_server *server, const int *ports, kil
 
 /// How many calls of a kind run at a time.
 enum { TRUSTED_CALLS = 64, MODEL_CALLS = 512, REFLECTIONS = 32, OPEN_CALLS = 32, WATCHES = 128 };
-enum { REFUSALS = 256 };
+enum { NEW_CALLS = 1024 };
 
 /// Where there are several identities, none gets more than half of the places.
 uint32_t kilni_rpc_places(const kiln_rpc_server *server, kilni_rpc_kind kind, bool of_one)
@@ -315,7 +317,7 @@ uint32_t kilni_rpc_places(const kiln_rpc_server *server, kilni_rpc_kind kind, bo
     static const uint32_t most[KILNI_RPC_KINDS] = {
         [KILNI_RPC_KIND_TRUSTED] = TRUSTED_CALLS,  [KILNI_RPC_KIND_MODEL] = MODEL_CALLS,
         [KILNI_RPC_KIND_REFLECTION] = REFLECTIONS, [KILNI_RPC_KIND_OPEN] = OPEN_CALLS,
-        [KILNI_RPC_KIND_WATCH] = WATCHES,          [KILNI_RPC_KIND_REFUSED] = REFUSALS};
+        [KILNI_RPC_KIND_WATCH] = WATCHES,          [KILNI_RPC_KIND_NEW] = NEW_CALLS};
     uint32_t all = kind == KILNI_RPC_KIND_SESSION ? server->max_sessions : most[kind];
     bool several = server->files[KILNI_RPC_FILE_TOKENS] != NULL ||
                    server->files[KILNI_RPC_FILE_CLIENT_CA] != NULL;

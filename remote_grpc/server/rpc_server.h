@@ -34,7 +34,7 @@ typedef enum kilni_rpc_kind {
     KILNI_RPC_KIND_REFLECTION, ///< the same, and the call may stay open
     KILNI_RPC_KIND_OPEN, ///< anybody may call, and the answer comes at once
     KILNI_RPC_KIND_WATCH, ///< anybody may call, and the answer stays open
-    KILNI_RPC_KIND_REFUSED, ///< there is no place for it
+    KILNI_RPC_KIND_NEW, ///< of any kind, not begun yet
     KILNI_RPC_KINDS
 } kilni_rpc_kind;
 

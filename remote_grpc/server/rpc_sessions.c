@@ -207,12 +207,10 @@ bool kilni_rpc_pause(void *user, kilni_rpc_session *session)
 {
     kiln_rpc_server *server = user;
     uint64_t deadline = kiln_time_ns() + UINT64_C(1000000000) * server->session.resume_seconds;
+    tell_session(server, session, "pause", NULL);
     pthread_mutex_lock(&server->lock);
     session->expires_ns = deadline;
     session->paused = true;
-    if (!session->wanted) {
-        tell_session(server, session, "pause", NULL);
-    }
     pthread_cond_broadcast(&server->changed); // a server that drains does not wait for it
     while (!session->wanted && !session->dropped && !atomic_load(&server->stopping)) {
         uint64_t now = kiln_time_ns();

@@ -10,6 +10,7 @@ import statistics
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 import grpc
@@ -146,6 +147,32 @@ def case_operations_each_second(folder):
             took[name] = time.monotonic() - begun
             with_rules.close()
         assert 0.9 < took["alice"] < 10 and took["bob"] < 0.9, took
+
+
+def case_nobody_takes_all_places(folder):
+    """Streams that never say Hello, as many as the server has places: another identity comes in at once."""
+    tokens = put(folder, "tokens", TOKENS)
+    with Server(KILN, "--token-file", tokens) as server:
+        channels = [grpc.insecure_channel(server.target, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(3)]
+        hello = threading.Event()
+
+        def silence():
+            hello.wait(20)
+            yield from ()
+
+        calls = [each.stream_stream("/kiln.v1.Compute/Session")(silence(), timeout=30, metadata=as_("alice-token"))
+                 for each in channels for _ in range(50)]
+        deadline = time.monotonic() + 4
+        while sum(each.done() for each in calls) < 80:  # half of 64 + 64 places, and no more
+            assert time.monotonic() < deadline, sum(each.done() for each in calls)
+            time.sleep(0.02)
+        assert {each.code() for each in calls if each.done()} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        begun = time.monotonic()
+        session(server, "bob-token").close()
+        assert time.monotonic() - begun < 4
+        hello.set()
+        for each in channels:
+            each.close()
 
 
 # ---- turns
@@ -325,5 +352,6 @@ def case_idle_server_sleeps(_):
 if sys.argv[3:4] == ["flood"]:
     flood(*sys.argv[4:6])
 run_cases("unit/remote_grpc/identities",
-          [case_names, case_rules, case_operations_each_second, case_one_floods, case_log,
+          [case_names, case_rules, case_operations_each_second,
+           case_nobody_takes_all_places, case_one_floods, case_log,
            case_memory_goes_with_the_last_session, case_idle_server_sleeps])

@@ -442,7 +442,7 @@ def case_rapid_resets(_):
             assert compute(server.address) == "2 4 6\n"
             assert time.monotonic() - begun < 4.5
         sent = [each.result(timeout=60) for each in floods]
-        assert all(each is not None and each < 30000 for each in sent), sent
+        assert all(each is not None and each < 200000 for each in sent), sent  # all were cut
         with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
             assert int(re.search(r"^VmHWM:\s+(\d+)", file.read(), re.M).group(1)) < 500000
         with grpc.insecure_channel(server.target) as channel:  # one who takes back now and then is not
