@@ -233,11 +233,11 @@ def case_one_floods(folder):
         rate_of(step, 0.3)
         ratios = []
         for _ in range(3):  # the machine is not still: alone and beside the flood in turns
-            alone = rate_of(step, 0.7)
+            alone = rate_of(step, 0.5)
             with subprocess.Popen([sys.executable, __file__, KILN, SOURCE, "flood", server.target, "alice-token"],
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as other:
                 assert other.stdout.readline() == "flooding\n"
-                beside = rate_of(step, 1.2)
+                beside = rate_of(step, 1)
                 assert other.poll() is None, other.stdout.read()
                 other.kill()
             ratios.append(round(beside / alone, 2))
@@ -324,7 +324,7 @@ def wakes_of(process, library):
 def case_idle_server_sleeps(_):
     """One that has nobody is not woken by us at all, and 120 watchers cost neither a thread nor a wake each. gRPC has
     two clocks of its own, which tick each second."""
-    seconds = 3
+    seconds = 2
 
     def rate():
         first = wakes_of(server.process, False), wakes_of(server.process, True)
