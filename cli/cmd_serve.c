@@ -6,9 +6,11 @@
 #define _GNU_SOURCE // sigtimedwait beside argp
 #include "cli.h"
 #include "remote_grpc.h"
+#include "serve_library.h"
+#include "serve_log.h"
 #include "serve_models.h"
+#include "serve_notify.h"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +25,9 @@ enum {
     KEY_TLS_KEY,
     KEY_CLIENT_CA,
     KEY_TOKEN_FILE,
+    KEY_ACCESS,
+    KEY_LOG,
+    KEY_TRACE,
     KEY_INSECURE,
     KEY_MEMORY,
     KEY_RAW_MEMORY,
@@ -37,11 +42,19 @@ enum {
 static const struct argp_option options_table[] = {
     {"device", 'd', "ADDRESS", 0, "device to offer, such as opencl:0; may be repeated: /0, /1, ...",
      0},
-    {"listen", 'l', "WHERE", 0, "HOST:PORT or unix:PATH; may be repeated; else 127.0.0.1:3000", 0},
+    {"listen", 'l', "WHERE", 0,
+     "HOST:PORT or unix:PATH; may be repeated; else systemd's sockets, or 127.0.0.1:3000", 0},
     {"tls-cert", KEY_TLS_CERT, "FILE", 0, "certificate (PEM): HOST:PORT speaks TLS", 0},
     {"tls-key", KEY_TLS_KEY, "FILE", 0, "its key", 0},
     {"client-ca", KEY_CLIENT_CA, "FILE", 0, "clients must show a certificate signed by it", 0},
-    {"token-file", KEY_TOKEN_FILE, "FILE", 0, "clients must show one of its lines as their token",
+    {"token-file", KEY_TOKEN_FILE, "FILE", 0,
+     "clients must show a token of its lines, TOKEN or NAME TOKEN", 0},
+    {"access", KEY_ACCESS, "FILE", 0, "what each identity may use, and how much: docs/serving.md",
+     0},
+    {"log", KEY_LOG, "FILE", 0, "a line of JSON for each session, call and refusal; - is stderr",
+     0},
+    {"trace", KEY_TRACE, "FILE", 0,
+     "write what the devices did to FILE at the end, for Perfetto; calls carry their traceparent",
      0},
     {"insecure-i-know", KEY_INSECURE, NULL, 0,
      "listen beyond loopback without TLS or without knowing the clients", 0},
@@ -68,10 +81,13 @@ typedef struct serve_options {
     const char *devices[MAX_DEVICES];
     uint32_t n_devices;
     const char *listen[MAX_LISTEN];
+    int sockets[MAX_LISTEN]; ///< that systemd has handed over
     const char *peers[MAX_PEERS];
     kiln_rpc_server_options server;
     uint32_t grace_seconds;
     bool is_group;
+    const char *log_path; ///< NULL: none
+    char trace_setting[4096]; ///< "trace=FILE"
     serve_models *models;
 } serve_options;
 
@@ -172,6 +188,15 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_TOKEN_FILE:
         options->server.token_file = text;
         return 0;
+    case KEY_ACCESS:
+        options->server.access_file = text;
+        return 0;
+    case KEY_TRACE:
+        snprintf(options->trace_setting, sizeof(options->trace_setting), "trace=%s", text);
+        return cli_device_argp.parser('s', options->trace_setting, &common);
+    case KEY_LOG:
+        options->log_path = text;
+        return 0;
     case KEY_INSECURE:
         options->server.allow_public = 1;
         return 0;
@@ -193,50 +218,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     }
 }
 
-// ---- the library ----
-
-/// The functions of remote_grpc.h that serve.
-typedef struct serve_api {
-    kiln_status (*create)(kiln_device *const *devices, uint32_t n_devices,
-                          const kiln_rpc_server_options *options, kiln_rpc_server **out_server,
-                          kiln_error *err);
-    bool (*drain)(kiln_rpc_server *server, uint32_t timeout_ms);
-    void (*destroy)(kiln_rpc_server *server);
-    const char *(*address)(const kiln_rpc_server *server, uint32_t index);
-    void (*stats)(kiln_rpc_server *server, kiln_rpc_server_stats *out_stats);
-    bool (*knows)(kiln_rpc_server *server, const char *authorization);
-} serve_api;
-
-static kiln_status load_symbol(void *library, const char *name, void *out_function, kiln_error *err)
-{
-    void *symbol = dlsym(library, name);
-    memcpy(out_function, &symbol, sizeof(symbol));
-    return symbol != NULL ? KILN_STATUS_OK
-                          : kiln_fail(err, FAILED_PRECONDITION, "libkiln_remote has no %s", name);
-}
-
-static kiln_status load_api(serve_api *out_api, kiln_error *err)
-{
-    void *library =
-        dlopen("libkiln_remote.so." KILN_SOVERSION, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    kiln_status status = KILN_STATUS_OK;
-    if (library == NULL) {
-        return kiln_fail(err, NOT_FOUND, "built without gRPC: %s", dlerror());
-    }
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_create", &out_api->create, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_drain", &out_api->drain, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_destroy", &out_api->destroy, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_address", &out_api->address, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_stats_get", &out_api->stats, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_knows", &out_api->knows, err));
-out:
-    (void)dlclose(library);
-    return status;
-}
-
 // ---- serving ----
 
-static void say_where(const serve_api *api, const kiln_rpc_server *server,
+static void say_where(const serve_library *api, const kiln_rpc_server *server,
                       const kiln_collective *group, const serve_models *models,
                       kiln_device *const *devices, uint32_t n_devices)
 {
@@ -273,14 +257,42 @@ static void say_what(const kiln_rpc_server_stats *stats, kiln_device *const *dev
     fflush(stdout);
 }
 
+/// Waits for a signal to end. The watchdog hears of us as long as the server answers.
+static void await_signal(const serve_library *api, kiln_rpc_server *server, serve_models *models,
+                         const sigset_t *signals)
+{
+    uint64_t watchdog_ns = serve_watchdog_ns();
+    bool told = false;
+    for (;;) {
+        // Models are loaded by a thread of their own: until then we look often.
+        uint64_t step_ns = told ? watchdog_ns : STEP_MS * UINT64_C(1000000);
+        const struct timespec step = {.tv_sec = (time_t)(step_ns / 1000000000),
+                                      .tv_nsec = (long)(step_ns % 1000000000)};
+        kiln_rpc_server_stats stats = {.struct_size = sizeof(stats)};
+        int signal = told && watchdog_ns == 0 ? sigwaitinfo(signals, NULL)
+                                              : sigtimedwait(signals, NULL, &step);
+        if (signal > 0) {
+            return;
+        }
+        api->stats(server, &stats); // a server that hangs does not come back
+        if (!told && serve_models_are_ready(models)) {
+            serve_notify("READY=1");
+            told = true;
+        }
+        if (watchdog_ns > 0) {
+            serve_notify("WATCHDOG=1");
+        }
+    }
+}
+
 /// Waits for a signal to end; then for the clients, until they are gone, the time is over, or a
 /// second signal comes.
-static void wait_end(const serve_api *api, kiln_rpc_server *server, serve_models *models,
+static void wait_end(const serve_library *api, kiln_rpc_server *server, serve_models *models,
                      const sigset_t *signals, uint32_t grace_seconds)
 {
     const struct timespec none = {0};
-    int signal = 0;
-    (void)sigwait(signals, &signal);
+    await_signal(api, server, models, signals);
+    serve_notify("STOPPING=1");
     serve_models_drain(models);
     uint64_t end_ns = kiln_time_ns() + grace_seconds * UINT64_C(1000000000);
     while (kiln_time_ns() < end_ns) {
@@ -300,29 +312,18 @@ static void raise_files(void)
     }
 }
 
-/// What the server knows of who may call goes for HTTP too.
-typedef struct http_guard {
-    const serve_api *api;
-    kiln_rpc_server *server;
-} http_guard;
-
-static bool may_call_http(void *guard, const char *authorization)
-{
-    const http_guard *self = guard;
-    return self->api->knows(self->server, authorization);
-}
-
 static kiln_status serve(serve_options *options, const sigset_t *signals, kiln_error *err)
 {
-    serve_api api = {0};
+    serve_library api = {0};
     kiln_context *context = NULL;
     kiln_rpc_server *server = NULL;
     kiln_collective *group = NULL;
-    http_guard guard = {NULL, NULL};
+    serve_log *log = NULL;
     kiln_device *devices[MAX_DEVICES] = {NULL};
     uint32_t n_devices = 0;
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, load_api(&api, err));
+    KILN_TRY(out, status, serve_library_load(&api, err));
+    KILN_TRY(out, status, serve_log_open(options->log_path, &log, err));
     KILN_TRY(out, status, cli_open_context(&options->common, &context, err));
     do {
         cli_device_options one = options->common;
@@ -335,10 +336,11 @@ static kiln_status serve(serve_options *options, const sigset_t *signals, kiln_e
     }
     KILN_TRY(out, status,
              serve_models_open(options->models, devices, n_devices, &options->server, err));
+    options->server.event = log != NULL ? serve_log_write : NULL;
+    options->server.event_user = log;
     KILN_TRY(out, status, api.create(devices, n_devices, &options->server, &server, err));
-    guard = (http_guard){&api, server};
     KILN_TRY(out, status,
-             serve_models_listen(options->models, &options->server, may_call_http, &guard, err));
+             serve_models_listen(options->models, &options->server, &api, server, log, err));
     say_where(&api, server, group, options->models, devices, n_devices);
     wait_end(&api, server, options->models, signals, options->grace_seconds);
 out:
@@ -350,6 +352,7 @@ out:
         say_what(&stats, devices, n_devices);
     }
     serve_models_close(options->models);
+    serve_log_close(log);
     kiln_collective_destroy(group);
     for (uint32_t i = 0; i < n_devices; i++) {
         kiln_device_release(devices[i]);
@@ -380,8 +383,16 @@ int cmd_serve(int argc, char **argv)
         return cli_fail("serve", &err);
     }
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    options.server.listen = options.server.n_listen > 0 ? options.listen : usual;
-    options.server.n_listen = options.server.n_listen > 0 ? options.server.n_listen : 1;
+    options.server.n_listen_fds = serve_activated();
+    for (uint32_t i = 0; i < options.server.n_listen_fds && i < MAX_LISTEN; i++) {
+        options.sockets[i] = SERVE_FIRST_SOCKET + (int)i;
+    }
+    options.server.listen_fds = options.sockets;
+    options.server.listen = options.listen;
+    if (options.server.n_listen == 0 && options.server.n_listen_fds == 0) {
+        options.server.listen = usual;
+        options.server.n_listen = 1;
+    }
     options.server.fetch_peers = options.peers;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);

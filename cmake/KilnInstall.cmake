@@ -37,6 +37,12 @@ if(TARGET kiln)
     set_target_properties(kiln PROPERTIES
         INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/kiln")
     install(TARGETS kiln RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+    if(TARGET kiln_remote)
+        install(FILES ${CMAKE_SOURCE_DIR}/cmake/service/kiln.service ${CMAKE_SOURCE_DIR}/cmake/service/kiln.socket
+            DESTINATION lib/systemd/system COMPONENT tools)
+        install(FILES ${CMAKE_SOURCE_DIR}/cmake/service/Containerfile DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln
+            COMPONENT tools)
+    endif()
 endif()
 
 # kiln_install_pc(NAMES...): pkg-config files.

@@ -128,6 +128,11 @@ KILN_NODISCARD KILN_API kiln_status kiln_fuse_registry_operator(const kiln_fuse_
                                                                 const kiln_custom_op **out_op,
                                                                 kiln_error *err);
 
+/// One of the operators that plugins bring, counted from 0 over all of them; NULL past the last.
+/// Not while a plugin is added.
+KILN_API const kiln_custom_op *kiln_fuse_registry_operator_at(const kiln_fuse_registry *registry,
+                                                              size_t index);
+
 // ---- engine: the fusers of one device, its cost table and its plans ----
 
 typedef struct kiln_fuse_engine kiln_fuse_engine;

@@ -12,6 +12,7 @@
 /// fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
 
 #include "kiln.h"
+#include "remote_events.h"
 #include "remote_models.h"
 
 #ifdef __cplusplus
@@ -75,6 +76,11 @@ typedef struct kiln_rpc_server_options {
     const kiln_models *models; ///< offered too; borrowed, it outlives the server; NULL: none
     uint64_t max_request_bytes; ///< of a request to a model; 0: 64 MiB
     uint64_t max_raw_bytes; ///< written by all sessions and not used yet; 0: as max_bytes' default
+    const char *access_file; ///< what each identity may use, docs/serving.md; NULL: all of them all
+    const int *listen_fds; ///< sockets that listen already, of this machine; the caller's
+    uint32_t n_listen_fds; ///< with some and without `listen`, nothing else is listened at
+    kiln_rpc_event_fn event; ///< is told what happens; NULL: nobody
+    void *event_user;
 } kiln_rpc_server_options;
 
 #define KILN_RPC_SERVER_OPTIONS_INIT                                                               \
@@ -93,9 +99,27 @@ KILN_NODISCARD KILN_API kiln_status kiln_rpc_server_create(kiln_device *const *d
                                                            kiln_rpc_server **out_server,
                                                            kiln_error *err);
 
-/// Whether a call with this `authorization` text (NULL: none) may be answered: it is "Bearer" and a
-/// token that the server knows, or the server asks for none. Calls over HTTP are measured by it.
-KILN_API bool kiln_rpc_server_knows(kiln_rpc_server *server, const char *authorization);
+/// A call that comes in by another way than gRPC, such as HTTP, and whose it is.
+typedef struct kiln_rpc_caller kiln_rpc_caller;
+
+/// Lets a call in that shows this `authorization` text (NULL: none) and a client's certificate of
+/// this name (NULL: none). Who it is and what it may use is decided as for gRPC. `*out_caller` is
+/// the caller's (kiln_rpc_caller_end), before the server ends. Errors: also UNAUTHENTICATED,
+/// PERMISSION_DENIED.
+KILN_NODISCARD KILN_API kiln_status kiln_rpc_server_admit(kiln_rpc_server *server,
+                                                          const char *authorization,
+                                                          const char *certificate,
+                                                          kiln_rpc_caller **out_caller,
+                                                          kiln_error *err);
+
+/// The server's models as this caller may use them. They live as long as the caller.
+KILN_API const kiln_models *kiln_rpc_caller_models(const kiln_rpc_caller *caller);
+
+/// Who it is: the name of its identity.
+KILN_API const char *kiln_rpc_caller_name(const kiln_rpc_caller *caller);
+
+/// The call has been answered. Takes NULL.
+KILN_API void kiln_rpc_caller_end(kiln_rpc_caller *caller);
 
 /// Tells health checks that it is going, takes no new sessions, and waits at most `timeout_ms`
 /// until the clients of those that run are gone and models have answered. Gives whether they are.
@@ -115,9 +139,14 @@ typedef struct kiln_rpc_server_stats {
     uint32_t detached; ///< of them: without a connection
     uint32_t resumed; ///< since the start
     uint64_t opened; ///< since the start
+    uint64_t calls; ///< that are being answered, sessions too
+    uint64_t served; ///< calls, since the start
+    uint64_t refused; ///< of them
+    uint64_t held_bytes; ///< by all sessions
+    uint64_t raw_bytes; ///< of them: written and not used yet
 } kiln_rpc_server_stats;
 
-/// Counts of sessions.
+/// Counts of sessions and calls.
 KILN_API void kiln_rpc_server_stats_get(kiln_rpc_server *server, kiln_rpc_server_stats *out_stats);
 
 #ifdef __cplusplus

@@ -48,6 +48,7 @@ typedef struct kiln_model_request {
     kiln_model_tensor wanted[KILN_MODEL_TENSORS]; ///< by name; a region is where the output goes
     uint64_t timeout_us; ///< in the queue; 0: as the model says
     uint64_t priority; ///< 1 is the highest; 0: as the model says
+    const char *caller; ///< whose it is: callers take turns; NULL: nobody's
 } kiln_model_request;
 
 typedef struct kiln_model_answer {

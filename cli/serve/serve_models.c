@@ -30,6 +30,10 @@ struct serve_models {
     uint64_t max_request_bytes;
     kiln_serving *serving; ///< NULL: no --models
     kiln_serving_http *http; ///< NULL: no --http
+    kiln_serving_door door;
+    const serve_library *library;
+    kiln_rpc_server *server;
+    serve_log *log; ///< NULL: none
 };
 
 serve_models *serve_models_new(void)
@@ -133,8 +137,45 @@ kiln_status serve_models_open(serve_models *self, kiln_device *const *devices, u
     return status;
 }
 
+// ---- who comes in over HTTP: whoever the server over gRPC lets in ----
+
+static kiln_status admit_call(void *user, const char *authorization,
+                              kiln_serving_caller *out_caller, kiln_error *err)
+{
+    const serve_models *self = user;
+    kiln_rpc_caller *caller = NULL;
+    kiln_status status = self->library->admit(self->server, authorization, NULL, &caller, err);
+    if (status == KILN_STATUS_OK) {
+        *out_caller = (kiln_serving_caller){.handle = caller,
+                                            .name = self->library->caller_name(caller),
+                                            .models = self->library->caller_models(caller)};
+    }
+    return status;
+}
+
+static void end_caller(void *user, kiln_serving_caller *caller)
+{
+    const serve_models *self = user;
+    self->library->caller_end(caller->handle);
+}
+
+static void tell_event(void *user, const kiln_rpc_event *event)
+{
+    const serve_models *self = user;
+    if (self->log != NULL) {
+        serve_log_write(event, self->log);
+    }
+}
+
+static void get_stats(void *user, kiln_rpc_server_stats *out_stats)
+{
+    const serve_models *self = user;
+    self->library->stats(self->server, out_stats);
+}
+
 kiln_status serve_models_listen(serve_models *self, const kiln_rpc_server_options *server,
-                                serve_may_fn may, void *user, kiln_error *err)
+                                const serve_library *library, kiln_rpc_server *running,
+                                serve_log *log, kiln_error *err)
 {
     if (self->http_options.address == NULL) {
         return KILN_STATUS_OK;
@@ -146,9 +187,22 @@ kiln_status serve_models_listen(serve_models *self, const kiln_rpc_server_option
         server->allow_public != 0 ||
         (server->tls_cert != NULL && (server->client_ca != NULL || server->token_file != NULL));
     self->http_options.max_request_bytes = self->max_request_bytes;
-    self->http_options.may = may;
-    self->http_options.user = user;
+    self->library = library;
+    self->server = running;
+    self->log = log;
+    self->door = (kiln_serving_door){.user = self,
+                                     .admit = admit_call,
+                                     .end = end_caller,
+                                     .tell = tell_event,
+                                     .stats = get_stats};
+    self->http_options.door = &self->door;
     return kiln_serving_http_create(self->serving, &self->http_options, &self->http, err);
+}
+
+bool serve_models_are_ready(const serve_models *self)
+{
+    const kiln_models *models = self->serving != NULL ? kiln_serving_models(self->serving) : NULL;
+    return models == NULL || models->ready(models->user);
 }
 
 void serve_models_drain(serve_models *self)

@@ -5,7 +5,8 @@
 /// What `kiln serve` offers beside devices: models of a folder, over gRPC and HTTP.
 
 #include "cli.h"
-#include "remote_grpc.h"
+#include "serve_library.h"
+#include "serve_log.h"
 
 /// The options and what they opened. Where the build has no models, none of these does anything.
 typedef struct serve_models serve_models;
@@ -20,15 +21,17 @@ extern const struct argp serve_models_argp;
 kiln_status serve_models_open(serve_models *self, kiln_device *const *devices, uint32_t n_devices,
                               kiln_rpc_server_options *server, kiln_error *err);
 
-/// Who may call over HTTP: whoever the server knows.
-typedef bool (*serve_may_fn)(void *server, const char *authorization);
-
-/// Listens for HTTP with the server's certificates and tokens. Nothing happens without --http.
+/// Listens for HTTP with the server's certificates; the running server lets calls in, and the log
+/// is told of them. All are borrowed until `hang_up`. Nothing happens without --http.
 kiln_status serve_models_listen(serve_models *self, const kiln_rpc_server_options *server,
-                                serve_may_fn may, void *user, kiln_error *err);
+                                const serve_library *library, kiln_rpc_server *running,
+                                serve_log *log, kiln_error *err);
 
 /// Prints where HTTP is answered, with a space before.
 void serve_models_say(const serve_models *self);
+
+/// Whether what was to be loaded was tried; without models at once.
+bool serve_models_are_ready(const serve_models *self);
 
 void serve_models_drain(serve_models *self);
 

@@ -25,12 +25,14 @@ kiln_status serve_models_open(serve_models *self, kiln_device *const *devices, u
 }
 
 kiln_status serve_models_listen(serve_models *self, const kiln_rpc_server_options *server,
-                                serve_may_fn may, void *user, kiln_error *err)
+                                const serve_library *library, kiln_rpc_server *running,
+                                serve_log *log, kiln_error *err)
 {
     (void)self;
     (void)server;
-    (void)may;
-    (void)user;
+    (void)library;
+    (void)running;
+    (void)log;
     (void)err;
     return KILN_STATUS_OK;
 }
@@ -38,6 +40,12 @@ kiln_status serve_models_listen(serve_models *self, const kiln_rpc_server_option
 void serve_models_say(const serve_models *self)
 {
     (void)self;
+}
+
+bool serve_models_are_ready(const serve_models *self)
+{
+    (void)self;
+    return true;
 }
 
 void serve_models_drain(serve_models *self)

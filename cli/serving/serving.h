@@ -11,7 +11,7 @@
 /// call; texts that it returns live as long as the object; it can fail with INVALID_ARGUMENT or
 /// RESOURCE_EXHAUSTED.
 
-#include "remote_models.h"
+#include "remote_grpc.h"
 
 typedef struct kiln_serving kiln_serving;
 
@@ -46,6 +46,26 @@ void kiln_serving_destroy(kiln_serving *serving);
 
 typedef struct kiln_serving_http kiln_serving_http;
 
+/// A call over HTTP that was let in.
+typedef struct kiln_serving_caller {
+    void *handle;
+    const char *name;
+    const kiln_models *models; ///< as this caller may use them
+} kiln_serving_caller;
+
+/// Who lets calls in: the server over gRPC, so that identities are one thing. `user` goes into each
+/// function.
+typedef struct kiln_serving_door {
+    void *user;
+    /// `authorization` is the call's header, NULL: none. Errors: UNAUTHENTICATED,
+    /// PERMISSION_DENIED, RESOURCE_EXHAUSTED.
+    kiln_status (*admit)(void *user, const char *authorization, kiln_serving_caller *out_caller,
+                         kiln_error *err);
+    void (*end)(void *user, kiln_serving_caller *caller);
+    void (*tell)(void *user, const kiln_rpc_event *event); ///< of each call
+    void (*stats)(void *user, kiln_rpc_server_stats *out_stats);
+} kiln_serving_door;
+
 typedef struct kiln_serving_http_options {
     const char *address; ///< HOST:PORT; port 0: a free one
     const char *tls_cert; ///< with its key: HTTPS
@@ -53,9 +73,7 @@ typedef struct kiln_serving_http_options {
     const char *client_ca; ///< clients must have a certificate that it signed
     bool allow_public; ///< listen beyond loopback
     uint64_t max_request_bytes; ///< 0: 64 MiB
-    /// Whether a call with this `authorization` header (NULL: none) may be answered; NULL: all may.
-    bool (*may)(void *user, const char *authorization);
-    void *user;
+    const kiln_serving_door *door; ///< borrowed, it outlives HTTP
 } kiln_serving_http_options;
 
 /// Answers the protocol's REST form and /metrics until it is destroyed. Errors: also UNAVAILABLE

@@ -4,6 +4,7 @@
 Everything that is needed: a session is one stream; buffers are numbers of ours; operations travel as a graph; only
 reads and fences are answered. docs/wire.md has the rules, docs/ops.md the operators and their attributes.
 """
+import functools
 import importlib
 import os
 import queue
@@ -21,6 +22,7 @@ F32 = "f32"
 DTYPES = {"f32": (12, "f")}  # number in base/dtype.def, struct's letter
 
 
+@functools.cache
 def load_protocol(root):
     """Compiles the .proto files with Debian's protoc; gives the modules of messages and of the service."""
     out = tempfile.mkdtemp(prefix="kiln-proto-")
@@ -43,9 +45,10 @@ class RemoteError(Exception):
 
 
 class Session:
-    """One stream. `write`, `run` and `free` return at once; `read` and `fence` wait."""
+    """One stream. `write`, `run` and `free` return at once; `read` and `fence` wait. A `token` says who the client is,
+    and `device` which of the server's it uses."""
 
-    def __init__(self, root, address, credentials=None):
+    def __init__(self, root, address, credentials=None, token=None, device=0):
         self.pb, self.ir, service = load_protocol(root)
         self.channel = (grpc.secure_channel(address, credentials) if credentials is not None
                         else grpc.insecure_channel(address))
@@ -54,8 +57,9 @@ class Session:
         self.request = 0
         self.buffers = 0
         self.frames = 0  # sent after Hello
-        self.replies = self.stub.Session(iter(self.outgoing.get, None))
-        self.welcome = self.ask(hello=self.pb.Hello(version=1, client="remote_python"))[0].welcome
+        self.identity = [("authorization", f"Bearer {token}")] if token is not None else []
+        self.replies = self.stub.Session(iter(self.outgoing.get, None), metadata=self.identity)
+        self.welcome = self.ask(hello=self.pb.Hello(version=1, client="remote_python", device=device))[0].welcome
         self.frames = 0
 
     def send(self, **fields):
@@ -77,7 +81,7 @@ class Session:
         raise ConnectionError("the server ended the session")
 
     def info(self):
-        return self.stub.Info(self.pb.InfoRequest())
+        return self.stub.Info(self.pb.InfoRequest(), metadata=self.identity)
 
     def new_buffer(self):
         self.buffers += 1
@@ -141,9 +145,9 @@ class GraphBuilder:
         made = []
         for key, value in attributes.items():
             if isinstance(value, bool):
-                made.append(self.ir.Attribute(name=key, type=self.ir.ATTRIBUTE_BOOL, integer=int(value)))
+                made.append(self.ir.Attribute(name=key, type=self.ir.ATTRIBUTE_TYPE_BOOL, integer=int(value)))
             else:
-                made.append(self.ir.Attribute(name=key, type=self.ir.ATTRIBUTE_F64, real=value))
+                made.append(self.ir.Attribute(name=key, type=self.ir.ATTRIBUTE_TYPE_F64, real=value))
         self.append(name, inputs, number, made)
         return number
 
@@ -153,9 +157,9 @@ class GraphBuilder:
         number = self.tensor(dims)
         attribute = self.ir.Attribute
         self.append("custom", inputs, number, [
-            attribute(name="name", type=self.ir.ATTRIBUTE_STRING, text=name),
-            attribute(name="version", type=self.ir.ATTRIBUTE_I64, integer=version),
-            attribute(name="attributes", type=self.ir.ATTRIBUTE_STRING, text=attributes)])
+            attribute(name="name", type=self.ir.ATTRIBUTE_TYPE_STRING, text=name),
+            attribute(name="version", type=self.ir.ATTRIBUTE_TYPE_I64, integer=version),
+            attribute(name="attributes", type=self.ir.ATTRIBUTE_TYPE_STRING, text=attributes)])
         return number
 
     def append(self, name, inputs, number, attributes):

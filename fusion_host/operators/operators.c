@@ -537,3 +537,16 @@ kiln_status kiln_fuse_registry_operator(const kiln_fuse_registry *registry, cons
                      "(KILN_PLUGIN_PATH) or load it with --plugin; kiln plugin list --why",
                      name);
 }
+
+const kiln_custom_op *kiln_fuse_registry_operator_at(const kiln_fuse_registry *registry,
+                                                     size_t index)
+{
+    for (size_t i = 0; i < registry->n_plugins; i++) {
+        const kilni_fuse_plugin *plugin = registry->plugins[i];
+        if (plugin->info.state == KILN_FUSE_TAKEN && index < plugin->n_operators) {
+            return &plugin->operators[index].def;
+        }
+        index -= plugin->info.state == KILN_FUSE_TAKEN ? plugin->n_operators : 0;
+    }
+    return NULL;
+}

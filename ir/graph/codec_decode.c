@@ -206,27 +206,27 @@ static bool attr_of(decoder *d, const attr_reader *r, kiln_attr *attr)
 {
     *attr = (kiln_attr){.type = (kiln_attr_type)r->message.type, .count = 1};
     switch (r->message.type) {
-    case kiln_v1_AttributeType_ATTRIBUTE_I64:
-    case kiln_v1_AttributeType_ATTRIBUTE_BOOL:
-    case kiln_v1_AttributeType_ATTRIBUTE_DTYPE:
+    case kiln_v1_AttributeType_ATTRIBUTE_TYPE_I64:
+    case kiln_v1_AttributeType_ATTRIBUTE_TYPE_BOOL:
+    case kiln_v1_AttributeType_ATTRIBUTE_TYPE_DTYPE:
         attr->v.i = r->message.integer;
         return true;
-    case kiln_v1_AttributeType_ATTRIBUTE_F64:
+    case kiln_v1_AttributeType_ATTRIBUTE_TYPE_F64:
         attr->v.f = r->message.real;
         return true;
-    case kiln_v1_AttributeType_ATTRIBUTE_I64_LIST:
+    case kiln_v1_AttributeType_ATTRIBUTE_TYPE_I64_LIST:
         attr->count = (uint32_t)r->integers.count;
         attr->v.ints = r->integers.items;
         return true;
-    case kiln_v1_AttributeType_ATTRIBUTE_F64_LIST:
+    case kiln_v1_AttributeType_ATTRIBUTE_TYPE_F64_LIST:
         attr->count = (uint32_t)r->reals.count;
         attr->v.floats = r->reals.items;
         return true;
-    case kiln_v1_AttributeType_ATTRIBUTE_STRING:
+    case kiln_v1_AttributeType_ATTRIBUTE_TYPE_STRING:
         attr->count = (uint32_t)r->text.length;
         attr->v.text = r->text.data != NULL ? r->text.data : "";
         return true;
-    case kiln_v1_AttributeType_ATTRIBUTE_TENSOR:
+    case kiln_v1_AttributeType_ATTRIBUTE_TYPE_TENSOR:
         return constant_of(d, r, attr);
     default:
         return fail(d, kiln_fail(d->err, INVALID_ARGUMENT, "attribute %s has the unknown type %d",

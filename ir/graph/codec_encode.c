@@ -25,7 +25,7 @@ static kiln_v1_Tensor tensor_message(const kiln_tensor_desc *desc)
 {
     kiln_v1_Tensor message = kiln_v1_Tensor_init_zero;
     message.id = desc->id;
-    message.dtype = (uint32_t)desc->dtype;
+    message.dtype = (kiln_v1_Dtype)desc->dtype;
     message.dims_count = desc->rank;
     memcpy(message.dims, desc->dims, desc->rank * sizeof(desc->dims[0]));
     message.scheme = desc->scheme;

@@ -14,6 +14,7 @@
 typedef struct kserve_call {
     const kiln_env *env;
     const kiln_models *models;
+    const char *caller;
     kilni_rpc_stream *stream;
     kilni_wire_piece request; ///< of the call, or of the stream for now
     kiln_string answer;
@@ -288,6 +289,7 @@ static kiln_status run_request(kserve_call *call, kiln_string *out, bool is_stre
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a request");
     }
     kiln_status status = kilni_kserve_infer_read(call->env, call->request, &run->infer, err);
+    run->infer.request.caller = call->caller;
     if (status == KILN_STATUS_OK) {
         status = call->models->infer(call->models->user, &run->infer.request, &run->answer, err);
     }
@@ -400,22 +402,21 @@ static kiln_status serve_one(kserve_call *call, const char *method, kiln_error *
     return status;
 }
 
-void kilni_kserve_serve(const kiln_env *env, const kiln_models *models, const char *method,
-                        kilni_rpc_stream *stream)
+void kilni_kserve_serve(const kiln_env *env, const kiln_models *models, const char *caller,
+                        const char *method, kilni_rpc_stream *stream, kiln_error *out_end)
 {
-    kserve_call call = {.env = env, .models = models, .stream = stream};
-    kiln_error err = KILN_ERROR_INIT;
+    kserve_call call = {.env = env, .models = models, .caller = caller, .stream = stream};
     kiln_status status = KILN_STATUS_OK;
     if (models == NULL) {
         status =
-            kiln_fail(&err, UNIMPLEMENTED,
+            kiln_fail(out_end, UNIMPLEMENTED,
                       "this server has devices and no models: it was started without --models");
     } else if (strcmp(method, "ModelStreamInfer") == 0) {
-        status = serve_stream(&call, &err);
+        status = serve_stream(&call, out_end);
     } else {
-        status = serve_one(&call, method, &err);
+        status = serve_one(&call, method, out_end);
     }
-    kilni_rpc_stream_close(stream, status != KILN_STATUS_OK ? &err : NULL);
+    out_end->code = status == KILN_STATUS_OK ? 0 : out_end->code;
 }
 
 #undef TAG

@@ -11,10 +11,10 @@
 
 #define KILNI_KSERVE_SERVICE "/inference.GRPCInferenceService/"
 
-/// Answers a call of `method`, without the service's name, and closes its stream. `models` NULL:
-/// there are none, and the call is refused.
-void kilni_kserve_serve(const kiln_env *env, const kiln_models *models, const char *method,
-                        kilni_rpc_stream *stream);
+/// Answers a call of `method`, without the service's name, by `caller`. `models` NULL: there are
+/// none, and the call is refused. The stream stays open: `*out_end` is its status.
+void kilni_kserve_serve(const kiln_env *env, const kiln_models *models, const char *caller,
+                        const char *method, kilni_rpc_stream *stream, kiln_error *out_end);
 
 // ---- ModelInfer: kserve_infer.c ----
 

@@ -152,7 +152,15 @@ kiln_status kilni_rpc_frame_decode(const void *message, size_t length, kilni_rpc
     out_frame->body.data.arg = &data;
     pb_istream_t stream = pb_istream_from_buffer(message, length);
     if (!pb_decode(&stream, kiln_v1_Frame_fields, &out_frame->body)) {
-        return kiln_fail(err, INVALID_ARGUMENT, "a damaged message: %s", PB_GET_ERROR(&stream));
+        const char *why = PB_GET_ERROR(&stream);
+        if (strcmp(why, "array overflow") == 0 || strcmp(why, "string overflow") == 0 ||
+            strcmp(why, "bytes overflow") == 0) {
+            return kiln_fail(err, RESOURCE_EXHAUSTED,
+                             "a frame with more than it may have: lists hold at most %d rows, and "
+                             "texts are bounded (%s)",
+                             KILNI_RPC_BINDINGS, why);
+        }
+        return kiln_fail(err, INVALID_ARGUMENT, "a damaged message: %s", why);
     }
     out_frame->graph = graph.bytes;
     out_frame->graph_length = graph.length;

@@ -30,6 +30,7 @@ enum {
 
 struct kilni_rpc_stream {
     const kiln_env *env;
+    kilni_rpc_stream *next; ///< in a list of the listener's
     grpc_channel *channel; ///< of a client
     grpc_completion_queue *queue;
     grpc_call *call;
@@ -42,6 +43,7 @@ struct kilni_rpc_stream {
     int cancelled;
     char method[96]; ///< of a server
     grpc_byte_buffer *arriving;
+    grpc_byte_buffer *leaving; ///< not NULL: the batch of KILNI_TAG_SEND has not completed
     bool receiving; ///< the batch of KILNI_TAG_RECEIVE has not completed
     bool status_pending; ///< the batch of KILNI_TAG_STATUS has not completed
     bool finished; ///< nothing more is sent

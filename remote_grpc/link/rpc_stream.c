@@ -120,6 +120,10 @@ void kilni_grpc_stream_free(kilni_rpc_stream *stream)
         (void)kilni_grpc_wait(stream, KILNI_TAG_RECEIVE, kilni_grpc_forever());
         grpc_byte_buffer_destroy(stream->arriving);
     }
+    if (stream->leaving != NULL) { // the call was cancelled
+        (void)kilni_grpc_wait(stream, KILNI_TAG_SEND, kilni_grpc_forever());
+        grpc_byte_buffer_destroy(stream->leaving);
+    }
     if (stream->call != NULL) {
         grpc_call_unref(stream->call);
     }
@@ -273,6 +277,35 @@ kiln_status kilni_rpc_send_bytes(kilni_rpc_stream *stream, const void *bytes, si
         return kilni_grpc_broken(stream, err);
     }
     return send_slices(stream, &slice, 1, err);
+}
+
+bool kilni_rpc_send_later(kilni_rpc_stream *stream, const void *bytes, size_t length)
+{
+    grpc_slice slice = grpc_slice_from_copied_buffer(bytes, length);
+    grpc_op op = {.op = GRPC_OP_SEND_MESSAGE};
+    stream->leaving = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice_unref(slice);
+    op.data.send_message.send_message = stream->leaving;
+    if (kilni_grpc_start(stream, &op, 1, KILNI_TAG_SEND)) {
+        return true;
+    }
+    grpc_byte_buffer_destroy(stream->leaving);
+    stream->leaving = NULL;
+    return false;
+}
+
+bool kilni_rpc_is_sent(kilni_rpc_stream *stream)
+{
+    if (stream->leaving != NULL) {
+        grpc_event event = grpc_completion_queue_pluck(stream->queue, &stream->tags[KILNI_TAG_SEND],
+                                                       kilni_grpc_after(0), NULL);
+        if (event.type == GRPC_QUEUE_TIMEOUT) {
+            return false;
+        }
+        grpc_byte_buffer_destroy(stream->leaving);
+        stream->leaving = NULL;
+    }
+    return true;
 }
 
 // ---- receiving ----

@@ -65,6 +65,11 @@ kiln_status kilni_rpc_send(kilni_rpc_stream *stream, const kilni_rpc_parcel *par
 kiln_status kilni_rpc_send_bytes(kilni_rpc_stream *stream, const void *bytes, size_t length,
                                  kiln_error *err);
 
+/// Begins to send a message, a server's, and does not wait; one at a time, as `is_sent` says. Gives
+/// false when the call has ended.
+bool kilni_rpc_send_later(kilni_rpc_stream *stream, const void *bytes, size_t length);
+bool kilni_rpc_is_sent(kilni_rpc_stream *stream);
+
 /// Waits for the next message, below 0 as long as the connection stands; `*out_end` true when the
 /// other side has finished. A received one goes back through kilni_rpc_message_free. One thread at
 /// a time. Errors: DEADLINE_EXCEEDED (the stream goes on), UNAVAILABLE with the cause.

@@ -185,7 +185,7 @@ static void clear_entry(kilni_rpc_session *session, kilni_rpc_entry *found)
     found->failed = NULL;
     found->tensor = NULL;
     found->unfenced = false;
-    session->held_bytes -= found->bytes;
+    kilni_rpc_session_let_go(session, found->bytes);
     found->bytes = 0;
 }
 
@@ -216,10 +216,25 @@ kiln_status kilni_rpc_session_charge(kilni_rpc_session *session, uint64_t more, 
     uint64_t exposed = atomic_load(&session->exposed_bytes);
     kiln_status status = kilni_rpc_check_bytes(&session->options->limits, exposed, more, err);
     // Both terms are at most `max_bytes`, so that a sum beyond 64 bits cannot be.
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_check_bytes(&session->options->limits, session->held_bytes,
+                                       exposed + more, err);
+    }
     return status == KILN_STATUS_OK
-               ? kilni_rpc_check_bytes(&session->options->limits, session->held_bytes,
-                                       exposed + more, err)
+               ? kilni_rpc_party_charge(session->options->parties, session->party, more, err)
                : status;
+}
+
+void kilni_rpc_session_hold(kilni_rpc_session *session, uint64_t bytes)
+{
+    session->held_bytes += bytes;
+    atomic_fetch_add(&session->party->bytes, bytes);
+}
+
+void kilni_rpc_session_let_go(kilni_rpc_session *session, uint64_t bytes)
+{
+    session->held_bytes -= bytes;
+    atomic_fetch_sub(&session->party->bytes, bytes);
 }
 
 kiln_status kilni_rpc_entry_renew(kilni_rpc_session *session, uint64_t id, uint64_t bytes,
@@ -249,7 +264,7 @@ kiln_status kilni_rpc_entry_renew(kilni_rpc_session *session, uint64_t id, uint6
     status = kilni_rpc_session_charge(session, bytes, err);
     if (status == KILN_STATUS_OK) {
         (*link)->bytes = bytes;
-        session->held_bytes += bytes;
+        kilni_rpc_session_hold(session, bytes);
         *out_entry = *link;
     }
     return status;

@@ -2,6 +2,8 @@
 // A server's options: copied, completed and checked. Decides where a server may listen: on this
 // machine, or with TLS where it knows its clients, or where somebody has insisted.
 
+#include "rpc_activated.h"
+#include "rpc_certificate.h"
 #include "rpc_server.h"
 
 #include <stdio.h>
@@ -38,9 +40,23 @@ static kiln_status check_files(const kiln_rpc_server_options *options, kiln_erro
     return KILN_STATUS_OK;
 }
 
+/// What the files say.
+typedef struct file_texts {
+    kilni_rpc_identity identity;
+    char *tokens;
+    kilni_rpc_rule_table rules;
+} file_texts;
+
+static void free_texts(const kiln_env *env, file_texts *texts)
+{
+    kilni_rpc_identity_fini(env, &texts->identity);
+    kiln_free(env, texts->tokens);
+    texts->tokens = NULL;
+    kilni_rpc_rules_fini(env, &texts->rules);
+}
+
 /// All files, or nothing of them.
-static kiln_status read_files(const kiln_rpc_server *server, kilni_rpc_identity *out_identity,
-                              char **out_tokens, kiln_error *err)
+static kiln_status read_files(const kiln_rpc_server *server, file_texts *out_texts, kiln_error *err)
 {
     char *texts[KILNI_RPC_FILES] = {NULL};
     kiln_status status = KILN_STATUS_OK;
@@ -52,17 +68,27 @@ static kiln_status read_files(const kiln_rpc_server *server, kilni_rpc_identity 
         status = kiln_fail(err, INVALID_ARGUMENT, "%.160s has no token",
                            server->files[KILNI_RPC_FILE_TOKENS]);
     }
-    if (status != KILN_STATUS_OK) {
-        for (size_t i = 0; i < KILNI_RPC_FILES; i++) {
-            kiln_free(server->env, texts[i]);
-        }
-        return status;
+    *out_texts = (file_texts){
+        .identity = {.certificate = texts[KILNI_RPC_FILE_CERTIFICATE],
+                     .key = texts[KILNI_RPC_FILE_KEY],
+                     .authorities = texts[KILNI_RPC_FILE_CLIENT_CA]},
+        .tokens = texts[KILNI_RPC_FILE_TOKENS],
+    };
+    if (status == KILN_STATUS_OK && out_texts->identity.certificate != NULL) {
+        status = kilni_rpc_certificate_check(server->env, out_texts->identity.certificate, err);
     }
-    *out_identity = (kilni_rpc_identity){.certificate = texts[KILNI_RPC_FILE_CERTIFICATE],
-                                         .key = texts[KILNI_RPC_FILE_KEY],
-                                         .authorities = texts[KILNI_RPC_FILE_CLIENT_CA]};
-    *out_tokens = texts[KILNI_RPC_FILE_TOKENS];
-    return KILN_STATUS_OK;
+    if (status == KILN_STATUS_OK && texts[KILNI_RPC_FILE_ACCESS] != NULL) {
+        status = kilni_rpc_rules_parse(server->env, texts[KILNI_RPC_FILE_ACCESS], &out_texts->rules,
+                                       err);
+        if (status != KILN_STATUS_OK) {
+            kiln_error_context(err, "%.120s", server->files[KILNI_RPC_FILE_ACCESS]);
+        }
+    }
+    kiln_free(server->env, texts[KILNI_RPC_FILE_ACCESS]);
+    if (status != KILN_STATUS_OK) {
+        free_texts(server->env, out_texts);
+    }
+    return status;
 }
 
 /// Changes when one of the files does.
@@ -80,47 +106,63 @@ static uint64_t look_at_files(const kiln_rpc_server *server)
     return seen;
 }
 
+/// Takes the texts' rules.
+static void apply_rules(kiln_rpc_server *server, file_texts *texts)
+{
+    bool ruled = server->files[KILNI_RPC_FILE_ACCESS] != NULL;
+    kilni_rpc_parties_rule(&server->parties, ruled ? &texts->rules : NULL);
+    texts->rules = (kilni_rpc_rule_table){NULL, 0};
+}
+
 static kiln_status load_identity(kiln_rpc_server *server, const kiln_rpc_server_options *options,
                                  kiln_error *err)
 {
     const char *const files[] = {options->tls_cert, options->tls_key, options->client_ca,
-                                 options->token_file};
+                                 options->token_file, options->access_file};
     kiln_status status = check_files(options, err);
     for (size_t i = 0; i < KILNI_RPC_FILES && status == KILN_STATUS_OK; i++) {
         status = copy_text(server->env, files[i], &server->files[i], err);
     }
+    file_texts texts;
     server->files_seen = look_at_files(server);
-    return status == KILN_STATUS_OK ? read_files(server, &server->identity, &server->tokens, err)
-                                    : status;
+    if (status == KILN_STATUS_OK) {
+        status = read_files(server, &texts, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        server->identity = texts.identity;
+        server->tokens = texts.tokens;
+        apply_rules(server, &texts);
+    }
+    return status;
 }
 
 void kilni_rpc_server_renew(kiln_rpc_server *server)
 {
-    kilni_rpc_identity identity = {NULL};
+    file_texts texts = {.tokens = NULL};
     kiln_error err = KILN_ERROR_INIT;
-    char *tokens = NULL;
     uint64_t seen = look_at_files(server);
     if (seen == server->files_seen) {
         return;
     }
     server->files_seen = seen;
-    kiln_status status = read_files(server, &identity, &tokens, &err);
+    kiln_status status = read_files(server, &texts, &err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_listener_renew(server->listener, &identity, &err);
+        status = kilni_rpc_listener_renew(server->listener, &texts.identity, &err);
     }
     if (status == KILN_STATUS_OK) {
         pthread_mutex_lock(&server->lock);
         char *old = server->tokens;
-        server->tokens = tokens;
-        tokens = old;
+        server->tokens = texts.tokens;
+        texts.tokens = old;
         pthread_mutex_unlock(&server->lock);
-        kiln_log_write(server->env, KILN_LOG_INFO, "remote", "certificates and tokens read again");
+        apply_rules(server, &texts);
+        kiln_log_write(server->env, KILN_LOG_INFO, "remote",
+                       "certificates, tokens and rules read again");
     } else {
-        kiln_log_write(server->env, KILN_LOG_WARN, "remote", "certificates and tokens stay: %s",
-                       err.message);
+        kiln_log_write(server->env, KILN_LOG_WARN, "remote",
+                       "certificates, tokens and rules stay: %s", err.message);
     }
-    kilni_rpc_identity_fini(server->env, &identity);
-    kiln_free(server->env, tokens);
+    free_texts(server->env, &texts);
 }
 
 /// Towards other servers: as the options say, and where they are silent as towards clients.
@@ -171,14 +213,41 @@ static kiln_status check_listen(const kiln_rpc_server_options *options, const ch
     return KILN_STATUS_OK;
 }
 
+/// Sockets of others are this machine's own, or somebody has insisted.
+static kiln_status copy_sockets(kiln_rpc_server *server, const kiln_rpc_server_options *options,
+                                kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < options->n_listen_fds && status == KILN_STATUS_OK; i++) {
+        char name[256] = "grpc://";
+        char *address = name + strlen(name);
+        status = kilni_rpc_activated_name(options->listen_fds[i], address,
+                                          sizeof(name) - strlen(name), err);
+        if (status == KILN_STATUS_OK && !kilni_rpc_is_loopback(address) &&
+            options->allow_public == 0) {
+            status = kiln_fail(err, PERMISSION_DENIED,
+                               "%s is beyond loopback, and a socket that is handed over speaks no "
+                               "TLS: give --listen instead",
+                               address);
+        }
+        if (status == KILN_STATUS_OK) {
+            server->fds[server->n_fds] = options->listen_fds[i];
+            status = copy_text(server->env, strncmp(address, "unix:", 5) == 0 ? address : name,
+                               &server->names[server->n_listen + server->n_fds++], err);
+        }
+    }
+    return status;
+}
+
 static kiln_status copy_addresses(kiln_rpc_server *server, const kiln_rpc_server_options *options,
                                   kiln_error *err)
 {
     static const char *const usual[] = {"127.0.0.1:0"};
     const char *const *listen = options->n_listen > 0 ? options->listen : usual;
-    uint32_t count = options->n_listen > 0 ? options->n_listen : 1;
+    uint32_t count = options->n_listen > 0 ? options->n_listen : options->n_listen_fds == 0;
     kiln_status status = KILN_STATUS_OK;
-    if (count > KILNI_RPC_ADDRESSES || options->n_fetch_peers > KILNI_RPC_PEERS) {
+    if (count > KILNI_RPC_ADDRESSES || options->n_listen_fds > KILNI_RPC_ADDRESSES - count ||
+        options->n_fetch_peers > KILNI_RPC_PEERS) {
         return kiln_fail(err, INVALID_ARGUMENT, "at most %d addresses and %d peers",
                          KILNI_RPC_ADDRESSES, KILNI_RPC_PEERS);
     }
@@ -187,6 +256,9 @@ static kiln_status copy_addresses(kiln_rpc_server *server, const kiln_rpc_server
         if (status == KILN_STATUS_OK) {
             status = copy_text(server->env, listen[i], &server->listen[server->n_listen++], err);
         }
+    }
+    if (status == KILN_STATUS_OK) {
+        status = copy_sockets(server, options, err);
     }
     for (uint32_t i = 0; i < options->n_fetch_peers && status == KILN_STATUS_OK; i++) {
         kilni_rpc_address parsed;
@@ -224,10 +296,32 @@ kiln_status kilni_rpc_server_name(kiln_rpc_server *server, const int *ports, kil
         }
         server->own[server->peers.n_own++] = server->names[i];
     }
+    for (uint32_t i = server->n_listen; i < server->n_listen + server->n_fds; i++) {
+        server->own[server->peers.n_own++] = server->names[i];
+    }
     if (server->advertise != NULL) {
         server->own[server->peers.n_own++] = server->advertise;
     }
     return KILN_STATUS_OK;
+}
+
+// ---- places ----
+
+/// How many calls of a kind run at a time.
+enum { TRUSTED_CALLS = 64, MODEL_CALLS = 512, REFLECTIONS = 32, OPEN_CALLS = 32, WATCHES = 128 };
+enum { NEW_CALLS = 1024 };
+
+/// Where there are several identities, none gets more than half of the places.
+uint32_t kilni_rpc_places(const kiln_rpc_server *server, kilni_rpc_kind kind, bool of_one)
+{
+    static const uint32_t most[KILNI_RPC_KINDS] = {
+        [KILNI_RPC_KIND_TRUSTED] = TRUSTED_CALLS,  [KILNI_RPC_KIND_MODEL] = MODEL_CALLS,
+        [KILNI_RPC_KIND_REFLECTION] = REFLECTIONS, [KILNI_RPC_KIND_OPEN] = OPEN_CALLS,
+        [KILNI_RPC_KIND_WATCH] = WATCHES,          [KILNI_RPC_KIND_NEW] = NEW_CALLS};
+    uint32_t all = kind == KILNI_RPC_KIND_SESSION ? server->max_sessions : most[kind];
+    bool several = server->files[KILNI_RPC_FILE_TOKENS] != NULL ||
+                   server->files[KILNI_RPC_FILE_CLIENT_CA] != NULL;
+    return of_one && several ? (all + 1) / 2 : all;
 }
 
 // ---- all of them ----
@@ -248,6 +342,8 @@ static void set_limits(kiln_rpc_server *server, const kiln_rpc_server_options *o
     limits->max_graphs = options->max_graphs > 0 ? options->max_graphs : 1024;
     limits->max_data_bytes = KILNI_RPC_CHUNK;
     server->models = options->models;
+    server->event = options->event;
+    server->event_user = options->event_user;
     server->max_request_bytes =
         options->max_request_bytes > 0 ? options->max_request_bytes : 64 << 20;
     server->max_sessions = options->max_sessions > 0 ? options->max_sessions : 64;

@@ -256,14 +256,14 @@ static kiln_status reply_to(const kiln_env *env, kilni_rpc_stream *stream, piece
 
 void kilni_rpc_serve_reflection(const kiln_env *env, kilni_rpc_stream *stream)
 {
-    enum { MOST_REQUEST = 4096 };
+    enum { MOST_REQUEST = 4096, REQUEST_MS = 30000 }; // a call that is not used ends
     kiln_error err = KILN_ERROR_INIT;
     unsigned char request[MOST_REQUEST];
     kiln_status status = KILN_STATUS_OK;
     bool end = false;
     while (status == KILN_STATUS_OK && !end) {
         kilni_rpc_message message = {0};
-        status = kilni_rpc_receive(stream, -1, &message, &end, &err);
+        status = kilni_rpc_receive(stream, REQUEST_MS, &message, &end, &err);
         if (status == KILN_STATUS_OK && !end && message.length > sizeof(request)) {
             status = kiln_fail(&err, INVALID_ARGUMENT, "a request of %zu bytes", message.length);
         }

@@ -3,8 +3,9 @@
 // outputs go to buffers. Graphs may be kept by number and run again. Knows no operator by name: the
 // table, the verifier and the runtime decide what is right.
 
-#include "rpc_session.h"
+#include "rpc_pace.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { GRAPH_CHARGE = 8 }; ///< bytes of memory for a byte of the wire, at most about
@@ -26,7 +27,7 @@ void kilni_rpc_graph_forget(kilni_rpc_session *session, uint64_t id)
     kilni_rpc_known_graph *found = *link;
     if (found != NULL) {
         *link = found->next;
-        session->held_bytes -= found->charge;
+        kilni_rpc_session_let_go(session, found->charge);
         session->held_graphs--;
         kiln_ir_graph_destroy(found->graph);
         kiln_free(session->env, found);
@@ -65,7 +66,7 @@ static kiln_status learn_graph(kilni_rpc_session *session, uint64_t id, kiln_ir_
     }
     *fresh = (kilni_rpc_known_graph){.id = id, .charge = charge, .graph = graph};
     *find_graph(session, id) = fresh;
-    session->held_bytes += charge;
+    kilni_rpc_session_hold(session, charge);
     session->held_graphs++;
     return KILN_STATUS_OK;
 }
@@ -142,6 +143,38 @@ static bool same_kind(const kiln_tensor *tensor, const kiln_tensor_desc *desc)
            kiln_tensor_scheme(tensor) == desc->scheme;
 }
 
+/// "[2,3]".
+static void write_shape(const int64_t *dims, size_t rank, char *out_text, size_t size)
+{
+    size_t length = (size_t)snprintf(out_text, size, "[");
+    for (size_t i = 0; i < rank && length < size; i++) {
+        length += (size_t)snprintf(out_text + length, size - length, "%s%lld", i > 0 ? "," : "",
+                                   (long long)dims[i]);
+    }
+    if (length < size) {
+        snprintf(out_text + length, size - length, "]");
+    }
+}
+
+static kiln_status tell_kinds(const kiln_tensor *tensor, const kiln_tensor_desc *desc,
+                              uint64_t buffer, kiln_error *err)
+{
+    const kiln_dtype has = kiln_tensor_dtype(tensor);
+    const char *is = kiln_dtype_name(has);
+    const char *should = kiln_dtype_name(desc->dtype);
+    if (has != desc->dtype || kiln_tensor_scheme(tensor) != desc->scheme) {
+        return kiln_fail(err, INVALID_ARGUMENT, "buffer %llu holds %s%s; the graph says %s",
+                         (unsigned long long)buffer, is,
+                         has == desc->dtype ? " of another scheme" : "", should);
+    }
+    char has_dims[192]; // 8 extents of 20 characters
+    char says_dims[192];
+    write_shape(kiln_tensor_dims(tensor), kiln_tensor_rank(tensor), has_dims, sizeof(has_dims));
+    write_shape(desc->dims, desc->rank, says_dims, sizeof(says_dims));
+    return kiln_fail(err, INVALID_ARGUMENT, "buffer %llu has shape %s; the graph says %s",
+                     (unsigned long long)buffer, has_dims, says_dims);
+}
+
 static kiln_status create_tensor(kilni_rpc_session *session, const kiln_tensor_desc *desc,
                                  const void *data, kiln_tensor **out_tensor, kiln_error *err)
 {
@@ -194,9 +227,7 @@ static kiln_status bind_input(kilni_rpc_session *session, const kiln_tensor_desc
         return status;
     }
     if (!same_kind(source->tensor, desc)) {
-        return kiln_fail(err, INVALID_ARGUMENT,
-                         "buffer %llu has another shape or dtype than the graph says",
-                         (unsigned long long)buffer);
+        return tell_kinds(source->tensor, desc, buffer, err);
     }
     return add_value(session, desc->id, kiln_retain(source->tensor), source->bytes, err);
 }
@@ -274,6 +305,12 @@ static kiln_status charge(kilni_rpc_session *session, const kiln_op_record *op, 
     return KILN_STATUS_OK;
 }
 
+/// Others have their part in it, perhaps behind this session at another device.
+static bool is_together(const kiln_op_record *op)
+{
+    return kiln_op_info_of(op->op)->cls == KILN_CLASS_COLLECTIVE;
+}
+
 static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, kiln_error *err)
 {
     kiln_tensor *inputs[KILN_MAX_INPUTS];
@@ -291,21 +328,27 @@ static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, 
     if (status == KILN_STATUS_OK && !view) {
         status = charge(session, op, err);
     }
+    if (status == KILN_STATUS_OK && is_together(op)) {
+        kilni_rpc_pace_give(session);
+    }
     if (status == KILN_STATUS_OK) {
         status = kiln_record(session->device, op->op, inputs, op->n_inputs, op->attrs, op->n_attrs,
                              outputs, err);
-    }
-    if (status == KILN_STATUS_OK && op->op == KILN_OP_ALL_REDUCE) { // a session is in order anyway
-        status = kiln_collective_resolve(outputs[0], err);
-        if (status != KILN_STATUS_OK) {
-            kiln_release(outputs[0]);
+        if (status == KILN_STATUS_OK && op->op == KILN_OP_ALL_REDUCE) { // in order anyway
+            status = kiln_collective_resolve(outputs[0], err);
+            if (status != KILN_STATUS_OK) {
+                kiln_release(outputs[0]);
+            }
+        }
+        if (is_together(op)) {
+            kilni_rpc_pace_take(session);
         }
     }
     for (size_t i = 0; i < op->n_outputs && status == KILN_STATUS_OK; i++) {
         status = add_value(session, op->outputs[i].id, outputs[i],
                            view ? holds : kiln_tensor_bytes(outputs[i]), err);
     }
-    return status;
+    return status == KILN_STATUS_OK ? kilni_rpc_pace_launched(session, op, err) : status;
 }
 
 // ---- outputs ----
@@ -379,8 +422,13 @@ kiln_status kilni_rpc_run(kilni_rpc_session *session, const kilni_rpc_frame *fra
     const kiln_v1_Run *run = &frame->body.body.run;
     kiln_ir_graph *graph = NULL;
     bool owned = false;
+    bool paced = false;
     begin_values(session);
     kiln_status status = get_graph(session, frame, &graph, &owned, err);
+    if (status == KILN_STATUS_OK && graph != NULL) {
+        status = kilni_rpc_pace_begin(session, kiln_ir_graph_op_count(graph), err);
+        paced = status == KILN_STATUS_OK;
+    }
     if (status == KILN_STATUS_OK && graph != NULL) {
         status = bind_inputs(session, graph, run, err);
     }
@@ -394,6 +442,9 @@ kiln_status kilni_rpc_run(kilni_rpc_session *session, const kilni_rpc_frame *fra
     }
     for (pb_size_t i = 0; i < run->frees_count; i++) {
         kilni_rpc_entry_remove(session, run->frees[i]);
+    }
+    if (paced) {
+        kilni_rpc_pace_give(session);
     }
     if (owned) {
         kiln_ir_graph_destroy(graph);

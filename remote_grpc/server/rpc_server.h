@@ -9,7 +9,12 @@
 
 #include <pthread.h>
 
-enum { KILNI_RPC_DEVICES = 64, KILNI_RPC_ADDRESSES = 16, KILNI_RPC_PEERS = 64 };
+enum {
+    KILNI_RPC_DEVICES = 64,
+    KILNI_RPC_ADDRESSES = 16,
+    KILNI_RPC_PEERS = 64,
+    KILNI_RPC_ACCEPTORS = 4
+};
 
 /// Files of a server's options.
 enum {
@@ -17,10 +22,24 @@ enum {
     KILNI_RPC_FILE_KEY,
     KILNI_RPC_FILE_CLIENT_CA,
     KILNI_RPC_FILE_TOKENS,
+    KILNI_RPC_FILE_ACCESS,
     KILNI_RPC_FILES
 };
 
+/// Kinds of calls; each has places of its own, so that none can keep the others out.
+typedef enum kilni_rpc_kind {
+    KILNI_RPC_KIND_SESSION,
+    KILNI_RPC_KIND_TRUSTED, ///< Info, Fetch: whoever calls is known
+    KILNI_RPC_KIND_MODEL, ///< the same, and a model answers
+    KILNI_RPC_KIND_REFLECTION, ///< the same, and the call may stay open
+    KILNI_RPC_KIND_OPEN, ///< anybody may call, and the answer comes at once
+    KILNI_RPC_KIND_WATCH, ///< anybody may call, and the answer stays open
+    KILNI_RPC_KIND_NEW, ///< of any kind, not begun yet
+    KILNI_RPC_KINDS
+} kilni_rpc_kind;
+
 typedef struct kilni_rpc_worker kilni_rpc_worker;
+typedef struct kilni_rpc_watch kilni_rpc_watch;
 
 struct kiln_rpc_server {
     const kiln_env *env;
@@ -34,6 +53,8 @@ struct kiln_rpc_server {
     char *listen[KILNI_RPC_ADDRESSES];
     char *names[KILNI_RPC_ADDRESSES]; ///< as clients open them
     uint32_t n_listen;
+    int fds[KILNI_RPC_ADDRESSES]; ///< borrowed
+    uint32_t n_fds;
     kilni_rpc_identity identity; ///< towards clients
     kilni_rpc_identity self; ///< towards other servers
     char *tokens; ///< that clients show, one a line; renewed under the lock
@@ -43,11 +64,22 @@ struct kiln_rpc_server {
     char *allowed[KILNI_RPC_PEERS];
     const char *own[KILNI_RPC_ADDRESSES + 1];
     kilni_rpc_peers peers;
+    // Who calls, and whose turn it is.
+    kilni_rpc_parties parties;
+    kilni_rpc_turns *turns[KILNI_RPC_DEVICES];
+    kiln_rpc_event_fn event;
+    void *event_user;
     // What runs.
     kilni_rpc_listener *listener;
-    pthread_t acceptor;
+    pthread_t acceptors[KILNI_RPC_ACCEPTORS];
+    uint32_t n_acceptors; ///< that run
     pthread_t housekeeper;
-    kilni_rpc_worker *workers; ///< the acceptor's, and after its end the destroyer's
+    kilni_rpc_worker *workers; ///< all of them
+    kilni_rpc_worker *idle; ///< those that wait for a call
+    uint32_t calls[KILNI_RPC_KINDS]; ///< that run
+    uint64_t refused; ///< since the start
+    uint64_t served; ///< calls since the start
+    kilni_rpc_watch *watches; ///< of health, in the hands of the housekeeper
     atomic_int health;
     atomic_uint model_calls; ///< that are being answered
     atomic_bool draining;
@@ -56,6 +88,9 @@ struct kiln_rpc_server {
     pthread_cond_t changed;
     kilni_rpc_session *sessions;
     uint32_t n_sessions;
+    bool to_trim; ///< the last session has gone
+    bool to_look; ///< a watch has come
+    bool to_look_all; ///< there was no place for one
     uint32_t resumed;
     uint64_t opened;
 };
@@ -68,6 +103,48 @@ void kilni_rpc_server_settings_fini(kiln_rpc_server *server);
 /// Reads certificates and tokens again when their files have changed. What cannot be read is
 /// logged, and what was there stays.
 void kilni_rpc_server_renew(kiln_rpc_server *server);
+
+// ---- rpc_events.c ----
+
+/// Tells the program and the log.
+void kilni_rpc_tell(const kiln_rpc_server *server, const kiln_rpc_event *event);
+
+// ---- rpc_sessions.c ----
+
+/// Waits for a change, at most `ms`. Under the lock.
+void kilni_rpc_wait_change(kiln_rpc_server *server, uint64_t ms);
+
+/// Serves a session's stream, and closes it or keeps the session for its client.
+void kilni_rpc_serve_session(kiln_rpc_server *server, kilni_rpc_party *party,
+                             kilni_rpc_stream *stream, kiln_error *out_end);
+
+/// A session's own wait for its client (kilni_rpc_pause_fn).
+bool kilni_rpc_pause(void *server, kilni_rpc_session *session);
+
+/// Ends sessions that nobody came back for until `now`. Not under the lock.
+void kilni_rpc_expire_sessions(kiln_rpc_server *server, uint64_t now);
+
+// ---- rpc_watches.c ----
+
+/// Takes the stream of a Watch. `look` tells those who watch what has changed, and lets those go
+/// who went; by one thread.
+void kilni_rpc_watch_add(kiln_rpc_server *server, kilni_rpc_stream *take_stream);
+void kilni_rpc_watch_look(kiln_rpc_server *server);
+
+// ---- rpc_calls.c ----
+
+/// Takes calls until the listener is stopped; a thread's function. `reap` waits for the workers.
+void *kilni_rpc_accept_all(void *server);
+void kilni_rpc_reap(kiln_rpc_server *server);
+
+/// Whose a call is that shows these; NULL: it does not. Errors: UNAUTHENTICATED, PERMISSION_DENIED.
+kiln_status kilni_rpc_who(kiln_rpc_server *server, const char *token_name, const char *certificate,
+                          kilni_rpc_party **out_party, kiln_error *err);
+
+// ---- rpc_options.c ----
+
+/// How many calls of a kind run at a time, of one party or of all.
+uint32_t kilni_rpc_places(const kiln_rpc_server *server, kilni_rpc_kind kind, bool of_one);
 
 /// Names the addresses after the ports that were bound. Errors: RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_server_name(kiln_rpc_server *server, const int *ports, kiln_error *err);

@@ -4,56 +4,69 @@
 
 #include "rpc_services.h"
 
-#include "rpc_session.h"
-
 #include <pb_encode.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { WATCH_MS = 100 };
+enum { LOAD_GROWS = 1024 };
 
 // ---- Info ----
 
-typedef struct device_list {
-    kiln_device *const *devices;
-    uint32_t count;
-} device_list;
+static bool put_submessage(pb_ostream_t *stream, const pb_field_t *field,
+                           const pb_msgdesc_t *fields, const void *message)
+{
+    return pb_encode_tag_for_field(stream, field) && pb_encode_submessage(stream, fields, message);
+}
 
 static bool write_devices(pb_ostream_t *stream, const pb_field_t *field, void *const *arg)
 {
-    const device_list *list = *arg;
-    for (uint32_t i = 0; i < list->count; i++) {
-        const kiln_device_info *info = kiln_device_info_of(list->devices[i]);
-        kiln_v1_InfoReply_Device device = kiln_v1_InfoReply_Device_init_zero;
+    const kiln_rpc_server *server = *arg;
+    for (uint32_t i = 0; i < server->session.n_devices; i++) {
+        kiln_device *each = server->devices[i];
+        const kiln_device_info *info = kiln_device_info_of(each);
+        kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+        kiln_v1_InfoResponse_Device device = kiln_v1_InfoResponse_Device_init_zero;
+        kiln_device_stats_get(each, &stats);
         snprintf(device.name, sizeof(device.name), "%s", info->name);
         snprintf(device.driver, sizeof(device.driver), "%s", info->driver);
         device.type = (uint32_t)info->type;
         device.memory_bytes = info->memory_bytes;
-        device.storage_dtypes = kilni_rpc_dtype_mask(list->devices[i], KILN_USAGE_STORAGE);
-        device.arithmetic_dtypes = kilni_rpc_dtype_mask(list->devices[i], KILN_USAGE_ARITHMETIC);
-        device.accelerated_dtypes = kilni_rpc_dtype_mask(list->devices[i], KILN_USAGE_ACCELERATED);
-        if (!pb_encode_tag_for_field(stream, field) ||
-            !pb_encode_submessage(stream, kiln_v1_InfoReply_Device_fields, &device)) {
+        device.used_bytes = stats.bytes_live;
+        device.storage_dtypes = kilni_rpc_dtype_mask(each, KILN_USAGE_STORAGE);
+        device.arithmetic_dtypes = kilni_rpc_dtype_mask(each, KILN_USAGE_ARITHMETIC);
+        device.accelerated_dtypes = kilni_rpc_dtype_mask(each, KILN_USAGE_ACCELERATED);
+        if (!put_submessage(stream, field, kiln_v1_InfoResponse_Device_fields, &device)) {
             return false;
         }
     }
     return true;
 }
 
+static bool write_operator(pb_ostream_t *stream, const pb_field_t *field, const char *name,
+                           uint32_t since, bool plugin)
+{
+    kiln_v1_InfoResponse_Operator row = kiln_v1_InfoResponse_Operator_init_zero;
+    row.since = since;
+    row.plugin = plugin;
+    snprintf(row.name, sizeof(row.name), "%s", name);
+    return put_submessage(stream, field, kiln_v1_InfoResponse_Operator_fields, &row);
+}
+
+/// Those of the table, then those of plugins.
 static bool write_operators(pb_ostream_t *stream, const pb_field_t *field, void *const *arg)
 {
-    (void)arg;
-    for (int op = 0; op < KILN_OP_COUNT; op++) {
+    const kiln_rpc_server *server = *arg;
+    const kiln_custom_op *own = NULL;
+    bool good = true;
+    for (int op = 0; op < KILN_OP_COUNT && good; op++) {
         const kiln_op_info *info = kiln_op_info_of((kiln_op)op);
-        kiln_v1_InfoReply_Operator row = kiln_v1_InfoReply_Operator_init_zero;
-        row.since = info->since;
-        snprintf(row.name, sizeof(row.name), "%s", info->name);
-        if (!pb_encode_tag_for_field(stream, field) ||
-            !pb_encode_submessage(stream, kiln_v1_InfoReply_Operator_fields, &row)) {
-            return false;
-        }
+        good = write_operator(stream, field, info->name, info->since, false);
     }
-    return true;
+    for (size_t i = 0; good && kiln_custom_get(server->devices[0], i, &own, NULL) == KILN_STATUS_OK;
+         i++) {
+        good = write_operator(stream, field, own->name, own->version, true);
+    }
+    return good;
 }
 
 static bool write_features(pb_ostream_t *stream, const pb_field_t *field, void *const *arg)
@@ -69,52 +82,92 @@ static bool write_features(pb_ostream_t *stream, const pb_field_t *field, void *
     return true;
 }
 
-static kiln_status send_info(const kiln_env *env, const device_list *list, uint64_t instance,
+static void fill_limits(kiln_rpc_server *server, kilni_rpc_party *party,
+                        kiln_v1_InfoResponse_Limits *limits)
+{
+    const kilni_rpc_session_options *session = &server->session;
+    uint64_t own = 0;
+    limits->max_bytes = session->limits.max_bytes;
+    limits->max_buffers = session->limits.max_buffers;
+    limits->max_graphs = session->limits.max_graphs;
+    limits->max_data_bytes = session->limits.max_data_bytes;
+    limits->max_raw_bytes = session->max_raw_bytes;
+    limits->max_sessions = server->max_sessions;
+    limits->own_sessions = kilni_rpc_places(server, KILNI_RPC_KIND_SESSION, /*of_one=*/true);
+    pthread_mutex_lock(&server->parties.lock);
+    own = party->rules.sessions;
+    pthread_mutex_unlock(&server->parties.lock);
+    if (own > 0 && own < server->max_sessions) {
+        limits->own_sessions = (uint32_t)own;
+    }
+}
+
+static void fill_load(kiln_rpc_server *server, kiln_v1_InfoResponse_Load *load)
+{
+    pthread_mutex_lock(&server->lock);
+    load->sessions = server->n_sessions;
+    pthread_mutex_unlock(&server->lock);
+    load->calls = atomic_load(&server->model_calls);
+    load->raw_bytes = atomic_load(&server->raw_bytes);
+    load->draining = atomic_load(&server->draining);
+    for (uint32_t i = 0; i < server->session.n_devices; i++) {
+        kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+        kiln_device_stats_get(server->devices[i], &stats);
+        load->operations += stats.ops_recorded;
+    }
+}
+
+static kiln_status send_info(kiln_rpc_server *server, kilni_rpc_party *party,
                              kilni_rpc_stream *stream, kiln_error *err)
 {
-    kiln_v1_InfoReply reply = kiln_v1_InfoReply_init_zero;
+    kiln_v1_InfoResponse reply = kiln_v1_InfoResponse_init_zero;
     size_t length = 0;
     reply.version = KILNI_RPC_VERSION;
-    reply.instance = instance;
+    reply.instance = server->session.instance;
     snprintf(reply.server, sizeof(reply.server), "kiln %s", kiln_version());
+    snprintf(reply.identity, sizeof(reply.identity), "%s", party->name);
     reply.devices.funcs.encode = write_devices;
-    reply.devices.arg = (void *)(uintptr_t)list;
+    reply.devices.arg = server;
     reply.operators.funcs.encode = write_operators;
+    reply.operators.arg = server;
     reply.features.funcs.encode = write_features;
-    if (!pb_get_encoded_size(&length, kiln_v1_InfoReply_fields, &reply)) {
+    reply.has_limits = true;
+    reply.has_load = true;
+    fill_limits(server, party, &reply.limits);
+    fill_load(server, &reply.load);
+    if (!pb_get_encoded_size(&length, kiln_v1_InfoResponse_fields, &reply)) {
         return kiln_fail(err, INTERNAL, "a reply does not fit its schema");
     }
-    pb_byte_t *bytes = kiln_alloc(env, length);
+    length += LOAD_GROWS; // numbers of now may be larger a moment later
+    pb_byte_t *bytes = kiln_alloc(server->env, length);
     if (bytes == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a reply");
     }
     pb_ostream_t out = pb_ostream_from_buffer(bytes, length);
-    kiln_status status = pb_encode(&out, kiln_v1_InfoReply_fields, &reply)
+    kiln_status status = pb_encode(&out, kiln_v1_InfoResponse_fields, &reply)
                              ? kilni_rpc_send_bytes(stream, bytes, out.bytes_written, err)
                              : kiln_fail(err, INTERNAL, "encoding: %s", PB_GET_ERROR(&out));
-    kiln_free(env, bytes);
+    kiln_free(server->env, bytes);
     return status;
 }
 
-void kilni_rpc_serve_info(const kiln_env *env, kiln_device *const *devices, uint32_t n_devices,
-                          uint64_t instance, kilni_rpc_stream *stream)
+void kilni_rpc_serve_info(kiln_rpc_server *server, kilni_rpc_party *party, kilni_rpc_stream *stream)
 {
-    const device_list list = {.devices = devices, .count = n_devices};
     kiln_error err = KILN_ERROR_INIT;
     kilni_rpc_message message = {0};
     bool end = false;
     kiln_status status = kilni_rpc_receive(stream, KILNI_RPC_GREETING_MS, &message, &end, &err);
     kilni_rpc_message_free(&message);
     if (status == KILN_STATUS_OK) {
-        status = send_info(env, &list, instance, stream, &err);
+        status = send_info(server, party, stream, &err);
     }
     kilni_rpc_stream_close(stream, status != KILN_STATUS_OK ? &err : NULL);
 }
 
 // ---- health ----
 
-/// Field 1 of the request is the service; the whole server and the one service are known.
-static kiln_status receive_service(kilni_rpc_stream *stream, bool *out_known, kiln_error *err)
+/// Field 1 of the request is the service.
+kiln_status kilni_rpc_receive_service(kilni_rpc_stream *stream, bool *out_known, kiln_error *err)
 {
     static const char own[] = "\x0a\x0fkiln.v1.Compute";
     char request[64] = "";
@@ -138,37 +191,14 @@ static kiln_status send_state(kilni_rpc_stream *stream, int state, kiln_error *e
     return kilni_rpc_send_bytes(stream, reply, sizeof(reply), err);
 }
 
-void kilni_rpc_serve_check(const kiln_env *env, const atomic_int *state, kilni_rpc_stream *stream)
+void kilni_rpc_serve_check(const atomic_int *state, kilni_rpc_stream *stream)
 {
     kiln_error err = KILN_ERROR_INIT;
     bool known = false;
-    (void)env;
-    kiln_status status = receive_service(stream, &known, &err);
+    kiln_status status = kilni_rpc_receive_service(stream, &known, &err);
     if (status == KILN_STATUS_OK) {
         status = known ? send_state(stream, atomic_load(state), &err)
                        : kiln_fail(&err, NOT_FOUND, "there is no such service");
-    }
-    kilni_rpc_stream_close(stream, status != KILN_STATUS_OK ? &err : NULL);
-}
-
-void kilni_rpc_serve_watch(const kiln_env *env, const atomic_int *state, const atomic_bool *stop,
-                           kilni_rpc_stream *stream)
-{
-    enum { UNKNOWN_SERVICE = 3 };
-    kiln_error err = KILN_ERROR_INIT;
-    bool known = false;
-    int told = -1;
-    (void)env;
-    kiln_status status = receive_service(stream, &known, &err);
-    while (status == KILN_STATUS_OK && !kilni_rpc_is_ended(stream, told < 0 ? 0 : WATCH_MS)) {
-        int now = known ? atomic_load(state) : UNKNOWN_SERVICE;
-        if (now != told) {
-            status = send_state(stream, now, &err);
-            told = now;
-        }
-        if (atomic_load(stop)) {
-            break;
-        }
     }
     kilni_rpc_stream_close(stream, status != KILN_STATUS_OK ? &err : NULL);
 }

@@ -5,18 +5,17 @@
 /// The small services beside sessions: Info, health (grpc.health.v1) and reflection. Each takes its
 /// stream and closes it.
 
-#include "ir.h"
-#include "kiln.h"
-#include "rpc_stream.h"
+#include "rpc_server.h"
 
-void kilni_rpc_serve_info(const kiln_env *env, kiln_device *const *devices, uint32_t n_devices,
-                          uint64_t instance, kilni_rpc_stream *stream);
+/// What the party sees of the server.
+void kilni_rpc_serve_info(kiln_rpc_server *server, kilni_rpc_party *party,
+                          kilni_rpc_stream *stream);
 
-/// `state` is a serving status of grpc.health.v1: 1 serving, 2 not serving. Watch ends when the
-/// client goes or `*stop` is set.
-void kilni_rpc_serve_check(const kiln_env *env, const atomic_int *state, kilni_rpc_stream *stream);
-void kilni_rpc_serve_watch(const kiln_env *env, const atomic_int *state, const atomic_bool *stop,
-                           kilni_rpc_stream *stream);
+/// `state` is a serving status of grpc.health.v1: 1 serving, 2 not serving.
+void kilni_rpc_serve_check(const atomic_int *state, kilni_rpc_stream *stream);
+
+/// The request of a call of health; the whole server and the one service are known.
+kiln_status kilni_rpc_receive_service(kilni_rpc_stream *stream, bool *out_known, kiln_error *err);
 
 /// v1 and v1alpha, which have the same messages.
 void kilni_rpc_serve_reflection(const kiln_env *env, kilni_rpc_stream *stream);

@@ -3,7 +3,7 @@
 // asked. Work is not answered; the first error is kept and told with the next answer. When the
 // connection ends the session stays as it is: what was received has been done.
 
-#include "rpc_session.h"
+#include "rpc_pace.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +83,9 @@ static kiln_status handle_read(kilni_rpc_session *session, const kilni_rpc_frame
         kilni_rpc_check_range(read->offset, read->length, source->bytes, "a read", &cause) ==
             KILN_STATUS_OK) {
         bool again = read->offset + read->length < source->bytes;
+        kilni_rpc_pace_take(session);
         (void)!kilni_rpc_entry_bytes(session, source, again, &staging, &owned, &cause);
+        kilni_rpc_pace_give(session);
     }
     kiln_status status = cause.code != 0
                              ? answer(session, frame->body.request, &cause, err)
@@ -138,7 +140,9 @@ static kiln_status handle_fence(kilni_rpc_session *session, const kilni_rpc_fram
     kiln_error cause;
     take_failure(session, &cause);
     if (cause.code == 0) {
+        kilni_rpc_pace_take(session);
         await_results(session, &cause);
+        kilni_rpc_pace_give(session);
     }
     return answer(session, frame->body.request, &cause, err);
 }
@@ -203,6 +207,10 @@ static void obtain(kilni_rpc_session *session, const kiln_v1_Obtain *wanted, kil
     const kilni_rpc_session_options *options = session->options;
     kilni_rpc_entry *target = NULL;
     kiln_status status = check_secret(wanted->secret.size, cause);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_party_may(options->parties, session->party, KILNI_RPC_THING_PEER,
+                                     wanted->address, cause);
+    }
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_entry_renew(session, wanted->buffer, wanted->total, &target, cause);
     }
@@ -360,14 +368,28 @@ static kiln_status welcome_client(kilni_rpc_session *session, kilni_rpc_stream *
 
 // ---- life ----
 
+static void free_session(kilni_rpc_session *session)
+{
+    kilni_rpc_lane_leave(session->lane);
+    kilni_rpc_party_put(session->options->parties, session->party);
+    kiln_free(session->env, session);
+}
+
 kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_session_options *options,
-                                     const kiln_v1_Hello *hello, kilni_rpc_session **out_session,
-                                     kiln_error *err)
+                                     kilni_rpc_party *party, const kiln_v1_Hello *hello,
+                                     kilni_rpc_session **out_session, kiln_error *err)
 {
     *out_session = NULL;
     if (hello->device >= options->n_devices) {
         return kiln_fail(err, NOT_FOUND, "there are %u devices; number %u does not exist",
                          options->n_devices, hello->device);
+    }
+    char number[16];
+    snprintf(number, sizeof(number), "%u", hello->device);
+    kiln_status status =
+        kilni_rpc_party_may(options->parties, party, KILNI_RPC_THING_DEVICE, number, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     kilni_rpc_session *session = kiln_alloc(env, sizeof(*session));
     if (session == NULL) {
@@ -379,13 +401,21 @@ kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_sessio
     atomic_init(&session->exposed_bytes, 0);
     kilni_rpc_link_init(&session->link, env);
     session->link.resumable = hello->resumable;
-    kiln_status status = kilni_rpc_random(&session->id, sizeof(session->id), err);
+    session->party = kilni_rpc_party_ref(options->parties, party);
+    session->begun_ns = kiln_time_ns();
+    snprintf(session->client, sizeof(session->client), "%s", hello->client);
+    status =
+        kilni_rpc_lane_join(options->turns[hello->device], party,
+                            kilni_rpc_party_weight(options->parties, party), &session->lane, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_random(&session->id, sizeof(session->id), err);
+    }
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_random(session->token, sizeof(session->token), err);
     }
     session->id += session->id == 0;
     if (status != KILN_STATUS_OK) {
-        kiln_free(env, session);
+        free_session(session);
         return status;
     }
     *out_session = session;
@@ -408,7 +438,7 @@ void kilni_rpc_session_destroy(kilni_rpc_session *session, const kiln_error *sta
         kilni_rpc_staging_free(session->env, each);
     }
     kilni_rpc_staging_free(session->env, session->spare);
-    kiln_free(session->env, session);
+    free_session(session);
 }
 
 static kiln_status serve_frames(kilni_rpc_session *session, kilni_rpc_inbox *inbox, bool *out_end,
@@ -448,5 +478,5 @@ bool kilni_rpc_session_serve(kilni_rpc_session *session, kilni_rpc_stream *strea
     kiln_free(session->env, inbox);
     // Another thread may go on with the session: what this one has recorded must not wait for it.
     (void)!kiln_flush(session->device, &ignored);
-    return session->link.resumable && session->link.cut && !end;
+    return session->link.resumable && session->link.cut && !end && !session->dropped;
 }

@@ -9,7 +9,9 @@
 #include "remote_grpc.h"
 #include "rpc_limits.h"
 #include "rpc_link.h"
+#include "rpc_parties.h"
 #include "rpc_transfer.h"
+#include "rpc_turns.h"
 
 enum { KILNI_RPC_BUCKETS = 1024, KILNI_RPC_VALUES = 3 * KILNI_RPC_BINDINGS };
 
@@ -51,6 +53,11 @@ typedef struct kilni_rpc_value {
     uint32_t next; ///< in its bucket, from 1
 } kilni_rpc_value;
 
+struct kilni_rpc_session;
+
+/// Waits with the rest of a session's work until its client is back; false: it does not come.
+typedef bool (*kilni_rpc_pause_fn)(void *server, struct kilni_rpc_session *session);
+
 typedef struct kilni_rpc_session_options {
     kiln_device *const *devices; ///< held by the server
     uint32_t n_devices;
@@ -62,12 +69,29 @@ typedef struct kilni_rpc_session_options {
     const char *advertise; ///< "": where the client came in
     kilni_rpc_exposures *exposures;
     const kilni_rpc_peers *peers;
+    kilni_rpc_parties *parties;
+    kilni_rpc_turns *const *turns; ///< of each device
+    kilni_rpc_pause_fn pause;
+    void *server;
 } kilni_rpc_session_options;
+
+/// What a session has launched and not waited for.
+typedef struct kilni_rpc_pace {
+    uint64_t work;
+    uint64_t budget; ///< of work
+    uint64_t begun_ns;
+} kilni_rpc_pace;
 
 typedef struct kilni_rpc_session {
     const kiln_env *env;
     const kilni_rpc_session_options *options;
     kiln_device *device;
+    kilni_rpc_party *party; ///< held
+    kilni_rpc_lane *lane; ///< of the party, at the device
+    kilni_rpc_pace pace;
+    char client[64]; ///< what it calls itself
+    uint64_t operations; ///< that it has recorded
+    uint64_t begun_ns;
     kilni_rpc_link link;
     uint64_t id;
     unsigned char token[KILNI_RPC_TOKEN];
@@ -89,17 +113,21 @@ typedef struct kilni_rpc_session {
     // The server's table of sessions, under its lock.
     struct kilni_rpc_session *next;
     bool attached; ///< a thread serves it
+    bool paused; ///< that thread waits for the client to come back
+    bool wanted; ///< the client is back
+    bool dropped; ///< nobody waits for the client any more
     kilni_rpc_stream *active; ///< over which
-    uint64_t expires_ns; ///< while nobody does
+    uint64_t expires_ns; ///< while nobody does, or while it is paused
 } kilni_rpc_session;
 
 // ---- rpc_session.c ----
 
-/// A session with an id and a token. `*out_session` is the caller's (kilni_rpc_session_destroy).
-/// Errors: RESOURCE_EXHAUSTED, UNAVAILABLE, NOT_FOUND (the device).
+/// A session of `party` with an id and a token. `*out_session` is the caller's
+/// (kilni_rpc_session_destroy). Errors: RESOURCE_EXHAUSTED, UNAVAILABLE, NOT_FOUND (the device),
+/// PERMISSION_DENIED.
 kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_session_options *options,
-                                     const kiln_v1_Hello *hello, kilni_rpc_session **out_session,
-                                     kiln_error *err);
+                                     kilni_rpc_party *party, const kiln_v1_Hello *hello,
+                                     kilni_rpc_session **out_session, kiln_error *err);
 
 /// Frees everything of the session; a stream that is left is closed with `status`.
 void kilni_rpc_session_destroy(kilni_rpc_session *session, const kiln_error *status);
@@ -158,8 +186,12 @@ kiln_status kilni_rpc_staging_raw(kilni_rpc_session *session, uint64_t bytes,
 void kilni_rpc_staging_release(kilni_rpc_session *session, kilni_rpc_staging *staging);
 void kilni_rpc_staging_free(const kiln_env *env, kilni_rpc_staging *staging);
 
-/// Whether the session may hold `more` bytes, exposed ones counted.
+/// Whether the session, and all of its party together, may hold `more` bytes, exposed ones counted.
 kiln_status kilni_rpc_session_charge(kilni_rpc_session *session, uint64_t more, kiln_error *err);
+
+/// Counts bytes that it holds from now on, or no more.
+void kilni_rpc_session_hold(kilni_rpc_session *session, uint64_t bytes);
+void kilni_rpc_session_let_go(kilni_rpc_session *session, uint64_t bytes);
 
 // ---- rpc_run.c ----
 

@@ -187,6 +187,7 @@ kiln_status kilni_rpc_take(kilni_rpc_exposures *exposures, uint64_t transfer, co
     pthread_mutex_lock(&exposures->lock);
     for (;;) {
         found = *find(exposures, transfer);
+        found = found != NULL && kiln_time_ns() < found->expires_ns ? found : NULL;
         if (exposures->stopped || late || (found != NULL && found->left > 0)) {
             break;
         }
@@ -263,12 +264,12 @@ static kiln_status send_reply(const kiln_env *env, kilni_rpc_stream *stream,
                               kiln_error *err)
 {
     pb_byte_t body[REPLY_BYTES];
-    kiln_v1_FetchReply reply = {.total = exposure->length,
-                                .offset = offset,
-                                .check_low = exposure->check.low,
-                                .check_high = exposure->check.high};
+    kiln_v1_FetchResponse reply = {.total = exposure->length,
+                                   .offset = offset,
+                                   .check_low = exposure->check.low,
+                                   .check_high = exposure->check.high};
     pb_ostream_t out = pb_ostream_from_buffer(body, sizeof(body));
-    if (!pb_encode(&out, kiln_v1_FetchReply_fields, &reply)) {
+    if (!pb_encode(&out, kiln_v1_FetchResponse_fields, &reply)) {
         return kiln_fail(err, INTERNAL, "encoding a reply: %s", PB_GET_ERROR(&out));
     }
     kilni_rpc_parcel *parcel = kilni_rpc_parcel_new(
@@ -354,7 +355,7 @@ static kiln_status take_reply(const kiln_env *env, const kilni_rpc_message *mess
                               uint64_t *at, char *out_bytes, kiln_hash128 *out_check,
                               kiln_error *err)
 {
-    kiln_v1_FetchReply reply = kiln_v1_FetchReply_init_zero;
+    kiln_v1_FetchResponse reply = kiln_v1_FetchResponse_init_zero;
     kilni_rpc_parts parts = {0};
     char *flat = NULL;
     kiln_status status = kilni_rpc_split(env, message, &flat, &parts, err);
@@ -364,7 +365,7 @@ static kiln_status take_reply(const kiln_env *env, const kilni_rpc_message *mess
     // A message in one piece is not cut: its data are found by their length, at the end.
     pb_istream_t in = pb_istream_from_buffer(parts.head, parts.head_length);
     uint64_t expected = total - *at < KILNI_RPC_CHUNK ? total - *at : KILNI_RPC_CHUNK;
-    if (!pb_decode(&in, kiln_v1_FetchReply_fields, &reply)) {
+    if (!pb_decode(&in, kiln_v1_FetchResponse_fields, &reply)) {
         status = kiln_fail(err, DATA_LOSS, "a damaged reply: %s", PB_GET_ERROR(&in));
     } else if (reply.total != total || reply.offset != *at || message->length < expected) {
         status = kiln_fail(err, DATA_LOSS, "the other server sent other bytes than were asked for");

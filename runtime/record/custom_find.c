@@ -80,3 +80,18 @@ kiln_status kiln_custom_look_up(kiln_device *handle, kiln_ir_graph *graph, kiln_
                ? kiln_fail(err, INVALID_ARGUMENT, "device and graph must not be NULL")
                : kiln_ir_graph_look_up(graph, find_exact, device, err);
 }
+
+kiln_status kiln_custom_get(kiln_device *handle, size_t index, const kiln_custom_op **out_op,
+                            kiln_error *err)
+{
+    kiln_device *device = kilni_core(handle);
+    if (device == NULL || out_op == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device and out_op must not be NULL");
+    }
+    *out_op = device->context->registry != NULL
+                  ? kiln_fuse_registry_operator_at(device->context->registry, index)
+                  : NULL;
+    return *out_op != NULL
+               ? KILN_STATUS_OK
+               : kiln_fail(err, NOT_FOUND, "plugins bring %zu operators or fewer", index);
+}

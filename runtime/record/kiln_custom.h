@@ -47,6 +47,11 @@ KILN_NODISCARD KILN_API kiln_status kiln_custom_find(kiln_device *device, const 
                                                      const kiln_custom_op **out_op,
                                                      kiln_error *err);
 
+/// One of the operators that the context's plugins bring, counted from 0 over all of them.
+/// `*out_op` is borrowed and lives as long as the device. Errors: NOT_FOUND past the last.
+KILN_NODISCARD KILN_API kiln_status kiln_custom_get(kiln_device *device, size_t index,
+                                                    const kiln_custom_op **out_op, kiln_error *err);
+
 /// Checks that a custom operation from elsewhere is what the context's operator of its name and
 /// version makes of its inputs and attributes. Errors: NOT_FOUND, INVALID_ARGUMENT.
 KILN_NODISCARD KILN_API kiln_status kiln_custom_check(kiln_device *device,

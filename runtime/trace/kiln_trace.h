@@ -7,7 +7,7 @@
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
 
-#include "kiln_context.h"
+#include "kiln_device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +24,12 @@ KILN_NODISCARD KILN_API kiln_status kiln_trace_start(kiln_context *context, kiln
 /// the file, RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_trace_write(kiln_context *context, const char *path,
                                                      kiln_error *err);
+
+/// Notes what the calling thread did since `start_ns` (kiln_time_ns), such as a request that it
+/// answered, with a text about it, such as the request's id; both are copied. Without a trace
+/// nothing happens. It cannot fail.
+KILN_API void kiln_trace_note(kiln_device *device, const char *name, const char *detail,
+                              uint64_t start_ns);
 
 #ifdef __cplusplus
 }

@@ -18,7 +18,8 @@ typedef enum kilni_span_kind {
     KILNI_SPAN_ENQUEUE, ///< a step
     KILNI_SPAN_READ,
     KILNI_SPAN_WAIT,
-    KILNI_SPAN_MEASURE ///< a tournament
+    KILNI_SPAN_MEASURE, ///< a tournament
+    KILNI_SPAN_NOTE ///< the program's own
 } kilni_span_kind;
 
 static inline kilni_trace *kilni_trace_of(const kiln_device *device)

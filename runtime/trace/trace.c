@@ -72,6 +72,20 @@ void kilni_trace_note_span(kiln_device *device, kilni_span_kind kind, const char
     add_span(trace, &span, name, NULL);
 }
 
+void kiln_trace_note(kiln_device *handle, const char *name, const char *detail, uint64_t start_ns)
+{
+    kiln_device *device = kilni_core(handle);
+    kilni_trace *trace = device != NULL ? kilni_trace_of(device) : NULL;
+    if (trace != NULL) {
+        kilni_span span = {.kind = KILNI_SPAN_NOTE,
+                           .device = device->trace_number,
+                           .thread = kiln_thread_id(),
+                           .start_ns = start_ns,
+                           .end_ns = kiln_time_ns()};
+        add_span(trace, &span, name, detail);
+    }
+}
+
 // ---- steps of a plan ----
 
 static void name_step(const kiln_fuse_segment *segment, const kiln_plan_step *step,

@@ -16,7 +16,8 @@ enum { HOST = 1, FIRST_DEVICE = 2, QUEUE_TRACK = 1 };
 static const char *const kind_names[] = {
     [KILNI_SPAN_RECORD] = "record", [KILNI_SPAN_PLAN] = "plan", [KILNI_SPAN_SEARCH] = "search",
     [KILNI_SPAN_BUILD] = "build",   [KILNI_SPAN_RUN] = "run",   [KILNI_SPAN_ENQUEUE] = "enqueue",
-    [KILNI_SPAN_READ] = "read",     [KILNI_SPAN_WAIT] = "wait", [KILNI_SPAN_MEASURE] = "measure"};
+    [KILNI_SPAN_READ] = "read",     [KILNI_SPAN_WAIT] = "wait", [KILNI_SPAN_MEASURE] = "measure",
+    [KILNI_SPAN_NOTE] = "note"};
 
 typedef struct writer {
     const kilni_trace *trace;
@@ -100,6 +101,9 @@ static void put_host_span(writer *w, const kilni_span *span, bool runs_later)
     if (span->kind == KILNI_SPAN_ENQUEUE) {
         fputc(',', w->file);
         put_step_args(w, span);
+    } else if (span->kind == KILNI_SPAN_NOTE) {
+        fputs(",\"detail\":", w->file);
+        put_text(w->file, span->detail);
     }
     fputs("}}", w->file);
     if (span->kind != KILNI_SPAN_ENQUEUE) {

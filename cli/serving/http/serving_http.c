@@ -21,8 +21,7 @@ struct kiln_serving_http {
     const kiln_env *env;
     kiln_serving *serving;
     struct MHD_Daemon *daemon;
-    bool (*may)(void *user, const char *authorization);
-    void *user;
+    const kiln_serving_door *door;
     uint64_t max_bytes; ///< of a body
     atomic_uint_fast64_t held_bytes; ///< of all bodies
     atomic_uint calls; ///< whose answers have not been sent
@@ -32,9 +31,11 @@ struct kiln_serving_http {
     char address[160];
 };
 
-/// A call while its body arrives.
+/// A call while its body arrives and it is answered.
 typedef struct http_call {
     kiln_serving_http *of;
+    kiln_serving_caller caller; ///< no handle: a probe of health
+    uint64_t begun_ns;
     char *body;
     size_t length;
     size_t room;
@@ -66,13 +67,53 @@ static enum MHD_Result queue_reply(struct MHD_Connection *connection, const kiln
     return result;
 }
 
+static void put_peer(struct MHD_Connection *connection, char *out_text, size_t size)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    char host[64] = "";
+    char port[8] = "";
+    if (info != NULL) {
+        socklen_t length = info->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                                    : sizeof(struct sockaddr_in);
+        (void)getnameinfo(info->client_addr, length, host, sizeof(host), port, sizeof(port),
+                          NI_NUMERICHOST | NI_NUMERICSERV);
+    }
+    snprintf(out_text, size, "http:%s:%s", host, port);
+}
+
+/// `caller` NULL: not known, the call is refused.
+static void tell_call(const kiln_serving_http *http, struct MHD_Connection *connection,
+                      const char *caller, const char *path, const kilni_http_reply *reply,
+                      uint64_t begun_ns)
+{
+    char peer[96];
+    const char *trace = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "traceparent");
+    put_peer(connection, peer, sizeof(peer));
+    const kiln_rpc_event event = {.struct_size = (uint32_t)sizeof(event),
+                                  .code = (uint32_t)reply->status,
+                                  .kind = caller != NULL ? "call" : "refused",
+                                  .identity = caller != NULL ? caller : "",
+                                  .peer = peer,
+                                  .method = path,
+                                  .model = reply->model,
+                                  .client = "",
+                                  .trace = trace != NULL ? trace : "",
+                                  .message = reply->message,
+                                  .duration_ns = kiln_time_ns() - begun_ns};
+    kiln_trace_note(http->serving->devices[0], reply->model[0] != '\0' ? reply->model : path,
+                    event.trace, begun_ns);
+    http->door->tell(http->door->user, &event);
+}
+
 static enum MHD_Result refuse(const kiln_serving_http *http, struct MHD_Connection *connection,
-                              unsigned code, const char *text)
+                              const char *path, kiln_status status, unsigned code, const char *text)
 {
     kilni_http_reply reply = {.type = "application/json"};
     kiln_string_init(&reply.body, http->env);
-    kilni_http_refuse(&reply, KILN_STATUS_INTERNAL, text);
-    reply.code = code;
+    kilni_http_refuse(&reply, status, text);
+    reply.code = code != 0 ? code : reply.code;
+    tell_call(http, connection, NULL, path, &reply, kiln_time_ns());
     enum MHD_Result result = queue_reply(connection, &reply);
     kiln_string_fini(&reply.body);
     return result;
@@ -87,14 +128,23 @@ static enum MHD_Result answer_call(http_call *call, struct MHD_Connection *conne
         .path = path,
         .body = call->body != NULL ? call->body : "",
         .length = call->length,
+        .caller = call->caller.name,
+        .models = call->caller.models,
+        .door = call->of->door,
         .json_length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
                                                    "Inference-Header-Content-Length")};
-    if (call->too_long || call->no_memory) {
-        return refuse(call->of, connection, call->too_long ? 413 : 503,
-                      call->too_long ? "the body is larger than the server takes"
-                                     : "the server has no memory for the body");
+    if (call->too_long) {
+        return refuse(call->of, connection, path, KILN_STATUS_OUT_OF_RANGE, 413,
+                      "the body is larger than the server takes");
+    }
+    if (call->no_memory) {
+        return refuse(call->of, connection, path, KILN_STATUS_RESOURCE_EXHAUSTED, 0,
+                      "the server has no memory for the body");
     }
     kilni_http_answer(call->of->serving, &request, &reply);
+    if (call->caller.handle != NULL) {
+        tell_call(call->of, connection, call->caller.name, path, &reply, call->begun_ns);
+    }
     enum MHD_Result result = queue_reply(connection, &reply);
     kiln_string_fini(&reply.body);
     return result;
@@ -161,23 +211,17 @@ static const char *header_of(struct MHD_Connection *connection, const char *name
 }
 
 /// Probes of health need no token, as over gRPC.
-static bool may_call(const kiln_serving_http *http, struct MHD_Connection *connection,
-                     const char *path)
+static bool is_probe(const char *path)
 {
-    return http->may == NULL || strncmp(path, "/v2/health/", 11) == 0 ||
-           http->may(http->user, header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION));
+    return strncmp(path, "/v2/health/", 11) == 0;
 }
 
 /// 0, or the code that the call is refused with.
 static unsigned check_call(const kiln_serving_http *http, struct MHD_Connection *connection,
-                           const char *path, const char **out_text)
+                           const char **out_text)
 {
     const char *length = header_of(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
     const char *encoding = header_of(connection, MHD_HTTP_HEADER_CONTENT_ENCODING);
-    if (!may_call(http, connection, path)) {
-        *out_text = "show a token that the server knows";
-        return 401;
-    }
     if (length != NULL && strtoull(length, NULL, 10) > http->max_bytes) {
         *out_text = "the body is larger than the server takes";
         return 413;
@@ -193,16 +237,24 @@ static enum MHD_Result begin_call(kiln_serving_http *http, struct MHD_Connection
                                   const char *path, void **out_call)
 {
     const char *text = "";
-    unsigned code = check_call(http, connection, path, &text);
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_serving_caller caller = {.handle = NULL};
+    if (!is_probe(path) &&
+        http->door->admit(http->door->user, header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION),
+                          &caller, &err) != KILN_STATUS_OK) {
+        return refuse(http, connection, path, (kiln_status)err.code, 0, err.message);
+    }
+    unsigned code = check_call(http, connection, &text);
     const char *length = header_of(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
     http_call *call = code == 0 ? kiln_alloc(http->env, sizeof(*call)) : NULL;
-    if (code != 0) {
-        return refuse(http, connection, code, text);
-    }
     if (call == NULL) {
-        return MHD_NO;
+        http->door->end(http->door->user, &caller);
+        return code != 0 ? refuse(http, connection, path, KILN_STATUS_OUT_OF_RANGE, code, text)
+                         : MHD_NO;
     }
     call->of = http;
+    call->caller = caller;
+    call->begun_ns = kiln_time_ns();
     atomic_fetch_add(&http->calls, 1);
     call->no_memory = length != NULL && !reserve_body(call, (size_t)strtoull(length, NULL, 10));
     *out_call = call;
@@ -235,6 +287,7 @@ static void end_call(void *user, struct MHD_Connection *connection, void **call,
         http_call *ended = *call;
         kiln_serving_http *http = ended->of;
         drop_body(ended);
+        http->door->end(http->door->user, &ended->caller);
         kiln_free(http->env, ended);
         *call = NULL;
         atomic_fetch_sub(&http->calls, 1);
@@ -361,8 +414,7 @@ kiln_status kiln_serving_http_create(kiln_serving *serving,
     }
     made->env = serving->env;
     made->serving = serving;
-    made->may = options->may;
-    made->user = options->user;
+    made->door = options->door;
     made->max_bytes = options->max_request_bytes > 0 ? options->max_request_bytes : USUAL_BODY;
     atomic_init(&made->held_bytes, 0);
     atomic_init(&made->calls, 0);

@@ -134,6 +134,35 @@ static void put_devices(kiln_string *out, const kiln_serving *serving)
     }
 }
 
+/// What the server over gRPC, which knows all callers, has counted.
+static void put_server(kiln_string *out, const kiln_serving_door *door)
+{
+    kiln_rpc_server_stats stats = {.struct_size = sizeof(stats)};
+    door->stats(door->user, &stats);
+    const struct {
+        const char *name;
+        const char *type;
+        const char *help;
+        uint64_t value;
+    } rows[] = {
+        {"kiln_sessions", "gauge", "Sessions, those without a connection too.", stats.sessions},
+        {"kiln_sessions_detached", "gauge", "Sessions without a connection.", stats.detached},
+        {"kiln_sessions_opened_total", "counter", "Sessions that were opened.", stats.opened},
+        {"kiln_sessions_resumed_total", "counter", "Sessions taken up again.", stats.resumed},
+        {"kiln_calls_running", "gauge", "Calls over gRPC that are being answered.", stats.calls},
+        {"kiln_calls_total", "counter", "Calls over gRPC that were answered.", stats.served},
+        {"kiln_calls_refused_total", "counter", "Calls over gRPC that were refused.",
+         stats.refused},
+        {"kiln_session_bytes", "gauge", "Bytes that sessions hold.", stats.held_bytes},
+        {"kiln_raw_bytes", "gauge", "Of them: bytes that no operation has used yet.",
+         stats.raw_bytes},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        put_head(out, rows[i].name, rows[i].type, rows[i].help);
+        kiln_string_printf(out, "%s %" PRIu64 "\n", rows[i].name, rows[i].value);
+    }
+}
+
 typedef struct state_count {
     uint64_t ready;
     uint64_t others;
@@ -149,7 +178,7 @@ static void count_state(const kiln_model_row *row, void *to)
     }
 }
 
-void kilni_http_metrics_put(kiln_string *out, kiln_serving *serving)
+void kilni_http_metrics_put(kiln_string *out, kiln_serving *serving, const kiln_serving_door *door)
 {
     state_count count = {0, 0};
     metrics_row *rows = collect_rows(serving);
@@ -161,6 +190,7 @@ void kilni_http_metrics_put(kiln_string *out, kiln_serving *serving)
                        count.ready, count.others);
     put_models(out, rows);
     put_devices(out, serving);
+    put_server(out, door);
     while (rows != NULL) {
         metrics_row *next = rows->next;
         kiln_free(serving->env, rows);

@@ -62,6 +62,8 @@ void kilni_http_refuse(kilni_http_reply *reply, kiln_status status, const char *
     kiln_string_fini(&reply->body);
     kiln_string_init(&reply->body, env);
     reply->code = http_code(status);
+    reply->status = status;
+    snprintf(reply->message, sizeof(reply->message), "%s", text);
     reply->json_length = 0;
     kiln_string_printf(&reply->body, "{\"error\":");
     kilni_json_text_put(&reply->body, text);
@@ -100,7 +102,7 @@ static kiln_status route_metrics(route_call *call, kiln_error *err)
 {
     (void)err;
     call->reply->type = "text/plain; version=0.0.4";
-    kilni_http_metrics_put(&call->reply->body, call->serving);
+    kilni_http_metrics_put(&call->reply->body, call->serving, call->request->door);
     return KILN_STATUS_OK;
 }
 
@@ -207,6 +209,7 @@ static kiln_status route_infer(route_call *call, kiln_error *err)
     snprintf(run->infer.request.model, sizeof(run->infer.request.model), "%s", call->model);
     snprintf(run->infer.request.version, sizeof(run->infer.request.version), "%.*s",
              KILN_MODEL_VERSION - 1, call->version);
+    run->infer.request.caller = call->request->caller;
     KILN_TRY(out, status,
              call->models->infer(call->models->user, &run->infer.request, &run->answer, err));
     status = kilni_json_answer_put(&call->reply->body, &run->infer, &run->answer,
@@ -421,7 +424,8 @@ void kilni_http_answer(kiln_serving *serving, const kilni_http_request *request,
                        kilni_http_reply *out_reply)
 {
     route_call call = {.serving = serving,
-                       .models = kiln_serving_models(serving),
+                       .models =
+                           request->models != NULL ? request->models : kiln_serving_models(serving),
                        .request = request,
                        .reply = out_reply};
     kiln_error err = KILN_ERROR_INIT;
@@ -436,5 +440,8 @@ void kilni_http_answer(kiln_serving *serving, const kilni_http_request *request,
         out_reply->type = "application/json";
         kilni_http_refuse(out_reply, status, err.message);
         out_reply->code = code != 200 ? code : out_reply->code;
+    }
+    if (call.model != NULL) {
+        snprintf(out_reply->model, sizeof(out_reply->model), "%s", call.model);
     }
 }

@@ -5,6 +5,7 @@
 
 #include "serving_queue.h"
 
+#include <string.h>
 #include <time.h>
 
 void kilni_serving_queue_init(kilni_serving_queue *queue, const kiln_model_info *info)
@@ -36,10 +37,27 @@ static bool wait_until(kilni_serving_queue *queue, pthread_cond_t *changed, uint
 
 // ---- those who wait ----
 
+static bool same_caller(const kilni_serving_job *a, const kilni_serving_job *b)
+{
+    const char *first = a->request->caller != NULL ? a->request->caller : "";
+    const char *second = b->request->caller != NULL ? b->request->caller : "";
+    return strcmp(first, second) == 0;
+}
+
+/// Callers take turns by rows (self-clocked fair queueing, Golestani 1994): a job's turn is behind
+/// those of its caller that wait, and behind what runs now.
 static void insert(kilni_serving_queue *queue, kilni_serving_job *job)
 {
+    uint64_t before = queue->turn;
+    for (const kilni_serving_job *each = queue->first; each != NULL; each = each->next) {
+        if (each->turn > before && same_caller(each, job)) {
+            before = each->turn;
+        }
+    }
+    job->turn = before + job->rows;
     kilni_serving_job **link = &queue->first;
-    while (*link != NULL && (*link)->priority <= job->priority) {
+    while (*link != NULL && ((*link)->priority < job->priority ||
+                             ((*link)->priority == job->priority && (*link)->turn <= job->turn))) {
         link = &(*link)->next;
     }
     job->next = *link;
@@ -148,6 +166,7 @@ static uint64_t gather(kilni_serving_queue *queue, kilni_serving_job **out_jobs,
         rows += job->rows;
         (*out_count)++;
         if (out_jobs != NULL) {
+            queue->turn = job->turn > queue->turn ? job->turn : queue->turn;
             *link = job->next;
             job->next = NULL;
             *out_jobs = job;
@@ -165,6 +184,16 @@ static uint64_t gather(kilni_serving_queue *queue, kilni_serving_job **out_jobs,
     return rows;
 }
 
+/// Who stands first is not always who has waited longest.
+static uint64_t oldest_ns(const kilni_serving_queue *queue)
+{
+    uint64_t oldest = UINT64_MAX;
+    for (const kilni_serving_job *each = queue->first; each != NULL; each = each->next) {
+        oldest = each->queued_ns < oldest ? each->queued_ns : oldest;
+    }
+    return oldest;
+}
+
 bool kilni_serving_queue_take(kilni_serving_queue *queue, kilni_serving_job **out_jobs,
                               uint32_t *out_count, uint64_t *out_rows)
 {
@@ -178,7 +207,7 @@ bool kilni_serving_queue_take(kilni_serving_queue *queue, kilni_serving_job **ou
             (void)wait_until(queue, &queue->arrived, 0);
             continue;
         }
-        uint64_t until_ns = queue->first->queued_ns + queue->info->queue_delay_us * 1000;
+        uint64_t until_ns = oldest_ns(queue) + queue->info->queue_delay_us * 1000;
         (void)gather(queue, NULL, out_count, &more);
         if (!more || queue->closing || kiln_time_ns() >= until_ns) {
             break;

@@ -11,7 +11,8 @@ typedef struct kilni_serving_queue {
     const kiln_model_info *info; ///< the policy; it outlives the queue
     pthread_mutex_t lock;
     pthread_cond_t arrived;
-    kilni_serving_job *first; ///< by priority, then by arrival
+    kilni_serving_job *first; ///< by priority, then in turns of callers
+    uint64_t turn; ///< of the job that was begun last
     uint32_t length;
     bool closing;
 } kilni_serving_queue;

@@ -64,6 +64,19 @@ void hand_send(hand *self, kilni_rpc_frame *frame)
     kilni_rpc_parcel_free(&self->env, parcel);
 }
 
+uint32_t hand_try(hand *self, kilni_rpc_frame *frame)
+{
+    bool end = false;
+    frame->body.request = ++self->request;
+    hand_send(self, frame);
+    if (kilni_rpc_receive(self->stream, 20000, &self->inbox->message, &end, &self->err) !=
+        KILN_STATUS_OK) {
+        return (uint32_t)self->err.code;
+    }
+    HAND_OK(self, kilni_rpc_inbox_decode(&self->env, self->inbox, &self->err));
+    return 0;
+}
+
 uint32_t hand_ask(hand *self, kilni_rpc_frame *frame)
 {
     bool end = false;
@@ -81,17 +94,22 @@ uint32_t hand_ask(hand *self, kilni_rpc_frame *frame)
                : 0;
 }
 
-static bool greet(hand *self, const pair *peers, uint32_t device, bool resumable)
+bool hand_connect(hand *self, const pair *peers)
 {
     kilni_rpc_address address;
     memset(self, 0, sizeof(*self));
     self->env.allocator = kiln_allocator_default();
     self->inbox = calloc(1, sizeof(*self->inbox));
     self->frame = &self->inbox->frame;
-    if (!HAND_OK(self, kilni_rpc_address_parse(kiln_rpc_server_address(peers->server, 0), &address,
-                                               &self->err)) ||
-        !HAND_OK(self, kilni_rpc_connect(&self->env, &address, NULL, KILNI_RPC_SESSION, 5000,
-                                         &self->stream, &self->err))) {
+    return HAND_OK(self, kilni_rpc_address_parse(kiln_rpc_server_address(peers->server, 0),
+                                                 &address, &self->err)) &&
+           HAND_OK(self, kilni_rpc_connect(&self->env, &address, NULL, KILNI_RPC_SESSION, 5000,
+                                           &self->stream, &self->err));
+}
+
+static bool greet(hand *self, const pair *peers, uint32_t device, bool resumable)
+{
+    if (!hand_connect(self, peers)) {
         return false;
     }
     kilni_rpc_frame hello = {0};

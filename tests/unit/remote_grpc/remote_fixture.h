@@ -41,6 +41,11 @@ typedef struct hand {
     kiln_error err;
 } hand;
 
+/// Connects to the pair's server; `hand_try` then sends the first frame, and gives the status of
+/// the call where the server ends it instead of answering.
+bool hand_connect(hand *self, const pair *peers);
+uint32_t hand_try(hand *self, kilni_rpc_frame *frame);
+
 /// Connects to the pair's server and greets it.
 bool hand_greet(hand *self, const pair *peers, bool resumable);
 bool hand_open(hand *self, const pair *peers); ///< not resumable

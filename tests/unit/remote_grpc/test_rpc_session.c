@@ -233,8 +233,18 @@ static void test_failed_run_fails_outputs(void)
     KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_OK);
     for (int i = 0; i < 2; i++) {
         KILN_CHECK_INT(hand_read(&client, 2, 0, 8), KILN_STATUS_INVALID_ARGUMENT);
-        KILN_CHECK_CONTAINS(client.frame->body.body.answer.message, "another shape");
+        KILN_CHECK_CONTAINS(client.frame->body.body.answer.message,
+                            "buffer 1 has shape [2]; the graph says [3]");
     }
+    const kiln_tensor_desc whole = {.id = 1, .dtype = KILN_DTYPE_I32, .rank = 1, .dims = {2}};
+    const kiln_tensor_desc negated = {.id = 2, .dtype = KILN_DTYPE_I32, .rank = 1, .dims = {2}};
+    const kiln_op_record record = {
+        .op = KILN_OP_NEG, .n_inputs = 1, .n_outputs = 1, .inputs = &whole, .outputs = &negated};
+    hand_run(&client, &record, 1, 1, 4, 0);
+    KILN_CHECK_INT(hand_read(&client, 4, 0, 8), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_CONTAINS(client.frame->body.body.answer.message,
+                        "buffer 1 holds f32; the graph says i32");
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_OK);
     hand_negate(&client, 2, 2, 3); // whoever uses it fails as well
     KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK_INT(hand_read(&client, 3, 0, 8), KILN_STATUS_INVALID_ARGUMENT);

@@ -268,6 +268,10 @@ static void *lie(void *pointer)
     liar *self = pointer;
     kilni_rpc_stream *stream = NULL;
     while ((stream = kilni_rpc_accept(self->listener)) != NULL) {
+        if (!kilni_rpc_begin_call(self->listener, stream)) {
+            kilni_rpc_stream_close(stream, NULL);
+            continue;
+        }
         kilni_rpc_message message = {0};
         kiln_error err = KILN_ERROR_INIT;
         bool end = false;

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """`kiln serve` from outside: where it listens, whom it lets in, health and reflection, a client in another language,
 and the library that links no OpenCL. Arguments: kiln, the source folder, client_only, libkiln_client.so."""
+import concurrent.futures
 import importlib
 import os
 import queue
 import re
+import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -224,6 +227,68 @@ def case_many_connections(_):
         process.stdout.close()
 
 
+# ---- systemd
+
+
+def case_service_manager(folder):
+    """Sockets that were handed over, readiness, the watchdog, the end: as sd_listen_fds(3) and sd_notify(3) say."""
+    path = os.path.join(folder, "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told, socket.socket(socket.AF_UNIX) as handed, \
+            socket.create_server(("127.0.0.1", 0)) as port:
+        told.bind(os.path.join(folder, "notify"))
+        told.settimeout(20)
+        handed.bind(path)
+        handed.listen(8)
+        # `exec` keeps the process that LISTEN_PID names; descriptors begin at 3.
+        script = (f'exec 3<&{handed.fileno()} 4<&{port.fileno()}; export LISTEN_PID=$$ LISTEN_FDS=2; '
+                  f'exec "{KILN}" serve --device reference')
+        env = {**os.environ, "NOTIFY_SOCKET": told.getsockname(), "WATCHDOG_USEC": "400000"}
+        with subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, text=True, env=env,
+                              pass_fds=[handed.fileno(), port.fileno()]) as server:
+            addresses = server.stdout.readline().strip().split(" at ")[1].split()
+            assert addresses == [f"unix:{path}", f"grpc://127.0.0.1:{port.getsockname()[1]}"], addresses
+            assert told.recv(100) == b"READY=1"
+            for address in addresses:
+                assert compute(address) == "2 4 6\n"
+            assert [told.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+            server.send_signal(signal.SIGTERM)
+            said = b"WATCHDOG=1"
+            while said == b"WATCHDOG=1":
+                said = told.recv(100)
+            assert said == b"STOPPING=1" and server.wait(timeout=30) == 0, said
+        with socket.create_server(("0.0.0.0", 0)) as public:  # no TLS there
+            script = (f'exec 3<&{public.fileno()}; export LISTEN_PID=$$ LISTEN_FDS=1; '
+                      f'exec "{KILN}" serve --device reference')
+            done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False,
+                                  pass_fds=[public.fileno()])
+            assert done.returncode == 1 and "beyond loopback" in done.stderr, done
+
+
+def case_units(folder):
+    """The units and the container's file name what there is."""
+    service = os.path.join(SOURCE, "cmake/service")
+    with open(os.path.join(service, "Containerfile"), encoding="utf-8") as file:
+        packages = set(re.findall(r"\b(\S+)_\*\.deb", file.read()))
+    with open(os.path.join(SOURCE, "cmake/KilnPackages.cmake"), encoding="utf-8") as file:
+        made = set(re.findall(r"kiln_package\(\w+ (\S+)", file.read()))
+    assert packages and packages <= made, (packages, made)
+    if shutil.which("systemd-analyze") is None:
+        raise Skip("systemd-analyze is not on this machine")
+    for name in ("kiln.service", "kiln.socket"):
+        with open(os.path.join(service, name), encoding="utf-8") as file:
+            text = file.read()
+        assert not re.search(r"^Exec\w+=(?!/usr/bin/kiln serve)", text, re.M)
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text.replace("/usr/bin/kiln", os.path.abspath(KILN)))
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", os.path.join(folder, "kiln.service"),
+                           os.path.join(folder, "kiln.socket")], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0 and "kiln" not in done.stderr, done
+    # What the sandbox is worth, in systemd's own measure: 0 is safe, 10 is not.
+    done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=40",
+                           os.path.join(folder, "kiln.service")], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout[-600:] + done.stderr
+
+
 # ---- health, reflection
 
 
@@ -288,24 +353,103 @@ def case_grace_is_kept(_):
         assert 1.9 < took < 3, took
 
 
+def open_watches(target, channels, each):
+    """Calls of Health/Watch over connections of their own; gives those that are answered, and the codes of others."""
+    made = [grpc.insecure_channel(target, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(channels)]
+    calls = [channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=60) for channel in made
+             for _ in range(each)]
+    watches, codes = [], []
+    for call in calls:
+        try:
+            assert next(call) == b"\x08\x01"
+            watches.append(call)
+        except grpc.RpcError as error:
+            codes.append(error.code())
+    return made, watches, codes
+
+
+def threads_of(server):
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
+        return int(re.search(r"Threads:\s+(\d+)", file.read()).group(1))
+
+
 def case_open_calls_have_places_of_their_own(folder):
-    """However many calls without a token stay, those with one come through, and so do short ones."""
+    """However many calls without a token stay, those with one come through, and so do short ones. None costs a thread."""
     tokens = os.path.join(folder, "tokens")
     with open(tokens, "w", encoding="ascii") as file:
         file.write("token\n")
-    with Server(KILN, "--token-file", tokens) as server, grpc.insecure_channel(server.target) as channel:
-        watches = [channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=60) for _ in range(200)]
-        codes = []
-        for watch in watches:
-            try:
-                assert next(watch) == b"\x08\x01"
-            except grpc.RpcError as error:
-                codes.append(error.code())
-        assert len(codes) >= 150 and set(codes) == {grpc.StatusCode.RESOURCE_EXHAUSTED}, codes
-        assert compute(server.address, {"KILN_REMOTE_TOKEN_FILE": tokens}) == "2 4 6\n"
-        assert channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=20) == b"\x08\x01"
-        for watch in watches:
-            watch.cancel()
+    with Server(KILN, "--token-file", tokens) as server:
+        with grpc.insecure_channel(server.target) as channel:
+            assert same(channel, "/grpc.health.v1.Health/Check", b"") == b"\x08\x01"
+            channels, watches, codes = open_watches(server.target, 4, 50)
+            assert len(watches) == 128 and len(codes) == 72 and set(codes) == {grpc.StatusCode.RESOURCE_EXHAUSTED}, codes
+            assert compute(server.address, {"KILN_REMOTE_TOKEN_FILE": tokens}) == "2 4 6\n"
+            assert channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=20) == b"\x08\x01"
+            deadline = time.monotonic() + 30
+            while threads_of(server) > 40:  # those that took the calls wait a while for others
+                assert time.monotonic() < deadline, threads_of(server)
+                time.sleep(0.2)
+            watches[0].cancel()  # its place is free, within a second
+            for _ in range(30):
+                again, won, _ = open_watches(server.target, 1, 1)
+                again[0].close()
+                if won:
+                    break
+                time.sleep(0.1)
+            assert won
+            server.process.send_signal(signal.SIGTERM)
+            assert next(watches[1]) == b"\x08\x02" and next(watches[-1]) == b"\x08\x02"
+            for each in channels:
+                each.close()
+
+
+def frame_of(kind, flags, stream, payload):
+    """A frame of HTTP/2."""
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def reset_rapidly(target, seconds):
+    """Calls of Health/Check that are taken back at once, as many as the line takes; gives how many until the end."""
+    def field(name, value):
+        return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+    path = b"/grpc.health.v1.Health/Check"
+    headers = b"\x83\x86\x04" + bytes([len(path)]) + path + b"\x01\x01x" + field(
+        b"content-type", b"application/grpc") + field(b"te", b"trailers")
+    host, port = target.split(":")
+    sent, end = 0, time.monotonic() + seconds
+    with socket.create_connection((host, int(port)), timeout=seconds) as line:
+        try:
+            line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame_of(4, 0, 0, b""))
+            while time.monotonic() < end:
+                line.sendall(b"".join(frame_of(1, 4, each, headers) + frame_of(3, 0, each, struct.pack(">I", 8))
+                                      for each in range(2 * sent + 1, 2 * sent + 201, 2)))
+                sent += 100
+                while select.select([line], [], [], 0)[0]:
+                    if not line.recv(65536):
+                        return sent
+        except OSError:
+            return sent
+    return None
+
+
+def case_rapid_resets(_):
+    """Whoever takes calls back faster than anybody needs to is sent away; others are served, and memory is bounded."""
+    with Server(KILN) as server, concurrent.futures.ThreadPoolExecutor(3) as pool:
+        floods = [pool.submit(reset_rapidly, server.target, 20) for _ in range(3)]
+        for _ in range(4):
+            begun = time.monotonic()
+            assert compute(server.address) == "2 4 6\n"
+            assert time.monotonic() - begun < 4.5
+        sent = [each.result(timeout=60) for each in floods]
+        assert all(each is not None and each < 200000 for each in sent), sent  # all were cut
+        with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
+            assert int(re.search(r"^VmHWM:\s+(\d+)", file.read(), re.M).group(1)) < 500000
+        with grpc.insecure_channel(server.target) as channel:  # one who takes back now and then is not
+            stub = channel.unary_unary("/grpc.health.v1.Health/Check")
+            for _ in range(40):
+                stub.future(b"", timeout=20).cancel()
+                assert stub(b"", timeout=20) == b"\x08\x01"
 
 
 def reflect(channel, version, messages, **fields):
@@ -330,7 +474,7 @@ def case_reflection(folder):
             names = {each.name for each in listed}
             assert {"kiln.v1.Compute", "inference.GRPCInferenceService", "grpc.health.v1.Health",
                     f"grpc.reflection.{version}.ServerReflection"} <= names
-            for symbol in ("kiln.v1.Compute", "kiln.v1.Compute.Info", "kiln.v1.InfoReply.Device", "kiln.v1.Graph",
+            for symbol in ("kiln.v1.Compute", "kiln.v1.Compute.Info", "kiln.v1.InfoResponse.Device", "kiln.v1.Graph",
                            "inference.ModelInferRequest.InferInputTensor"):
                 reply = reflect(channel, version, messages, file_containing_symbol=symbol)
                 assert reply.original_request.file_containing_symbol == symbol and reply.valid_host == "h"
@@ -345,7 +489,7 @@ def case_reflection(folder):
                  for each in reply.file_descriptor_response.file_descriptor_proto]
         for each in reversed(files):
             pool.Add(each)
-        kind = message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName("kiln.v1.InfoReply"))
+        kind = message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName("kiln.v1.InfoResponse"))
         info = kind.FromString(same(channel, "/kiln.v1.Compute/Info", b""))
         names = {row.name for row in info.operators}
         table = run(KILN, "ops").split("\n")
@@ -366,12 +510,67 @@ def case_wire_page_is_whole(_):
     dtypes = re.findall(r"^KILN_DTYPE\(\w+,\s*(\w+),\s*(\d+),\s*\d+,\s*(\w+),", text_of("base/dtype.def"), re.M)
     table = {name: number for name, number, kind in dtypes if kind != "SMALL"}  # small floats travel as u8
     assert len(table) > 15 and rows == table, (rows, table)
+    protocol = {name.lower(): number for name, number in re.findall(r"^  DTYPE_(\w+) = (\d+);",
+                                                                    text_of("ir/proto/kiln/v1/ir.proto"), re.M)}
+    assert protocol.pop("unspecified") == "0" and protocol == table, (protocol, table)
     for proto in ("remote_grpc/proto/kiln/v1/kiln.proto", "ir/proto/kiln/v1/ir.proto",
                   "remote_grpc/proto/kserve/inference.proto"):
         assert "option go_package" in text_of(proto), proto
     for name in re.findall(r"^\s*(\w+) \w+ = \d+;", text_of("remote_grpc/proto/kiln/v1/kiln.proto").split("oneof body")[1]
                            .split("}")[0], re.M):
         assert f"`{name}" in page, name
+
+
+def case_schema_is_clean(_):
+    """What buf's standard rules say of the schema."""
+    buf = os.environ.get("KILN_TEST_BUF") or shutil.which("buf")
+    if buf is None:
+        raise Skip("buf is not on this machine (KILN_TEST_BUF)")
+    done = subprocess.run([buf, "lint"], cwd=SOURCE, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def case_info(_):
+    """What a client learns before it opens a session: operators of plugins too, limits, and what the server does now."""
+    plugin = os.path.join(os.path.dirname(KILN), "../lib/kiln/test_plugins/acme_operators.so")
+    sys.path.insert(0, os.path.join(SOURCE, "examples/remote_python"))
+    client = importlib.import_module("kiln_client")
+    with Server(KILN, "--plugin", plugin, "--max-sessions", "7", "--session-memory", "3M", "--raw-memory",
+                "5M") as server:
+        session = client.Session(SOURCE, server.target)
+        session.write([0.0] * 1000)
+        session.fence()
+        info = session.info()
+        own = {row.name: row.since for row in info.operators if row.plugin}
+        assert own.get("acme::mish_clip") == 1 and not any("::" in row.name for row in info.operators if not row.plugin)
+        assert (info.limits.max_sessions, info.limits.max_bytes, info.limits.max_raw_bytes) == (7, 3 << 20, 5 << 20)
+        assert info.load.sessions == 1 and info.load.raw_bytes >= 4000 and not info.load.draining, info.load
+        session.close()
+        again = client.Session(SOURCE, server.target)
+        for _ in range(100):
+            raw_bytes = again.info().load.raw_bytes
+            if raw_bytes == 0:
+                break
+            time.sleep(0.05)
+        assert raw_bytes == 0
+        again.close()
+
+
+def case_expired_certificate(folder):
+    """A server does not start with one, and does not take one in the place of a good one."""
+    path = make_certificates(folder)
+    subprocess.run(["openssl", "x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-out", "old.pem",
+                    "-days", "-1", "-extfile", "server.ext"], cwd=folder, check=True, capture_output=True)
+    shutil.copy(path("server.pem"), path("live.pem"))
+    said = run(KILN, "serve", "--device", "reference", "--listen", "127.0.0.1:0", "--tls-cert", path("old.pem"),
+               "--tls-key", path("server.key"), code=1)
+    assert "expired" in said and "UTC" in said and said.count("\n") == 1, said
+    with Server(KILN, "--tls-cert", path("live.pem"), "--tls-key", path("server.key")) as server:
+        os.replace(path("old.pem"), path("live.pem"))
+        time.sleep(1.5)
+        assert compute(server.address, {"KILN_REMOTE_CA": path("ca.pem")}) == "2 4 6\n"
+        server.process.terminate()
+        assert "expired" in server.process.stderr.read()
 
 
 def case_grpcurl(_):
@@ -479,7 +678,8 @@ def case_client_library_links_no_opencl(_):
 run_cases("unit/remote_grpc/serve",
           [case_one_line_says_where, case_group_has_a_number, case_refuses_beyond_loopback, case_default_address,
            case_client_certificates, case_tokens, case_renewed_while_serving, case_one_line_says_why,
-           case_many_connections, case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
-           case_open_calls_have_places_of_their_own, case_reflection, case_wire_page_is_whole, case_grpcurl,
+           case_many_connections, case_service_manager, case_units, case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
+           case_open_calls_have_places_of_their_own, case_rapid_resets, case_reflection, case_wire_page_is_whole, case_schema_is_clean, case_info, case_expired_certificate,
+           case_grpcurl,
            case_python_from_proto, case_operator_of_a_plugin, case_servers_know_each_other,
            case_client_library_links_no_opencl])

@@ -147,6 +147,27 @@ static void test_reference(void)
     }
 }
 
+static void test_list(void)
+{
+    fixture f;
+    const kiln_custom_op *op = NULL;
+    const kiln_custom_op *found = NULL;
+    size_t count = 0;
+    bool mish_is_there = false;
+    if (!open_with(&f, "reference:0", PLUGINS("acme_operators", "custom_relu"))) {
+        return;
+    }
+    for (; kiln_custom_get(f.device, count, &op, &f.err) == KILN_STATUS_OK; count++) {
+        mish_is_there = mish_is_there || strcmp(op->name, "acme::mish_clip") == 0;
+        FIXTURE_OK(&f, kiln_custom_find(f.device, op->name, op->version, &found, &f.err));
+        KILN_CHECK(found == op);
+    }
+    KILN_CHECK(mish_is_there && count > 1 && op == NULL);
+    KILN_CHECK_INT(kiln_custom_get(f.device, SIZE_MAX, &op, &f.err), KILN_STATUS_NOT_FOUND);
+    KILN_CHECK_INT(kiln_custom_get(NULL, 0, &op, &f.err), KILN_STATUS_INVALID_ARGUMENT);
+    fixture_close(&f);
+}
+
 /// A graph of -x, with a chain beside it that nobody reads, of plugins' operators and the table's:
 /// mish(cum_sum(mish(x))). `wanted`: somebody does.
 static void run_unread(fixture *f, bool wanted, uint64_t *out_kernels)
@@ -708,9 +729,9 @@ static void test_bad_reference(void)
     fixture_close(&f);
 }
 
-KILN_TEST_MAIN("unit/runtime/custom", KILN_TEST(test_reference), KILN_TEST(test_kernel),
-               KILN_TEST(test_what_nobody_reads_does_not_run), KILN_TEST(test_strides),
-               KILN_TEST(test_two_results), KILN_TEST(test_nothing_in_it),
+KILN_TEST_MAIN("unit/runtime/custom", KILN_TEST(test_reference), KILN_TEST(test_list),
+               KILN_TEST(test_kernel), KILN_TEST(test_what_nobody_reads_does_not_run),
+               KILN_TEST(test_strides), KILN_TEST(test_two_results), KILN_TEST(test_nothing_in_it),
                KILN_TEST(test_fusers_see_it), KILN_TEST(test_graph), KILN_TEST(test_tournament),
                KILN_TEST(test_plan_on_disk), KILN_TEST(test_wrong_calls),
                KILN_TEST(test_parameters), KILN_TEST(test_bad_rules), KILN_TEST(test_bad_kernels),

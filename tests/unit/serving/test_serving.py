@@ -527,8 +527,12 @@ def case_metrics(folder):
                      f'kiln_batch_rows_bucket{{{label},le="2"}} 1', f'kiln_batch_rows_bucket{{{label},le="1"}} 0',
                      f"kiln_compute_seconds_count{{{label}}} 1", 'kiln_model_versions{state="unavailable"} 3'):
             assert code == 200 and line in lines, line
+        for name in ("kiln_sessions", "kiln_calls_total", "kiln_calls_refused_total", "kiln_session_bytes",
+                     "kiln_raw_bytes", "kiln_sessions_resumed_total"):
+            assert any(line.startswith(name + " ") for line in lines), name
+        assert int(next(line for line in lines if line.startswith("kiln_calls_total ")).split()[1]) >= 1, lines
         typed = {line.split()[2] for line in lines if line.startswith("# TYPE ")}
-        for name in {line.split("{")[0] for line in lines if not line.startswith("#")}:
+        for name in {line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")}:
             assert name in typed or name.rpartition("_")[0] in typed, name
 
 
@@ -560,6 +564,54 @@ def case_who_may(folder):
     refused = subprocess.run([KILN, "serve", "--device", "reference", "--models", models, "--http", "0.0.0.0:0",
                               "--listen", "127.0.0.1:0"], capture_output=True, text=True, check=False, timeout=60)
     assert refused.returncode == 1 and "beyond loopback" in refused.stderr, refused
+
+
+def case_identities(folder):
+    """Over HTTP as over gRPC: which models somebody may use, how often, and what the log says of it."""
+    pb = messages()
+    models = serving_models.usual(os.path.join(folder, "models"))
+    path = {}
+    for name, text in (("tokens", "alice one\nbob two\n"), ("access", "alice models=scale,twice_* requests=3\nbob\n")):
+        path[name] = os.path.join(folder, name)
+        with open(path[name], "w", encoding="ascii") as file:
+            file.write(text)
+    log = os.path.join(folder, "log")
+    body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1] * 4}]}
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    alice, bob = ("-H", "Authorization: Bearer one"), ("-H", "Authorization: Bearer two")
+    file_of_trace = os.path.join(folder, "trace.json")
+    with Models(models, "--token-file", path["tokens"], "--access", path["access"], "--log", log, "--trace",
+                file_of_trace) as server:
+        assert curl(f"{server.http}/v2/models/open", *alice)[0] == 403
+        assert curl(f"{server.http}/v2/models/open", *bob)[0] == 200
+        shown = json.loads(curl(f"{server.http}/v2/repository/index", *alice, body=b"{}")[1])
+        assert {row["name"] for row in shown} == {"scale", *(f"twice_{kind.lower()}" for kind in serving_models.TYPES)}
+        codes = [http_infer(server, "scale", body, *alice, "-H", f"traceparent: {trace}")[0] for _ in range(5)]
+        assert codes[:3] == [200] * 3 and 503 in codes, codes
+        stub = server.channel.unary_unary("/inference.GRPCInferenceService/ModelMetadata")
+        try:
+            stub(pb.ModelMetadataRequest(name="open").SerializeToString(), metadata=[("authorization", "Bearer one")],
+                 timeout=20)
+            assert False
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.PERMISSION_DENIED and "alice may not use model open" in error.details()
+        stub = server.channel.unary_unary("/inference.GRPCInferenceService/ModelMetadata")
+        stub(pb.ModelMetadataRequest(name="twice_fp32").SerializeToString(), timeout=20,
+             metadata=[("authorization", "Bearer two"), ("traceparent", trace.replace("0af7", "1af7"))])
+        assert curl(f"{server.http}/v2/models/open")[0] == 401
+        assert server.stop() == 0
+    with open(file_of_trace, encoding="utf-8") as file:
+        spans = [each for each in json.load(file)["traceEvents"] if each.get("cat") == "note"]
+    for name, expected in (("scale", trace), ("twice_fp32", trace.replace("0af7", "1af7"))):
+        assert any(each["name"] == name and each["args"]["detail"] == expected and each["dur"] > 0 for each in spans), name
+    with open(log, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    first = next(line for line in lines if line["method"].endswith("/scale/infer"))
+    assert first["identity"] == "alice" and first["model"] == "scale" and first["status"] == "ok", first
+    assert first["trace_id"] == trace.split("-")[1] and first["peer"].startswith("http:127.0.0.1:"), first
+    over_grpc = next(line for line in lines if line["method"].endswith("/ModelMetadata"))
+    assert over_grpc["model"] == "open" and over_grpc["status"] == "permission denied", over_grpc
+    assert any(line["event"] == "refused" and line["status"] == "unauthenticated" for line in lines), lines
 
 
 def case_answers_are_given_before_the_end(folder):
@@ -626,6 +678,6 @@ run_cases("unit/serving/serving",
           [case_metadata_and_index, case_infer_raw, case_infer_typed, case_hostile_requests, case_stream,
            case_shared_memory, case_batches_form, case_queue_has_bounds, case_batch_dimension_is_kept,
            case_load_and_unload, case_load_while_serving, case_folder_is_followed, case_configurations_are_checked,
-           case_http, case_http_hostile, case_metrics, case_who_may, case_answers_are_given_before_the_end,
+           case_http, case_http_hostile, case_metrics, case_who_may, case_identities, case_answers_are_given_before_the_end,
            case_drain_and_refusals, case_triton_grpc,
            case_triton_http])

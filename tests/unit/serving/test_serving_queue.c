@@ -6,6 +6,7 @@
 #include "serving_queue.h"
 
 #include <sched.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { MOST = 8 };
@@ -22,6 +23,7 @@ typedef struct client {
 } client;
 
 static client clients[MOST]; // each is large
+static const char *caller; // of whom the next one is
 
 static void *ask(void *pointer)
 {
@@ -39,6 +41,7 @@ static client *begin(kilni_serving_queue *queue, size_t index, int64_t rows, int
     memset(self, 0, sizeof(*self));
     self->queue = queue;
     self->err = (kiln_error)KILN_ERROR_INIT;
+    self->request.caller = caller;
     self->request.inputs[0].rank = 2;
     self->request.inputs[0].dims[0] = rows;
     self->request.inputs[0].dims[1] = width;
@@ -161,6 +164,37 @@ static void test_bounds(void)
     kilni_serving_queue_fini(&queue);
 }
 
+/// One who asks a lot does not stand in the way of one who asks a little.
+static void test_callers_take_turns(void)
+{
+    static const size_t order[] = {0, 1, 4, 2, 3, 5};
+    kiln_model_info info = policy();
+    kilni_serving_queue queue;
+    kilni_serving_job *jobs = NULL;
+    uint32_t count = 0;
+    uint64_t rows = 0;
+    info.batching = false;
+    kilni_serving_queue_init(&queue, &info);
+    for (size_t i = 0; i < 6; i++) {
+        caller = i < 4 ? "alice" : "bob";
+        (void)begin(&queue, i, i < 4 ? 2 : 3, 4, 0); // turns 2, 4, 6, 8 and 5, 8
+        if (i == 3) { // bob comes when alice is served already
+            KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+            KILN_CHECK(jobs == &clients[order[0]].job);
+            kilni_serving_queue_done(&queue, jobs);
+        }
+    }
+    for (size_t i = 1; i < 6; i++) {
+        KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+        KILN_CHECK_INT((client *)(void *)((char *)jobs - offsetof(client, job)) - clients,
+                       order[i]);
+        kilni_serving_queue_done(&queue, jobs);
+    }
+    caller = NULL;
+    join_all(6);
+    kilni_serving_queue_fini(&queue);
+}
+
 KILN_TEST_MAIN("unit/serving/queue", KILN_TEST(test_rows_are_joined),
                KILN_TEST(test_preferred_sizes_and_priority), KILN_TEST(test_delay_waits_for_others),
-               KILN_TEST(test_bounds))
+               KILN_TEST(test_bounds), KILN_TEST(test_callers_take_turns))

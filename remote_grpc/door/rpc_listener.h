@@ -6,11 +6,15 @@
 
 #include "rpc_stream.h"
 
+enum { KILNI_RPC_CALLER = 64 }; ///< bytes of a caller's name with its end
+
 typedef struct kilni_rpc_listener kilni_rpc_listener;
 
 typedef struct kilni_rpc_listen_options {
     const char *const *addresses; ///< HOST:PORT or unix:PATH
     size_t n_addresses;
+    const int *fds; ///< sockets that listen already; without TLS
+    size_t n_fds;
     const kilni_rpc_identity *identity; ///< with a certificate: TLS, but for unix
     uint64_t max_message; ///< bytes of one that is received, when more than a session's
     int *out_ports; ///< what was bound; 0 for a socket file
@@ -26,14 +30,32 @@ kiln_status kilni_rpc_listener_renew(kilni_rpc_listener *listener,
                                      const kilni_rpc_identity *identity, kiln_error *err);
 
 /// Waits for the next call; NULL when the listener was shut down, and only then: a call that could
-/// not be accepted is logged.
+/// not be accepted is logged. Several threads at a time: gRPC keeps one busy with a connection as
+/// long as it has something to read.
 kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener);
 
-/// Whether the call carries `authorization: Bearer` with one of the lines of `tokens`.
-bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens);
+/// Answers the start of a call that was accepted. It waits, as long as its connection is busy, so
+/// it is for the call's own thread. False: nobody waits for the call any more; it is to be closed.
+bool kilni_rpc_begin_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream);
 
-/// Whether a text is `Bearer` with one of those lines.
-bool kilni_rpc_is_token(const char *text, size_t length, const char *tokens);
+/// Ends a call that was accepted and not begun, and does not wait for it.
+void kilni_rpc_drop_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream);
+
+/// Whether a text is `Bearer` with one of the tokens, one a line: TOKEN, or NAME TOKEN. `out_name`
+/// is its name, or one that is made of the token and does not tell it.
+bool kilni_rpc_is_token(const char *text, size_t length, const char *tokens,
+                        char out_name[KILNI_RPC_CALLER]);
+
+/// The same for what the call carries as `authorization`.
+bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens,
+                             char out_name[KILNI_RPC_CALLER]);
+
+/// The common name of the client's certificate; false: it showed none.
+bool kilni_rpc_certificate_name(const kilni_rpc_stream *stream, char out_name[KILNI_RPC_CALLER]);
+
+/// Metadata of a call, "" when there is none or it is too long; and where it comes from.
+void kilni_rpc_header(const kilni_rpc_stream *stream, const char *key, char *out_text, size_t size);
+void kilni_rpc_peer(const kilni_rpc_stream *stream, char *out_text, size_t size);
 
 /// `stop` takes no more calls, and makes accept give NULL; `shutdown` also cancels those that run.
 /// `close` after the streams are closed.

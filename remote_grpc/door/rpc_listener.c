@@ -4,11 +4,15 @@
 
 #include "rpc_listener.h"
 
+#include "rpc_activated.h"
 #include "rpc_grpc.h"
 #include "rpc_protocol.h"
+#include "rpc_resets.h"
 
+#include <grpc/support/alloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -33,9 +37,59 @@ struct kilni_rpc_listener {
     uint64_t version; ///< of the identity
     tls_port tls_ports[PORTS];
     size_t n_tls_ports;
+    kilni_rpc_activated *activated[PORTS]; ///< sockets that others have bound
+    size_t n_activated;
+    kilni_rpc_resets resets; ///< under the lock
+    kilni_rpc_stream *swept; ///< under the lock: to be closed by the sweeper
+    bool sweeps_end;
+    pthread_cond_t to_sweep;
+    pthread_t sweeper;
+    bool has_sweeper;
     atomic_bool down;
-    bool shutdown_seen;
+    atomic_bool shutdown_seen;
 };
+
+// ---- calls that nobody waits for ----
+
+/// Starts the batch that tells of the call's end.
+static bool await_end(kilni_rpc_stream *stream)
+{
+    grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+    close.data.recv_close_on_server.cancelled = &stream->cancelled;
+    stream->status_pending = kilni_grpc_start(stream, &close, 1, KILNI_TAG_STATUS);
+    return stream->status_pending;
+}
+
+/// Closing them waits for their connection, so one thread does it for all.
+static void *sweep_calls(void *pointer)
+{
+    kilni_rpc_listener *listener = pointer;
+    pthread_mutex_lock(&listener->lock);
+    while (!listener->sweeps_end || listener->swept != NULL) {
+        kilni_rpc_stream *stream = listener->swept;
+        if (stream == NULL) {
+            pthread_cond_wait(&listener->to_sweep, &listener->lock);
+            continue;
+        }
+        listener->swept = stream->next;
+        pthread_mutex_unlock(&listener->lock);
+        (void)await_end(stream);
+        kilni_rpc_cancel(stream);
+        kilni_rpc_stream_close(stream, NULL);
+        pthread_mutex_lock(&listener->lock);
+    }
+    pthread_mutex_unlock(&listener->lock);
+    return NULL;
+}
+
+static void sweep(kilni_rpc_listener *listener, kilni_rpc_stream *stream)
+{
+    pthread_mutex_lock(&listener->lock);
+    stream->next = listener->swept;
+    listener->swept = stream;
+    pthread_cond_signal(&listener->to_sweep);
+    pthread_mutex_unlock(&listener->lock);
+}
 
 // ---- certificates ----
 
@@ -164,6 +218,17 @@ static kiln_status explain_port(kilni_rpc_listener *listener, const char *addres
                              : "the port is taken, or this machine has no such address");
 }
 
+static kiln_status add_activated(kilni_rpc_listener *listener, int fd, kiln_error *err)
+{
+    if (listener->n_activated == PORTS) {
+        return kiln_fail(err, INVALID_ARGUMENT, "more than %d sockets", PORTS);
+    }
+    kiln_status status = kilni_rpc_activated_start(
+        listener->env, listener->server, fd, &listener->activated[listener->n_activated], err);
+    listener->n_activated += status == KILN_STATUS_OK;
+    return status;
+}
+
 static kiln_status add_port(kilni_rpc_listener *listener, const char *address, int *out_port,
                             kiln_error *err)
 {
@@ -219,16 +284,24 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
     kilni_grpc_init(env);
     listener->env = env;
     pthread_mutex_init(&listener->lock, NULL);
+    pthread_cond_init(&listener->to_sweep, NULL);
+    listener->has_sweeper = pthread_create(&listener->sweeper, NULL, sweep_calls, listener) == 0;
+    if (!listener->has_sweeper) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
+    }
     listener->server = make_server(options->max_message);
     listener->queue = grpc_completion_queue_create_for_next(NULL);
     grpc_server_register_completion_queue(listener->server, listener->queue, NULL);
-    if (options->identity != NULL) {
+    if (options->identity != NULL && status == KILN_STATUS_OK) {
         status = kilni_rpc_listener_renew(listener, options->identity, err);
     }
     for (size_t i = 0; i < options->n_addresses && status == KILN_STATUS_OK; i++) {
         status = add_port(listener, options->addresses[i], &options->out_ports[i], err);
     }
     grpc_server_start(listener->server);
+    for (size_t i = 0; i < options->n_fds && status == KILN_STATUS_OK; i++) {
+        status = add_activated(listener, options->fds[i], err);
+    }
     if (status != KILN_STATUS_OK) {
         kilni_rpc_listener_shutdown(listener);
         kilni_rpc_listener_close(listener);
@@ -240,60 +313,79 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
 
 // ---- calls ----
 
-/// Answers the start of a call; the batch that tells of its end stays open.
-static bool greet(kilni_rpc_stream *stream)
-{
-    grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
-    close.data.recv_close_on_server.cancelled = &stream->cancelled;
-    grpc_op first = {.op = GRPC_OP_SEND_INITIAL_METADATA};
-    size_t length = GRPC_SLICE_LENGTH(stream->details.method);
-    if (length < sizeof(stream->method)) {
-        memcpy(stream->method, GRPC_SLICE_START_PTR(stream->details.method), length);
-    }
-    stream->status_pending = kilni_grpc_start(stream, &close, 1, KILNI_TAG_STATUS);
-    return stream->status_pending && kilni_grpc_run(stream, &first, 1, KILNI_TAG_START);
-}
-
-/// Waits for a call; NULL when there was none.
+/// Asks for one more call and waits for any that was asked for; NULL when there was none.
 static kilni_rpc_stream *next_call(kilni_rpc_listener *listener)
 {
     kilni_rpc_stream *stream = kilni_grpc_stream_new(listener->env);
-    grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
-    if (stream == NULL) {
+    if (stream == NULL || grpc_server_request_call(
+                              listener->server, &stream->call, &stream->details, &stream->metadata,
+                              stream->queue, listener->queue, stream) != GRPC_CALL_OK) {
+        if (stream != NULL) {
+            kilni_grpc_stream_free(stream);
+        }
         return NULL;
     }
-    if (grpc_server_request_call(listener->server, &stream->call, &stream->details,
-                                 &stream->metadata, stream->queue, listener->queue,
-                                 stream) == GRPC_CALL_OK) {
-        do {
-            event = grpc_completion_queue_next(listener->queue, kilni_grpc_forever(), NULL);
-            listener->shutdown_seen = listener->shutdown_seen || event.tag == listener;
-        } while (event.type == GRPC_OP_COMPLETE && event.tag != stream);
+    grpc_event event = grpc_completion_queue_next(listener->queue, kilni_grpc_forever(), NULL);
+    if (event.tag == listener) {
+        atomic_store(&listener->shutdown_seen, true);
+    } else if (event.type == GRPC_OP_COMPLETE && event.success != 0) {
+        return event.tag;
+    } else if (event.type == GRPC_OP_COMPLETE) {
+        kilni_grpc_stream_free(event.tag);
     }
-    if (event.type != GRPC_OP_COMPLETE || event.success == 0) {
-        kilni_grpc_stream_free(stream);
-        return NULL;
+    return NULL;
+}
+
+/// One who asks and takes back all the time is sent away. Gives whether the call is to be answered.
+static bool note_call(kilni_rpc_listener *listener, const kilni_rpc_stream *stream,
+                      kilni_rpc_stage stage)
+{
+    char peer[KILNI_RPC_PEER_TEXT];
+    kilni_rpc_peer(stream, peer, sizeof(peer));
+    pthread_mutex_lock(&listener->lock);
+    kilni_rpc_verdict verdict = kilni_rpc_resets_note(&listener->resets, peer, stage);
+    pthread_mutex_unlock(&listener->lock);
+    if (verdict == KILNI_RPC_VERDICT_CUT) {
+        kiln_log_write(listener->env, KILN_LOG_WARN, "remote",
+                       "%s took its calls back before they were answered, and was sent away", peer);
     }
-    return stream;
+    return verdict == KILNI_RPC_VERDICT_FINE;
 }
 
 kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener)
 {
     while (!atomic_load(&listener->down)) {
         kilni_rpc_stream *stream = next_call(listener);
-        if (stream == NULL) {
-            if (!atomic_load(&listener->down)) {
-                kiln_log_write(listener->env, KILN_LOG_WARN, "remote",
-                               "a call could not be accepted");
-                gpr_sleep_until(kilni_grpc_after(ACCEPT_PAUSE_MS));
-            }
-        } else if (!greet(stream)) {
-            kilni_rpc_stream_close(stream, NULL);
-        } else {
+        size_t length = stream != NULL ? GRPC_SLICE_LENGTH(stream->details.method) : 0;
+        if (stream != NULL && length < sizeof(stream->method)) {
+            memcpy(stream->method, GRPC_SLICE_START_PTR(stream->details.method), length);
+        }
+        if (stream != NULL && note_call(listener, stream, KILNI_RPC_STAGE_CAME)) {
             return stream;
+        }
+        if (stream != NULL) {
+            sweep(listener, stream);
+        } else if (!atomic_load(&listener->down)) {
+            kiln_log_write(listener->env, KILN_LOG_WARN, "remote", "a call could not be accepted");
+            gpr_sleep_until(kilni_grpc_after(ACCEPT_PAUSE_MS));
         }
     }
     return NULL;
+}
+
+void kilni_rpc_drop_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream)
+{
+    (void)note_call(listener, stream, KILNI_RPC_STAGE_GONE);
+    sweep(listener, stream);
+}
+
+bool kilni_rpc_begin_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream)
+{
+    grpc_op first = {.op = GRPC_OP_SEND_INITIAL_METADATA};
+    bool begun = await_end(stream) && kilni_grpc_run(stream, &first, 1, KILNI_TAG_START) &&
+                 !kilni_rpc_is_ended(stream, 0);
+    (void)note_call(listener, stream, begun ? KILNI_RPC_STAGE_BEGUN : KILNI_RPC_STAGE_GONE);
+    return begun;
 }
 
 const char *kilni_rpc_method(const kilni_rpc_stream *stream)
@@ -301,14 +393,53 @@ const char *kilni_rpc_method(const kilni_rpc_stream *stream)
     return stream->method;
 }
 
+/// One that is longer is cut; control characters would disturb the log.
+static void copy_name(const char *text, size_t length, char out_name[KILNI_RPC_CALLER])
+{
+    length = length < KILNI_RPC_CALLER ? length : KILNI_RPC_CALLER - 1;
+    for (size_t i = 0; i < length; i++) {
+        out_name[i] = text[i];
+        if ((unsigned char)text[i] <= ' ' || text[i] == 127) {
+            out_name[i] = '_';
+        }
+    }
+    out_name[length] = '\0';
+}
+
+/// `line` has blanks between a name, which may be missing, and the token.
+static size_t token_of(const char *line, size_t length, char out_name[KILNI_RPC_CALLER])
+{
+    size_t begin = length;
+    while (begin > 0 && line[begin - 1] != ' ' && line[begin - 1] != '\t') {
+        begin--;
+    }
+    size_t name = strspn(line, " \t");
+    size_t end = begin;
+    while (end > name && (line[end - 1] == ' ' || line[end - 1] == '\t')) {
+        end--;
+    }
+    if (end > name) {
+        copy_name(line + name, end - name, out_name);
+    } else {
+        uint64_t hash = kiln_hash64(line + begin, length - begin, 0);
+        snprintf(out_name, KILNI_RPC_CALLER, "token-%06x", (unsigned)(hash >> 40));
+    }
+    return begin;
+}
+
 /// Compares with every line, so that the time does not tell which one is near.
-static bool is_line_of(const char *tokens, const char *given, size_t length)
+static bool is_line_of(const char *tokens, const char *given, size_t length,
+                       char out_name[KILNI_RPC_CALLER])
 {
     bool found = false;
     for (const char *line = tokens; *line != '\0';) {
+        char name[KILNI_RPC_CALLER];
         size_t line_length = strcspn(line, "\r\n");
-        if (line_length == length && length > 0) {
-            found = kilni_rpc_same_secret(line, given, length) || found;
+        size_t begin = token_of(line, line_length, name);
+        if (line_length - begin == length && length > 0 &&
+            kilni_rpc_same_secret(line + begin, given, length)) {
+            memcpy(out_name, name, sizeof(name));
+            found = true;
         }
         line += line_length;
         line += strspn(line, "\r\n");
@@ -316,26 +447,65 @@ static bool is_line_of(const char *tokens, const char *given, size_t length)
     return found;
 }
 
-bool kilni_rpc_is_token(const char *text, size_t length, const char *tokens)
+bool kilni_rpc_is_token(const char *text, size_t length, const char *tokens,
+                        char out_name[KILNI_RPC_CALLER])
 {
     static const char scheme[] = "bearer "; // RFC 7235: its case does not count
     size_t head = sizeof(scheme) - 1;
     return length > head && strncasecmp(text, scheme, head) == 0 &&
-           is_line_of(tokens, text + head, length - head);
+           is_line_of(tokens, text + head, length - head, out_name);
 }
 
-bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens)
+bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens,
+                             char out_name[KILNI_RPC_CALLER])
 {
     bool found = false;
     for (size_t i = 0; i < stream->metadata.count; i++) {
         const grpc_metadata *each = &stream->metadata.metadata[i];
         if (grpc_slice_str_cmp(each->key, "authorization") == 0) {
             found = kilni_rpc_is_token((const char *)GRPC_SLICE_START_PTR(each->value),
-                                       GRPC_SLICE_LENGTH(each->value), tokens) ||
+                                       GRPC_SLICE_LENGTH(each->value), tokens, out_name) ||
                     found;
         }
     }
     return found;
+}
+
+bool kilni_rpc_certificate_name(const kilni_rpc_stream *stream, char out_name[KILNI_RPC_CALLER])
+{
+    grpc_auth_context *context = grpc_call_auth_context(stream->call);
+    bool found = false;
+    if (context != NULL && grpc_auth_context_peer_is_authenticated(context) != 0) {
+        grpc_auth_property_iterator each =
+            grpc_auth_context_find_properties_by_name(context, GRPC_X509_CN_PROPERTY_NAME);
+        const grpc_auth_property *name = grpc_auth_property_iterator_next(&each);
+        found = name != NULL && name->value_length > 0;
+        if (found) {
+            copy_name(name->value, name->value_length, out_name);
+        }
+    }
+    grpc_auth_context_release(context);
+    return found;
+}
+
+void kilni_rpc_header(const kilni_rpc_stream *stream, const char *key, char *out_text, size_t size)
+{
+    out_text[0] = '\0';
+    for (size_t i = 0; i < stream->metadata.count; i++) {
+        const grpc_metadata *each = &stream->metadata.metadata[i];
+        size_t length = GRPC_SLICE_LENGTH(each->value);
+        if (grpc_slice_str_cmp(each->key, key) == 0 && length < size) {
+            memcpy(out_text, GRPC_SLICE_START_PTR(each->value), length);
+            out_text[length] = '\0';
+        }
+    }
+}
+
+void kilni_rpc_peer(const kilni_rpc_stream *stream, char *out_text, size_t size)
+{
+    char *peer = grpc_call_get_peer(stream->call);
+    snprintf(out_text, size, "%s", peer != NULL ? peer : "");
+    gpr_free(peer);
 }
 
 // ---- end ----
@@ -343,6 +513,9 @@ bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens)
 void kilni_rpc_listener_stop(kilni_rpc_listener *listener)
 {
     if (!atomic_exchange(&listener->down, true)) {
+        for (size_t i = 0; i < listener->n_activated; i++) {
+            kilni_rpc_activated_stop(listener->activated[i]);
+        }
         grpc_server_shutdown_and_notify(listener->server, listener->queue, listener);
     }
 }
@@ -353,12 +526,38 @@ void kilni_rpc_listener_shutdown(kilni_rpc_listener *listener)
     grpc_server_cancel_all_calls(listener->server);
 }
 
+/// Frees the streams that were not used.
+static void drain_requests(kilni_rpc_listener *listener)
+{
+    grpc_event event = {.type = GRPC_OP_COMPLETE};
+    while (event.type == GRPC_OP_COMPLETE) {
+        event = grpc_completion_queue_next(listener->queue, kilni_grpc_after(0), NULL);
+        if (event.type == GRPC_OP_COMPLETE && event.tag != listener) {
+            kilni_grpc_stream_free(event.tag);
+        }
+    }
+}
+
 void kilni_rpc_listener_close(kilni_rpc_listener *listener)
 {
-    while (!listener->shutdown_seen) {
+    // What was asked for and did not come is told before the end.
+    while (!atomic_load(&listener->shutdown_seen)) {
         grpc_event event = grpc_completion_queue_next(listener->queue, kilni_grpc_forever(), NULL);
-        listener->shutdown_seen = event.tag == listener || event.type == GRPC_QUEUE_SHUTDOWN;
+        if (event.tag == listener || event.type == GRPC_QUEUE_SHUTDOWN) {
+            atomic_store(&listener->shutdown_seen, true);
+        } else {
+            kilni_grpc_stream_free(event.tag);
+        }
     }
+    drain_requests(listener);
+    pthread_mutex_lock(&listener->lock);
+    listener->sweeps_end = true;
+    pthread_cond_signal(&listener->to_sweep);
+    pthread_mutex_unlock(&listener->lock);
+    if (listener->has_sweeper) {
+        (void)pthread_join(listener->sweeper, NULL);
+    }
+    pthread_cond_destroy(&listener->to_sweep);
     grpc_server_destroy(listener->server);
     kilni_grpc_destroy_queue(listener->queue, /*pluck=*/false);
     kilni_rpc_identity_fini(listener->env, &listener->identity);

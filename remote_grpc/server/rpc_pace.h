@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef KILN_RPC_PACE_H
+#define KILN_RPC_PACE_H
+
+/// When a session uses its device. On the session's own thread.
+
+#include "rpc_session.h"
+
+/// A turn on the device, for what does not launch operations.
+void kilni_rpc_pace_take(kilni_rpc_session *session);
+void kilni_rpc_pace_give(kilni_rpc_session *session);
+
+/// Waits as long as the party's operations of each second say, and then for a turn, which `give`
+/// ends; without one after an error. Errors: CANCELLED (the client is gone).
+kiln_status kilni_rpc_pace_begin(kilni_rpc_session *session, uint64_t operations, kiln_error *err);
+
+/// An operation was recorded. When enough was, waits for it and lets others have the device; the
+/// turn is the session's again afterwards, also after an error. Errors: CANCELLED.
+kiln_status kilni_rpc_pace_launched(kilni_rpc_session *session, const kiln_op_record *op,
+                                    kiln_error *err);
+
+#endif
