@@ -108,12 +108,14 @@ static bool spell(const char *name, new_names *out)
     return true;
 }
 
-/// Names that mean something else in a project: targets of CMake, crates, the template's other files.
+/// Names that mean something else in a project: targets of CMake, crates, the template's other
+/// files.
 static bool is_reserved(const char *name, const new_language *lang)
 {
     static const char *const of_cmake[] = {
-        "abi",     "all",            "clean",      "edit-cache",    "help", "install",
-        "package", "package-source", "preinstall", "rebuild-cache", "test", NULL};
+        "abi",        "all",           "clean",   "edit-cache",
+        "help",       "install",       "package", "package-source",
+        "preinstall", "rebuild-cache", "test",    NULL};
     static const char *const of_rust[] = {"alloc",    "build", "core", "kiln-fuser",
                                           "kiln-sys", "std",   "test", NULL};
     const char *const *names = lang == &languages[RUST] ? of_rust : of_cmake;

@@ -5,7 +5,7 @@
 //! the rules of the C interface around them: open and closed, how many operations are covered, clones, who owns what.
 //! A panic ends the call with an internal error, which the host counts as a strike, and never leaves the library.
 //!
-//! `kiln plugin new NAME --lang rust` writes a project with a fuser that works; Kiln's `docs/rust.md` goes through it.
+//! `kiln plugin new NAME --lang rust` writes a project with a fuser that works; Kiln's `docs/fusers/rust.md` goes through it.
 #[cfg(panic = "abort")]
 compile_error!("a fuser must unwind: with panic = \"abort\" its panics would end the host");
 

@@ -14,7 +14,7 @@ BUILD, ROOT, LIBDIR = sys.argv[1:4]
 PAGES = sys.argv[4:]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What a page needs that is not everywhere.
-NEEDS = {"rust.md": ("/usr/bin/cargo", "/usr/bin/rustc")}
+NEEDS = {"fusers/rust.md": ("/usr/bin/cargo", "/usr/bin/rustc")}
 # A person is slower than a server that starts.
 WAIT = "for try in $(seq 600); do (echo >/dev/tcp/127.0.0.1/3000) 2>/dev/null && break; sleep 0.1; done\n"
 
