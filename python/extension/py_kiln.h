@@ -211,6 +211,8 @@ uint64_t kilni_py_capture(void);
 
 int kilni_py_graph_init(PyObject *module);
 int kilni_py_model_init(PyObject *module);
+int kilni_py_grad_init(PyObject *module);
+int kilni_py_train_init(PyObject *module);
 
 /// Tensors of a sequence of arrays, borrowed from it. -1: failed.
 int kilni_py_tensors(PyObject *arrays, kiln_tensor **out_tensors, size_t capacity,

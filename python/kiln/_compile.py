@@ -87,7 +87,7 @@ class GraphFunction:
         return self if owner is None else functools.partial(self, owner)
 
     def __call__(self, /, *args, **keywords):
-        if _kiln._capturing():  # part of a larger graph
+        if _kiln._capturing() or _kiln._taping():  # part of a larger graph; what runs of graphs give is not tracked
             return self._function(*args, **keywords)
         leaves = []
         tree = _flatten((args, keywords) if keywords else args, leaves)
