@@ -97,6 +97,12 @@ extern kilni_py_state kilni_py;
 /// Raises the exception of a status. Gives NULL.
 PyObject *kilni_py_raise(const kiln_error *err);
 
+/// None, or the exception of a call that failed.
+static inline PyObject *kilni_py_done(kiln_status status, const kiln_error *err)
+{
+    return status == KILN_STATUS_OK ? Py_NewRef(Py_None) : kilni_py_raise(err);
+}
+
 /// The status of every call in a forked process.
 kiln_status kilni_py_fail_forked(kiln_error *err);
 
@@ -213,6 +219,8 @@ int kilni_py_graph_init(PyObject *module);
 int kilni_py_model_init(PyObject *module);
 int kilni_py_grad_init(PyObject *module);
 int kilni_py_train_init(PyObject *module);
+int kilni_py_stream_init(PyObject *module);
+int kilni_py_collective_init(PyObject *module);
 
 /// Tensors of a sequence of arrays, borrowed from it. -1: failed.
 int kilni_py_tensors(PyObject *arrays, kiln_tensor **out_tensors, size_t capacity,

@@ -161,12 +161,6 @@ static PyObject *make_params(PyObject *module, PyObject *args)
     return (PyObject *)made;
 }
 
-/// None, or the error of a call.
-static PyObject *done(kiln_status status, const kiln_error *err)
-{
-    return status == KILN_STATUS_OK ? Py_NewRef(Py_None) : kilni_py_raise(err);
-}
-
 static PyObject *add(PyObject *self, PyObject *args)
 {
     PyObject *shape = NULL, *dtype_object = NULL, *options_dict = NULL;
@@ -188,7 +182,7 @@ static PyObject *add(PyObject *self, PyObject *args)
     }
     KILNI_PY_CALL(status, &err,
                   kiln_params_add(params_of(self), name, dtype, rank, dims, &options, &err));
-    return done(status, &err);
+    return kilni_py_done(status, &err);
 }
 
 static PyObject *add_array(PyObject *self, PyObject *args)
@@ -203,7 +197,7 @@ static PyObject *add_array(PyObject *self, PyObject *args)
     kiln_tensor *tensor = kilni_py_tensor(array);
     KILNI_PY_CALL_WITH(status, &err, &tensor, 1,
                        kiln_params_add_tensor(params_of(self), name, tensor, &err));
-    return done(status, &err);
+    return kilni_py_done(status, &err);
 }
 
 static PyObject *set_array(PyObject *self, PyObject *args)
@@ -218,7 +212,7 @@ static PyObject *set_array(PyObject *self, PyObject *args)
     kiln_tensor *tensor = kilni_py_tensor(array);
     KILNI_PY_CALL_WITH(status, &err, &tensor, 1,
                        kiln_params_set(params_of(self), index, tensor, &err));
-    return done(status, &err);
+    return kilni_py_done(status, &err);
 }
 
 static PyObject *names(PyObject *self, PyObject *nothing)
@@ -262,7 +256,7 @@ static PyObject *arrays(PyObject *self, PyObject *nothing)
         const char *file = PyBytes_AsString(bytes);                                                \
         KILNI_PY_CALL(status, &err, call);                                                         \
         Py_DECREF(bytes);                                                                          \
-        return done(status, &err);                                                                 \
+        return kilni_py_done(status, &err);                                                        \
     } while (0)
 
 static PyObject *params_save(PyObject *self, PyObject *path)
@@ -343,7 +337,7 @@ static PyObject *step(PyObject *self, PyObject *gradients)
     }
     KILNI_PY_CALL_WITH(status, &err, tensors, (size_t)count,
                        kiln_optimiser_step(optimiser_of(self), tensors, (size_t)count, &err));
-    return done(status, &err);
+    return kilni_py_done(status, &err);
 }
 
 static PyObject *optimiser_save(PyObject *self, PyObject *path)
