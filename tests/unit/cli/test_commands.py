@@ -645,6 +645,8 @@ def tunes_a_model():
         expect(first, 0, f"] {count} of {count} blocks", stream="stderr")
         expect(first, 0, "org.kiln.convolution/convolution", " won ", "`kiln explain ")
         expect(kiln("tune", MODEL, KILN_CACHE_DIR=folder), 0, "nothing left to measure")
+        told = json.loads(kiln("tune", MODEL, "--json", KILN_CACHE_DIR=folder).stdout)
+        assert (told["measured"], told["open"]) == (0, 0) and sum(w["blocks"] for w in told["winners"]) > 1, told
         expect(kiln("explain", MODEL, KILN_CACHE_DIR=folder), 0, "measured")
     expect_error(kiln("run", MODEL, "--input", INPUT, "--tune", "never"), "off, lazy and full")
     expect_error(kiln("tune", MODEL, "-F"), "--no-fusion leaves no fused block to measure", code=2)
