@@ -44,6 +44,17 @@ static int devices_of(PyObject *list, kiln_device **out_devices, size_t *out_cou
     return 0;
 }
 
+/// Seconds as nanoseconds. -1: they are no time to wait.
+static int deadline_of(double seconds, uint64_t *out_ns)
+{
+    if (!(seconds > 0 && seconds < 1e9)) {
+        PyErr_SetString(PyExc_ValueError, "a deadline is a number of seconds above 0");
+        return -1;
+    }
+    *out_ns = (uint64_t)(seconds * 1e9);
+    return 0;
+}
+
 // ---- groups ----
 
 static void end_group(PyObject *self)
@@ -68,10 +79,10 @@ static PyObject *make_group(PyObject *module, PyObject *args)
     size_t count = 0;
     (void)module;
     if (!PyArg_ParseTuple(args, "Opd", &list, &over_mpi, &deadline_s) ||
+        deadline_of(deadline_s, &options.deadline_ns) < 0 ||
         devices_of(list, devices, &count) < 0) {
         return NULL;
     }
-    options.deadline_ns = (uint64_t)(deadline_s * 1e9);
     KILNI_PY_CALL(status, &err,
                   (over_mpi ? kiln_collective_create_mpi
                             : kiln_collective_create)(devices, count, &options, &group, &err));
@@ -208,11 +219,11 @@ static PyObject *start_job(PyObject *module, PyObject *args)
     size_t count = 0;
     (void)module;
     if (!PyArg_ParseTuple(args, "sOspd", &name, &list, &options.op, &over_mpi, &deadline_s) ||
+        deadline_of(deadline_s, &options.deadline_ns) < 0 ||
         devices_of(list, devices, &count) < 0) {
         return NULL;
     }
     options.over_mpi = over_mpi != 0;
-    options.deadline_ns = (uint64_t)(deadline_s * 1e9);
     KILNI_PY_CALL(
         status, &err,
         kiln_gradsync_start(kilni_py.context, name, devices, count, &options, &job, &err));

@@ -4,6 +4,8 @@
 A training step is `loss, gradients = kiln.value_and_grad(model)(params.tree(), batch)`, then
 `optimiser.step(gradients)`.
 """
+import functools
+import threading
 from collections.abc import Mapping
 
 from . import _kiln
@@ -16,6 +18,15 @@ _INITS = ("constant", "uniform", "normal", "truncated_normal", "xavier_uniform",
           "kaiming_normal", "orthogonal")
 _RULES = ("sgd", "adam", "adamw", "lion")
 _SCHEDULES = ("constant", "linear", "cosine", "step", "one_cycle")
+
+
+def _alone(method):
+    """One thread at a time is in a set of parameters and its optimisers."""
+    @functools.wraps(method)
+    def call(self, *args, **keywords):
+        with self._lock:
+            return method(self, *args, **keywords)
+    return call
 
 
 def _number(names, name, what):
@@ -31,9 +42,11 @@ class Params(Mapping):
     """
 
     def __init__(self, *, seed=0, device=None):
+        self._lock = threading.RLock()
         self._set = _kiln._params(device, seed)
         self._names = []
 
+    @_alone
     def add(self, name, shape, *, init="constant", dtype="float32", **options):
         """Adds a parameter of initial values, zeros if nothing is said, and gives it.
 
@@ -44,6 +57,7 @@ class Params(Mapping):
         self._set.add(name, shape, dtype, options)
         return self._added()[name]
 
+    @_alone
     def add_file(self, path):
         """Adds all tensors of a safetensors or .npz file."""
         self._set.add_file(path)
@@ -53,6 +67,7 @@ class Params(Mapping):
         self._names = self._set.names()
         return self
 
+    @_alone
     def __setitem__(self, name, value):
         """Replaces the value of a parameter by one of its shape and dtype, or adds one."""
         array = asarray(value)
@@ -71,14 +86,17 @@ class Params(Mapping):
     def __len__(self):
         return len(self._names)
 
+    @_alone
     def tree(self):
         """The values as a dict, for value_and_grad. An optimiser's step puts others in their places: ask again."""
         return dict(zip(self._names, self._set.arrays()))
 
+    @_alone
     def save(self, path):
         """Writes all parameters: NumPy's format when the name ends in .npz, else safetensors."""
         self._set.save(path)
 
+    @_alone
     def load(self, path):
         """Gives every parameter the value that the file has for its name."""
         self._set.load(path)
@@ -102,10 +120,12 @@ class Optimiser:
                     if name in options}
             plan["kind"] = _number(_SCHEDULES, schedule, "schedule")
         options["rule"] = _number(_RULES, rule, "rule")
-        self._params = params
-        self._names = list(params)
-        self._optimiser = _kiln._optimiser(params._set, options, plan)
+        self._params, self._lock = params, params._lock
+        with self._lock:
+            self._names = list(params)
+            self._optimiser = _kiln._optimiser(params._set, options, plan)
 
+    @_alone
     def step(self, gradients):
         """Makes a step. `gradients` is a dict by name; a parameter that is not in it stays as it is."""
         unknown = [name for name in gradients if name not in self._names]
@@ -123,10 +143,12 @@ class Optimiser:
         """The rate of the next step."""
         return self._optimiser.rate
 
+    @_alone
     def save(self, path):
         """Writes parameters, state and the number of steps; what loads it goes on bit for bit."""
         self._optimiser.save(path)
 
+    @_alone
     def load(self, path):
         """Takes all that save wrote."""
         self._optimiser.load(path)

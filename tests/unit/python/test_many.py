@@ -154,6 +154,9 @@ class Groups(kiln_case.Case):
             group.all_reduce(self.arrays(), "median")
         with self.assertRaisesRegex(ValueError, "1 to 64 devices"):
             kiln.collective.Group([])
+        for seconds in (0, -1, float("nan")):
+            with self.assertRaisesRegex(ValueError, "seconds above 0"):
+                kiln.collective.Group(self.DEVICES, deadline=seconds)
         with self.assertRaises(kiln.Error):
             group.all_reduce([numbers(1, 2), numbers(1, device="reference")])
 

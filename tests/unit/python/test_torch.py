@@ -175,8 +175,9 @@ class Training(Log):
         self.assertGreaterEqual(len(self.parts), 2)  # there and back
 
     def test_resnet(self):
-        batches = [(torch.randn(4, 3, 32, 32), torch.randint(0, 10, (4,))) for _ in range(3)]
-        self.same_as_torch(ResNet(8, 10).train(), batches)
+        # In f64: norms over batches of few elements make much of the last bits.
+        batches = [(torch.randn(4, 3, 32, 32).double(), torch.randint(0, 10, (4,))) for _ in range(2)]
+        self.same_as_torch(ResNet(8, 10).double().train(), batches)
 
     def test_transformer_encoder(self):
         layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True, activation="gelu")
