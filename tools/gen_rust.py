@@ -57,7 +57,7 @@ class Headers:
     """What the headers declare, in their order: items are (kind, name, ...) with a doc comment."""
 
     def __init__(self, folder, headers):
-        self.items, self.numbers, self.typedefs, self.structs, self.opaque = [], {}, {}, {}, []
+        self.items, self.numbers, self.typedefs = [], {}, {}
         self.tokens, self.at, self.doc = [], 0, []
         text = "".join(f"#include <kiln/{name}>\n" for name in headers)
         out = subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-E", "-C", "-dD", f"-I{folder}", "-xc", "-"],
@@ -233,14 +233,13 @@ class Headers:
                 fields.append((f"anonymous{nameless}", base, about))
             while self.peek() != ";":
                 field, kind = self.declarator(base)
-                fields.append((field, self.pointer_to(kind), about))
+                fields.append((field, kind, about))
                 if self.peek() == ",":
                     self.take()
             self.take(";")
             if self.at < len(self.tokens) and self.tokens[self.at].startswith("///<"):
                 fields[-1][2].append(self.tokens[self.at][4:].strip())
         self.take("}")
-        self.structs[name] = what
         self.items.append((what, name, fields, doc))
 
     def name_behind(self, at):
@@ -328,9 +327,6 @@ class Headers:
                 self.take()
         self.take(")")
         return [] if [kind for _, kind in found] == ["c_void"] else found
-
-    def pointer_to(self, kind):
-        return callback(kind[1], kind[2]) if isinstance(kind, tuple) else kind
 
 
 def pointer(base):
