@@ -3,7 +3,7 @@
 // in each run, so that later runs start with the winners, and says how many blocks each fuser won.
 // Progress goes to standard error.
 
-#include "cli.h"
+#include "cli_json.h"
 #include "kiln_explained.h"
 #include "model_run.h"
 
@@ -147,45 +147,115 @@ static void add_winners(const char *name, kiln_graph *graph, void *user)
     kiln_graph_explained_fini(&explanation);
 }
 
+typedef struct tuned {
+    uint64_t measured;
+    blocks left;
+    winners won;
+} tuned;
+
 /// The graph as the next process has it, and who has its blocks.
-static kiln_status tell_winners(model_session *session, const char *model, kiln_error *err)
+static kiln_status find_winners(model_session *session, winners *all, kiln_error *err)
 {
-    winners all = {.err = KILN_ERROR_INIT};
     kiln_status status =
         session->graph != NULL ? model_session_recapture(session, err) : KILN_STATUS_OK;
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    model_session_graphs(session, add_winners, &all);
-    if (all.status != KILN_STATUS_OK) {
-        *err = all.err;
-        return all.status;
+    model_session_graphs(session, add_winners, all);
+    if (all->status != KILN_STATUS_OK) {
+        *err = all->err;
     }
-    for (size_t i = 0; i < all.count; i++) {
-        printf("  %-36s won %llu %s\n", all.fusers[i], (unsigned long long)all.blocks[i],
-               kiln_plural(all.blocks[i], "block", "blocks"));
+    return all->status;
+}
+
+static void print_tuned(const tuned *t, const char *model)
+{
+    uint64_t all = t->measured + t->left.open;
+    if (all == 0) {
+        printf("nothing left to measure: %llu fused %s%s\n", (unsigned long long)t->left.all,
+               kiln_plural(t->left.all, "block", "blocks"),
+               t->left.all > 0 ? ", each with its winner" : "");
+    } else {
+        printf("%llu of %llu %s measured\n", (unsigned long long)t->measured,
+               (unsigned long long)all, kiln_plural(all, "block", "blocks"));
     }
-    if (all.unfused > 0) {
-        printf("  %-36s %llu %s\n", "unfused", (unsigned long long)all.unfused,
-               kiln_plural(all.unfused, "operation", "operations"));
+    for (size_t i = 0; i < t->won.count; i++) {
+        printf("  %-36s won %llu %s\n", t->won.fusers[i], (unsigned long long)t->won.blocks[i],
+               kiln_plural(t->won.blocks[i], "block", "blocks"));
+    }
+    if (t->won.unfused > 0) {
+        printf("  %-36s %llu %s\n", "unfused", (unsigned long long)t->won.unfused,
+               kiln_plural(t->won.unfused, "operation", "operations"));
     }
     printf("`kiln explain %s` tells of each block\n", model);
-    return KILN_STATUS_OK;
+}
+
+static json_t *tuned_json(const tuned *t, const char *model)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < t->won.count; i++) {
+        json_array_append_new(list,
+                              json_pack("{s:o, s:I}", "fuser", cli_json_text(t->won.fusers[i]),
+                                        "blocks", (json_int_t)t->won.blocks[i]));
+    }
+    return json_pack("{s:o, s:I, s:I, s:I, s:o}", "model", cli_json_text(model), "measured",
+                     (json_int_t)t->measured, "open", (json_int_t)t->left.open, "unfused",
+                     (json_int_t)t->won.unfused, "winners", list);
+}
+
+typedef struct tune_options {
+    model_options model;
+    cli_json_options json;
+} tune_options;
+
+static error_t parse_tune_option(int key, char *text, struct argp_state *state)
+{
+    tune_options *options = state->input;
+    (void)text;
+    if (key != ARGP_KEY_INIT) {
+        return ARGP_ERR_UNKNOWN;
+    }
+    state->child_inputs[0] = &options->model;
+    state->child_inputs[1] = &options->json;
+    return 0;
+}
+
+static kiln_status run_tune(model_session *session, const tune_options *options, kiln_error *err)
+{
+    tuned made = {.won = {.err = KILN_ERROR_INIT}};
+    kiln_status status = cli_check_local(session->device, "tune", err);
+    if (status == KILN_STATUS_OK) {
+        status = check_measures(session, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = tune(session, &made.measured, &made.left, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = find_winners(session, &made.won, err);
+    }
+    if (status == KILN_STATUS_OK && !cli_json_is_shown(&options->json)) {
+        print_tuned(&made, options->model.model);
+    }
+    if (status == KILN_STATUS_OK && options->json.wanted) {
+        status = cli_json_write(&options->json, tuned_json(&made, options->model.model), err);
+    }
+    return status;
 }
 
 int cmd_tune(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&model_options_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {
+        {&model_options_argp, 0, NULL, 0}, {&cli_json_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         NULL,
-        NULL,
+        parse_tune_option,
         "MODEL\nblas",
         "Measures the candidates of every fused block of a model, with the shapes of the inputs, "
         "and keeps the winners in the cache; or searches parameters of CLBlast for a device.",
         children,
         NULL,
         NULL};
-    model_options options = {.device = {.tune_default = "full"}};
+    tune_options options = {.model.device = {.tune_default = "full"}};
 #ifdef KILN_WITH_CL
     if (argc > 1 && strcmp(argv[1], "blas") == 0) {
         static char name[] = "kiln tune blas";
@@ -194,34 +264,14 @@ int cmd_tune(int argc, char **argv)
     }
 #endif
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    if (options.device.no_fusion) {
+    if (options.model.device.no_fusion) {
         return cli_usage("tune", "--no-fusion leaves no fused block to measure");
     }
     kiln_error err = KILN_ERROR_INIT;
     model_session session;
-    uint64_t measured = 0;
-    blocks left = {0};
-    kiln_status status = model_session_open(&session, &options, /*invent=*/true, &err);
+    kiln_status status = model_session_open(&session, &options.model, /*invent=*/true, &err);
     if (status == KILN_STATUS_OK) {
-        status = cli_check_local(session.device, "tune", &err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = check_measures(&session, &err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = tune(&session, &measured, &left, &err);
-    }
-    if (status == KILN_STATUS_OK && measured + left.open == 0) {
-        printf("nothing left to measure: %llu fused %s%s\n", (unsigned long long)left.all,
-               kiln_plural(left.all, "block", "blocks"),
-               left.all > 0 ? ", each with its winner" : "");
-    } else if (status == KILN_STATUS_OK) {
-        printf("%llu of %llu %s measured\n", (unsigned long long)measured,
-               (unsigned long long)(measured + left.open),
-               kiln_plural(measured + left.open, "block", "blocks"));
-    }
-    if (status == KILN_STATUS_OK) {
-        status = tell_winners(&session, options.model, &err);
+        status = run_tune(&session, &options, &err);
     }
     model_session_close(&session);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("tune", &err);

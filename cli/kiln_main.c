@@ -51,5 +51,6 @@ int main(int argc, char **argv)
     argp_err_exit_status = CLI_USAGE;
     help_begin(commands);
     (void)atexit(check_output);
+    help_guess_begin(argc, argv);
     return help_run_word("kiln", commands, argc, argv);
 }

@@ -19,6 +19,7 @@ FENCE = re.compile(r"^(```\w+) \S+$", re.M)  # the name of a file behind the lan
 NAV = [
     {"Kiln": "README.md"},
     {"Begin": [{"from C": "docs/c.md"}, {"from C++": "docs/cpp.md"}, {"from Python": "docs/python.md"},
+               {"from Rust": "docs/fusers/rust.md"},
                {"on a GPU": "docs/gpu.md"}, {"without a compiler, on an FPGA": "docs/fpga.md"},
                {"on another machine": "docs/remote.md"}, {"write a fuser": "docs/fusers/writing-a-fuser.md"},
                {"write an operator": "docs/fusers/writing-an-operator.md"}, {"change Kiln": "CONTRIBUTING.md"}]},

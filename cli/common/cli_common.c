@@ -114,12 +114,25 @@ static void print_log(const kiln_log_record *record, void *user)
     fprintf(stderr, "kiln: %s: %s: %s\n", names[record->level], record->module, record->message);
 }
 
+static const char *option_of_kiln(size_t index, const void *unused)
+{
+    (void)unused;
+    return index < KILN_OPTION_COUNT ? kiln_option_name((kiln_option)index) : NULL;
+}
+
 static kiln_status apply_setting(kiln_context *context, const char *setting, kiln_error *err)
 {
     char name[64]; // longer than any option's, so that what is cut is none
     const char *equals = strchr(setting, '=');
     snprintf(name, sizeof(name), "%.*s", (int)(equals - setting), setting);
-    return kiln_context_set(context, name, equals + 1, err);
+    kiln_status status = kiln_context_set(context, name, equals + 1, err);
+    if (status == KILN_STATUS_NOT_FOUND) {
+        char guess[CLI_GUESS_ROOM], told[sizeof(err->message)];
+        memcpy(told, err->message, sizeof(told));
+        (void)kiln_fail(err, NOT_FOUND, "%.120s%s", told,
+                        cli_guess(guess, name, option_of_kiln, NULL));
+    }
+    return status;
 }
 
 /// --tune, else what the user set elsewhere, else the command's own default.

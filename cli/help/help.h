@@ -46,11 +46,17 @@ typedef struct help_writer {
 /// Walks through all commands. `user` is each child's copy. Errors: UNAVAILABLE without processes,
 /// INTERNAL for a command that does not parse by argp.
 kiln_status help_walk(const help_writer *writer, kiln_error *err);
+/// The same for one command and its words; nothing where there is no such command.
+kiln_status help_walk_word(const help_writer *writer, const char *word, kiln_error *err);
 /// Whether this process describes commands; then it has described the words of `program` too.
 bool help_describes_words(const char *program, const cli_command *words);
 /// First of all: what all commands of `kiln` are, behind which a row of NULLs stands. Makes
 /// --version of each command print Kiln's.
 void help_begin(const cli_command *commands);
+
+/// From now on a process that ends for wrong usage says which option a mistyped one was probably
+/// meant to be. `argv` stays as long as the process.
+void help_guess_begin(int argc, char **argv);
 
 /// Every page of `kiln` into FOLDER/kiln-COMMAND.1, or the one of `command` to standard output.
 kiln_status help_write_pages(const char *folder, kiln_error *err);

@@ -141,6 +141,16 @@ bool help_describes_words(const char *program, const cli_command *words)
     return true;
 }
 
+kiln_status help_walk_word(const help_writer *writer, const char *word, kiln_error *err)
+{
+    for (const cli_command *c = all_commands; c->name != NULL; c++) {
+        if (strcmp(c->name, word) == 0) {
+            return describe(writer, "kiln", c, err);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
 kiln_status help_walk(const help_writer *writer, kiln_error *err)
 {
     return describe_all(writer, "kiln", all_commands, err);

@@ -14,33 +14,60 @@
 
 enum { MAX_NAME = 40, MAX_PATH = 4096 };
 
+/// A language: its folder in the template, what people call it, how it is built and into what.
+typedef struct new_language {
+    const char *word;
+    const char *title;
+    const char *build;
+    const char *made;
+} new_language;
+
+static const new_language languages[] = {
+    {"c", "C", "cmake -B build && cmake --build build", "build/"},
+    {"cpp", "C++", "cmake -B build && cmake --build build", "build/"},
+    {"rust", "Rust", "cargo build --release --offline", "target/release/lib"},
+};
+enum { RUST = 2 };
+
 typedef struct new_options {
     const char *name;
-    const char *lang;
+    const new_language *lang;
     const char *dir; ///< NULL: NAME
 } new_options;
 
 typedef struct new_names { ///< "my-fuser" in the three spellings that files use
+    char crates[MAX_PATH]; ///< folder of the crates that come with Kiln, for Rust
     char dashed[MAX_NAME + 1];
     char id[MAX_NAME + 1];
     char upper[MAX_NAME + 1];
 } new_names;
 
 static const struct argp_option new_options_table[] = {
-    {"lang", 'l', "LANG", 0, "language of the fuser: c (default) or cpp", 0},
+    {"lang", 'l', "LANG", 0, "language of the fuser: c (default), cpp or rust", 0},
     {"dir", 'd', "DIR", 0, "folder to make; default: NAME", 0},
     {0},
 };
+
+/// NULL: there is no such language.
+static const new_language *language_of(const char *word)
+{
+    for (size_t i = 0; i < sizeof(languages) / sizeof(languages[0]); i++) {
+        if (strcmp(languages[i].word, word) == 0) {
+            return &languages[i];
+        }
+    }
+    return NULL;
+}
 
 static error_t parse_new_option(int key, char *text, struct argp_state *state)
 {
     new_options *options = state->input;
     switch (key) {
     case 'l':
-        if (strcmp(text, "c") != 0 && strcmp(text, "cpp") != 0) {
-            argp_error(state, "--lang %s: write c or cpp", text);
+        options->lang = language_of(text);
+        if (options->lang == NULL) {
+            argp_error(state, "--lang %s: write c, cpp or rust", text);
         }
-        options->lang = text;
         return 0;
     case 'd':
         options->dir = text;
@@ -81,18 +108,43 @@ static bool spell(const char *name, new_names *out)
     return true;
 }
 
-/// Names that mean something else in a project: targets of CMake, the template's other file.
-static bool is_reserved(const char *name)
+/// Names that mean something else in a project: targets of CMake, crates, the template's other
+/// files.
+static bool is_reserved(const char *name, const new_language *lang)
 {
-    static const char *const names[] = {"abi",        "all",           "clean",   "edit-cache",
-                                        "help",       "install",       "package", "package-source",
-                                        "preinstall", "rebuild-cache", "test"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    static const char *const of_cmake[] = {
+        "abi",        "all",           "clean",   "edit-cache",
+        "help",       "install",       "package", "package-source",
+        "preinstall", "rebuild-cache", "test",    NULL};
+    static const char *const of_rust[] = {"alloc",    "build", "core", "kiln-fuser",
+                                          "kiln-sys", "std",   "test", NULL};
+    const char *const *names = lang == &languages[RUST] ? of_rust : of_cmake;
+    for (size_t i = 0; names[i] != NULL; i++) {
         if (strcmp(names[i], name) == 0) {
             return true;
         }
     }
     return false;
+}
+
+/// Kiln's crates lie beside this program, as it was installed or built.
+static kiln_status find_crates(char out_path[MAX_PATH], kiln_error *err)
+{
+    char *self = realpath("/proc/self/exe", NULL);
+    char *slash = self != NULL ? strrchr(self, '/') : NULL;
+    int length = slash == NULL ? -1 : (int)(slash - self);
+    (void)snprintf(out_path, MAX_PATH, "%.*s/../share/kiln/rust", length < 0 ? 0 : length, self);
+    free(self);
+    char *real = realpath(out_path, NULL);
+    if (length < 0 || real == NULL || strlen(real) >= MAX_PATH) {
+        free(real);
+        return kiln_fail(err, NOT_FOUND,
+                         "Kiln's crates for Rust are not at %s: install its development files",
+                         out_path);
+    }
+    memcpy(out_path, real, strlen(real) + 1);
+    free(real);
+    return KILN_STATUS_OK;
 }
 
 /// Writes `text` with the template's name replaced; binary files have none of it.
@@ -101,7 +153,10 @@ static void write_replaced(FILE *file, const char *text, size_t size, const new_
     const struct {
         const char *from;
         const char *to;
-    } words[] = {{"my-fuser", names->dashed}, {"my_fuser", names->id}, {"MY_FUSER", names->upper}};
+    } words[] = {{"my-fuser", names->dashed},
+                 {"my_fuser", names->id},
+                 {"MY_FUSER", names->upper},
+                 {"@KILN_RUST@", names->crates}};
     for (size_t i = 0; i < size;) {
         bool found = false;
         for (size_t w = 0; w < sizeof(words) / sizeof(words[0]) && !found; w++) {
@@ -205,8 +260,8 @@ int plugin_new(int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    new_options options = {.lang = "c"};
-    new_names names = {{0}, {0}, {0}};
+    new_options options = {.lang = &languages[0]};
+    new_names names = {.dashed = {0}};
     kiln_error err = KILN_ERROR_INIT;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     if (!spell(options.name, &names)) {
@@ -214,17 +269,18 @@ int plugin_new(int argc, char **argv)
                          "%s: write at most %d small letters, digits and single dashes",
                          options.name, MAX_NAME);
     }
-    if (is_reserved(names.dashed)) {
+    if (is_reserved(names.dashed, options.lang)) {
         return cli_usage("plugin new", "%s: a project cannot have that name; try %s-fuser",
                          options.name, options.name);
     }
     const char *folder = options.dir != NULL ? options.dir : options.name;
-    if (write_project(folder, options.lang, &names, &err) != KILN_STATUS_OK) {
+    if ((options.lang == &languages[RUST] && find_crates(names.crates, &err) != KILN_STATUS_OK) ||
+        write_project(folder, options.lang->word, &names, &err) != KILN_STATUS_OK) {
         return cli_fail("plugin new", &err);
     }
-    printf("%s: a fuser in %s. Next:\n", folder, strcmp(options.lang, "c") == 0 ? "C" : "C++");
-    printf("  cd %s && cmake -B build && cmake --build build\n", folder);
-    printf("  kiln plugin check build/%s.so\n", names.id);
-    printf("  kiln explain example.onnx --plugin build/%s.so\n", names.id);
+    printf("%s: a fuser in %s. Next:\n", folder, options.lang->title);
+    printf("  cd %s && %s\n", folder, options.lang->build);
+    printf("  kiln plugin check %s%s.so\n", options.lang->made, names.id);
+    printf("  kiln explain example.onnx --plugin %s%s.so\n", options.lang->made, names.id);
     return CLI_OK;
 }

@@ -97,6 +97,12 @@ extern kilni_py_state kilni_py;
 /// Raises the exception of a status. Gives NULL.
 PyObject *kilni_py_raise(const kiln_error *err);
 
+/// None, or the exception of a call that failed.
+static inline PyObject *kilni_py_done(kiln_status status, const kiln_error *err)
+{
+    return status == KILN_STATUS_OK ? Py_NewRef(Py_None) : kilni_py_raise(err);
+}
+
 /// The status of every call in a forked process.
 kiln_status kilni_py_fail_forked(kiln_error *err);
 
@@ -184,13 +190,27 @@ PyObject *kilni_py_create(kiln_device *device, kiln_dtype dtype, size_t rank, co
 int kilni_py_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void kilni_py_releasebuffer(PyObject *self, Py_buffer *view);
 
-/// `_dlpack(versioned, copy)`: a capsule of the value.
+/// `_dlpack(versioned, copy, opencl)`: a capsule of the value, or of its memory object.
 PyObject *kilni_py_dlpack(PyObject *self, PyObject *args);
 
 /// Lets go of memory that devices do not need any more.
 void kilni_py_drain(void);
 
 extern PyType_Slot kilni_py_number_slots[]; ///< ends with {0, NULL}
+
+// ---- memory objects of OpenCL (py_opencl.c) ----
+
+/// The memory object that a tensor lies in, and where; its value is there. The caller holds the
+/// tensor, and the object (kilni_py_unlend).
+kiln_status kilni_py_lend(kiln_tensor *tensor, void **out_memory, uint64_t *out_offset,
+                          kiln_error *err);
+void kilni_py_unlend(void *memory);
+
+/// What a memory object has from byte `offset` on, in memory that the caller frees, also after a
+/// failure.
+kiln_status kilni_py_read_opencl(kiln_device *device, void *memory, uint64_t offset,
+                                 kiln_dtype dtype, size_t rank, const int64_t *dims,
+                                 void **out_data, kiln_error *err);
 
 // ---- operators (py_operator.c) ----
 
@@ -211,6 +231,10 @@ uint64_t kilni_py_capture(void);
 
 int kilni_py_graph_init(PyObject *module);
 int kilni_py_model_init(PyObject *module);
+int kilni_py_grad_init(PyObject *module);
+int kilni_py_train_init(PyObject *module);
+int kilni_py_stream_init(PyObject *module);
+int kilni_py_collective_init(PyObject *module);
 
 /// Tensors of a sequence of arrays, borrowed from it. -1: failed.
 int kilni_py_tensors(PyObject *arrays, kiln_tensor **out_tensors, size_t capacity,

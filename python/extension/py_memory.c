@@ -35,7 +35,7 @@ typedef struct dl_versioned {
     dl_tensor tensor;
 } dl_versioned;
 
-enum { DL_CPU = 1, DL_READ_ONLY = 1, DL_COPIED = 2 };
+enum { DL_CPU = 1, DL_OPENCL = 4, DL_READ_ONLY = 1, DL_COPIED = 2 };
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
 
 // ---- memory that a device wraps ----
@@ -374,6 +374,20 @@ static PyObject *copy_strided(kiln_device *device, kiln_dtype dtype, const dl_te
     return made;
 }
 
+/// By the host's memory: nothing says when the device needs a memory object no more.
+static PyObject *copy_opencl(kiln_device *device, kiln_dtype dtype, const dl_tensor *tensor)
+{
+    void *data = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_status status = kilni_py_read_opencl(device, tensor->data, tensor->byte_offset, dtype,
+                                              (size_t)tensor->ndim, tensor->shape, &data, &err);
+    PyObject *made = status == KILN_STATUS_OK
+                         ? kilni_py_create(device, dtype, (size_t)tensor->ndim, tensor->shape, data)
+                         : kilni_py_raise(&err);
+    free(data);
+    return made;
+}
+
 /// `how`: 0 copies, 1 shares where it can, 2 shares or fails, 3 makes a constant of dense memory.
 static PyObject *of_dl(kiln_device *device, const dl_tensor *tensor, owner *take_owner, int how)
 {
@@ -383,12 +397,15 @@ static PyObject *of_dl(kiln_device *device, const dl_tensor *tensor, owner *take
         PyErr_Format(PyExc_BufferError,
                      "a DLPack tensor of code %d and %d bits has no dtype of Kiln", tensor->code,
                      tensor->bits);
-    } else if (tensor->device_type != DL_CPU) {
-        PyErr_Format(PyExc_BufferError, "a DLPack tensor of device type %d; Kiln takes the CPU's",
+    } else if (tensor->device_type != DL_CPU && tensor->device_type != DL_OPENCL) {
+        PyErr_Format(PyExc_BufferError,
+                     "a DLPack tensor of device type %d; Kiln takes the CPU's and OpenCL's",
                      tensor->device_type);
     } else if (tensor->ndim < 0 || tensor->ndim > KILN_MAX_RANK) {
         PyErr_Format(PyExc_BufferError, "a DLPack tensor of %d axes; Kiln has up to %d",
                      tensor->ndim, KILN_MAX_RANK);
+    } else if (tensor->device_type == DL_OPENCL) {
+        made = how == 2 || !dense(tensor) ? cannot_share() : copy_opencl(device, dtype, tensor);
     } else {
         char *memory = (char *)tensor->data + tensor->byte_offset;
         bool can = dense(tensor) && aligned(device, memory) && memory != NULL;
@@ -530,6 +547,8 @@ typedef struct exported {
     dl_versioned versioned;
     kiln_mapping *mapping; ///< of a view
     void *copy; ///< else
+    void *lent; ///< a memory object of OpenCL, of `tensor`
+    kiln_tensor *tensor;
     int64_t shape[KILN_MAX_RANK], strides[KILN_MAX_RANK];
 } exported;
 
@@ -537,6 +556,10 @@ static void free_exported(exported *one)
 {
     if (!kilni_py.forked) {
         kiln_mapping_release(one->mapping);
+        if (one->lent != NULL) {
+            kilni_py_unlend(one->lent);
+        }
+        kiln_release(one->tensor);
     }
     free(one->copy);
     free(one);
@@ -621,13 +644,22 @@ static kiln_status export_value(exported *one, kiln_tensor *tensor, bool copied,
     return status;
 }
 
+static kiln_status export_opencl(exported *one, kiln_tensor *tensor, uint64_t *out_offset,
+                                 kiln_error *err)
+{
+    kiln_status status = kilni_py_lend(tensor, &one->lent, out_offset, err);
+    one->tensor = status == KILN_STATUS_OK ? kiln_retain(tensor) : NULL;
+    return status;
+}
+
 PyObject *kilni_py_dlpack(PyObject *self, PyObject *args)
 {
     kiln_tensor *tensor = kilni_py_tensor(self);
     kiln_error err = KILN_ERROR_INIT;
-    int versioned = 0, copied = 0;
+    int versioned = 0, copied = 0, opencl = 0;
     void *data = NULL;
-    if (!PyArg_ParseTuple(args, "pp", &versioned, &copied)) {
+    uint64_t offset = 0;
+    if (!PyArg_ParseTuple(args, "ppp", &versioned, &copied, &opencl)) {
         return NULL;
     }
     if (code_of(kiln_tensor_dtype(tensor)) < 0) {
@@ -638,15 +670,21 @@ PyObject *kilni_py_dlpack(PyObject *self, PyObject *args)
     if (one == NULL) {
         return PyErr_NoMemory();
     }
-    if (export_value(one, tensor, copied == 1, &data, &err) != KILN_STATUS_OK) {
+    if ((opencl ? export_opencl(one, tensor, &offset, &err)
+                : export_value(one, tensor, copied == 1, &data, &err)) != KILN_STATUS_OK) {
         free_exported(one);
         return kilni_py_raise(&err);
     }
     one->managed = (dl_managed){describe(one, tensor, data), one, delete_managed};
+    if (opencl) {
+        one->managed.tensor.data = one->lent;
+        one->managed.tensor.byte_offset = offset;
+        one->managed.tensor.device_type = DL_OPENCL;
+    }
     one->versioned = (dl_versioned){.major = 1,
                                     .context = one,
                                     .deleter = delete_versioned,
-                                    .flags = copied ? DL_COPIED : DL_READ_ONLY,
+                                    .flags = copied && !opencl ? DL_COPIED : DL_READ_ONLY,
                                     .tensor = one->managed.tensor};
     PyObject *capsule = versioned
                             ? PyCapsule_New(&one->versioned, "dltensor_versioned", destroy_capsule)

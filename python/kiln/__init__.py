@@ -21,7 +21,9 @@ from ._standard import *  # noqa: F401,F403
 from ._info import *  # noqa: F401,F403
 from . import _array  # noqa: F401  the methods of Array
 from ._compile import GraphFunction, compile
-from . import onnx, ops
+from ._grad import *  # noqa: F401,F403
+from ._stream import *  # noqa: F401,F403
+from . import collective, onnx, ops, train
 
 del fft, operators  # noqa: F821  the standard's name of an extension, which kiln.ops.fft is not; kiln.ops has all
 _atexit.register(_kiln._close)

@@ -19,11 +19,14 @@ def __array_namespace__(self, /, *, api_version=None):
 
 @_method
 def __dlpack__(self, /, *, stream=None, max_version=None, dl_device=None, copy=None):
-    if dl_device is not None and tuple(dl_device) != (1, 0):
-        raise BufferError(f"arrays are exported to the CPU, device (1, 0), not {tuple(dl_device)}")
+    if dl_device is not None and tuple(dl_device) not in ((1, 0), (4, 0)):
+        raise BufferError(f"arrays are exported to the CPU, (1, 0), and OpenCL, (4, 0), not {tuple(dl_device)}")
+    opencl = dl_device is not None and tuple(dl_device) == (4, 0)
     versioned = max_version is not None and max_version[0] >= 1
     # Before 1.0 a consumer cannot be told that it must not write: it gets memory of its own, unless it insists.
-    return self._dlpack(versioned, not versioned if copy is None else copy)
+    if opencl and copy:
+        raise BufferError("OpenCL's memory object is the array's own; there is no copy of it")
+    return self._dlpack(versioned, not versioned if copy is None else copy, opencl)
 
 
 @_method

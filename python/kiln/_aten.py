@@ -336,6 +336,50 @@ def _index(out, x, indices):
     return x[key]
 
 
+@_row("index_put", "_unsafe_index_put")
+def _index_put(out, x, indices, values, accumulate=False):
+    if len(indices) != 1 or indices[0] is None or indices[0].dtype == _kiln.bool:
+        raise NotImplementedError("more than indices of the first axis")
+    places = indices[0]
+    if not accumulate:
+        raise NotImplementedError("values that replace others")
+    values = xp.broadcast_to(values, (*places.shape, *x.shape[1:]))
+    return ops.scatter_nd(x, values, ops.reshape(places, (*places.shape, 1)), mode="add")
+
+
+@_row("scatter")
+def _scatter(out, x, axis, indices, values, reduce=None):
+    if reduce is not None:
+        raise NotImplementedError("values that are combined")
+    if not isinstance(values, _kiln.Array):
+        values = ops.full(indices.shape, x.dtype, value=values)
+    return ops.scatter(x, values, indices, axis)
+
+
+@_row("scatter_add")
+def _scatter_add(out, x, axis, indices, values):
+    return ops.scatter(x, values, indices, axis, mode="add")
+
+
+@_row("slice_scatter")
+def _slice_scatter(out, x, part, axis=0, start=None, end=None, step=1):
+    if step != 1:
+        raise NotImplementedError("every other element")
+    begin, end, _ = slice(start, end).indices(x.shape[axis])
+    before, after = [_part_of(x, axis, *ends) for ends in ((0, begin), (end, x.shape[axis]))]
+    return xp.concat([before, part, after], axis=axis)
+
+
+@_row("select_scatter")
+def _select_scatter(out, x, part, axis, index):
+    return _slice_scatter(out, x, xp.expand_dims(part, axis=axis % x.ndim), axis, index % x.shape[axis],
+                          index % x.shape[axis] + 1)
+
+
+def _part_of(x, axis, begin, end):
+    return x[(slice(None),) * (axis % x.ndim) + (slice(begin, end),)]
+
+
 # ---- reductions ----
 
 @_row("sum", way=CASTS)
@@ -422,6 +466,19 @@ def _convolution(out, x, weight, bias, stride, padding, dilation, transposed, ou
     return ops.conv(x, weight, bias, _pair(stride, count), padding + padding, _pair(dilation, count), groups)
 
 
+@_row("convolution_backward")
+def _convolution_backward(out, grad, x, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups,
+                          wanted):
+    count = x.ndim - 2
+    if transposed:
+        raise NotImplementedError("a transposed convolution")
+    padding = _pair(padding, count)
+    rest = (_pair(stride, count), padding + padding, _pair(dilation, count), groups)
+    return (ops.conv_x_backward(grad, weight, x.shape, *rest) if wanted[0] else None,
+            ops.conv_weight_backward(x, grad, weight.shape, *rest) if wanted[1] else None,
+            ops.sum(grad, [0, *range(2, grad.ndim)]) if wanted[2] else None)
+
+
 @_row("_scaled_dot_product_flash_attention_for_cpu")
 def _attention(out, query, key, value, dropout=0.0, causal=False, attn_mask=None, scale=None, **_):
     if dropout != 0:
@@ -439,21 +496,36 @@ def _batch_norm(out, x, weight, bias, mean, variance, momentum, epsilon):
     return ops.batch_norm(x, weight, bias, mean, variance, epsilon), None, None
 
 
+def _moments(x, axes, epsilon):
+    """Mean and one over the deviation, which training reads; what nobody reads is never computed."""
+    return ops.mean(x, axes, True), ops.rsqrt(xp.var(x, axis=tuple(axes), keepdims=True) + epsilon)
+
+
 @_row("native_layer_norm")
 def _layer_norm(out, x, shape, weight, bias, epsilon):
-    return ops.layer_norm(x, weight, bias, axis=-len(shape), epsilon=epsilon), None, None
+    made = ops.layer_norm(x, weight, bias, axis=-len(shape), epsilon=epsilon)
+    return (made, *_moments(x, list(range(x.ndim - len(shape), x.ndim)), epsilon))
 
 
 @_row("native_group_norm")
 def _group_norm(out, x, weight, bias, n, c, size, groups, epsilon):
-    return ops.group_norm(x, weight, bias, groups=groups, epsilon=epsilon), None, None
+    made = ops.group_norm(x, weight, bias, groups=groups, epsilon=epsilon)
+    rows = x.reshape(n, groups, -1)
+    return (made, *[ops.reshape(m, (n, groups)) for m in _moments(rows, [2], epsilon)])
 
 
 @_row("max_pool2d_with_indices")
 def _max_pool(out, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False):
     kernel, padding = _pair(kernel, 2), _pair(padding, 2)
-    return ops.max_pool(x, kernel, _pair(stride, 2) if stride else kernel, padding + padding, _pair(dilation, 2),
-                        ceil_mode), None
+    rest = (kernel, _pair(stride, 2) if stride else kernel, padding + padding, _pair(dilation, 2), ceil_mode)
+    return ops.max_pool(x, *rest), ops.max_pool_with_indices(x, *rest)[1]  # where only one is read, only it is computed
+
+
+@_row("max_pool2d_with_indices_backward")
+def _max_pool_backward(out, grad, x, kernel, stride, padding, dilation, ceil_mode, indices):
+    kernel, padding = _pair(kernel, 2), _pair(padding, 2)
+    return ops.max_pool_backward(grad, indices, x.shape, kernel, _pair(stride, 2) if stride else kernel,
+                                 padding + padding, _pair(dilation, 2), ceil_mode)
 
 
 @_row("avg_pool2d")
@@ -463,6 +535,15 @@ def _avg_pool(out, x, kernel, stride=(), padding=0, ceil_mode=False, count_inclu
     kernel, padding = _pair(kernel, 2), _pair(padding, 2)
     return ops.avg_pool(x, kernel, _pair(stride, 2) if stride else kernel, padding + padding,
                         include_pad=count_include_pad)
+
+
+@_row("avg_pool2d_backward")
+def _avg_pool_backward(out, grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor):
+    if divisor is not None or ceil_mode:
+        raise NotImplementedError("a divisor, or windows beyond the end")
+    kernel, padding = _pair(kernel, 2), _pair(padding, 2)
+    return ops.avg_pool_backward(grad, x.shape, kernel, _pair(stride, 2) if stride else kernel, padding + padding,
+                                 include_pad=count_include_pad)
 
 
 def find(target):

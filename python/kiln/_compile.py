@@ -4,7 +4,7 @@ import functools
 import math
 import threading
 
-from . import _kiln
+from . import _draw, _kiln
 from ._kiln import Array
 
 _MOST = 64  # graphs that a function keeps, the last used ones
@@ -87,7 +87,7 @@ class GraphFunction:
         return self if owner is None else functools.partial(self, owner)
 
     def __call__(self, /, *args, **keywords):
-        if _kiln._capturing():  # part of a larger graph
+        if _kiln._capturing() or _kiln._taping():  # part of a larger graph; what runs of graphs give is not tracked
             return self._function(*args, **keywords)
         leaves = []
         tree = _flatten((args, keywords) if keywords else args, leaves)
@@ -144,10 +144,10 @@ class GraphFunction:
         return _Entry(graph, inputs, result_tree, sources)
 
     def explain(self, *, source=False):
-        """What was decided for each recorded call, as a text; with the kernels' source."""
+        """What was decided for each recorded call, as a text that a notebook draws; with the kernels' source."""
         with self._lock:
-            return "\n".join(entry.graph.explain(source) for entry in self._entries.values()
-                             if entry.graph is not None)
+            return _draw.Explanation("\n".join(entry.graph.explain(source) for entry in self._entries.values()
+                                               if entry.graph is not None))
 
     @property
     def graphs(self):

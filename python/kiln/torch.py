@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Kiln as a backend of torch.compile, for inference:
+"""Kiln as a backend of torch.compile, for inference and training:
 
     model = torch.compile(model, backend="kiln")
-    with torch.no_grad():
-        y = model(x)
+    loss = model(x).sum()
+    loss.backward()
 
 Importing this module is not needed: PyTorch finds the backend by the package's entry point.
 """
+import contextlib
 import logging
 import operator
 
@@ -16,6 +17,7 @@ from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from . import _aten, _kiln, ops
 from ._compile import compile as _capture
@@ -100,7 +102,7 @@ def _apply(node, args, kwargs):
     if not isinstance(traced, (torch.Tensor, tuple, list)):
         return args[0].shape[args[1]] if node.target is aten.sym_size.int else node.target(*args, **kwargs)
     way, function = _aten.find(node.target)
-    first = traced if isinstance(traced, torch.Tensor) else traced[0]
+    first = traced if isinstance(traced, torch.Tensor) else next(t for t in traced if t is not None)
     out = _DTYPES[first.dtype]
     if way is not _aten.PLAIN:
         common = first.dtype
@@ -301,8 +303,8 @@ def _constants():
     return set(facts.static_input_indices or ()) if facts is not None else set()
 
 
-def _inference(module, example_inputs):
-    fixed = _constants()
+def _on_kiln(module, fixed):
+    """What runs the graph, with the parts that Kiln serves on Kiln; the inputs numbered in `fixed` are constants."""
     split = CapabilityBasedPartitioner(module, _Support(), allows_single_node_partition=True).partition_and_fuse()
     places = {n: i for i, n in enumerate(n for n in split.graph.nodes if n.op == "placeholder")}
     for node in list(split.graph.nodes):
@@ -314,12 +316,19 @@ def _inference(module, example_inputs):
     return make_boxed_func(split.forward)
 
 
+def _inference(module, example_inputs):
+    return _on_kiln(module, _constants())
+
+
 def _training(module, example_inputs):
-    _log.warning("the graph records gradients, so it stays with torch: call the model under torch.no_grad()")
-    return make_boxed_func(module.forward)
+    """The way forward, or back: parameters change with every step, so nothing is constant."""
+    return _on_kiln(module, set())
 
 
 def backend(module, example_inputs, **options):
     """What torch.compile(.., backend="kiln") calls."""
-    return aot_autograd(fw_compiler=_training, bw_compiler=lambda m, _: make_boxed_func(m.forward),
-                        inference_compiler=_inference, decompositions=_decompositions())(module, example_inputs)
+    compiled = aot_autograd(fw_compiler=_training, bw_compiler=_training, inference_compiler=_inference,
+                            decompositions=_decompositions())
+    # Attention that records gradients is taken apart: the whole one's gradient reads what Kiln does not make.
+    with sdpa_kernel(SDPBackend.MATH) if torch.is_grad_enabled() else contextlib.nullcontext():
+        return compiled(module, example_inputs)

@@ -34,6 +34,17 @@ def environment(work, prefix):
     return env
 
 
+def use_installed_crates(folder, prefix):
+    """As its Cargo.toml says for another folder than the installed one."""
+    path = os.path.join(folder, "Cargo.toml")
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        assert "../../../rust" in text, text
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace("../../../rust", f"{prefix}/share/kiln/rust"))
+
+
 def missing_tools(folder):
     """What this machine lacks to build the folder."""
     if not os.path.exists(os.path.join(folder, "Cargo.toml")):
@@ -59,8 +70,7 @@ def build(folder, env):
         return
     # Debian's, not one of the user's own: the oldest that must do.
     rust = {**env, **DEBIAN_TOOLS, "CARGO_HOME": os.path.join(folder, "cargo-home"), "CARGO_NET_OFFLINE": "true"}
-    for command in (["build", "--release"], ["test", "--release"]):
-        run([rust["CARGO"], *command, "--offline", "--locked"], rust, folder, 600)
+    run([rust["CARGO"], "build", "--release", "--offline", "--locked"], rust, folder, 600)
 
 
 def wins(plugin, model, fuser, denied, env, folder):
@@ -79,6 +89,7 @@ def wins(plugin, model, fuser, denied, env, folder):
 def follow(work, prefix):
     env, folder = environment(work, prefix), os.path.join(work, "example")
     shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("build", "target"))
+    use_installed_crates(folder, prefix)
     with open(os.path.join(folder, "example.json"), encoding="utf-8") as file:
         wanted = json.load(file)
     build(folder, env)

@@ -27,7 +27,7 @@ LAW = {
 BUILT_FROM = {"plugins/nvidia_tensor": "plugins/matmul"}
 # Outside headers that only some folders may see, by prefix or name.
 RESERVED = {
-    "CL/": {"cl_backend", "examples"},  # a program with OpenCL of its own
+    "CL/": {"cl_backend", "examples", "python"},  # programs with OpenCL of their own, DLPack's kDLOpenCL
     "clblast": {"cl_backend"},
     "grpc/": {"remote_grpc"},
     "grpcpp/": set(),

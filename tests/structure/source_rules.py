@@ -12,7 +12,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../
 import compile_database  # noqa: E402
 
 LICENSED = (".c", ".h", ".def", ".cl", ".inc", ".py", ".sh", ".cmake", ".proto", ".options", ".in",
-            ".map", ".supp", ".yml", ".yaml", ".cpp", ".hpp", ".ld")
+            ".map", ".supp", ".yml", ".yaml", ".cpp", ".hpp", ".ld", ".rs", ".toml")
 LICENSED_NAMES = {"CMakeLists.txt", "dev", "run", ".clang-format", ".clang-tidy", ".editorconfig",
                   "packages.txt", "Makefile", "mkfile"}
 SPDX = "SPDX-License-Identifier: MIT OR Apache-2.0"

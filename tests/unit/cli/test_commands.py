@@ -438,6 +438,13 @@ def plugin_new():
         with open(os.path.join(path + "2", "int.cpp"), encoding="utf-8") as file:
             text = file.read()
         assert "class int" not in text and '"org.example.int"' in text and "my_fuser" not in text
+        expect(kiln("plugin", "new", "sum", "--lang", "rust", "--dir", path + "3"), 0, "a fuser in Rust", "libsum.so")
+        with open(os.path.join(path + "3", "Cargo.toml"), encoding="utf-8") as file:
+            crates = [line.split('"')[1] for line in file if line.startswith("kiln-fuser =")]
+        assert len(crates) == 2 and all(os.path.exists(f"{crate}/src/lib.rs") for crate in crates), crates
+        expect_error(kiln("plugin", "new", "build", "--lang", "rust", "--dir", path + "4"), "cannot have that name", code=2)
+        run = kiln("plugin", "new", "sum", "--lang", "ada", "--dir", path + "4")
+        assert run.returncode == 2 and "write c, cpp or rust" in run.stderr, run
         expect_error(kiln("plugin", "frobnicate"), "frobnicate", code=2)
 
 
@@ -638,6 +645,8 @@ def tunes_a_model():
         expect(first, 0, f"] {count} of {count} blocks", stream="stderr")
         expect(first, 0, "org.kiln.convolution/convolution", " won ", "`kiln explain ")
         expect(kiln("tune", MODEL, KILN_CACHE_DIR=folder), 0, "nothing left to measure")
+        told = json.loads(kiln("tune", MODEL, "--json", KILN_CACHE_DIR=folder).stdout)
+        assert (told["measured"], told["open"]) == (0, 0) and sum(w["blocks"] for w in told["winners"]) > 1, told
         expect(kiln("explain", MODEL, KILN_CACHE_DIR=folder), 0, "measured")
     expect_error(kiln("run", MODEL, "--input", INPUT, "--tune", "never"), "off, lazy and full")
     expect_error(kiln("tune", MODEL, "-F"), "--no-fusion leaves no fused block to measure", code=2)

@@ -57,6 +57,12 @@ def wrong_words_are_guessed():
     expect_error(kiln("plugin", "lsit"), 'did you mean "list"?', "there are allow", code=2)
     expect_error(kiln("ops", "rellu"), 'did you mean "relu"?')
     expect(kiln("bench", "elementwize"), 2, 'did you mean "elementwise"? there are ', stream="stderr")
+    for words, guess in ((("run", "--inptu", "x"), "input"), (("plugin", "check", "--lvel=3", "x"), "level")):
+        expect(kiln(*words), 2, f'did you mean "{guess}"?', "unrecognized option", stream="stderr")
+    for words in (("run",), ("run", "--runs", "x"), ("run", "--wholly-other")):  # nothing that could have been meant
+        run = kiln(*words)
+        assert run.returncode == 2 and "did you mean" not in run.stderr, run
+    expect_error(kiln("config", "--set", "tun=off"), 'did you mean "tune"?')
     run = kiln("completion", "zhs")
     expect_error(run, 'did you mean "zsh"?', code=2)
 

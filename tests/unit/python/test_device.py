@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """On OpenCL: devices, memory shared with NumPy and by DLPack, threads, and memory that comes back."""
+import ctypes
 import gc
 import os
 import subprocess
@@ -164,6 +165,27 @@ class Memory(kiln_case.Case):
         with self.assertRaises(BufferError):
             x.__dlpack__(dl_device=(2, 0))
 
+    def test_memory_objects_by_dlpack(self):
+        x = kiln.arange(6, dtype="float32").reshape(2, 3) * 2
+        for version, name in (((1, 0), "dltensor_versioned"), (None, "dltensor")):
+            capsule = x.__dlpack__(dl_device=(4, 0), max_version=version)
+            self.assertIn(f'"{name}"', repr(capsule))
+            words = pointer_to(capsule, name.encode(), 12)
+            start = 0 if version is None else 4  # version, context, deleter, flags
+            memory, device_type = words[start], words[start + 1] & 0xFFFFFFFF
+            self.assertEqual(device_type, 4)
+            size, opencl = ctypes.c_size_t(), ctypes.CDLL("libOpenCL.so.1")
+            self.assertEqual(opencl.clGetMemObjectInfo(ctypes.c_void_p(memory), 0x1102, 8, ctypes.byref(size), None), 0)
+            self.assertGreaterEqual(size.value, 24)
+            self.same(kiln._kiln._from_capsule(capsule, None, 1), np.float32([[0, 2, 4], [6, 8, 10]]))
+        for _ in range(100):
+            x.__dlpack__(dl_device=(4, 0))  # which nobody takes
+        self.same(x, np.float32([[0, 2, 4], [6, 8, 10]]))
+        with self.assertRaises(BufferError):
+            x.__dlpack__(dl_device=(4, 0), copy=True)
+        with self.assertRaises(ValueError):
+            kiln.ones(2, device="reference").__dlpack__(dl_device=(4, 0))
+
     def test_dlpack_in(self):
         a = aligned(6).reshape(2, 3)
         a[:] = np.arange(6).reshape(2, 3)
@@ -189,6 +211,13 @@ class Memory(kiln_case.Case):
             y = kiln.from_dlpack(x)
             self.assertEqual(y.dtype, x.dtype)
             self.assertEqual(y.tolist(), x.tolist())
+
+
+def pointer_to(capsule, name, count):
+    """The first words of what a capsule holds."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return (ctypes.c_uint64 * count).from_address(get(capsule, name))
 
 
 class Threads(kiln_case.Case):

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """torch.compile(backend="kiln") against torch itself. KILN_TEST_PYTHON names a Python with torch 2.4 or later."""
+import copy
 import os
 import sys
 
@@ -141,13 +142,63 @@ class Models(Log):
             model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
             before = self.compiled
             self.both(model, *[[torch.randn(batch, 7, 32)] for batch in (2, 3, 6, 4)])
-            self.assertEqual(self.compiled - before, 2)
-        self.assertEqual(len(self.parts), 4)
+            self.assertIn(self.compiled - before, (1, 2))  # by the version of torch; the last serves every batch
+        self.assertEqual(len(self.parts), self.compiled)
 
     def test_small_gpt(self):
         self.both(Gpt().eval(), *[[torch.randint(0, 99, shape)] for shape in ((2, 9), (3, 9), (5, 9), (4, 12))])
         self.assertEqual(len(self.parts), self.compiled)
         self.assertLess(self.compiled, 4)
+
+
+class Training(Log):
+    """The same losses as by torch alone, step by step, with the way forward and the way back on Kiln."""
+
+    def losses(self, model, call, batches):
+        optimiser, told = torch.optim.SGD(model.parameters(), lr=0.05), []
+        for x, wanted in batches:
+            optimiser.zero_grad()
+            loss = F.cross_entropy(call(x), wanted)
+            loss.backward()
+            optimiser.step()
+            told.append(loss.item())
+        return told
+
+    def same_as_torch(self, model, batches, within=2e-3):
+        other = copy.deepcopy(model)
+        theirs = self.losses(other, other, batches)
+        with self.assertNoLogs("kiln.torch", "WARNING"):
+            ours = self.losses(model, torch.compile(model, backend=kiln.torch.backend), batches)
+        torch.testing.assert_close(ours, theirs, rtol=within, atol=within)
+        for mine, wanted in zip(model.parameters(), other.parameters()):
+            torch.testing.assert_close(mine, wanted, rtol=within, atol=within)
+        self.assertGreaterEqual(len(self.parts), 2)  # there and back
+
+    def test_blocks_of_resnet(self):
+        model = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
+                              Bottleneck(8, 4, 1), Bottleneck(16, 8, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                              nn.Linear(32, 10))
+        # In f64: norms over few elements make much of the last bits.
+        batches = [(torch.randn(4, 3, 32, 32).double(), torch.randint(0, 10, (4,))) for _ in range(2)]
+        self.same_as_torch(model.double().train(), batches, within=1e-6)
+
+    def test_transformer_encoder(self):
+        layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True, activation="gelu")
+        model = nn.Sequential(nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Flatten(), nn.Linear(224, 5))
+        batches = [(torch.randn(size, 7, 32), torch.randint(0, 5, (size,))) for size in (3, 4, 6)]
+        self.same_as_torch(model.train(), batches)
+
+    def test_small_gpt(self):
+        batches = [(torch.randint(0, 99, (4, 9)), torch.randint(0, 99, (4,))) for _ in range(3)]
+        self.same_as_torch(Gpt().train(), batches)
+
+    def test_both_ways_are_on_kiln(self):
+        model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16, 3))
+        self.same_as_torch(model, [(torch.randn(2, 1, 10, 10), torch.randint(0, 3, (2,)))])
+        names = {str(node.target) for part in self.parts for node in part._nodes}
+        for name in ("convolution", "convolution_backward", "max_pool2d_with_indices_backward", "avg_pool2d_backward"):
+            self.assertIn(f"aten.{name}.default", names)
+        self.assertFalse(any(part._fixed for part in self.parts))
 
 
 class Behaviour(Log):
@@ -187,13 +238,6 @@ class Behaviour(Log):
             first.add_(1)
             self.near(second, x * 2 + 1)
             self.assertEqual(first.data_ptr() % 64, 0)
-
-    def test_gradients_stay_with_torch(self):
-        model = nn.Linear(4, 3)
-        ours = torch.compile(model, backend=kiln.torch.backend)
-        with self.assertLogs("kiln.torch", "WARNING"):
-            ours(torch.randn(2, 4)).sum().backward()
-        self.assertIsNotNone(model.weight.grad)
 
     def test_inputs_that_change(self):
         def function(x):

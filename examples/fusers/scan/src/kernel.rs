@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program of a block: kernels.cl with the block's computation in it, and the launches.
-use crate::formula::{imm, Formula};
-use crate::kf_sys::*;
-use crate::plugin::{Arg, Launch, Program};
-use crate::scan::{Chain, Number, Row, Scan, Step};
+use crate::scan::{Chain, Number, Scan, Step};
+use kiln_fuser::sys::*;
+use kiln_fuser::tables::Elementwise;
+use kiln_fuser::{imm, Arg, Formula, Launch, Program, Source, Temp};
 use std::fmt::Write;
 
 /// What an operator computes from elements of this type.
-pub fn expression(row: &Row, dtype: u32) -> Option<&'static str> {
+pub fn expression(row: &Elementwise, dtype: u32) -> Option<&'static str> {
     if dtype == KF_DTYPE_F32 { row.float } else { row.signed }
 }
 
@@ -21,7 +21,7 @@ fn vector(element: &str, lanes: u32) -> String {
 }
 
 /// Fills in a template of kf_elementwise.def; its head says what stands for what.
-fn operation(chain: &Chain, fuser: &Scan, step: &Step, row: &Row) -> String {
+fn operation(chain: &Chain, fuser: &Scan, step: &Step, row: &Elementwise) -> String {
     let (mut out, lanes) = (String::new(), fuser.lanes);
     let mut from = expression(row, chain.dtype).unwrap_or("").chars();
     while let Some(c) = from.next() {
@@ -189,11 +189,11 @@ pub fn program(chain: &Chain, fuser: &Scan) -> Program {
     let operands = |needed: &[bool]| {
         let mut args = Vec::new();
         for (_, v) in chain.inputs().filter(|(i, _)| needed[*i]) {
-            args.push(Arg::Read(v.id, chain.dtype));
-            args.extend(v.offset.then(|| Arg::Offset(v.id)));
+            args.push(Arg::read(v.id, chain.dtype));
+            args.extend(v.offset.then(|| Arg::Offset { id: v.id }));
         }
         args.extend(chain.numbers.iter().filter_map(|n| match n {
-            Number::Scalar(index) => Some(Arg::Scalar(*index, chain.dtype)),
+            Number::Scalar(index) => Some(Arg::Scalar { index: *index, dtype: chain.dtype }),
             Number::Constant(_) => None,
         }));
         args
@@ -209,13 +209,12 @@ pub fn program(chain: &Chain, fuser: &Scan) -> Program {
         (false, false) => None,
     };
     let launch = |kernel: &str, global: &Formula, local: &Option<Formula>, args: Vec<Arg>| Launch {
-        kernel: kernel.into(),
-        global: global.clone(),
-        local: local.clone(),
+        local: local.iter().cloned().collect(),
         args,
+        ..Launch::new(kernel, global.clone())
     };
-    let sums = |access| vec![Arg::Temp(0, access)];
-    let results: Vec<Arg> = chain.outputs().map(|(_, v)| Arg::Write(v.id, chain.dtype)).collect();
+    let sums = |access| vec![Arg::Temp { index: 0, access }];
+    let results: Vec<Arg> = chain.outputs().map(|(_, v)| Arg::write(v.id, chain.dtype)).collect();
     let mut launches = Vec::new();
     if fuser.blocks {
         let first = [operands(&chain.summands()), sizes.clone(), sums(KF_ACCESS_WRITE)].concat();
@@ -226,12 +225,13 @@ pub fn program(chain: &Chain, fuser: &Scan) -> Program {
     let third = if fuser.blocks { sums(KF_ACCESS_READ) } else { Vec::new() };
     launches.push(launch("scan", &pieces, &local, [operands(&vec![true; chain.values.len()]), results, sizes, third].concat()));
     let names: Vec<String> =
-        chain.steps.iter().map(|s| s.row.map_or("cum_sum".into(), |r| r.name.to_lowercase())).collect();
+        chain.steps.iter().map(|s| s.row.map_or("cum_sum".into(), |r| r.name.into())).collect();
     Program {
         name: format!("{}({})", if fuser.blocks { "scan_blocks" } else { "scan" }, names.join(",")),
-        source: source(chain, fuser),
+        sources: vec![Source::opencl(source(chain, fuser))],
         launches,
-        temps: if fuser.blocks { vec![outer * blocks * inner * 4] } else { Vec::new() },
+        temps: if fuser.blocks { vec![Temp { bytes: outer * blocks * inner * 4, ..Temp::default() }] } else { Vec::new() },
         flags: KF_PROGRAM_DETERMINISTIC | KF_PROGRAM_IN_PLACE_SAFE,
+        ..Program::default()
     }
 }

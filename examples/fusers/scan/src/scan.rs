@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which operations join: one cum_sum of f32 or i32, and operators that work element by element on
 //! tensors of its shape, before and behind it. What that costs. The kernels: kernel.rs.
-use crate::formula::{device, imm, product, Formula};
 use crate::kernel;
-use crate::kf_sys::{self, *};
-use crate::plugin::{decline, Block, Decline, Estimate, Fuser, Op, Program, Tensor};
-
-/// A row of the SDK's kf_elementwise.def: an operator's meaning in OpenCL C.
-pub struct Row {
-    pub op: u32,
-    pub name: &'static str,
-    pub cost: u32,
-    pub inputs: u32,
-    pub scalars: u32,
-    pub same: bool,
-    pub float: Option<&'static str>,
-    pub signed: Option<&'static str>,
-}
-include!(concat!(env!("OUT_DIR"), "/rows.rs"));
+use kiln_fuser::sys::*;
+use kiln_fuser::tables::{self, Elementwise};
+use kiln_fuser::{decline, imm, product, Block, Decline, Device, Estimate, Formula, Fuser, Op, Program, Tensor, Value as Attr};
 
 const MAX_VALUES: usize = 24; // tensors and numbers of a block: arguments of a kernel are few
 
@@ -40,16 +27,14 @@ pub struct Scan {
 impl Fuser for Scan {
     type Block = Chain;
 
-    const COUNT: u32 = 2;
-
-    fn create(index: u32, device: &kf_device) -> Result<Scan, Decline> {
-        if device.features & KF_FEATURE_COMPILER == 0 {
+    fn create(index: u32, device: Device) -> Result<Scan, Decline> {
+        if !device.has(KF_FEATURE_COMPILER) {
             return decline(KF_CODE_DEVICE, "the device has no compiler");
         }
-        if device.dtype_storage >> KF_DTYPE_F32 & 1 == 0 {
+        if !device.stores(KF_DTYPE_F32) {
             return decline(KF_CODE_DEVICE, "the device has no f32");
         }
-        let block_shape = device.code_shape == KF_SHAPE_BLOCK;
+        let block_shape = device.wants_blocks();
         let units = i64::from(device.compute_units.max(1));
         let or = |value: u64, unknown: u64| if value == 0 { unknown } else { value };
         Ok(Scan {
@@ -91,7 +76,7 @@ pub enum Number {
 
 #[derive(Clone)]
 pub struct Step {
-    pub row: Option<&'static Row>, // None: the scan
+    pub row: Option<&'static Elementwise>, // None: the scan
     pub inputs: Vec<usize>,
     pub number: Option<usize>,
     pub result: usize,
@@ -172,7 +157,7 @@ impl Chain {
         self.values.len() - 1
     }
 
-    fn record(&mut self, op: Op, row: Option<&'static Row>, number: Option<usize>) {
+    fn record(&mut self, op: Op, row: Option<&'static Elementwise>, number: Option<usize>) {
         let result = op.outputs()[0];
         self.dtype = result.dtype();
         self.symbols = result.symbols();
@@ -191,9 +176,8 @@ impl Chain {
             return decline(KF_CODE_LIMIT, "a second scan");
         }
         self.check(fuser, op)?;
-        let number = |key, r#type| op.attr(key).filter(|a| a.r#type == r#type).map(|a| unsafe { a.v.i });
         let rank = op.outputs()[0].symbols().len() as i64;
-        let axis = number(KF_ATTR_AXIS, KF_TYPE_I64).map(|a| if a < 0 { a + rank } else { a });
+        let axis = op.attr(KF_ATTR_AXIS).and_then(Attr::as_i64).map(|a| if a < 0 { a + rank } else { a });
         let axis = match axis {
             Some(axis) if (0..rank).contains(&axis) => axis as usize,
             _ => return decline(KF_CODE_SHAPE, "no axis to sum along"),
@@ -202,25 +186,22 @@ impl Chain {
             return decline(KF_CODE_SHAPE, "a scan of something else than one whole tensor");
         }
         self.axis = Some(axis);
-        self.exclusive = number(KF_ATTR_EXCLUSIVE, KF_TYPE_BOOL).unwrap_or(0) != 0;
-        self.reverse = number(KF_ATTR_REVERSE, KF_TYPE_BOOL).unwrap_or(0) != 0;
+        self.exclusive = op.attr(KF_ATTR_EXCLUSIVE).and_then(Attr::as_bool).unwrap_or(false);
+        self.reverse = op.attr(KF_ATTR_REVERSE).and_then(Attr::as_bool).unwrap_or(false);
         self.record(op, None, None);
         Ok(())
     }
 
     /// The operator's number attribute.
     fn number(&mut self, op: Op, dtype: u32) -> Result<Option<usize>, Decline> {
-        let a = match op.attr(KF_ATTR_VALUE) {
-            Some(a) => a,
+        let float = dtype == KF_DTYPE_F32;
+        let number = match op.attr(KF_ATTR_VALUE) {
             None => return decline(KF_CODE_NOT_UNDERSTOOD, "an operator without its number"),
-        };
-        let bits = unsafe { a.v.i };
-        let number = match a.r#type {
-            KF_TYPE_SCALAR => Number::Scalar(bits as u32),
-            KF_TYPE_F64 if dtype == KF_DTYPE_F32 => Number::Constant(bits as u64),
-            KF_TYPE_I64 if dtype == KF_DTYPE_F32 => Number::Constant((bits as f64).to_bits()),
-            KF_TYPE_I64 => Number::Constant(bits as u64),
-            _ => return decline(KF_CODE_NOT_UNDERSTOOD, "a number of another type"),
+            Some(Attr::Scalar(index)) => Number::Scalar(index),
+            Some(Attr::F64(f)) if float => Number::Constant(f.to_bits()),
+            Some(Attr::I64(i)) if float => Number::Constant((i as f64).to_bits()),
+            Some(Attr::I64(i)) => Number::Constant(i as u64),
+            Some(_) => return decline(KF_CODE_NOT_UNDERSTOOD, "a number of another type"),
         };
         let known = self.numbers.iter().position(|n| *n == number);
         Ok(known.or_else(|| {
@@ -230,7 +211,7 @@ impl Chain {
     }
 
     fn push_elementwise(&mut self, fuser: &Scan, op: Op) -> Result<(), Decline> {
-        let row = match ROWS.iter().find(|r| r.op == op.kind()) {
+        let row = match tables::elementwise(op.kind()) {
             Some(row) => row,
             None => return decline(KF_CODE_UNKNOWN_OP, "neither elementwise nor cum_sum"),
         };
@@ -318,7 +299,7 @@ impl Chain {
         }
         let (per_unit, least) = if fuser.block_shape { (4, 4096) } else { (16, 2048) };
         let least = if self.innermost() { least } else { 64 };
-        let wanted = device(KF_DEVICE_FACT_COMPUTE_UNITS) * per_unit;
+        let wanted = Formula::device(KF_DEVICE_FACT_COMPUTE_UNITS) * per_unit;
         let in_row = wanted.ceil_div(outer * inner.ceil_div(imm(i64::from(fuser.lanes))));
         let elements = length.clone().ceil_div(in_row).max(imm(least)).round_up(16);
         (elements.clone(), length.ceil_div(elements))
@@ -366,7 +347,7 @@ impl Block<Scan> for Chain {
         let wide = if self.innermost() { 1 } else { i64::from(fuser.lanes) };
         let link_ps = if self.innermost() { fuser.link_ps } else { fuser.far_ps };
         let element_ps = fuser.flop_ps * flops * wide + link_ps * passes;
-        let rounds = self.pieces(fuser).ceil_div(device(KF_DEVICE_FACT_COMPUTE_UNITS));
+        let rounds = self.pieces(fuser).ceil_div(Formula::device(KF_DEVICE_FACT_COMPUTE_UNITS));
         let work = rounds * (links * element_ps + imm(fuser.tail_ps * passes));
         let e = Estimate {
             ns: memory.max(work).floor_div(imm(1000)) + imm(fuser.launch_ns * launches),

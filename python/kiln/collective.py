@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Groups of devices: `group = kiln.collective.Group(["opencl:0#0/2", "opencl:0#1/2"])`, `group.all_reduce(arrays)`.
+
+Results need no further call: their devices wait for them, the thread does not. A group fails as one, before its
+deadline, whichever member is late, fails, or asks for something else.
+"""
+from . import _kiln
+from ._kiln import device as _device
+
+__all__ = ["GradSync", "Group"]
+
+
+class Group:
+    """Devices of one or several kinds, parts of devices, remote ones; with `mpi` those of all processes of mpirun."""
+
+    def __init__(self, devices, /, *, mpi=False, deadline=30.0):
+        self.devices = [_device(one) for one in devices]
+        self._group = _kiln._group(self.devices, mpi, deadline)
+
+    @property
+    def ranks(self):
+        """How many members there are in all processes."""
+        return self._group.ranks
+
+    @property
+    def rank(self):
+        """The number of this process's first member."""
+        return self._group.rank
+
+    def all_reduce(self, arrays, /, op="sum"):
+        """One array for each device, combined by sum, mean, min, max or prod; each device gets the result."""
+        return self._group.call("all_reduce", list(arrays), op, 0)
+
+    def reduce(self, arrays, /, op="sum", *, root=0):
+        """As all_reduce, for the member `root` alone; the others get None."""
+        return self._group.call("reduce", list(arrays), op, root)
+
+    def broadcast(self, arrays, /, *, root=0):
+        """The array of the member `root` on each device; those of the others give its shape."""
+        return self._group.call("broadcast", list(arrays), "", root)
+
+    def all_gather(self, arrays, /):
+        """The arrays one after the other along axis 0, on each device."""
+        return self._group.call("all_gather", list(arrays), "", 0)
+
+    def reduce_scatter(self, arrays, /, op="sum"):
+        """Combined as by all_reduce; device i gets part i of the elements, with one axis."""
+        return self._group.call("reduce_scatter", list(arrays), op, 0)
+
+    def barrier(self):
+        """Returns when every member has come here and all calls before have ended."""
+        self._group.barrier()
+
+
+class GradSync:
+    """Averages the gradients of members, one for each device, as they become ready.
+
+    In each epoch a member calls `register` with the numbers of the parameters that it will submit, `submit` for each,
+    and `sync`; then `gradient` gives what was reduced. Each member may be driven by a thread of its own. As a context
+    manager the job ends with the block.
+    """
+
+    def __init__(self, devices, /, *, name="kiln", op="mean", mpi=False, deadline=30.0):
+        self.devices = [_device(one) for one in devices]
+        self._name = name
+        self._job = _kiln._gradsync(name, self.devices, op, mpi, deadline)
+
+    def register(self, member, parameters):
+        """Begins the member's next epoch: the numbers of the parameters that it will submit."""
+        self._job.register(member, list(parameters))
+
+    def submit(self, member, parameter, gradient):
+        """Gives the member's gradient of a parameter."""
+        self._job.submit(member, parameter, gradient, False)
+
+    def accumulate(self, member, parameter, gradient):
+        """Adds to what the member will submit for a parameter, and sends nothing."""
+        self._job.submit(member, parameter, gradient, True)
+
+    def sync(self, member):
+        """The member has submitted all; returns when the gradients of the others that it needs are there."""
+        self._job.sync(member, False)
+
+    def finish(self, member):
+        """The member has no more batches in this round; the others go on without it."""
+        self._job.sync(member, True)
+
+    def gradient(self, member, parameter):
+        """The reduced gradient of a parameter, on the member's device."""
+        return self._job.gradient(member, parameter)
+
+    def close(self):
+        """Ends the job, and cancels what is pending."""
+        if self._name is not None:
+            name, self._name = self._name, None
+            _kiln._gradsync_remove(name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

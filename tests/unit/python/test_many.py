@@ -1,0 +1,215 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""On OpenCL: streams, traces and what notebooks draw; groups of devices; devices of a server."""
+import html.parser
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+
+import kiln
+import kiln_case
+import numpy as np
+
+COMMAND = sys.argv[1]
+
+
+def numbers(*values, device=None):
+    return kiln.asarray(np.float32(values), device=device)
+
+
+class Balanced(html.parser.HTMLParser):
+    """Every element is closed by its own tag."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.seen, self.text = [], [], ""
+        self.feed(text)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+class Streams(kiln_case.Case):
+    def test_values_cross_streams(self):
+        one, other = kiln.Stream(), kiln.Stream()
+        with one:
+            x = numbers(1, 2) + 1
+            with other:
+                y = x * 10
+            z = y + x
+        self.same(z, np.float32([22, 33]))
+        self.same(x - y, np.float32([-18, -27]))
+
+    def test_events(self):
+        x = numbers(1, 2) * 3
+        event = kiln.record_event()
+        kiln.wait_event(event)
+        event.wait()
+        self.assertTrue(event.poll())
+        self.same(x, np.float32([3, 6]))
+        with self.assertRaises(TypeError):
+            kiln.wait_event(3)
+
+    def test_several_threads_in_one_stream(self):
+        stream, made = kiln.Stream(), []
+
+        def work(i):
+            with stream:
+                made.append(numbers(i) + i)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(float(x[0]) for x in made), [0, 2, 4, 6])
+
+
+class Drawings(kiln_case.Case):
+    def test_explanations(self):
+        function = kiln.compile(lambda a, b: kiln.sum(kiln.relu(a * b + 1) @ b))
+        x = kiln.ones((8, 8))
+        float(function(x, x))
+        told = function.explain()
+        self.assertIn("block 0", told)
+        page = Balanced(told._repr_html_())
+        self.assertIn("block 0", page.text)
+        self.assertIn("relu(", page.text)
+        self.assertEqual(page.seen.count("details"), len(re.findall("(?m)^(?:block|unfused)", told)))
+        self.assertEqual(kiln._draw.Explanation("block <b>\n  [0] a < b")._repr_html_().count("<b>"), 1)
+
+    def test_traces(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            with kiln.trace(path) as kept:
+                float(kiln.sum(kiln.tanh(kiln.ones(1000))))
+            with kiln.trace() as told:
+                float(kiln.sum(kiln.exp(kiln.ones(1000))))
+            for one, operator in ((kept, "tanh"), (told, "exp")):
+                names = " ".join(event["name"] for event in json.loads(one.text)["traceEvents"])
+                self.assertIn(operator, names)
+                drawing = one._repr_html_()
+                page = Balanced(drawing)
+                self.assertGreater(page.seen.count("rect"), 3)
+                self.assertIn(operator, drawing)
+                self.assertRegex(page.text, r"\d+\.\d+ ms, \d+ things")
+        with self.assertRaises(kiln.UnavailableError):
+            with kiln.trace(os.path.join(folder, "gone/trace.json")):
+                pass
+
+    def test_long_traces_say_what_is_left_out(self):
+        events = [{"ph": "X", "pid": 1, "tid": 1, "name": f"<{i}>", "ts": i, "dur": 1} for i in range(3000)]
+        drawn = kiln._draw.trace(json.dumps({"traceEvents": events}))
+        self.assertIn("the last 2000 of 3000", drawn)
+        self.assertEqual(Balanced(drawn).seen.count("rect"), 2000)
+        self.assertIn("empty", kiln._draw.trace("[]"))
+
+
+class Groups(kiln_case.Case):
+    DEVICES = ("opencl:0", "reference")
+
+    def arrays(self):
+        return [numbers(1, 2, device=self.DEVICES[0]), numbers(10, 30, device=self.DEVICES[1])]
+
+    def check(self, made, *wanted):
+        self.assertEqual(len(made), len(wanted))
+        for array, values in zip(made, wanted):
+            if values is None:
+                self.assertIsNone(array)
+            else:
+                self.same(array + 0, np.float32(values))
+
+    def test_calls(self):
+        group = kiln.collective.Group(self.DEVICES)
+        self.assertEqual((group.ranks, group.rank), (2, 0))
+        arrays = self.arrays()
+        self.check(group.all_reduce(arrays), [11, 32], [11, 32])
+        self.check(group.all_reduce(arrays, "mean"), [5.5, 16], [5.5, 16])
+        self.check(group.reduce(arrays, "max", root=1), None, [10, 30])
+        self.check(group.broadcast(arrays, root=1), [10, 30], [10, 30])
+        self.check(group.all_gather(arrays), [1, 2, 10, 30], [1, 2, 10, 30])
+        self.check(group.reduce_scatter(arrays), [11], [32])
+        group.barrier()
+        self.assertEqual([str(array.device) for array in group.all_reduce(arrays)], list(self.DEVICES))
+
+    def test_errors(self):
+        group = kiln.collective.Group(self.DEVICES)
+        with self.assertRaisesRegex(ValueError, "1 arrays for a group of 2"):
+            group.all_reduce(self.arrays()[:1])
+        with self.assertRaises(ValueError):
+            group.all_reduce(self.arrays(), "median")
+        with self.assertRaisesRegex(ValueError, "1 to 64 devices"):
+            kiln.collective.Group([])
+        for seconds in (0, -1, float("nan")):
+            with self.assertRaisesRegex(ValueError, "seconds above 0"):
+                kiln.collective.Group(self.DEVICES, deadline=seconds)
+        with self.assertRaises(kiln.Error):
+            group.all_reduce([numbers(1, 2), numbers(1, device="reference")])
+
+    def test_gradients_are_averaged(self):
+        wanted = {7: [5.5, 16.0], 9: [3.0]}
+        arrays = self.arrays()
+        small = [numbers(2, device=self.DEVICES[0]), numbers(4, device=self.DEVICES[1])]
+        made, failed = [{}, {}], []
+
+        def member(i, job):
+            try:
+                for _ in range(2):
+                    job.register(i, [7, 9])
+                    job.accumulate(i, 9, small[i] * 0)
+                    job.submit(i, 7, arrays[i] * 1)
+                    job.submit(i, 9, small[i] * 1)
+                    job.sync(i)
+                    made[i] = {number: job.gradient(i, number) + 0 for number in (7, 9)}
+                job.finish(i)
+            except kiln.Error as error:
+                failed.append(error)
+
+        with kiln.collective.GradSync(self.DEVICES, deadline=60.0) as job:
+            threads = [threading.Thread(target=member, args=(i, job)) for i in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(failed, [])
+        for of_member in made:
+            for number, values in wanted.items():
+                self.same(of_member[number], np.float32(values))
+        with self.assertRaises(kiln.Error):
+            job.register(0, [1])
+
+
+class Remote(kiln_case.Case):
+    def test_devices_of_a_server(self):
+        server = subprocess.Popen([COMMAND, "serve", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+        try:
+            address = re.search(r"grpc://[\d.]+:\d+", server.stdout.readline()).group(0)
+            x = numbers(1, -2, device=address)
+            self.same(kiln.relu(x * 2), np.float32([2, 0]))
+            self.assertEqual(str(x.device), address)
+            self.same(x.to_device(kiln.device("reference")) + 1, np.float32([2, -1]))
+            self.same(kiln.grad(lambda x: kiln.sum(x ** 2))(x), np.float32([2, -4]))
+            function = kiln.compile(lambda x: kiln.exp(x) + 1)
+            for _ in range(2):
+                self.same(function(x), np.exp(np.float32([1, -2])) + 1, 1e-5)
+        finally:
+            server.kill()
+            server.communicate()
+
+
+if __name__ == "__main__":
+    kiln_case.main()
