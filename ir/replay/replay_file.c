@@ -50,6 +50,9 @@ static void write_input(const kiln_tensor_desc *desc, const kiln_replay_input *i
 
 kiln_status kiln_replay_encode(const kiln_replay *replay, kiln_string *out, kiln_error *err)
 {
+    if (replay == NULL || out == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "replay and out must not be NULL");
+    }
     const kiln_tensor_desc *descs = replay->graph->inputs;
     kiln_string_init(out, replay->env);
     kiln_string_append(out, first_line, strlen(first_line));
@@ -85,6 +88,9 @@ static kiln_status write_whole(const char *path, const char *bytes, size_t lengt
 
 kiln_status kiln_replay_write(const kiln_replay *replay, const char *path, kiln_error *err)
 {
+    if (replay == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "replay must not be NULL");
+    }
     kiln_string out;
     kiln_status status = kiln_replay_encode(replay, &out, err);
     if (status == KILN_STATUS_OK) {
@@ -361,6 +367,9 @@ static kiln_status read_inputs(reader *r)
 kiln_status kiln_replay_decode(const kiln_env *env, const void *bytes, size_t length,
                                kiln_replay **out_replay, kiln_error *err)
 {
+    if (out_replay == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_replay must not be NULL");
+    }
     reader r = {.env = env, .bytes = bytes, .length = length, .err = err};
     kiln_status status = KILN_STATUS_OK;
     *out_replay = NULL;
@@ -382,7 +391,13 @@ out:
 kiln_status kiln_replay_read(const kiln_env *env, const char *path, kiln_replay **out_replay,
                              kiln_error *err)
 {
+    if (out_replay == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_replay must not be NULL");
+    }
     *out_replay = NULL;
+    if (env == NULL || path == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "env and path must not be NULL");
+    }
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
         return kiln_fail(err, NOT_FOUND, "%.160s: %s", path, strerror(errno));

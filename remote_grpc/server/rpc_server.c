@@ -446,6 +446,9 @@ kiln_status kiln_rpc_server_create(kiln_device *const *devices, uint32_t n_devic
                                    const kiln_rpc_server_options *options,
                                    kiln_rpc_server **out_server, kiln_error *err)
 {
+    if (out_server == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_server must not be NULL");
+    }
     kiln_rpc_server_options known = KILN_RPC_SERVER_OPTIONS_INIT;
     pthread_condattr_t clock;
     *out_server = NULL;
@@ -492,6 +495,9 @@ kiln_status kiln_rpc_server_create(kiln_device *const *devices, uint32_t n_devic
 
 bool kiln_rpc_server_knows(kiln_rpc_server *server, const char *authorization)
 {
+    if (server == NULL) {
+        return false;
+    }
     pthread_mutex_lock(&server->lock);
     bool knows = server->tokens == NULL ||
                  (authorization != NULL &&
@@ -502,6 +508,9 @@ bool kiln_rpc_server_knows(kiln_rpc_server *server, const char *authorization)
 
 bool kiln_rpc_server_drain(kiln_rpc_server *server, uint32_t timeout_ms)
 {
+    if (server == NULL) {
+        return false;
+    }
     uint64_t deadline = kiln_time_ns() + UINT64_C(1000000) * timeout_ms;
     atomic_store(&server->draining, true);
     atomic_store(&server->health, 2);
@@ -544,11 +553,17 @@ void kiln_rpc_server_destroy(kiln_rpc_server *server)
 
 const char *kiln_rpc_server_address(const kiln_rpc_server *server, uint32_t index)
 {
+    if (server == NULL) {
+        return NULL;
+    }
     return index < server->n_listen ? server->names[index] : NULL;
 }
 
 void kiln_rpc_server_stats_get(kiln_rpc_server *server, kiln_rpc_server_stats *out_stats)
 {
+    if (server == NULL || out_stats == NULL) {
+        return;
+    }
     kiln_rpc_server_stats stats = {.struct_size = out_stats->struct_size};
     pthread_mutex_lock(&server->lock);
     stats.sessions = server->n_sessions;

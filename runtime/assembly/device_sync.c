@@ -17,6 +17,9 @@
 
 void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
 {
+    if (device == NULL || out_stats == NULL) {
+        return;
+    }
     kiln_device_stats stats = {.struct_size = out_stats->struct_size};
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
@@ -58,6 +61,9 @@ static kiln_status report_fault(kiln_device *device, kiln_error *err)
 
 kiln_status kiln_device_status(kiln_device *device, kiln_error *err)
 {
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kiln_status status = report_fault(device, err);
@@ -88,6 +94,9 @@ static kiln_status renew_named(kiln_device *device, kiln_fuse_engine *engine, ki
 
 kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err)
 {
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kiln_status status = kilni_device_drain(device, err);
@@ -114,6 +123,9 @@ kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err
 
 kiln_status kiln_flush(kiln_device *device, kiln_error *err)
 {
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kilni_stream *stream = NULL;
@@ -147,6 +159,9 @@ static kiln_status report_awaited(kiln_device *device, kilni_dependencies *await
 
 kiln_status kiln_sync(kiln_device *device, kiln_error *err)
 {
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kilni_await_moves(device); // they are work too; a failure stays with the tensor
@@ -179,6 +194,9 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
 
 void kiln_device_trim(kiln_device *device)
 {
+    if (device == NULL) {
+        return;
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     (void)kilni_reclaim(device);

@@ -6,7 +6,8 @@
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; texts that it gives are borrowed and live as long as the device; it can fail with
-/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is INVALID_ARGUMENT; a
+/// function without a status then does nothing and gives 0.
 
 #include "ir_device.h"
 #include "kiln_context.h"

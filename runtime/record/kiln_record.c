@@ -20,6 +20,9 @@ static kiln_status record_any(kiln_device *handle, kilni_op_call *call, kiln_ten
                               kiln_error *err)
 {
     const kiln_attr *attrs = call->attrs; // recording may put others in their place
+    if ((call->inputs == NULL && call->n_inputs > 0) || (attrs == NULL && call->n_attrs > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "inputs and attributes must not be NULL");
+    }
     kiln_status status = record_plain(handle, call, out_tensors, err);
     if (status == KILN_STATUS_OK && kilni_is_marked(call)) {
         call->attrs = attrs;
