@@ -2,6 +2,7 @@
 // Calls on a whole device: statistics, status, flush and sync, fusion on and off, giving memory
 // back. Decides which failures a sync reports, and that each is reported once.
 
+#include "rt_aux_queues.h"
 #include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
@@ -67,6 +68,15 @@ kiln_status kiln_device_status(kiln_device *device, kiln_error *err)
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kiln_status status = report_fault(device, err);
+    kiln_error lost = KILN_ERROR_INIT; // by a call of the host's, or after the first failure
+    if (status != KILN_STATUS_DEVICE_LOST &&
+        (device->backend->device->flush(device->backend, &lost) == KILN_STATUS_DEVICE_LOST ||
+         kilni_aux_queues_lost(device, &lost))) {
+        status = KILN_STATUS_DEVICE_LOST;
+        if (err != NULL) {
+            *err = lost;
+        }
+    }
     pthread_mutex_unlock(&device->lock);
     return status;
 }

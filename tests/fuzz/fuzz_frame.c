@@ -3,6 +3,7 @@
 // whose graph and data lie inside the message. Sequences of frames:
 // unit/remote_grpc/test_rpc_hostile.
 #include "fuzz_target.h"
+#include "ir.h"
 #include "rpc_frame.h"
 
 static void check_inside(const uint8_t *data, size_t size, const void *part, size_t length)

@@ -12,7 +12,7 @@ static void check_array(const kiln_npy *array)
     size_t count = kiln_npy_count(array);
     must(array->rank <= KILN_NPY_MAX_RANK);
     for (size_t i = 0; i < count && array->dtype == KILN_DTYPE_NONE; i++) {
-        must(strlen(array->texts[i]) <= array->bytes);
+        must(strlen(array->texts[i]) <= 4 * array->width);
     }
     must(array->dtype == KILN_DTYPE_NONE || array->bytes == count * kiln_dtype_size(array->dtype));
     if (count > 0) {
