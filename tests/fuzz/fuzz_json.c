@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Any bytes as a request over HTTP: the first byte says how much of the rest is JSON, what follows
 // is binary. Refused in words, or tensors that can all be read; the answer to it can be written.
+#include <string.h>
+
 #include "fuzz_target.h"
 #include "serving_json.h"
 
@@ -19,9 +21,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     kiln_env env = {.allocator = kiln_allocator_default()};
     kiln_error err = KILN_ERROR_INIT;
-    static kilni_json_infer infer;
+    static kilni_json_infer infer; // too much for a stack
     const kiln_model_answer answer = {.version = "1"};
     size_t length = size > 0 ? size - 1 : 0;
+    memset(&infer, 0, sizeof(infer));
     const char *body = size > 0 ? (const char *)data + 1 : "";
     size_t json = size > 0 && data[0] < length ? length - data[0] : length;
     if (kilni_json_infer_read(&env, body, length, json, &infer, &err) == KILN_STATUS_OK) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Any bytes as a request of KServe's protocol: refused in words, or tensors whose bytes are as many
 // as their shapes ask for and can all be read; the answer to it can be written.
+#include <string.h>
+
 #include "fuzz_target.h"
 #include "kserve.h"
-#include "rpc_address.h"
 
 static unsigned seen; ///< so that reading the tensors is not optimised away
 
@@ -20,9 +21,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     kiln_env env = {.allocator = kiln_allocator_default()};
     kiln_error err = KILN_ERROR_INIT;
-    static kilni_kserve_infer infer;
+    static kilni_kserve_infer infer; // too much for a stack
     const kiln_model_answer answer = {.version = "1"};
     kilni_wire_piece message = {data, size};
+    memset(&infer, 0, sizeof(infer));
     if (kilni_kserve_infer_read(&env, message, &infer, &err) == KILN_STATUS_OK) {
         kiln_string out;
         must(infer.request.n_inputs <= KILN_MODEL_TENSORS &&

@@ -10,7 +10,7 @@
 #include "plugin_record.h"
 
 static const char hash[] = "0123456789abcdef0123456789abcdef";
-static char folder[] = "/tmp/kiln-fuzz-record-XXXXXX";
+static char folder[] = "/dev/shm/kiln-fuzz-record-XXXXXX";
 
 static void put_file(const uint8_t *data, size_t size)
 {
