@@ -24,10 +24,12 @@ static const char last_line[] = "end\n";
 
 static void write_note(const char *note, kiln_string *out)
 {
-    while (note != NULL && *note != '\0') {
+    bool more = note != NULL && *note != '\0';
+    while (more) { // a line may be empty, the last one too
         size_t length = strcspn(note, "\n");
         kiln_string_printf(out, "# %.*s\n", (int)length, note);
-        note += length + (note[length] == '\n');
+        more = note[length] == '\n';
+        note += length + 1;
     }
 }
 
@@ -160,12 +162,11 @@ static kiln_status take_text(reader *r)
 static void take_note(reader *r)
 {
     const char *at = r->text + strlen(first_line);
-    while (*at == '#') {
+    for (bool first = true; *at == '#'; first = false) {
         size_t length = strcspn(at, "\n");
         size_t skip = at[1] == ' ' ? 2 : 1;
         skip = skip < length ? skip : length;
-        kiln_string_printf(&r->note, "%s%.*s", r->note.length > 0 ? "\n" : "", (int)(length - skip),
-                           at + skip);
+        kiln_string_printf(&r->note, "%s%.*s", first ? "" : "\n", (int)(length - skip), at + skip);
         at += length + (at[length] == '\n');
     }
 }

@@ -94,8 +94,8 @@ static kiln_status take_recorded_attrs(recorded *r, const kiln_op_record *record
         op->attrs[i] = *attr;
         if (attr->type == KILN_ATTR_I64_LIST && attr->count <= STREAM_LIST) {
             memcpy(op->lists[i], attr->v.ints, attr->count * sizeof(int64_t));
-        } else if (attr->type != KILN_ATTR_NONE && attr->type != KILN_ATTR_I64 &&
-                   attr->type != KILN_ATTR_F64 && attr->type != KILN_ATTR_BOOL) {
+        } else if (attr->type == KILN_ATTR_I64_LIST || attr->type == KILN_ATTR_F64_LIST ||
+                   attr->type == KILN_ATTR_STRING || attr->type == KILN_ATTR_TENSOR) {
             return kiln_fail(r->err, UNIMPLEMENTED, "an attribute of %s is a text or a long list",
                              kiln_op_info_of(record->op)->name);
         }
