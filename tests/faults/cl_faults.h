@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What a test tells the OpenCL layer cl_faults_layer.c, in a file that both have mapped: its path
-// is the environment's KILN_CL_FAULTS.
+// is the environment's KILN_TEST_CL_FAULTS.
 #ifndef KILN_TESTS_CL_FAULTS_H
 #define KILN_TESTS_CL_FAULTS_H
 

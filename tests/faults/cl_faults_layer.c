@@ -134,7 +134,7 @@ CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, 
 
 static bool map_faults(void)
 {
-    const char *path = getenv("KILN_CL_FAULTS");
+    const char *path = getenv("KILN_TEST_CL_FAULTS");
     int file = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
     void *memory = file < 0
                        ? MAP_FAILED

@@ -402,7 +402,7 @@ static bool map_faults(void)
     }
     snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
     faults = mmap(NULL, sizeof(*faults), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    return faults != MAP_FAILED && setenv("KILN_CL_FAULTS", path, 1) == 0 &&
+    return faults != MAP_FAILED && setenv("KILN_TEST_CL_FAULTS", path, 1) == 0 &&
            setenv("OPENCL_LAYERS", KILN_TEST_BUILD_DIR "/tests/bin/cl_faults_layer.so", 1) == 0;
 }
 
