@@ -22,12 +22,15 @@ static const uint64_t spin_ns = 200000;
 typedef struct stopwatch {
     uint64_t wall_ns;
     uint64_t processor_ns; ///< of this process, which the device computes with; 0: it does not
+    uint64_t most_ns; ///< after which it is over, computing or not
 } stopwatch;
 
 static stopwatch start_stopwatch(kiln_device *device)
 {
     bool here = device->backend->device->info(device->backend)->type == KILN_DEVICE_CPU;
-    return (stopwatch){kiln_time_ns(), here ? kiln_processor_ns() : 0};
+    return (stopwatch){.wall_ns = kiln_time_ns(),
+                       .processor_ns = here ? kiln_processor_ns() : 0,
+                       .most_ns = (uint64_t)device->check.watchdog_ms * 1000000 * limits};
 }
 
 /// A kernel that got no processor, because the machine is busy or the process was stopped, has not
@@ -35,7 +38,7 @@ static stopwatch start_stopwatch(kiln_device *device)
 static bool is_over(const stopwatch *begun, uint64_t limit_ns)
 {
     uint64_t wall_ns = kiln_time_ns() - begun->wall_ns;
-    return wall_ns >= limit_ns && (begun->processor_ns == 0 || wall_ns / limits >= limit_ns ||
+    return wall_ns >= limit_ns && (begun->processor_ns == 0 || wall_ns >= begun->most_ns ||
                                    kiln_processor_ns() - begun->processor_ns >= limit_ns);
 }
 
