@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Lines that tests have run, from a build with counters (--coverage): a table of folders, and the decoders by file.
+"""Lines that tests have run, from a build with counters (--coverage): a table of folders, and one of the files that read
+what comes from outside.
 
 coverage.py TREE BUILD [TESTS]: reads BUILD's .gcda files with gcov and prints a page; TESTS says which tests ran."""
 import collections
@@ -8,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
 # Files that read what comes from outside.
@@ -63,23 +65,23 @@ def row(name, parts):
 def main():
     tree, build = (os.path.realpath(path) for path in sys.argv[1:3])
     files = gather(tree, build)
-    folders = collections.defaultdict(list)
-    for name, counts in files.items():
-        folders[name.split("/")[0]].append(counts)
-    ran = "all tests" if len(sys.argv) < 4 else "the tests that match `" + " ".join(sys.argv[3:]) + "`"
-    print("<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->\n# Coverage\n")
-    print(f"Lines that {ran} ran, as gcov counts them. `./dev coverage` writes this page; with words it runs only the\n"
-          "tests that match one, and code that no test program contains is then missing.\n")
-    print("| folder | lines | run |\n|---|---|---|")
-    for folder in sorted(folders):
-        print(row(folder, folders[folder]))
-    print(row("all", list(files.values())))
+    words = sys.argv[3:]
+    ran = "all tests" if not words else "the tests that match " + ", ".join(f"`{word}`" for word in words)
+    page = ["<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->", "# Coverage", "",
+            *textwrap.wrap(f"Lines that {ran} ran, as gcov counts them. `./dev coverage` writes this page. With words it "
+                           "runs the tests that match one, and then the page has no folders, of which these would be a "
+                           "part.", 118), ""]
+    if not words:
+        folders = collections.defaultdict(list)
+        for name, counts in files.items():
+            folders[name.split("/")[0]].append(counts)
+        page += ["| folder | lines | run |", "|---|---|---|", *(row(name, folders[name]) for name in sorted(folders)),
+                 row("all", list(files.values())), ""]
     known = [name for name in DECODERS if name in files]
     if known:
-        print("\nWhat reads bytes from outside:\n\n| file | lines | run |\n|---|---|---|")
-        for name in known:
-            print(row(name, [files[name]]))
-        print(row("all", [files[name] for name in known]))
+        page += ["What reads bytes from outside:", "", "| file | lines | run |", "|---|---|---|",
+                 *(row(name, [files[name]]) for name in known), row("all", [files[name] for name in known])]
+    print("\n".join(page))
 
 
 if __name__ == "__main__":
