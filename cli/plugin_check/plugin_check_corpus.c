@@ -29,6 +29,7 @@ enum {
 
 typedef struct notes { ///< what is known of a fuser
     uint32_t n;
+    uint32_t given; ///< of those kept: the author's, which stay
     uint32_t offers;
     uint32_t swept[KILN_OP_COUNT + 1]; ///< times, up to 2, that all operators were offered after it
     bool follows[KILN_OP_COUNT + 1][KILN_OP_COUNT]; ///< [KILN_OP_COUNT]: at the beginning
@@ -265,7 +266,7 @@ static void keep(notes *n, const stream *s, uint32_t lesson)
         n->kept[n->n++] = *s;
         return;
     }
-    stream *old = &n->kept[lesson % KEPT];
+    stream *old = &n->kept[n->given + lesson % (KEPT - n->given)];
     if (s->n_ops > old->n_ops) { // long ones tell more
         *old = *s;
     }
@@ -319,8 +320,11 @@ static void learn_given(check *c, kf_fuser *fuser, notes *n)
         }
         if (ready) {
             known->taken[c->given[i].file_number] = true;
-            keep(n, &g.s, i);
             note_followers(n, &g.s);
+            if (n->given < KEPT / 2) {
+                n->kept[n->given++] = g.s;
+                n->n = n->given;
+            }
         }
     }
 }
