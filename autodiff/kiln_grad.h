@@ -9,7 +9,8 @@
 ///
 /// A tape watches one device and the thread that made it, which alone uses it. Arguments are
 /// borrowed for the call; the caller releases each tensor that it gets. Unless a function says
-/// otherwise it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// otherwise it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is
+/// needed is INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
 
 #include "kiln.h"
 

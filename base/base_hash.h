@@ -4,7 +4,8 @@
 
 /// For Kiln's own modules: hashes.
 ///
-/// Unless a function says otherwise: any thread may call it; it cannot fail.
+/// Unless a function says otherwise: any thread may call it; it cannot fail. No pointer is NULL
+/// unless a function takes it.
 
 #include <stdbool.h>
 #include <stddef.h>

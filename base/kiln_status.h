@@ -5,7 +5,8 @@
 /// What a call reports: a status, and the error record that the caller gives it to fill.
 ///
 /// Unless a function says otherwise: any thread may call it; texts that it returns are in static
-/// storage; it cannot fail.
+/// storage; it cannot fail. NULL where a pointer is needed is INVALID_ARGUMENT; a function without
+/// a status then does nothing and gives 0.
 
 #include <stdint.h>
 

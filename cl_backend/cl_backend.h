@@ -7,7 +7,8 @@
 /// products. The only folder that sees OpenCL headers; none of its types leave it.
 ///
 /// Unless a function says otherwise: any thread may call it under the backend's lock; its arguments
-/// are borrowed for the call; it can fail with RESOURCE_EXHAUSTED or DEVICE_LOST.
+/// are borrowed for the call; it can fail with RESOURCE_EXHAUSTED or DEVICE_LOST. No pointer is
+/// NULL unless a function takes it.
 
 #include "ir.h"
 

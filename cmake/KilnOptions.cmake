@@ -52,8 +52,11 @@ if(KILN_SANITIZE STREQUAL "address")
         -fno-sanitize-recover=undefined)
 elseif(KILN_SANITIZE STREQUAL "thread")
     set(kiln_sanitize_flags -fsanitize=thread -fno-omit-frame-pointer)
+elseif(KILN_SANITIZE STREQUAL "fuzzer") # clang's: as address, and what runs is told to libFuzzer
+    set(kiln_sanitize_flags -fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer
+        -fno-sanitize-recover=undefined)
 elseif(KILN_SANITIZE)
-    message(FATAL_ERROR "KILN_SANITIZE is '${KILN_SANITIZE}': expected address, thread or nothing")
+    message(FATAL_ERROR "KILN_SANITIZE is '${KILN_SANITIZE}': expected address, thread, fuzzer or nothing")
 endif()
 add_compile_options(${kiln_sanitize_flags})
 add_link_options(${kiln_sanitize_flags})

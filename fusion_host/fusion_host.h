@@ -8,7 +8,8 @@
 ///
 /// Unless a function says otherwise: any thread may call it, those of an engine and its streams one
 /// at a time (the device's lock); its arguments are borrowed for the call; what it returns is
-/// borrowed and lives as long as what it came from; it can fail with RESOURCE_EXHAUSTED.
+/// borrowed and lives as long as what it came from; it can fail with RESOURCE_EXHAUSTED. No pointer
+/// is NULL unless a function takes it.
 
 #include "base.h"
 #include "ir.h"

@@ -7,7 +7,9 @@
 ///
 /// Unless a function says otherwise: any thread may call those of a model, one at a time those of a
 /// session; its arguments are borrowed for the call; what it returns is borrowed and lives as long
-/// as the model, session or file that it came from; it can fail with RESOURCE_EXHAUSTED.
+/// as the model, session or file that it came from; it can fail with RESOURCE_EXHAUSTED. NULL where
+/// a pointer is needed is INVALID_ARGUMENT; a function without a status then does nothing and gives
+/// 0.
 
 #include "kiln.h"
 

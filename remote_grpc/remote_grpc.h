@@ -9,7 +9,8 @@
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; texts that it returns live as long as the process, those of a server as long as it; it can
-/// fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is
+/// INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
 
 #include "kiln.h"
 #include "remote_events.h"

@@ -10,7 +10,7 @@
 /// order of recording. Inputs are borrowed, attributes copied; `*out_tensor` is the caller's
 /// reference (kiln_release) and keeps its device open. They can fail with INVALID_ARGUMENT,
 /// naming operator, shapes and values; RESOURCE_EXHAUSTED; FAILED_PRECONDITION for inputs of
-/// different devices.
+/// different devices. NULL where a pointer is needed is INVALID_ARGUMENT.
 
 #include "kiln.h"
 

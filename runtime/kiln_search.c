@@ -21,6 +21,9 @@ static kiln_status count_true(kiln_tensor *mask, int64_t *out_count, kiln_error 
 
 kiln_status kiln_nonzero(kiln_tensor *x, kiln_tensor **out_tensor, kiln_error *err)
 {
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
     kiln_tensor *mask = NULL;
     int64_t count = 0;
     *out_tensor = NULL;

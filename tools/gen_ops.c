@@ -158,7 +158,7 @@ static void write_builders_header(FILE *file)
         "/// naming operator, shapes and values; RESOURCE_EXHAUSTED; FAILED_PRECONDITION for "
         "inputs "
         "of\n"
-        "/// different devices.\n\n"
+        "/// different devices. NULL where a pointer is needed is INVALID_ARGUMENT.\n\n"
         "#include \"kiln.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n// clang-format "
         "off\n",
         licence, origin);

@@ -24,7 +24,7 @@ NAV = [
                {"on another machine": "docs/remote.md"}, {"write a fuser": "docs/fusers/writing-a-fuser.md"},
                {"write an operator": "docs/fusers/writing-an-operator.md"}, {"change Kiln": "CONTRIBUTING.md"}]},
     {"Decide": [{"why Kiln, and when not": "docs/why.md"}, {"measurements": "docs/benchmarks.md"},
-                {"versions": "docs/versions.md"}, {"changes": "CHANGELOG.md"}]},
+                {"versions": "docs/versions.md"}, {"changes": "CHANGELOG.md"}, {"security": "SECURITY.md"}]},
     {"Mend": [{"what is wrong?": "docs/troubleshooting.md"}]},
 ]
 
@@ -37,7 +37,7 @@ def read(name):
 def pages():
     """The pages and what they link to: name -> text, or None for a file that is no page. Problems too."""
     found, problems = {}, []
-    names = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+    names = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
     names += sorted(os.path.join(folder[len(ROOT) + 1:], name) for folder, _, files in os.walk(os.path.join(ROOT, "docs"))
                     for name in files if name.endswith(".md"))
     while names:

@@ -7,6 +7,9 @@
 
 kiln_status kiln_tape_create(kiln_device *device, kiln_tape **out_tape, kiln_error *err)
 {
+    if (out_tape == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tape must not be NULL");
+    }
     *out_tape = NULL;
     if (device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
@@ -83,16 +86,25 @@ bool kiln_tape_tracks(const kiln_tape *tape, const kiln_tensor *tensor)
 
 void kiln_tape_pause(kiln_tape *tape)
 {
+    if (tape == NULL) {
+        return;
+    }
     tape->paused++;
 }
 
 void kiln_tape_resume(kiln_tape *tape)
 {
+    if (tape == NULL) {
+        return;
+    }
     tape->paused -= tape->paused > 0 ? 1 : 0;
 }
 
 kiln_status kiln_detach(kiln_tensor *tensor, kiln_tensor **out_tensor, kiln_error *err)
 {
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
     *out_tensor = NULL;
     if (tensor == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "tensor must not be NULL");
@@ -203,6 +215,9 @@ static kiln_status zeros_like(kiln_tape *tape, const kiln_tensor *tensor, kiln_t
 kiln_status kiln_gradient(kiln_tape *tape, kiln_tensor *tensor, kiln_tensor **out_gradient,
                           kiln_error *err)
 {
+    if (out_gradient == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_gradient must not be NULL");
+    }
     *out_gradient = NULL;
     kiln_status status = check(tape, tensor, err);
     if (status != KILN_STATUS_OK) {
@@ -258,6 +273,9 @@ kiln_status kiln_gradients(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed
                            kiln_tensor *const *tensors, size_t n_tensors,
                            kiln_tensor **out_gradients, kiln_error *err)
 {
+    if ((tensors == NULL || out_gradients == NULL) && n_tensors > 0) {
+        return kiln_fail(err, INVALID_ARGUMENT, "tensors and out_gradients must not be NULL");
+    }
     kiln_status status = check(tape, loss, err);
     for (size_t i = 0; i < n_tensors && status == KILN_STATUS_OK; i++) {
         out_gradients[i] = NULL;
@@ -289,8 +307,12 @@ kiln_status kiln_gradients(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed
 
 // ---- in the caller's words ----
 
-static kiln_status check_counts(size_t n_inputs, size_t n_outputs, kiln_error *err)
+static kiln_status check_part(const kiln_tape *tape, kiln_tensor *const *inputs, size_t n_inputs,
+                              kiln_tensor *const *outputs, size_t n_outputs, kiln_error *err)
 {
+    if (tape == NULL || (inputs == NULL && n_inputs > 0) || (outputs == NULL && n_outputs > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "tape, inputs and outputs must not be NULL");
+    }
     if (n_inputs > KILN_MAX_INPUTS || n_outputs > KILN_MAX_OUTPUTS) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "%zu inputs and %zu outputs; at most %d and %d are possible", n_inputs,
@@ -306,7 +328,10 @@ kiln_status kiln_tape_custom(kiln_tape *tape, kiln_tensor *const *inputs, size_t
 {
     const tape_entry like = {
         .kind = TAPE_CUSTOM, .backward = backward, .drop_user = drop_user, .user = user};
-    kiln_status status = check_counts(n_inputs, n_outputs, err);
+    kiln_status status = check_part(tape, inputs, n_inputs, outputs, n_outputs, err);
+    if (status == KILN_STATUS_OK && backward == NULL) {
+        status = kiln_fail(err, INVALID_ARGUMENT, "backward must not be NULL");
+    }
     if (status == KILN_STATUS_OK) {
         return kilni_tape_add(tape, &like, inputs, n_inputs, outputs, n_outputs, false, err);
     }
@@ -321,10 +346,13 @@ kiln_status kiln_tape_checkpoint(kiln_tape *tape, kiln_part_fn part, void (*drop
                                  kiln_tensor **out_outputs, size_t n_outputs, kiln_error *err)
 {
     const tape_entry like = {.kind = TAPE_PART, .part = part, .drop_user = drop_user, .user = user};
-    for (size_t i = 0; i < n_outputs; i++) {
+    for (size_t i = 0; i < n_outputs && out_outputs != NULL; i++) {
         out_outputs[i] = NULL;
     }
-    kiln_status status = check_counts(n_inputs, n_outputs, err);
+    kiln_status status = check_part(tape, inputs, n_inputs, out_outputs, n_outputs, err);
+    if (status == KILN_STATUS_OK && part == NULL) {
+        status = kiln_fail(err, INVALID_ARGUMENT, "part must not be NULL");
+    }
     if (status == KILN_STATUS_OK) {
         kiln_tape_pause(tape);
         tape->in_part++;
@@ -341,7 +369,7 @@ kiln_status kiln_tape_checkpoint(kiln_tape *tape, kiln_part_fn part, void (*drop
     } else if (drop_user != NULL) {
         drop_user(user);
     }
-    for (size_t i = 0; i < n_outputs && status != KILN_STATUS_OK; i++) {
+    for (size_t i = 0; i < n_outputs && out_outputs != NULL && status != KILN_STATUS_OK; i++) {
         kiln_release(out_outputs[i]);
         out_outputs[i] = NULL;
     }

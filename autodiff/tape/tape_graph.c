@@ -55,8 +55,14 @@ kiln_status kiln_graph_gradient(kiln_graph *graph, kiln_tensor *const *inputs, s
                                 const size_t *wanted, size_t n_wanted, kiln_graph **out_graph,
                                 kiln_error *err)
 {
-    graph_pass self = {.tape = NULL};
+    if (out_graph == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_graph must not be NULL");
+    }
     *out_graph = NULL;
+    if (graph == NULL || (wanted == NULL && n_wanted > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "graph and wanted must not be NULL");
+    }
+    graph_pass self = {.tape = NULL};
     kiln_status status = check_graph(graph, n_inputs, wanted, n_wanted, &self, err);
     if (status != KILN_STATUS_OK) {
         return status;

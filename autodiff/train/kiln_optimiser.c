@@ -82,6 +82,9 @@ static kiln_status make_moments(kiln_optimiser *optimiser, size_t index, kiln_er
 kiln_status kiln_optimiser_create(kiln_params *params, const kiln_optimiser_options *options,
                                   kiln_optimiser **out_optimiser, kiln_error *err)
 {
+    if (out_optimiser == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_optimiser must not be NULL");
+    }
     kiln_optimiser_options own;
     *out_optimiser = NULL;
     if (params == NULL) {
@@ -137,11 +140,17 @@ void kiln_optimiser_destroy(kiln_optimiser *optimiser)
 
 uint64_t kiln_optimiser_steps(const kiln_optimiser *optimiser)
 {
+    if (optimiser == NULL) {
+        return 0;
+    }
     return optimiser->steps;
 }
 
 double kiln_optimiser_rate(const kiln_optimiser *optimiser)
 {
+    if (optimiser == NULL) {
+        return 0;
+    }
     return kiln_schedule_rate(optimiser->options.schedule, optimiser->options.rate,
                               optimiser->steps);
 }

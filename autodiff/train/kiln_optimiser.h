@@ -8,7 +8,8 @@
 ///
 /// Unless a function says otherwise: one thread at a time uses an optimiser and its set; arguments
 /// are borrowed for the call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED, and with the
-/// errors of recording.
+/// errors of recording. NULL where a pointer is needed is INVALID_ARGUMENT; a function without a
+/// status then does nothing and gives 0.
 
 #include "kiln_params.h"
 #include "kiln_schedule.h"

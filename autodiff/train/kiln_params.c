@@ -8,6 +8,9 @@
 kiln_status kiln_params_create(kiln_device *device, uint64_t seed, kiln_params **out_params,
                                kiln_error *err)
 {
+    if (out_params == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_params must not be NULL");
+    }
     *out_params = NULL;
     if (device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
@@ -144,18 +147,25 @@ out:
 
 size_t kiln_params_count(const kiln_params *params)
 {
+    if (params == NULL) {
+        return 0;
+    }
     return params->count;
 }
 
 const char *kiln_params_name(const kiln_params *params, size_t index)
 {
+    if (params == NULL) {
+        return NULL;
+    }
     return index < params->count ? params->all[index].name : NULL;
 }
 
 size_t kiln_params_find(const kiln_params *params, const char *name)
 {
     size_t i = 0;
-    while (i < params->count && strcmp(params->all[i].name, name) != 0) {
+    size_t count = kiln_params_count(params);
+    while (i < count && (name == NULL || strcmp(params->all[i].name, name) != 0)) {
         i++;
     }
     return i;
@@ -163,11 +173,17 @@ size_t kiln_params_find(const kiln_params *params, const char *name)
 
 kiln_tensor *kiln_params_tensor(const kiln_params *params, size_t index)
 {
+    if (params == NULL) {
+        return NULL;
+    }
     return index < params->count ? params->all[index].value : NULL;
 }
 
 size_t kiln_params_bytes(const kiln_params *params)
 {
+    if (params == NULL) {
+        return 0;
+    }
     size_t bytes = 0;
     for (size_t i = 0; i < params->count; i++) {
         bytes += kiln_tensor_bytes(params->all[i].value);

@@ -7,7 +7,8 @@
 ///
 /// Unless a function says otherwise: one thread at a time uses a set; arguments are borrowed for
 /// the call; it can fail with INVALID_ARGUMENT, NOT_FOUND for a name that the set has not, or
-/// RESOURCE_EXHAUSTED.
+/// RESOURCE_EXHAUSTED. NULL where a pointer is needed is INVALID_ARGUMENT; a function without a
+/// status then does nothing and gives 0.
 
 #include "kiln.h"
 

@@ -3,6 +3,8 @@
 #define KILN_KILN_SCHEDULE_H
 
 /// How a rate changes from step to step. Any thread may call the function below; it cannot fail.
+/// NULL where a pointer is needed is INVALID_ARGUMENT; a function without a status then does
+/// nothing and gives 0.
 
 #include <stdint.h>
 

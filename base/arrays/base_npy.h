@@ -10,7 +10,8 @@
 /// Any thread may call any function; arguments are borrowed for the call. Readers fail with
 /// NOT_FOUND, DATA_LOSS (truncated or something else), UNIMPLEMENTED (another element type, byte
 /// order or compression; archives of more than 4 GiB) and RESOURCE_EXHAUSTED; writers with
-/// UNAVAILABLE and the reason, and UNIMPLEMENTED for bf16, which NumPy has not.
+/// UNAVAILABLE and the reason, and UNIMPLEMENTED for bf16, which NumPy has not. No pointer is NULL
+/// unless a function takes it.
 
 #include "kiln_dtype.h"
 #include "kiln_status.h"

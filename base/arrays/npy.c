@@ -3,6 +3,7 @@
 // with every length bounded by the file. Decides nothing else: what the array means is the
 // caller's.
 
+#include "base_files.h"
 #include "npy_internal.h"
 #include "npy_text.h"
 
@@ -302,13 +303,14 @@ static kiln_status write_array(const char *path, const kiln_npy *array, const ch
 {
     char header[KILNI_NPY_HEADER_ROOM];
     size_t length = make_header(array, descr, header);
-    FILE *file = fopen(path, "wb");
+    char beside[4200];
+    FILE *file = kilni_base_replace_begin(path, beside, sizeof(beside));
     if (file == NULL) {
         return kiln_fail(err, UNAVAILABLE, "%s: %s", path, strerror(errno));
     }
     bool good = fwrite(header, 1, length, file) == length;
     good = good && fwrite(array->data, 1, array->bytes, file) == array->bytes;
-    good = fclose(file) == 0 && good;
+    good = kilni_base_replace_end(file, beside, path, good);
     return good ? KILN_STATUS_OK
                 : kiln_fail(err, UNAVAILABLE, "%s: cannot be written: %s", path, strerror(errno));
 }

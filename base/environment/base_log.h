@@ -4,7 +4,8 @@
 
 /// For Kiln's own modules: messages to the program's log.
 ///
-/// Unless a function says otherwise: any thread may call it; it cannot fail.
+/// Unless a function says otherwise: any thread may call it; it cannot fail. No pointer is NULL
+/// unless a function takes it.
 
 #include "kiln_env.h"
 

@@ -5,7 +5,8 @@
 /// For Kiln's own modules: memory of the host, from the environment's allocator.
 ///
 /// Unless a function says otherwise: any thread may call it; what it gives is the caller's and goes
-/// back through kiln_free with the same environment; it fails with NULL.
+/// back through kiln_free with the same environment; it fails with NULL. No pointer is NULL unless
+/// a function takes it.
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -206,6 +206,9 @@ static kiln_option find_option(const char *name)
 kiln_status kiln_config_set(kiln_config *config, const char *name, const char *value,
                             kiln_origin origin, kiln_error *err)
 {
+    if (name == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "name must not be NULL");
+    }
     kiln_option option = find_option(name);
     if (option == KILN_OPTION_COUNT) {
         return kiln_fail(err, NOT_FOUND, "no option is named '%s'; `kiln config` lists them", name);
@@ -301,7 +304,13 @@ static kiln_status read_environment(kiln_config *config, kiln_error *err)
 kiln_status kiln_config_create(const kiln_allocator *allocator, const char *path,
                                bool use_environment, kiln_config **out_config, kiln_error *err)
 {
+    if (out_config == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_config must not be NULL");
+    }
     *out_config = NULL;
+    if (allocator == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "allocator must not be NULL");
+    }
     kiln_config *config = allocator->alloc(allocator->user, sizeof(*config), 16);
     if (config == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the configuration");

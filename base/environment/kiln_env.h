@@ -6,7 +6,8 @@
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; texts that it returns live as long as the configuration, or are in static storage; it can
-/// fail with RESOURCE_EXHAUSTED.
+/// fail with RESOURCE_EXHAUSTED. NULL where a pointer is needed is INVALID_ARGUMENT; a function
+/// without a status then does nothing and gives 0.
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,7 +7,8 @@
 /// below. A damaged entry is a miss and is removed; a damaged file is set aside and begun anew.
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
-/// call; it can fail with UNAVAILABLE or RESOURCE_EXHAUSTED.
+/// call; it can fail with UNAVAILABLE or RESOURCE_EXHAUSTED. No pointer is NULL unless a function
+/// takes it.
 
 #include <stddef.h>
 #include <stdint.h>

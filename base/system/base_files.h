@@ -17,11 +17,13 @@ KILN_NODISCARD int kilni_base_lock_open(const kiln_env *env, const char *module,
                                         uint32_t wait_ms);
 
 /// Begins a file that is to take the place of `path`. Its name, which nobody else uses, is written
-/// to `out_beside`. Errors: NULL, with errno.
+/// to `out_beside`; "" where `path` itself is written, because it is a device, a pipe or a link, or
+/// its folder takes no new files. Errors: NULL, with errno.
 KILN_NODISCARD FILE *kilni_base_replace_begin(const char *path, char *out_beside, size_t capacity);
 
 /// Flushes and closes the file and puts it in the place of `path` if all was written and `keep` is
-/// true; else removes it. Errors: false, with errno.
+/// true; else removes it. What was at `path` is then still there, unless `beside` is "". Errors:
+/// false, with errno: that of the last write that failed, if no other call came between.
 KILN_NODISCARD bool kilni_base_replace_end(FILE *take_file, const char *beside, const char *path,
                                            bool keep);
 

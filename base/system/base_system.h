@@ -5,7 +5,7 @@
 /// For Kiln's own modules: threads, clocks, folders, shared objects.
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
-/// call; it cannot fail.
+/// call; it cannot fail. No pointer is NULL unless a function takes it.
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,9 +62,26 @@ int kilni_base_lock_open(const kiln_env *env, const char *module, const char *pa
     return file;
 }
 
+/// What is no plain file, such as a device, a pipe or a link, is written where it is; and so is a
+/// file whose folder takes no new ones.
+static bool stays_in_place(const char *path)
+{
+    struct stat found;
+    return lstat(path, &found) == 0 && !S_ISREG(found.st_mode);
+}
+
+static FILE *open_in_place(const char *path, char *out_beside)
+{
+    out_beside[0] = '\0';
+    return fopen(path, "w");
+}
+
 FILE *kilni_base_replace_begin(const char *path, char *out_beside, size_t capacity)
 {
     int file = -1;
+    if (stays_in_place(path)) {
+        return open_in_place(path, out_beside);
+    }
     for (unsigned i = 0; i < NAMES && file < 0; i++) {
         int length = snprintf(out_beside, capacity, "%s.%ld-%u", path, (long)getpid(), i);
         if (length < 0 || (size_t)length >= capacity) {
@@ -71,6 +89,9 @@ FILE *kilni_base_replace_begin(const char *path, char *out_beside, size_t capaci
             return NULL;
         }
         file = open(out_beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file < 0 && (errno == EACCES || errno == EROFS) && access(path, W_OK) == 0) {
+            return open_in_place(path, out_beside);
+        }
         if (file < 0 && errno != EEXIST) {
             return NULL;
         }
@@ -85,18 +106,21 @@ FILE *kilni_base_replace_begin(const char *path, char *out_beside, size_t capaci
 
 bool kilni_base_replace_end(FILE *take_file, const char *beside, const char *path, bool keep)
 {
-    bool ok =
-        keep && fflush(take_file) == 0 && ferror(take_file) == 0 && fsync(fileno(take_file)) == 0;
+    bool in_place = beside[0] == '\0';
+    bool ok = keep && fflush(take_file) == 0 && ferror(take_file) == 0 &&
+              (in_place || fsync(fileno(take_file)) == 0);
     int code = errno;
     if (fclose(take_file) != 0 && ok) {
         code = errno;
         ok = false;
     }
-    if (ok && rename(beside, path) == 0) {
+    if (ok && (in_place || rename(beside, path) == 0)) {
         return true;
     }
     code = ok ? errno : code;
-    (void)unlink(beside);
+    if (!in_place) {
+        (void)unlink(beside);
+    }
     errno = code;
     return false;
 }

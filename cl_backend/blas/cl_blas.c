@@ -32,12 +32,23 @@ void kilni_cl_blas_close(kilni_cl_backend *backend)
 
 // ---- codes ----
 
+// Shapes and operands were checked before: what CLBlast does not take then is Kiln's mistake or
+// CLBlast's, and never an argument of the program.
+
 static kiln_status blas_fail(kilni_cl_backend *backend, CLBlastStatusCode code,
                              const kilni_cl_gemm *gemm, kiln_error *err)
 {
     if ((int)code > -100) { // the codes that it shares with OpenCL
-        return kilni_cl_fail(backend, err, (cl_int)code, "CLBlast on %lld x %lld x %lld",
-                             (long long)gemm->m, (long long)gemm->n, (long long)gemm->k);
+        kiln_status shared =
+            kilni_cl_fail(backend, err, (cl_int)code, "CLBlast on %lld x %lld x %lld",
+                          (long long)gemm->m, (long long)gemm->n, (long long)gemm->k);
+        if (shared == KILN_STATUS_INVALID_ARGUMENT) { // of CLBlast's calls, not of the program's
+            shared = KILN_STATUS_INTERNAL;
+        }
+        if (err != NULL) {
+            err->code = shared;
+        }
+        return shared;
     }
     kiln_status status = KILN_STATUS_INTERNAL;
     if (code == CLBlastNoHalfPrecision || code == CLBlastNoDoublePrecision ||
@@ -47,8 +58,6 @@ static kiln_status blas_fail(kilni_cl_backend *backend, CLBlastStatusCode code,
         status = KILN_STATUS_RESOURCE_EXHAUSTED;
     } else if (code >= CLBlastInsufficientMemoryA && code <= CLBlastInsufficientMemoryC) {
         status = KILN_STATUS_OUT_OF_RANGE;
-    } else if (code <= CLBlastInsufficientMemoryY && code >= CLBlastNotImplemented) {
-        status = KILN_STATUS_INVALID_ARGUMENT;
     }
     return kiln_error_set(err, status, KILN_FILE_NAME, __LINE__,
                           "CLBlast gives %d for a product of %lld x %lld x %lld, %lld times",

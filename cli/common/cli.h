@@ -25,7 +25,7 @@ int cmd_cache_prepare(int argc, char **argv); ///< `kiln cache prepare`
 int cmd_cache_builtin(int argc, char **argv); ///< `kiln cache prepare --builtin`
 int cmd_tune_blas(int argc, char **argv); ///< `kiln tune blas`
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INCONCLUSIVE = 3 };
 
 /// Names to choose the nearest from; NULL past the last.
 typedef const char *(*cli_name_fn)(size_t index, const void *user);

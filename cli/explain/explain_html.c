@@ -20,8 +20,13 @@ static kiln_status open_file(const char *path, FILE **out_file, kiln_error *err)
 static kiln_status close_file(FILE *file, const char *path, kiln_error *err)
 {
     bool good = fflush(file) == 0 && ferror(file) == 0;
-    good = (file == stdout || fclose(file) == 0) && good;
-    return good ? KILN_STATUS_OK : kiln_fail(err, UNAVAILABLE, "%s could not be written", path);
+    int cause = errno; // of the write that failed
+    if (file != stdout && fclose(file) != 0 && good) {
+        cause = errno;
+        good = false;
+    }
+    return good ? KILN_STATUS_OK
+                : kiln_fail(err, UNAVAILABLE, "%s cannot be written: %s", path, strerror(cause));
 }
 
 kiln_status explain_write(const char *path, const char *text, kiln_error *err)

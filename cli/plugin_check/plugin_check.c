@@ -4,6 +4,7 @@
 // plugin_check_*.c.
 
 #include "plugin_check.h"
+#include "ir_replay.h"
 #include "plugin_cli.h"
 
 #include <dlfcn.h>
@@ -39,6 +40,10 @@ typedef struct check_options {
     bool run_only;
     bool in_process;
     bool list;
+    const char *files[CHECK_GIVEN]; ///< recorded streams
+    uint32_t n_files;
+    check_given *given; ///< what they hold
+    uint32_t n_given;
 } check_options;
 
 static const struct argp_option options_table[] = {
@@ -55,6 +60,10 @@ static const struct argp_option options_table[] = {
      "streams of operations that the rules are tried on, for each fuser; half as many of all "
      "fusers "
      "run on the device; default 24",
+     0},
+    {"stream", 'S', "FILE", 0,
+     "a recorded stream (`kiln plugin record`) that a fuser takes, to be tried as it is and on "
+     "other extents, layouts and drops; may be repeated",
      0},
     {"run-only", 'R', NULL, OPTION_HIDDEN, NULL, 0},
     {"jobs", 'J', "N", 0, "checks at a time; default: as many as there are processors", 0},
@@ -122,6 +131,12 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case 'R':
         options->run_only = true;
         return 0;
+    case 'S':
+        if (options->n_files == CHECK_GIVEN) {
+            argp_error(state, "at most %d streams", CHECK_GIVEN);
+        }
+        options->files[options->n_files++] = text;
+        return 0;
     case 'J':
         options->jobs = (uint32_t)number(state, text, 256);
         return 0;
@@ -181,7 +196,7 @@ static void tell_death(const check_options *options, check_result *result, int s
         snprintf(result->text, sizeof(result->text), "the process ended itself with status %d%s",
                  WEXITSTATUS(status), doing);
     }
-    result->verdict = CHECK_FAILED;
+    result->verdict = late ? CHECK_INCONCLUSIVE : CHECK_FAILED;
 }
 
 typedef struct running { ///< a check in its process
@@ -195,6 +210,8 @@ static check check_of(const check_options *options, check_result *result, uint64
     check c = {.path = options->path,
                .seed = options->seed,
                .streams = options->streams,
+               .given = options->given,
+               .n_given = options->n_given,
                .run_only = options->run_only,
                .begin = begin,
                .deadline = begin + options->timeout_s * UINT64_C(1000000000),
@@ -280,7 +297,7 @@ static void learn_first(const check_options *options, check_result *scratch)
 
 // ---- reports ----
 
-static const char *const words[] = {"ok", "FAIL", "skip"};
+static const char *const words[CHECK_VERDICTS] = {"ok", "FAIL", "skip", "inconclusive"};
 
 static void print_line(const check_row *row, const check_result *result)
 {
@@ -347,7 +364,7 @@ static void xml_text(FILE *file, const char *text)
 static int write_junit(const check_options *options, const check_row *const *rows,
                        const check_result *results, size_t n)
 {
-    size_t counts[3] = {0, 0, 0};
+    size_t counts[CHECK_VERDICTS] = {0};
     FILE *file = fopen(options->junit, "w");
     if (file == NULL) {
         return -1;
@@ -359,7 +376,8 @@ static int write_junit(const check_options *options, const check_row *const *row
     char *path = written_path(options);
     xml_text(file, path != NULL ? path : "");
     free(path);
-    fprintf(file, "\" tests=\"%zu\" failures=\"%zu\" skipped=\"%zu\">\n", n, counts[1], counts[2]);
+    fprintf(file, "\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\">\n", n,
+            counts[CHECK_FAILED], counts[CHECK_INCONCLUSIVE], counts[CHECK_SKIPPED]);
     for (size_t i = 0; i < n; i++) {
         fprintf(file, "  <testcase classname=\"level%u\" name=\"%s\" time=\"%.3f\"", rows[i]->level,
                 rows[i]->name, (double)results[i].ns * 1e-9);
@@ -368,7 +386,9 @@ static int write_junit(const check_options *options, const check_row *const *row
             continue;
         }
         fprintf(file, "><%s message=\"",
-                results[i].verdict == CHECK_FAILED ? "failure" : "skipped");
+                results[i].verdict == CHECK_FAILED         ? "failure"
+                : results[i].verdict == CHECK_INCONCLUSIVE ? "error"
+                                                           : "skipped");
         xml_text(file, results[i].text);
         fprintf(file, "\"/></testcase>\n");
     }
@@ -485,7 +505,7 @@ static void run_rows(const check_options *options, const check_row *const *rows,
 static int run_all(const check_options *options, const check_row *const *rows, size_t n,
                    check_result *results)
 {
-    size_t counts[3] = {0, 0, 0};
+    size_t counts[CHECK_VERDICTS] = {0};
     bool quiet = options->json != NULL && strcmp(options->json, "-") == 0;
     if (rows[n - 1]->level > 1) {
         learn_first(options, &results[n]);
@@ -496,9 +516,13 @@ static int run_all(const check_options *options, const check_row *const *rows, s
         cli_make_utf8(results[i].text);
     }
     if (!quiet) {
-        printf("%s: level %u, seed %llu: %zu passed, %zu failed, %zu skipped\n", options->path,
+        printf("%s: level %u, seed %llu: %zu passed, %zu failed, %zu skipped", options->path,
                options->level, (unsigned long long)options->seed, counts[CHECK_PASSED],
                counts[CHECK_FAILED], counts[CHECK_SKIPPED]);
+        if (counts[CHECK_INCONCLUSIVE] > 0) {
+            printf(", %zu inconclusive", counts[CHECK_INCONCLUSIVE]);
+        }
+        printf("\n");
     }
     kiln_error err = KILN_ERROR_INIT;
     if (options->json != NULL && write_json(options, rows, results, n) != 0) {
@@ -509,7 +533,51 @@ static int run_all(const check_options *options, const check_row *const *rows, s
         (void)kiln_fail(&err, NOT_FOUND, "%s cannot be written", options->junit);
         return cli_fail("plugin check", &err);
     }
-    return counts[CHECK_FAILED] == 0 ? CLI_OK : CLI_FAILED;
+    return counts[CHECK_FAILED] > 0         ? CLI_FAILED
+           : counts[CHECK_INCONCLUSIVE] > 0 ? CLI_INCONCLUSIVE
+                                            : CLI_OK;
+}
+
+// ---- streams of the author's ----
+
+/// A stream from each operation of a recorded one on. What the checks do not try ends one.
+static kiln_status give(check_options *options, uint32_t file, const kiln_replay *replay,
+                        kiln_error *err)
+{
+    size_t count = kiln_ir_graph_op_count(replay->graph);
+    check_given *more =
+        realloc(options->given, (options->n_given + count + 1) * sizeof(*options->given));
+    if (more == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for streams");
+    }
+    options->given = more;
+    uint32_t before = options->n_given;
+    for (size_t i = 0; i < count; i++) {
+        check_given *g = &options->given[options->n_given];
+        g->file = options->files[file];
+        g->file_number = file;
+        (void)!stream_of_replay(replay, i, &g->s, err);
+        bool begins = g->s.n_ops > 0 && g->s.ops[0].op != KILN_OP_DROP;
+        options->n_given += begins;
+    }
+    return options->n_given > before ? KILN_STATUS_OK
+                                     : kiln_error_context(err, "%s", options->files[file]);
+}
+
+/// Reads what --stream names. The replays stay: the streams borrow from them.
+static kiln_status read_given(check_options *options, kiln_error *err)
+{
+    static kiln_env env;
+    kiln_status status = KILN_STATUS_OK;
+    env.allocator = kiln_allocator_default();
+    for (uint32_t i = 0; i < options->n_files && status == KILN_STATUS_OK; i++) {
+        kiln_replay *replay = NULL;
+        status = kiln_replay_read(&env, options->files[i], &replay, err);
+        if (status == KILN_STATUS_OK) {
+            status = give(options, i, replay, err);
+        }
+    }
+    return status;
 }
 
 int plugin_check(int argc, char **argv)
@@ -544,17 +612,23 @@ int plugin_check(int argc, char **argv)
         return list_checks(rows, n);
     }
     kiln_error err = KILN_ERROR_INIT;
+    if (read_given(&options, &err) != KILN_STATUS_OK) {
+        free(options.given);
+        return cli_fail("plugin check", &err);
+    }
     char *path = realpath(options.path, NULL); // dlopen searches for names without a slash
     check_result *results = mmap(NULL, (n + 1) * sizeof(*results), PROT_READ | PROT_WRITE,
                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (path == NULL || results == MAP_FAILED) {
         (void)kiln_fail(&err, NOT_FOUND, "%s: %s", options.path, strerror(errno));
         free(path);
+        free(options.given);
         return cli_fail("plugin check", &err);
     }
     options.path = path;
     int code = run_all(&options, rows, n, results);
     munmap(results, (n + 1) * sizeof(*results));
     free(path);
+    free(options.given);
     return code;
 }

@@ -7,7 +7,21 @@
 
 #include "plugin_stream.h"
 
-typedef enum check_verdict { CHECK_PASSED = 0, CHECK_FAILED = 1, CHECK_SKIPPED = 2 } check_verdict;
+typedef enum check_verdict {
+    CHECK_PASSED = 0,
+    CHECK_FAILED = 1,
+    CHECK_SKIPPED = 2,
+    CHECK_INCONCLUSIVE = 3, ///< its time was over before it was
+    CHECK_VERDICTS
+} check_verdict;
+
+enum { CHECK_GIVEN = 16 }; ///< files of recorded streams at most
+
+typedef struct check_given { ///< a recorded stream from one of its operations on
+    const char *file;
+    uint32_t file_number;
+    stream s;
+} check_given;
 
 typedef struct check_result { ///< shared with the parent
     check_verdict verdict;
@@ -31,6 +45,8 @@ typedef struct check {
     bool large; ///< streams of large tensors
     bool fixed_device; ///< `device` is the one to check for; otherwise check_fuser chooses it
     uint32_t streams; ///< tried for each fuser by the checks of rules; half as many are run
+    const check_given *given; ///< recorded by the author, to be tried first
+    uint32_t n_given;
     bool run_only; ///< small streams, results not compared: oclgrind is slow and has errors
     uint64_t begin;
     uint64_t deadline; ///< in kiln_time_ns; the process is killed then

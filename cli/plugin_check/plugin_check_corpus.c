@@ -29,6 +29,7 @@ enum {
 
 typedef struct notes { ///< what is known of a fuser
     uint32_t n;
+    uint32_t given; ///< of those kept: the author's, which stay
     uint32_t offers;
     uint32_t swept[KILN_OP_COUNT + 1]; ///< times, up to 2, that all operators were offered after it
     bool follows[KILN_OP_COUNT + 1][KILN_OP_COUNT]; ///< [KILN_OP_COUNT]: at the beginning
@@ -37,6 +38,7 @@ typedef struct notes { ///< what is known of a fuser
 
 typedef struct corpus {
     bool learned;
+    bool taken[CHECK_GIVEN]; ///< by some fuser, of the streams that were given
     notes fusers[FUSERS];
 } corpus;
 
@@ -264,7 +266,7 @@ static void keep(notes *n, const stream *s, uint32_t lesson)
         n->kept[n->n++] = *s;
         return;
     }
-    stream *old = &n->kept[lesson % KEPT];
+    stream *old = &n->kept[n->given + lesson % (KEPT - n->given)];
     if (s->n_ops > old->n_ops) { // long ones tell more
         *old = *s;
     }
@@ -288,6 +290,41 @@ static void learn_fuser(check *c, kf_fuser *fuser, notes *n)
         uint32_t wanted = 1 + stream_below(&g.s, MOST_OPS);
         if (grow(&g, wanted, lesson % 2 == 0 ? 0 : 30, &best)) {
             keep(n, &best, lesson);
+        }
+    }
+}
+
+static void note_followers(notes *n, const stream *s)
+{
+    kiln_op last = KILN_OP_COUNT;
+    for (uint32_t i = 0; i < s->n_ops; i++) {
+        if (s->ops[i].op != KILN_OP_DROP) {
+            n->follows[last][s->ops[i].op] = true;
+            last = s->ops[i].op;
+        }
+    }
+}
+
+/// Keeps the longest beginnings of what the author has recorded at which the fuser is ready.
+static void learn_given(check *c, kf_fuser *fuser, notes *n)
+{
+    static grower g;
+    for (uint32_t i = 0; i < c->n_given; i++) {
+        memset(&g, 0, sizeof(g));
+        g = (grower){.c = c, .fuser = fuser, .notes = n, .learns = true, .s = c->given[i].s};
+        check_step(c, "builder_fuse of %s", c->given[i].file);
+        bool ready = false;
+        while (!ready && g.s.n_ops > 0) {
+            ready = ask(&g, &g.s, &g.state) && covers(&g.state, &g.s);
+            stream_shorten(&g.s, g.s.n_ops - !ready);
+        }
+        if (ready) {
+            known->taken[c->given[i].file_number] = true;
+            note_followers(n, &g.s);
+            if (n->given < KEPT / 2) {
+                n->kept[n->given++] = g.s;
+                n->n = n->given;
+            }
         }
     }
 }
@@ -329,6 +366,7 @@ void check_discover(check *c)
         kf_device device = c->device;
         kf_fuser *fuser = check_fuser(c, i);
         if (fuser != NULL) {
+            learn_given(c, fuser, notes_of(i));
             learn_fuser(c, fuser, notes_of(i));
         }
         c->plugin->fuser_destroy(fuser);
@@ -362,15 +400,7 @@ static bool recall(grower *g)
 /// Takes some of the last operations away.
 static void cut_some(stream *s)
 {
-    uint32_t n_ops = 1 + stream_below(s, s->n_ops);
-    uint32_t n_tensors = 0;
-    for (uint32_t i = 0; i < n_ops; i++) {
-        const stream_op *op = &s->ops[i];
-        for (uint32_t k = 0; k < op->n_outputs; k++) {
-            n_tensors = op->outputs[k] >= n_tensors ? op->outputs[k] + 1 : n_tensors;
-        }
-    }
-    stream_cut(s, n_ops, n_tensors);
+    stream_shorten(s, 1 + stream_below(s, s->n_ops));
 }
 
 /// Random extents are seldom those at which a convolution pays: half of the large streams of who
@@ -424,8 +454,8 @@ void check_no_streams(check *c)
         check_skip(c, "brings no fuser");
     } else if (check_good(c)) {
         check_fail(c,
-                   "its fusers take no operation: after %u offers of all operators of the table "
-                   "none was ready, so nothing of it can be checked (see the check corpus)",
+                   "after %u offers of all operators of the table no fuser was ready, so nothing "
+                   "of it can be checked without --stream (see the check corpus)",
                    notes_of(0)->offers);
     }
 }
@@ -492,8 +522,8 @@ static void tell_corpus(check *c, uint32_t index, uint64_t *longest, bool *opera
     check_arrival(c, id, n, expanded, capacity);
     if (n->n == 0) {
         check_fail(c,
-                   "%.*s was ready after none of %u offers of all operators of the table: a "
-                   "fuser that takes nothing cannot be checked",
+                   "%.*s was ready after none of %u offers of all operators of the table; "
+                   "record what it takes (`kiln plugin record`) and name the file by --stream",
                    (int)id.len, id.ptr, n->offers);
     }
 }
@@ -518,6 +548,11 @@ static void check_corpus(check *c)
             fusers++;
         }
         c->plugin->fuser_destroy(fuser);
+    }
+    for (uint32_t i = 0; known != NULL && i < c->n_given && check_good(c); i++) {
+        if (!known->taken[c->given[i].file_number]) {
+            check_fail(c, "no fuser takes anything of %s", c->given[i].file);
+        }
     }
     for (int i = 0; i < KILN_OP_COUNT; i++) {
         kinds += operators[i];

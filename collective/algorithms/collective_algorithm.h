@@ -4,7 +4,8 @@
 
 /// What ranks can ask for, and the algorithms that do it: the rows of algorithms.def.
 ///
-/// Any thread may call these functions; what they return is in static storage; they cannot fail.
+/// Any thread may call these functions; what they return is in static storage; they cannot fail. No
+/// pointer is NULL unless a function takes it.
 
 #include "base.h"
 

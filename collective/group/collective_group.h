@@ -5,7 +5,8 @@
 /// Groups of ranks, their members in this process, and the calls that members make.
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
-/// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED. No pointer is NULL unless a
+/// function takes it.
 
 #include "collective_algorithm.h"
 #include "collective_memory.h"

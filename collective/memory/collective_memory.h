@@ -3,7 +3,8 @@
 #define KILN_COLLECTIVE_MEMORY_H
 
 /// A rank's memory: the host's, or a table of functions that somebody brings for a device's. A user
-/// of groups needs the host's alone. Any thread may call these functions.
+/// of groups needs the host's alone. Any thread may call these functions. No pointer is NULL unless
+/// a function takes it.
 
 #include "base.h"
 #include "collective_algorithm.h"

@@ -6,6 +6,7 @@
 /// none of it: within a process there is one, and MPI's is in libkiln_mpi.so.
 ///
 /// Any thread may call these functions; messages stay their owner's, and live as long as the hub.
+/// No pointer is NULL unless a function takes it.
 
 #include "base.h"
 

@@ -74,6 +74,7 @@ static kiln_status add_plugin(kiln_fuse_engine *engine, kilni_fuse_plugin *plugi
     }
     kilni_fuse_host_init(host, engine->env, plugin->info.id);
     host->plugin = plugin;
+    host->late_ns = &engine->late_ns;
     engine->hosts[engine->n_hosts++] = host;
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; i < plugin->info.n_fusers && status == KILN_STATUS_OK; i++) {

@@ -54,6 +54,7 @@ struct kiln_fuse_engine {
     uint32_t n_winners;
     uint32_t winners_capacity;
     uint64_t search_ns; ///< that a search of max_segment operations may take; 0: no limit
+    _Atomic uint64_t late_ns; ///< when the search at hand has taken as long as it may; 0: never
     bool deterministic; ///< nothing measured decides
     bool fuse_slower; ///< the operations unfused never win
     const char *list; ///< the option `plugins`, as it was when the engine was made

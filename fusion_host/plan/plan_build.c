@@ -218,6 +218,13 @@ static bool add_deaths(builder *b, uint32_t n_tensors)
     return true;
 }
 
+/// A time that a fuser claimed or a file had may be any number.
+static uint64_t whole_ns(double ns)
+{
+    const double most = 9e18;
+    return ns > 0 ? (uint64_t)(ns < most ? ns : most) : 0;
+}
+
 static bool fill_block(kiln_arena *arena, const kiln_fuse_engine *engine,
                        const kilni_fuse_block *block, kiln_plan_block *out)
 {
@@ -233,8 +240,8 @@ static bool fill_block(kiln_arena *arena, const kiln_fuse_engine *engine,
         .n_symbols = block->n_symbols,
         .scalars = block->scalars,
         .n_scalars = block->n_scalars,
-        .predicted_ns = (uint64_t)block->score.adjusted_ns,
-        .baseline_ns = (uint64_t)block->score.baseline_ns,
+        .predicted_ns = whole_ns(block->score.adjusted_ns),
+        .baseline_ns = whole_ns(block->score.baseline_ns),
     };
     return out->fuser != NULL;
 }

@@ -19,7 +19,7 @@
 
 enum { MAX_PLUGINS = 63 };
 
-static const char magic[8] = "KLNCRMB2";
+static const char magic[8] = "KLNCRMB3";
 
 typedef struct crash_plugin {
     char hash[40];
@@ -32,6 +32,7 @@ typedef struct crash_page { ///< the file
     uint32_t n_plugins;
     _Atomic uint32_t interrupted; ///< the user ended the process: nobody is to blame
     _Atomic uint32_t slots[KILNI_FUSE_CRASH_SLOTS]; ///< (plugin + 1) << 8 | call; 0: none
+    _Atomic uint64_t late_ns[KILNI_FUSE_CRASH_SLOTS]; ///< of builder_fuse; 0: never late
     crash_plugin plugins[MAX_PLUGINS];
 } crash_page;
 
@@ -217,10 +218,34 @@ void kilni_fuse_crash_record_mark(const kilni_fuse_plugin *plugin, uint32_t slot
     }
 }
 
-/// In signal handlers too.
+void kilni_fuse_crash_record_limit(kilni_fuse_crash_record *record, uint32_t slot, uint64_t late_ns)
+{
+    if (record != NULL) {
+        atomic_store_explicit(&record->page->late_ns[slot], late_ns, memory_order_relaxed);
+    }
+}
+
+/// Leaves the marks of the fusers that do not return from builder_fuse, and takes the others away.
+static bool keep_late_marks(crash_page *page)
+{
+    uint64_t now = kiln_time_ns();
+    bool any = false;
+    for (uint32_t i = 0; i < KILNI_FUSE_CRASH_SLOTS; i++) {
+        uint64_t late_ns = atomic_load_explicit(&page->late_ns[i], memory_order_relaxed);
+        bool fuses = (atomic_load(&page->slots[i]) & 0xff) == KILNI_FUSE_CALL_FUSE;
+        if (fuses && late_ns != 0 && now > late_ns) {
+            any = true;
+        } else {
+            atomic_store(&page->slots[i], 0);
+        }
+    }
+    return any;
+}
+
+/// In signal handlers too. Whoever interrupts a plugin that does not return has a reason.
 void kiln_fuse_registry_interrupted(kiln_fuse_registry *registry)
 {
-    if (registry->crash_record != NULL) {
+    if (registry->crash_record != NULL && !keep_late_marks(registry->crash_record->page)) {
         atomic_store_explicit(&registry->crash_record->page->interrupted, 1, memory_order_relaxed);
     }
 }

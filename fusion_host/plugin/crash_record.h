@@ -32,6 +32,10 @@ void kilni_fuse_crash_record_destroy(kilni_fuse_crash_record *crash_record);
 uint32_t kilni_fuse_crash_record_add(kilni_fuse_crash_record *crash_record, const char *hash,
                                      const char *id, bool shipped);
 uint32_t kilni_fuse_crash_record_slot(kilni_fuse_crash_record *crash_record);
+/// When builder_fuse calls of the slot are late, in the clock of kiln_time_ns; 0: never. A process
+/// that is interrupted in a late one blames its plugin after all.
+void kilni_fuse_crash_record_limit(kilni_fuse_crash_record *crash_record, uint32_t slot,
+                                   uint64_t late_ns);
 void kilni_fuse_crash_record_mark(const kilni_fuse_plugin *plugin, uint32_t slot,
                                   kilni_fuse_call call);
 

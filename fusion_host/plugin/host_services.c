@@ -137,8 +137,9 @@ static void free_for_plugin(const kf_host *abi, void *pointer)
 
 static uint32_t cancelled(const kf_host *abi)
 {
-    (void)abi;
-    return 0;
+    const kilni_fuse_host *host = abi->ctx;
+    uint64_t late_ns = host->late_ns != NULL ? atomic_load(host->late_ns) : 0;
+    return late_ns != 0 && kiln_time_ns() > late_ns;
 }
 
 static const void *extension(const kf_host *abi, const char *id)

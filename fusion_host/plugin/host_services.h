@@ -22,6 +22,7 @@ typedef struct kilni_fuse_host { ///< what one plugin gets from one engine
     const kiln_env *env;
     const char *plugin_id;
     const struct kilni_fuse_plugin *plugin; ///< NULL outside of an engine
+    const _Atomic uint64_t *late_ns; ///< of the engine: from then on its calls are cancelled
     pthread_mutex_t lock;
     kilni_fuse_diag *sink; ///< of the call in progress, or NULL
     uint64_t bytes_live;

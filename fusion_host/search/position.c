@@ -257,6 +257,7 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
         before = NULL;
     }
     mark_position(engine, fuser, KILNI_FUSE_CALL_NONE);
+    (void)kilni_fuse_overdue(engine, hazards); // the program may have done other things meanwhile
     hazards->feeds++;
     trial->marks[op] = KILNI_FUSE_INSIDE;
     trial->diag.text[0] = 0;
@@ -284,7 +285,13 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
     return false;
 }
 
-bool kilni_fuse_overdue(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards)
+static void set_late(kiln_fuse_engine *engine, uint64_t late_ns)
+{
+    atomic_store(&engine->late_ns, late_ns);
+    kilni_fuse_crash_record_limit(engine->registry->crash_record, engine->crash_slot, late_ns);
+}
+
+bool kilni_fuse_overdue(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards)
 {
     uint64_t most = engine->search_ns * (1 + hazards->n_ops / engine->max_segment);
     if (most == 0) {
@@ -293,6 +300,7 @@ bool kilni_fuse_overdue(const kiln_fuse_engine *engine, kilni_fuse_hazards *haza
     uint64_t now = kiln_time_ns();
     hazards->taken_ns += now - hazards->counted_ns;
     hazards->counted_ns = now;
+    set_late(engine, now + (most > hazards->taken_ns ? most - hazards->taken_ns : 0));
     if (hazards->taken_ns > most && !hazards->overdue) {
         hazards->overdue = true;
         kiln_log_write(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,
@@ -304,7 +312,7 @@ bool kilni_fuse_overdue(const kiln_fuse_engine *engine, kilni_fuse_hazards *haza
 }
 
 /// Without a limit fusers that take much and are never ready make a search quadratic.
-static bool may_show(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t end)
+static bool may_show(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t end)
 {
     uint64_t most = KILNI_FUSE_MAX_FEEDS + (uint64_t)KILNI_FUSE_MORE_FEEDS * engine->n_fusers * end;
     if (hazards->feeds >= most && !hazards->spent) {
@@ -317,7 +325,7 @@ static bool may_show(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards
 }
 
 /// Why the operation is not shown to the fuser; "" where that needs no word, NULL when it is.
-static const char *withheld(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards,
+static const char *withheld(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards,
                             kilni_fuse_trial *trial, uint32_t op, uint32_t end)
 {
     const kilni_fuse_recorded *recorded = hazards->recorded;

@@ -97,8 +97,8 @@ void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_eng
 /// Stops the trials: the recorded segment under them changes.
 void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_engine *engine);
 /// Counts the time since the last call and says whether the search took longer than it may;
-/// engine->search_ns.
-bool kilni_fuse_overdue(const kiln_fuse_engine *engine, kilni_fuse_hazards *hazards);
+/// engine->search_ns. What a fuser is then asked is to end at engine->late_ns.
+bool kilni_fuse_overdue(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards);
 /// Lets the fusers take from operations [seed, end) until all are finished.
 kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_engine *engine,
                                      kilni_fuse_hazards *hazards, uint32_t seed, uint32_t end,

@@ -8,7 +8,7 @@
 ///
 /// Unless a function says otherwise, the runtime calls it under the backend's lock, and it does not
 /// wait. Buffers belong to the caller, who gives them back by `free` of the memory table. Errors
-/// are those of `alloc` there.
+/// are those of `alloc` there. No pointer is NULL unless a function takes it.
 
 #include "ir_view.h"
 

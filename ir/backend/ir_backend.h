@@ -12,7 +12,7 @@
 ///
 /// Any thread may call the functions of a table, one at a time for each device (the caller's lock).
 /// All work is in order, as on one queue. Any thread may call the functions below; providers are
-/// static.
+/// static. No pointer is NULL unless a function takes it.
 
 #include "ir_arena.h"
 #include "ir_device_ops.h"

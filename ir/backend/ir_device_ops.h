@@ -5,7 +5,8 @@
 /// The device of a backend: what it is, and operations in its queue. Every backend has this table.
 ///
 /// Unless a function says otherwise, the runtime calls it under the backend's lock, and only `sync`
-/// waits. A failure of queued work is reported by the next read or `sync`.
+/// waits. A failure of queued work is reported by the next read or `sync`. No pointer is NULL
+/// unless a function takes it.
 
 #include "ir_device.h"
 #include "ir_op.h"

@@ -6,7 +6,7 @@
 /// table or none of it; without it the device takes no programs, and every operation is unfused.
 ///
 /// Unless a function says otherwise, the runtime calls it under the backend's lock, and none waits
-/// for the queue.
+/// for the queue. No pointer is NULL unless a function takes it.
 
 #include "ir_program.h"
 #include "ir_view.h"

@@ -8,7 +8,7 @@
 /// Unless a function says otherwise, the runtime calls it under the backend's lock, and it does not
 /// wait. A buffer belongs to the caller until `free`; work is in order as on one queue, so its
 /// memory may be given out again at once. Without memory the error is RESOURCE_EXHAUSTED, and the
-/// runtime reclaims and asks again.
+/// runtime reclaims and asks again. No pointer is NULL unless a function takes it.
 
 #include "ir_view.h"
 

@@ -7,7 +7,7 @@
 ///
 /// Unless a function says otherwise, the runtime calls it under the backend's lock. Memory of the
 /// host belongs to the caller. A range outside its buffer is OUT_OF_RANGE, or reported by the next
-/// read or sync where another host has the buffer.
+/// read or sync where another host has the buffer. No pointer is NULL unless a function takes it.
 
 #include "ir_view.h"
 

@@ -9,7 +9,8 @@
 /// hashed and kept like all others, also by code that does not know the operator. To infer or run
 /// one it must be looked up in the registry of the context that it is for.
 ///
-/// Any thread may call these functions; arguments are borrowed for the call.
+/// Any thread may call these functions; arguments are borrowed for the call. No pointer is NULL
+/// unless a function takes it.
 
 #include "ir_op.h"
 

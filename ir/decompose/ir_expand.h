@@ -3,7 +3,7 @@
 #define KILN_IR_EXPAND_H
 
 /// Composites: operators that are written as simpler ones. Any thread may call the function; it
-/// borrows its arguments.
+/// borrows its arguments. No pointer is NULL unless a function takes it.
 
 #include "ir_op.h"
 

@@ -405,10 +405,16 @@ static kiln_status decode_graph(graph_reader *r, const void *bytes, size_t lengt
 kiln_status kiln_ir_decode(const kiln_env *env, const void *bytes, size_t length,
                            kiln_ir_graph **out_graph, kiln_error *err)
 {
+    if (out_graph == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_graph must not be NULL");
+    }
+    *out_graph = NULL;
+    if (env == NULL || (bytes == NULL && length > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "env and bytes must not be NULL");
+    }
     kiln_arena op_arena;
     kiln_arena io_arena;
     kiln_ir_graph *graph = NULL;
-    *out_graph = NULL;
     kiln_status status = kiln_ir_graph_create(env, &graph, err);
     if (status != KILN_STATUS_OK) {
         return status;

@@ -214,6 +214,12 @@ static kiln_status encode(const kiln_env *env, const pb_msgdesc_t *fields, const
 kiln_status kiln_ir_encode(const kiln_env *env, const kiln_ir_graph *graph, kiln_blob *out_bytes,
                            kiln_error *err)
 {
+    if (out_bytes == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_bytes must not be NULL");
+    }
+    if (env == NULL || graph == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "env and graph must not be NULL");
+    }
     slice inputs = {.items = graph->inputs, .count = graph->n_inputs};
     slice outputs = {.items = graph->outputs, .count = graph->n_outputs};
     slice ops = {.items = graph->ops, .count = graph->n_ops};

@@ -8,7 +8,13 @@
 
 kiln_status kiln_ir_graph_create(const kiln_env *env, kiln_ir_graph **out_graph, kiln_error *err)
 {
+    if (out_graph == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_graph must not be NULL");
+    }
     *out_graph = NULL;
+    if (env == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "env must not be NULL");
+    }
     kiln_ir_graph *graph = kiln_alloc(env, sizeof(*graph));
     if (graph == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph");
@@ -142,6 +148,9 @@ static bool make_room(kiln_ir_graph *graph)
 kiln_status kiln_ir_graph_look_up(kiln_ir_graph *graph, kiln_custom_lookup_fn find, void *user,
                                   kiln_error *err)
 {
+    if (graph == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "graph must not be NULL");
+    }
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; status == KILN_STATUS_OK && i < graph->n_ops; i++) {
         kiln_op_record *record = &graph->ops[i];
@@ -169,6 +178,9 @@ kiln_status kiln_ir_graph_look_up(kiln_ir_graph *graph, kiln_custom_lookup_fn fi
 kiln_status kiln_ir_graph_append(kiln_ir_graph *graph, const kiln_op_record *record,
                                  kiln_error *err)
 {
+    if (graph == NULL || record == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "graph and record must not be NULL");
+    }
     if (graph->n_ops == KILNI_IR_MAX_OPS) {
         return kiln_fail(err, INVALID_ARGUMENT, "a graph has at most %d operations",
                          KILNI_IR_MAX_OPS);
@@ -190,6 +202,10 @@ kiln_status kiln_ir_graph_set_io(kiln_ir_graph *graph, const kiln_tensor_desc *i
                                  size_t n_inputs, const uint64_t *output_ids, size_t n_outputs,
                                  kiln_error *err)
 {
+    if (graph == NULL || (inputs == NULL && n_inputs > 0) ||
+        (output_ids == NULL && n_outputs > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "graph, inputs and output_ids must not be NULL");
+    }
     if (n_inputs > KILNI_IR_MAX_IO || n_outputs > KILNI_IR_MAX_IO) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "a graph has at most %d inputs and outputs, not %zu, %zu", KILNI_IR_MAX_IO,
@@ -210,22 +226,32 @@ kiln_status kiln_ir_graph_set_io(kiln_ir_graph *graph, const kiln_tensor_desc *i
 
 size_t kiln_ir_graph_op_count(const kiln_ir_graph *graph)
 {
+    if (graph == NULL) {
+        return 0;
+    }
     return graph->n_ops;
 }
 
 const kiln_op_record *kiln_ir_graph_op(const kiln_ir_graph *graph, size_t index)
 {
+    if (graph == NULL) {
+        return NULL;
+    }
     return index < graph->n_ops ? &graph->ops[index] : NULL;
 }
 
 const kiln_tensor_desc *kiln_ir_graph_inputs(const kiln_ir_graph *graph, size_t *out_count)
 {
-    *out_count = graph->n_inputs;
-    return graph->inputs;
+    if (out_count != NULL) {
+        *out_count = graph != NULL ? graph->n_inputs : 0;
+    }
+    return graph != NULL ? graph->inputs : NULL;
 }
 
 const uint64_t *kiln_ir_graph_outputs(const kiln_ir_graph *graph, size_t *out_count)
 {
-    *out_count = graph->n_outputs;
-    return graph->outputs;
+    if (out_count != NULL) {
+        *out_count = graph != NULL ? graph->n_outputs : 0;
+    }
+    return graph != NULL ? graph->outputs : NULL;
 }

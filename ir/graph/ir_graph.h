@@ -9,7 +9,8 @@
 ///
 /// Unless a function says otherwise: one thread at a time uses a graph; what is given is copied;
 /// what is returned is borrowed and lives as long as the graph. Errors: INVALID_ARGUMENT, which
-/// names the operation, line or field; RESOURCE_EXHAUSTED.
+/// names the operation, line or field; RESOURCE_EXHAUSTED. NULL where a pointer is needed is
+/// INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
 
 #include "ir_op.h"
 

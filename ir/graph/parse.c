@@ -509,9 +509,15 @@ static kiln_status read_lines(parser *p)
 kiln_status kiln_ir_parse(const kiln_env *env, const char *text, kiln_ir_graph **out_graph,
                           kiln_error *err)
 {
+    if (out_graph == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_graph must not be NULL");
+    }
+    *out_graph = NULL;
+    if (env == NULL || text == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "env and text must not be NULL");
+    }
     kiln_arena scratch;
     parser p = {.at = text, .scratch = &scratch, .err = err};
-    *out_graph = NULL;
     kiln_status status = kiln_ir_graph_create(env, &p.graph, err);
     if (status != KILN_STATUS_OK) {
         return status;

@@ -118,6 +118,9 @@ void kilni_ir_print_attr(const kiln_attr *attr, kiln_string *out)
 
 void kiln_ir_print_op(const kiln_op_record *record, kiln_string *out)
 {
+    if (record == NULL || out == NULL) {
+        return;
+    }
     const kiln_op_info *info = kiln_op_info_of(record->op);
     const char *comma = "";
     for (unsigned i = 0; i < record->n_outputs; i++) {
@@ -141,6 +144,9 @@ void kiln_ir_print_op(const kiln_op_record *record, kiln_string *out)
 
 kiln_status kiln_ir_print(const kiln_ir_graph *graph, kiln_string *out, kiln_error *err)
 {
+    if (graph == NULL || out == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "graph and out must not be NULL");
+    }
     for (size_t i = 0; i < graph->n_inputs; i++) {
         kiln_string_printf(out, "input ");
         print_tensor(&graph->inputs[i], out);

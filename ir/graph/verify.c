@@ -131,6 +131,9 @@ static kiln_status verify_all(const kiln_ir_graph *graph, id_table *table, kiln_
 
 kiln_status kiln_ir_graph_verify(const kiln_ir_graph *graph, kiln_error *err)
 {
+    if (graph == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "graph must not be NULL");
+    }
     size_t ids = graph->n_inputs;
     size_t size = 16;
     for (size_t i = 0; i < graph->n_ops; i++) {

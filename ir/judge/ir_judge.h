@@ -6,7 +6,8 @@
 /// bool are exact.
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
-/// call. Where it compares, it gives false with the first difference in `out_text`.
+/// call. Where it compares, it gives false with the first difference in `out_text`. No pointer is
+/// NULL unless a function takes it.
 
 #include "ir_graph.h"
 

@@ -3,7 +3,8 @@
 #define KILN_IR_ATTR_H
 
 /// Attributes of operations: a closed set of types, no pointers to anything that lives. All
-/// functions are pure: any thread may call them; texts are static.
+/// functions are pure: any thread may call them; texts are static. No pointer is NULL unless a
+/// function takes it.
 
 #include "base.h"
 

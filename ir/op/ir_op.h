@@ -3,7 +3,8 @@
 #define KILN_IR_OP_H
 
 /// The operator table, records of operations, and the verifier of one operation. All functions are
-/// pure: any thread may call them; what they return is static, or borrowed from the record.
+/// pure: any thread may call them; what they return is static, or borrowed from the record. No
+/// pointer is NULL unless a function takes it.
 
 #include "ir_attr.h"
 #include "ir_tensor.h"

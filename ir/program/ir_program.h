@@ -3,7 +3,7 @@
 #define KILN_IR_PROGRAM_H
 
 /// Programs: what a fuser describes, in neutral form. Any thread may call the function; it borrows
-/// its arguments.
+/// its arguments. No pointer is NULL unless a function takes it.
 
 #include "base.h"
 

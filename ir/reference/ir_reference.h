@@ -3,7 +3,7 @@
 #define KILN_IR_REFERENCE_H
 
 /// What an operation means, run on memory of the host. Any thread may call the function; it borrows
-/// its arguments.
+/// its arguments. No pointer is NULL unless a function takes it.
 
 #include "ir_op.h"
 #include "ir_view.h"

@@ -7,7 +7,8 @@
 ///
 /// Unless a function says otherwise: one thread at a time uses a replay; the caller owns each
 /// replay that it gets (kiln_replay_destroy), and `env` must outlive it. Errors: INVALID_ARGUMENT,
-/// RESOURCE_EXHAUSTED.
+/// RESOURCE_EXHAUSTED. NULL where a pointer is needed is INVALID_ARGUMENT; a function without a
+/// status then does nothing and gives 0.
 
 #include "ir_graph.h"
 

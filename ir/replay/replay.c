@@ -73,6 +73,10 @@ kiln_status kiln_replay_create(const kiln_env *env, kiln_ir_graph *graph,
                                const kiln_replay_input *inputs, const char *note,
                                kiln_replay **out_replay, kiln_error *err)
 {
+    if (env == NULL || graph == NULL || out_replay == NULL) {
+        kiln_ir_graph_destroy(graph);
+        return kiln_fail(err, INVALID_ARGUMENT, "env, graph and out_replay must not be NULL");
+    }
     size_t n_inputs = 0;
     const kiln_tensor_desc *descs = kiln_ir_graph_inputs(graph, &n_inputs);
     kiln_replay *replay = kiln_alloc(env, sizeof(*replay));
@@ -158,6 +162,9 @@ static void invent_quantised(const kiln_tensor_desc *desc, unsigned char *data, 
 
 kiln_status kiln_replay_fill(kiln_replay *replay, uint64_t seed, kiln_error *err)
 {
+    if (replay == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "replay must not be NULL");
+    }
     for (size_t i = 0; i < replay->n_inputs; i++) {
         const kiln_tensor_desc *desc = &replay->graph->inputs[i];
         kiln_replay_input *input = &replay->inputs[i];

@@ -24,10 +24,12 @@ static const char last_line[] = "end\n";
 
 static void write_note(const char *note, kiln_string *out)
 {
-    while (note != NULL && *note != '\0') {
+    bool more = note != NULL && *note != '\0';
+    while (more) { // a line may be empty, the last one too
         size_t length = strcspn(note, "\n");
         kiln_string_printf(out, "# %.*s\n", (int)length, note);
-        note += length + (note[length] == '\n');
+        more = note[length] == '\n';
+        note += length + 1;
     }
 }
 
@@ -50,6 +52,9 @@ static void write_input(const kiln_tensor_desc *desc, const kiln_replay_input *i
 
 kiln_status kiln_replay_encode(const kiln_replay *replay, kiln_string *out, kiln_error *err)
 {
+    if (replay == NULL || out == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "replay and out must not be NULL");
+    }
     const kiln_tensor_desc *descs = replay->graph->inputs;
     kiln_string_init(out, replay->env);
     kiln_string_append(out, first_line, strlen(first_line));
@@ -85,6 +90,9 @@ static kiln_status write_whole(const char *path, const char *bytes, size_t lengt
 
 kiln_status kiln_replay_write(const kiln_replay *replay, const char *path, kiln_error *err)
 {
+    if (replay == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "replay must not be NULL");
+    }
     kiln_string out;
     kiln_status status = kiln_replay_encode(replay, &out, err);
     if (status == KILN_STATUS_OK) {
@@ -154,12 +162,11 @@ static kiln_status take_text(reader *r)
 static void take_note(reader *r)
 {
     const char *at = r->text + strlen(first_line);
-    while (*at == '#') {
+    for (bool first = true; *at == '#'; first = false) {
         size_t length = strcspn(at, "\n");
         size_t skip = at[1] == ' ' ? 2 : 1;
         skip = skip < length ? skip : length;
-        kiln_string_printf(&r->note, "%s%.*s", r->note.length > 0 ? "\n" : "", (int)(length - skip),
-                           at + skip);
+        kiln_string_printf(&r->note, "%s%.*s", first ? "" : "\n", (int)(length - skip), at + skip);
         at += length + (at[length] == '\n');
     }
 }
@@ -361,6 +368,9 @@ static kiln_status read_inputs(reader *r)
 kiln_status kiln_replay_decode(const kiln_env *env, const void *bytes, size_t length,
                                kiln_replay **out_replay, kiln_error *err)
 {
+    if (out_replay == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_replay must not be NULL");
+    }
     reader r = {.env = env, .bytes = bytes, .length = length, .err = err};
     kiln_status status = KILN_STATUS_OK;
     *out_replay = NULL;
@@ -382,7 +392,13 @@ out:
 kiln_status kiln_replay_read(const kiln_env *env, const char *path, kiln_replay **out_replay,
                              kiln_error *err)
 {
+    if (out_replay == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_replay must not be NULL");
+    }
     *out_replay = NULL;
+    if (env == NULL || path == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "env and path must not be NULL");
+    }
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
         return kiln_fail(err, NOT_FOUND, "%.160s: %s", path, strerror(errno));

@@ -286,11 +286,17 @@ static kiln_status begin(reduction *r)
 kiln_status kiln_replay_reduce(const kiln_replay *replay, kiln_replay_fails_fn fails, void *user,
                                uint32_t max_tries, kiln_replay **out_replay, kiln_error *err)
 {
+    if (out_replay == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_replay must not be NULL");
+    }
+    *out_replay = NULL;
+    if (replay == NULL || fails == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "replay and fails must not be NULL");
+    }
     size_t n_ops = replay->graph->n_ops;
     reduction r = {
         .whole = replay, .fails = fails, .user = user, .tries_left = max_tries, .err = err};
     bool *flags = kiln_alloc_array(replay->env, 2 * n_ops + 1, sizeof(*flags));
-    *out_replay = NULL;
     if (flags == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to reduce a stream");
     }

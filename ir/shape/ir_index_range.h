@@ -3,7 +3,7 @@
 #define KILN_IR_INDEX_RANGE_H
 
 /// Which values of an index operand name an element. Any thread may call the function; it borrows
-/// its arguments.
+/// its arguments. No pointer is NULL unless a function takes it.
 
 #include "ir_op.h"
 

@@ -3,7 +3,7 @@
 #define KILN_IR_VIEW_APPLY_H
 
 /// What operators of class VIEW make of a view. All functions are pure: any thread may call them; a
-/// view borrows its buffer.
+/// view borrows its buffer. No pointer is NULL unless a function takes it.
 
 #include "ir_op.h"
 #include "ir_view.h"

@@ -9,7 +9,7 @@
 /// an f32. A scheme is one number that says dtype of the scales, whether there is a global scale,
 /// and the length of a block along each axis.
 ///
-/// All functions are pure: any thread may call them.
+/// All functions are pure: any thread may call them. No pointer is NULL unless a function takes it.
 
 #include "ir_tensor.h"
 

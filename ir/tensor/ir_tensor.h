@@ -3,7 +3,7 @@
 #define KILN_IR_TENSOR_H
 
 /// The description of a tensor: dtype, shape, and what is known of its memory. All functions are
-/// pure: any thread may call them.
+/// pure: any thread may call them. No pointer is NULL unless a function takes it.
 
 #include "base.h"
 

@@ -3,7 +3,7 @@
 #define KILN_IR_VIEW_H
 
 /// Views: tensors in memory, by offset and strides. All functions are pure: any thread may call
-/// them; a view borrows its buffer.
+/// them; a view borrows its buffer. No pointer is NULL unless a function takes it.
 
 #include "ir_tensor.h"
 

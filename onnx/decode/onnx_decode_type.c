@@ -175,6 +175,9 @@ static void append_dims(text_end *end, const kiln_onnx_value_info *info)
 
 void kiln_onnx_value_info_text(const kiln_onnx_value_info *info, char *text, size_t size)
 {
+    if (info == NULL || text == NULL) {
+        return;
+    }
     static const char *const kinds[] = {[KILN_ONNX_KIND_NONE] = "",
                                         [KILN_ONNX_KIND_TENSOR] = "",
                                         [KILN_ONNX_KIND_SEQUENCE] = "sequence of ",

@@ -124,7 +124,13 @@ static kiln_status decode_new(const kiln_env *env, kilni_onnx_mapping file, cons
 kiln_status kiln_onnx_model_open(const kiln_env *env, const char *path, kiln_onnx_model **out_model,
                                  kiln_error *err)
 {
+    if (out_model == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_model must not be NULL");
+    }
     *out_model = NULL;
+    if (env == NULL || path == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "env and path must not be NULL");
+    }
     kilni_onnx_mapping file;
     kiln_status status = kilni_onnx_map(env, path, &file, err);
     if (status != KILN_STATUS_OK) {
@@ -148,7 +154,13 @@ kiln_status kiln_onnx_model_open_memory(const kiln_env *env, const void *bytes, 
                                         const char *folder, kiln_onnx_model **out_model,
                                         kiln_error *err)
 {
+    if (out_model == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_model must not be NULL");
+    }
     *out_model = NULL;
+    if (env == NULL || bytes == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "env and bytes must not be NULL");
+    }
     kilni_onnx_mapping file = {.data = bytes, .bytes = length};
     return decode_new(env, file, folder, out_model, err);
 }
@@ -164,18 +176,25 @@ void kiln_onnx_model_close(kiln_onnx_model *model)
 
 const kiln_onnx_value_info *kiln_onnx_model_inputs(const kiln_onnx_model *model, size_t *out_count)
 {
-    *out_count = model->n_inputs;
-    return model->inputs;
+    if (out_count != NULL) {
+        *out_count = model != NULL ? model->n_inputs : 0;
+    }
+    return model != NULL ? model->inputs : NULL;
 }
 
 const kiln_onnx_value_info *kiln_onnx_model_outputs(const kiln_onnx_model *model, size_t *out_count)
 {
-    *out_count = model->graph.n_outputs;
-    return model->graph.outputs;
+    if (out_count != NULL) {
+        *out_count = model != NULL ? model->graph.n_outputs : 0;
+    }
+    return model != NULL ? model->graph.outputs : NULL;
 }
 
 int64_t kiln_onnx_model_opset(const kiln_onnx_model *model, const char *domain)
 {
+    if (model == NULL || domain == NULL) {
+        return 0;
+    }
     for (uint32_t i = 0; i < model->n_opsets; i++) {
         if (strcmp(model->opsets[i].domain, domain) == 0) {
             return model->opsets[i].version;
@@ -252,7 +271,13 @@ kiln_status kiln_onnx_value_open(const kiln_env *env, const char *path, kiln_onn
                                  const kiln_onnx_tensor_info **out_items, size_t *out_count,
                                  kiln_error *err)
 {
+    if (out_file == NULL || out_kind == NULL || out_items == NULL || out_count == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "no result may be NULL");
+    }
     *out_file = NULL;
+    if (env == NULL || path == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "env and path must not be NULL");
+    }
     if (kind != KILN_ONNX_KIND_TENSOR && kind != KILN_ONNX_KIND_SEQUENCE &&
         kind != KILN_ONNX_KIND_OPTIONAL) {
         return kiln_fail(err, UNIMPLEMENTED, "%s: only tensors, sequences and optionals are read",

@@ -90,6 +90,9 @@ static void show(const kilni_onnx_plan *plan, const kilni_onnx_segment *segment,
 
 void kiln_onnx_session_graphs(const kiln_onnx_session *session, kiln_onnx_graph_fn fn, void *user)
 {
+    if (session == NULL) {
+        return;
+    }
     for (const kilni_onnx_plan *plan = session->plans; plan != NULL; plan = plan->next) {
         for (uint32_t begin = 0; plan->replay != NULL && begin < plan->n_steps; begin++) {
             const kilni_onnx_segment *segment = plan->replay->segments;

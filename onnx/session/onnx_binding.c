@@ -133,6 +133,9 @@ static kiln_status check_pair(const kiln_onnx_value_info *output, const kiln_onn
 kiln_status kiln_onnx_session_bind(kiln_onnx_session *session, const char *output,
                                    const char *input, int64_t reserve, kiln_error *err)
 {
+    if (session == NULL || output == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "session and output must not be NULL");
+    }
     size_t n_outputs = 0;
     const kiln_onnx_value_info *outputs = kiln_onnx_model_outputs(session->model, &n_outputs);
     const kiln_onnx_value_info *inputs = session->model->inputs;
@@ -168,8 +171,14 @@ kiln_status kiln_onnx_session_bind(kiln_onnx_session *session, const char *outpu
 kiln_status kiln_onnx_session_bound(const kiln_onnx_session *session, const char *input,
                                     kiln_tensor **out_tensor, kiln_error *err)
 {
-    uint32_t at = 0;
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
     *out_tensor = NULL;
+    if (session == NULL || input == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "session and input must not be NULL");
+    }
+    uint32_t at = 0;
     bool known = find_name(session->model->inputs, session->model->n_inputs, input, &at);
     const kilni_onnx_binding *binding = known ? kilni_onnx_binding_of(session, at) : NULL;
     if (binding == NULL || (binding->held == NULL && binding->growth.store == NULL)) {

@@ -198,6 +198,9 @@ static kiln_status check_names(const kiln_onnx_model *model, const kiln_onnx_inp
                                size_t n_inputs, kiln_error *err)
 {
     for (size_t i = 0; i < n_inputs; i++) {
+        if (inputs[i].name == NULL) {
+            return kiln_fail(err, INVALID_ARGUMENT, "input %zu has no name", i);
+        }
         if (!is_input(model, inputs[i].name) &&
             find_weight(model, inputs[i].name) == model->graph.n_initializers) {
             return kiln_fail(err, INVALID_ARGUMENT, "the model has no input '%s'%s%s",
@@ -329,6 +332,9 @@ static kiln_status give_outputs(kiln_onnx_session *session, const kilni_onnx_ref
 
 void kiln_onnx_values_free(const kiln_env *env, kiln_onnx_value *values, size_t count)
 {
+    if (values == NULL) {
+        return;
+    }
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < values[i].n_items; k++) {
             kiln_release(values[i].items[k].tensor);
@@ -476,6 +482,12 @@ kiln_status kiln_onnx_session_run_values(kiln_onnx_session *session, const kiln_
                                          size_t n_inputs, kiln_onnx_value *out_values,
                                          size_t n_outputs, kiln_error *err)
 {
+    if (out_values == NULL && n_outputs > 0) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_values must not be NULL");
+    }
+    if (session == NULL || (inputs == NULL && n_inputs > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "session and inputs must not be NULL");
+    }
     const kiln_onnx_model *model = session->model;
     uint32_t wanted = model->graph.n_outputs;
     for (size_t i = 0; i < n_outputs; i++) {
@@ -513,6 +525,12 @@ kiln_status kiln_onnx_session_run(kiln_onnx_session *session, const kiln_onnx_in
                                   size_t n_inputs, kiln_tensor **out_tensors, size_t n_outputs,
                                   kiln_error *err)
 {
+    if (out_tensors == NULL && n_outputs > 0) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensors must not be NULL");
+    }
+    if (session == NULL || (inputs == NULL && n_inputs > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "session and inputs must not be NULL");
+    }
     kiln_onnx_value *values =
         kiln_alloc_array(&session->env, n_outputs + 1, sizeof(kiln_onnx_value));
     for (size_t i = 0; i < n_outputs; i++) {

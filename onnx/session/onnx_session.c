@@ -31,11 +31,22 @@ kiln_status kiln_onnx_session_create_across(const kiln_onnx_model *model,
                                             kiln_device *const *devices, size_t n_devices,
                                             kiln_onnx_session **out_session, kiln_error *err)
 {
-    kiln_onnx_session *session = NULL;
+    if (out_session == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_session must not be NULL");
+    }
     *out_session = NULL;
+    if (model == NULL || devices == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "model and devices must not be NULL");
+    }
+    kiln_onnx_session *session = NULL;
     if (n_devices < 1 || n_devices > KILNI_ONNX_MAX_DEVICES) {
         return kiln_fail(err, INVALID_ARGUMENT, "%zu devices, a session takes 1 to %d", n_devices,
                          KILNI_ONNX_MAX_DEVICES);
+    }
+    for (size_t i = 0; i < n_devices; i++) {
+        if (devices[i] == NULL) {
+            return kiln_fail(err, INVALID_ARGUMENT, "device %zu is NULL", i);
+        }
     }
     kiln_status status = begin_session(model, devices[0], &session, err);
     if (status != KILN_STATUS_OK) {
@@ -66,6 +77,9 @@ kiln_status kiln_onnx_session_create(const kiln_onnx_model *model, kiln_device *
 kiln_status kiln_onnx_model_survey(const kiln_onnx_model *model, kiln_device *device,
                                    kiln_onnx_survey_fn fn, void *user, kiln_error *err)
 {
+    if (model == NULL || fn == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "model and fn must not be NULL");
+    }
     kiln_onnx_session *session = NULL;
     kiln_status status = begin_session(model, device, &session, err);
     if (status == KILN_STATUS_OK) {
@@ -77,6 +91,9 @@ kiln_status kiln_onnx_model_survey(const kiln_onnx_model *model, kiln_device *de
 
 void kiln_onnx_session_parts(const kiln_onnx_session *session, kiln_onnx_part_fn fn, void *user)
 {
+    if (session == NULL || fn == NULL) {
+        return;
+    }
     for (uint32_t i = 0; i < session->n_parts; i++) {
         const kilni_onnx_part *part = &session->parts[i];
         const kilni_onnx_node *first =
@@ -122,6 +139,9 @@ void kiln_onnx_session_destroy(kiln_onnx_session *session)
 
 void kiln_onnx_session_trace(kiln_onnx_session *session, kiln_onnx_trace_fn fn, void *user)
 {
+    if (session == NULL) {
+        return;
+    }
     session->trace = fn;
     session->trace_user = user;
 }

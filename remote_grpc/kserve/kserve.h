@@ -25,8 +25,8 @@ typedef struct kilni_kserve_infer {
     kiln_arena arena; ///< typed contents as raw bytes
 } kilni_kserve_infer;
 
-/// Reads a ModelInferRequest. `fini` also after a failure. Errors: INVALID_ARGUMENT,
-/// UNIMPLEMENTED for BYTES, RESOURCE_EXHAUSTED.
+/// Reads a ModelInferRequest. `*out_infer` was zeroed. `fini` also after a failure. Errors:
+/// INVALID_ARGUMENT, UNIMPLEMENTED for BYTES, RESOURCE_EXHAUSTED.
 kiln_status kilni_kserve_infer_read(const kiln_env *env, kilni_wire_piece message,
                                     kilni_kserve_infer *out_infer, kiln_error *err);
 void kilni_kserve_infer_fini(kilni_kserve_infer *infer);

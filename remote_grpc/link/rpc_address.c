@@ -233,6 +233,9 @@ static kiln_status add_address(const char *text, uint32_t *out_id, kiln_error *e
 
 kiln_status kiln_rpc_address_id(const char *address, uint32_t *out_id, kiln_error *err)
 {
+    if (out_id == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_id must not be NULL");
+    }
     kilni_rpc_address parsed;
     *out_id = UINT32_MAX;
     kiln_status status = kilni_rpc_address_parse(address, &parsed, err);
@@ -254,6 +257,9 @@ const char *kiln_rpc_address_of(uint32_t id)
 
 kiln_status kiln_rpc_device_id(const char *address, uint64_t *out_device_id, kiln_error *err)
 {
+    if (out_device_id == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_device_id must not be NULL");
+    }
     uint32_t id = UINT32_MAX;
     kiln_status status = kiln_rpc_address_id(address, &id, err);
     *out_device_id = (uint64_t)KILN_DEVICE_REMOTE << 32 | id;
@@ -262,6 +268,9 @@ kiln_status kiln_rpc_device_id(const char *address, uint64_t *out_device_id, kil
 
 kiln_status kiln_rpc_device_address(uint64_t device_id, const char **out_address, kiln_error *err)
 {
+    if (out_address == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_address must not be NULL");
+    }
     uint64_t type = device_id >> 32;
     *out_address = NULL;
     if (type != KILN_DEVICE_REMOTE) {

@@ -163,6 +163,9 @@ kiln_status kiln_rpc_server_create(kiln_device *const *devices, uint32_t n_devic
                                    const kiln_rpc_server_options *options,
                                    kiln_rpc_server **out_server, kiln_error *err)
 {
+    if (out_server == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_server must not be NULL");
+    }
     kiln_rpc_server_options known = KILN_RPC_SERVER_OPTIONS_INIT;
     pthread_condattr_t clock;
     *out_server = NULL;
@@ -226,6 +229,9 @@ kiln_status kiln_rpc_server_admit(kiln_rpc_server *server, const char *authoriza
     char name[KILNI_RPC_CALLER];
     kilni_rpc_party *party = NULL;
     *out_caller = NULL;
+    if (server == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "server must not be NULL");
+    }
     pthread_mutex_lock(&server->lock);
     bool shown = server->tokens != NULL && authorization != NULL &&
                  kilni_rpc_is_token(authorization, strlen(authorization), server->tokens, name);
@@ -276,6 +282,9 @@ void kiln_rpc_caller_end(kiln_rpc_caller *caller)
 
 bool kiln_rpc_server_drain(kiln_rpc_server *server, uint32_t timeout_ms)
 {
+    if (server == NULL) {
+        return false;
+    }
     uint64_t deadline = kiln_time_ns() + UINT64_C(1000000) * timeout_ms;
     atomic_store(&server->draining, true);
     atomic_store(&server->health, 2);
@@ -321,11 +330,14 @@ void kiln_rpc_server_destroy(kiln_rpc_server *server)
 
 const char *kiln_rpc_server_address(const kiln_rpc_server *server, uint32_t index)
 {
-    return index < KILNI_RPC_ADDRESSES ? server->names[index] : NULL;
+    return server != NULL && index < KILNI_RPC_ADDRESSES ? server->names[index] : NULL;
 }
 
 void kiln_rpc_server_stats_get(kiln_rpc_server *server, kiln_rpc_server_stats *out_stats)
 {
+    if (server == NULL || out_stats == NULL) {
+        return;
+    }
     kiln_rpc_server_stats stats = {.struct_size = out_stats->struct_size};
     pthread_mutex_lock(&server->lock);
     stats.sessions = server->n_sessions;

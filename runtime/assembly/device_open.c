@@ -218,6 +218,9 @@ kiln_status kiln_device_open_with(kiln_context *context, const char *address,
                                   const kiln_device_options *options, kiln_device **out_device,
                                   kiln_error *err)
 {
+    if (out_device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_device must not be NULL");
+    }
     kiln_device_options wanted = KILN_DEVICE_OPTIONS_INIT;
     char chosen[KILNI_ADDRESS_BYTES];
     *out_device = NULL;

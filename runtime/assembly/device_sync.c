@@ -2,6 +2,7 @@
 // Calls on a whole device: statistics, status, flush and sync, fusion on and off, giving memory
 // back. Decides which failures a sync reports, and that each is reported once.
 
+#include "rt_aux_queues.h"
 #include "rt_binding.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
@@ -17,6 +18,9 @@
 
 void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
 {
+    if (device == NULL || out_stats == NULL) {
+        return;
+    }
     kiln_device_stats stats = {.struct_size = out_stats->struct_size};
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
@@ -58,9 +62,21 @@ static kiln_status report_fault(kiln_device *device, kiln_error *err)
 
 kiln_status kiln_device_status(kiln_device *device, kiln_error *err)
 {
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kiln_status status = report_fault(device, err);
+    kiln_error lost = KILN_ERROR_INIT; // by a call of the host's, or after the first failure
+    if (status != KILN_STATUS_DEVICE_LOST &&
+        (device->backend->device->flush(device->backend, &lost) == KILN_STATUS_DEVICE_LOST ||
+         kilni_aux_queues_lost(device, &lost))) {
+        status = KILN_STATUS_DEVICE_LOST;
+        if (err != NULL) {
+            *err = lost;
+        }
+    }
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -88,6 +104,9 @@ static kiln_status renew_named(kiln_device *device, kiln_fuse_engine *engine, ki
 
 kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err)
 {
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kiln_status status = kilni_device_drain(device, err);
@@ -114,6 +133,9 @@ kiln_status kiln_device_set_fusion(kiln_device *device, bool on, kiln_error *err
 
 kiln_status kiln_flush(kiln_device *device, kiln_error *err)
 {
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kilni_stream *stream = NULL;
@@ -147,6 +169,9 @@ static kiln_status report_awaited(kiln_device *device, kilni_dependencies *await
 
 kiln_status kiln_sync(kiln_device *device, kiln_error *err)
 {
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kilni_await_moves(device); // they are work too; a failure stays with the tensor
@@ -179,6 +204,9 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
 
 void kiln_device_trim(kiln_device *device)
 {
+    if (device == NULL) {
+        return;
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     (void)kilni_reclaim(device);

@@ -7,6 +7,9 @@
 
 kiln_status kiln_open(const char *address, kiln_device **out_device, kiln_error *err)
 {
+    if (out_device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_device must not be NULL");
+    }
     kiln_context *context = NULL;
     *out_device = NULL;
     kiln_status status = kiln_context_create(/*options=*/NULL, &context, err);

@@ -30,6 +30,9 @@ kiln_status kiln_opencl_device_open(kiln_context *context, struct _cl_context *c
                                     struct _cl_command_queue *cl_queue, kiln_device **out_device,
                                     kiln_error *err)
 {
+    if (out_device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_device must not be NULL");
+    }
     given user = {cl_context, cl_queue};
     const kiln_backend_provider provider = {
         .struct_size = sizeof(provider),
@@ -57,6 +60,9 @@ kiln_status kiln_opencl_wrap(kiln_device *device, struct _cl_mem *mem, size_t of
                              kiln_dtype dtype, size_t rank, const int64_t *dims,
                              struct _cl_event *ready, kiln_tensor **out_tensor, kiln_error *err)
 {
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
     kiln_tensor_desc desc;
     kiln_buffer *buffer = NULL;
     kiln_device *handle = device;
@@ -130,6 +136,9 @@ static kiln_status lend_locked(kiln_tensor *tensor, struct _cl_mem **out_mem, si
 kiln_status kiln_opencl_lend(kiln_tensor *tensor, struct _cl_mem **out_mem, size_t *out_offset,
                              struct _cl_event **out_ready, kiln_error *err)
 {
+    if (out_mem == NULL || out_ready == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_mem and out_ready must not be NULL");
+    }
     *out_mem = NULL;
     *out_ready = NULL;
     if (tensor == NULL) {
@@ -178,7 +187,9 @@ kiln_status kiln_opencl_device_open(kiln_context *context, struct _cl_context *c
     (void)context;
     (void)cl_context;
     (void)cl_queue;
-    *out_device = NULL;
+    if (out_device != NULL) {
+        *out_device = NULL;
+    }
     return without(err);
 }
 
@@ -193,7 +204,9 @@ kiln_status kiln_opencl_wrap(kiln_device *device, struct _cl_mem *mem, size_t of
     (void)rank;
     (void)dims;
     (void)ready;
-    *out_tensor = NULL;
+    if (out_tensor != NULL) {
+        *out_tensor = NULL;
+    }
     return without(err);
 }
 
@@ -202,8 +215,10 @@ kiln_status kiln_opencl_lend(kiln_tensor *tensor, struct _cl_mem **out_mem, size
 {
     (void)tensor;
     (void)out_offset;
-    *out_mem = NULL;
-    *out_ready = NULL;
+    if (out_mem != NULL && out_ready != NULL) {
+        *out_mem = NULL;
+        *out_ready = NULL;
+    }
     return without(err);
 }
 

@@ -200,6 +200,9 @@ static kiln_status run_all(replaying *r, const kiln_replay *replay, kiln_error *
 kiln_status kiln_replay_run(kiln_device *device, const kiln_replay *replay,
                             kiln_tensor **out_tensors, kiln_error *err)
 {
+    if (device == NULL || replay == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device and replay must not be NULL");
+    }
     const kiln_env *env = kiln_context_env(kiln_device_context(device));
     size_t n_outputs = 0;
     const uint64_t *outputs = kiln_ir_graph_outputs(replay->graph, &n_outputs);

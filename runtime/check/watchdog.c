@@ -19,6 +19,29 @@ static const uint64_t limits = 60; ///< but not more than so many times the opti
 static const uint64_t earlier_ns = 1000000000; ///< for what was queued before
 static const uint64_t spin_ns = 200000;
 
+typedef struct stopwatch {
+    uint64_t wall_ns;
+    uint64_t processor_ns; ///< of this process, which the device computes with; 0: it does not
+    uint64_t most_ns; ///< after which it is over, computing or not
+} stopwatch;
+
+static stopwatch start_stopwatch(kiln_device *device)
+{
+    bool here = device->backend->device->info(device->backend)->type == KILN_DEVICE_CPU;
+    return (stopwatch){.wall_ns = kiln_time_ns(),
+                       .processor_ns = here ? kiln_processor_ns() : 0,
+                       .most_ns = (uint64_t)device->check.watchdog_ms * 1000000 * limits};
+}
+
+/// A kernel that got no processor, because the machine is busy or the process was stopped, has not
+/// had its time yet; but one that waits for ever uses none.
+static bool is_over(const stopwatch *begun, uint64_t limit_ns)
+{
+    uint64_t wall_ns = kiln_time_ns() - begun->wall_ns;
+    return wall_ns >= limit_ns && (begun->processor_ns == 0 || wall_ns >= begun->most_ns ||
+                                   kiln_processor_ns() - begun->processor_ns >= limit_ns);
+}
+
 /// Asks until everything queued has ended. False: not by then.
 static bool wait_for_queue(kiln_device *device, uint64_t limit_ns, kiln_status *out_status)
 {
@@ -30,10 +53,10 @@ static bool wait_for_queue(kiln_device *device, uint64_t limit_ns, kiln_status *
     if (*out_status != KILN_STATUS_OK || pending == NULL) {
         return true;
     }
-    uint64_t start = kiln_time_ns();
+    const stopwatch begun = start_stopwatch(device);
     bool passed = backend->transfer->read_poll(pending);
-    while (!passed && kiln_time_ns() - start < limit_ns) {
-        if (kiln_time_ns() - start < spin_ns) {
+    while (!passed && !is_over(&begun, limit_ns)) {
+        if (kiln_time_ns() - begun.wall_ns < spin_ns) {
             sched_yield();
         } else {
             nanosleep(&nap, NULL);

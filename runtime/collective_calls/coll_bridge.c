@@ -162,6 +162,9 @@ static kiln_status create_group(kiln_device *const *devices, size_t count,
                                 const kiln_coll_group_options *options, settle_fn settle,
                                 kiln_collective **out_collective, kiln_error *err)
 {
+    if (out_collective == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_collective must not be NULL");
+    }
     *out_collective = NULL;
     kiln_collective *collective = NULL;
     const kiln_coll_group_options none = KILN_COLL_GROUP_OPTIONS_INIT;
@@ -220,16 +223,25 @@ kiln_status kiln_collective_create_mpi(kiln_device *const *devices, size_t count
 
 int64_t kiln_collective_id(const kiln_collective *collective)
 {
+    if (collective == NULL) {
+        return 0;
+    }
     return collective->id;
 }
 
 uint32_t kiln_collective_rank(const kiln_collective *collective)
 {
+    if (collective == NULL) {
+        return 0;
+    }
     return collective->first;
 }
 
 uint32_t kiln_collective_ranks(const kiln_collective *collective)
 {
+    if (collective == NULL) {
+        return 0;
+    }
     return collective->total;
 }
 
@@ -264,10 +276,16 @@ void kilni_collective_cancel(kiln_collective *collective)
 
 kiln_status kiln_collective_select(kiln_collective *collective, const char *select, kiln_error *err)
 {
+    if (collective == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "collective must not be NULL");
+    }
     return kiln_coll_group_select(collective->group, select, err);
 }
 
 kiln_status kiln_collective_status(kiln_collective *collective, int32_t *out_rank, kiln_error *err)
 {
+    if (collective == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "collective must not be NULL");
+    }
     return kiln_coll_group_status(collective->group, out_rank, err);
 }

@@ -44,6 +44,9 @@ kiln_status kiln_collective_resolve(kiln_tensor *tensor, kiln_error *err)
 
 bool kiln_collective_ended(const kiln_tensor *tensor)
 {
+    if (tensor == NULL) {
+        return true;
+    }
     bool open = false;
     pthread_mutex_lock(&tensor->device->lock);
     if (tensor->binding.bound) {
@@ -57,6 +60,9 @@ bool kiln_collective_ended(const kiln_tensor *tensor)
 
 void kiln_collective_assume_resolved(kiln_tensor *tensor)
 {
+    if (tensor == NULL) {
+        return;
+    }
     pthread_mutex_lock(&tensor->device->lock);
     tensor->unresolved = false;
     pthread_mutex_unlock(&tensor->device->lock);

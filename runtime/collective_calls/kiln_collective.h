@@ -13,7 +13,8 @@
 /// their starts; its arguments are borrowed; the caller holds each out_tensors[i]. Errors:
 /// INVALID_ARGUMENT, RESOURCE_EXHAUSTED, FAILED_PRECONDITION for an input that is not resolved, and
 /// the failure of a rank, which the group then gives until it is destroyed. A failure while a call
-/// is under way comes with its resolve, the same for all.
+/// is under way comes with its resolve, the same for all. NULL where a pointer is needed is
+/// INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
 
 #include "kiln_tensor.h"
 
@@ -120,7 +121,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_collective_barrier(kiln_collective *col
 /// failure of the call; FAILED_PRECONDITION in a capture.
 KILN_NODISCARD KILN_API kiln_status kiln_collective_resolve(kiln_tensor *tensor, kiln_error *err);
 
-/// Whether the call that made the tensor is over.
+/// Whether the call that made the tensor is over; true for NULL.
 KILN_API bool kiln_collective_ended(const kiln_tensor *tensor);
 
 /// Unsafe: takes the tensor for resolved, though its call may still write to it, or fail. For

@@ -46,6 +46,23 @@ void kilni_aux_queues_close(kiln_device *device)
     close_queue(&device->out);
 }
 
+/// What works there now will hear of it itself.
+static bool is_lost(kilni_aux_queue *aux_queue, kiln_error *err)
+{
+    kiln_backend *backend = aux_queue->backend;
+    if (backend == NULL || pthread_mutex_trylock(&aux_queue->lock) != 0) {
+        return false;
+    }
+    bool lost = backend->device->flush(backend, err) == KILN_STATUS_DEVICE_LOST;
+    pthread_mutex_unlock(&aux_queue->lock);
+    return lost;
+}
+
+bool kilni_aux_queues_lost(kiln_device *device, kiln_error *err)
+{
+    return is_lost(&device->in, err) || is_lost(&device->out, err);
+}
+
 /// Whoever is at work there may wait for the driver, and we have the device's lock.
 static void trim_queue(kilni_aux_queue *aux_queue)
 {

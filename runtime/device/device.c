@@ -23,6 +23,9 @@ void kiln_device_release(kiln_device *device)
 
 const kiln_device_info *kiln_device_info_of(const kiln_device *device)
 {
+    if (device == NULL) {
+        return NULL;
+    }
     device = kilni_core(device);
     return device->backend->device->info(device->backend);
 }
@@ -34,6 +37,9 @@ const char *kiln_device_address(const kiln_device *device)
 
 kiln_context *kiln_device_context(const kiln_device *device)
 {
+    if (device == NULL) {
+        return NULL;
+    }
     return kilni_core(device)->context;
 }
 

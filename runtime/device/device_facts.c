@@ -16,6 +16,9 @@ void kilni_device_set_names(kiln_device *device)
 
 const char *kiln_device_name(kiln_device *device)
 {
+    if (device == NULL) {
+        return NULL;
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     const char *name = device->engines.fusion ? device->fused_name : device->plain_name;
@@ -25,6 +28,9 @@ const char *kiln_device_name(kiln_device *device)
 
 uint32_t kiln_device_dtype_usage(kiln_device *device, kiln_dtype dtype)
 {
+    if (device == NULL) {
+        return 0;
+    }
     device = kilni_core(device);
     bool small = kiln_dtype_kind_of(dtype) == KILN_KIND_SMALL; // stored as u8
     pthread_mutex_lock(&device->lock);
@@ -49,6 +55,9 @@ bool kiln_device_records_gradients(const kiln_device *device)
 kiln_status kiln_device_count(kiln_context *context, kiln_device_type type, size_t *out_count,
                               kiln_error *err)
 {
+    if (out_count == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_count must not be NULL");
+    }
     const kiln_backend_provider *providers[KILNI_PROVIDERS];
     *out_count = 0;
     if (context == NULL) {
@@ -72,6 +81,12 @@ kiln_status kiln_device_count(kiln_context *context, kiln_device_type type, size
 kiln_status kiln_device_describe(kiln_context *context, size_t index, char out_address[64],
                                  char out_line[192], kiln_error *err)
 {
+    if (out_address == NULL || out_line == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_address and out_line must not be NULL");
+    }
+    if (context == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "context must not be NULL");
+    }
     size_t seen = 0;
     const kiln_backend_provider *providers[KILNI_PROVIDERS];
     size_t n_providers = kilni_context_providers(context, providers);

@@ -37,6 +37,9 @@ static kiln_status open_store(kiln_context *context, kiln_error *err)
 kiln_status kiln_context_create(const kiln_context_options *options, kiln_context **out_context,
                                 kiln_error *err)
 {
+    if (out_context == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_context must not be NULL");
+    }
     *out_context = NULL;
     kiln_context_options defaults = KILN_CONTEXT_OPTIONS_INIT;
     kiln_error local = KILN_ERROR_INIT;
@@ -112,6 +115,9 @@ kiln_status kiln_context_set(kiln_context *context, const char *name, const char
 
 void kiln_context_interrupted(kiln_context *context)
 {
+    if (context == NULL) {
+        return;
+    }
     if (context->registry != NULL) { // without the lock, which the interrupted thread may hold
         kiln_fuse_registry_interrupted(context->registry);
     }
@@ -124,6 +130,9 @@ const kiln_env *kiln_context_env(const kiln_context *context)
 
 kiln_store *kiln_context_store(const kiln_context *context)
 {
+    if (context == NULL) {
+        return NULL;
+    }
     kiln_context *self = (kiln_context *)(uintptr_t)context;
     kiln_error err = KILN_ERROR_INIT;
     pthread_mutex_lock(&self->lock);
@@ -138,6 +147,9 @@ kiln_store *kiln_context_store(const kiln_context *context)
 kiln_status kiln_context_add_provider(kiln_context *context, const kiln_backend_provider *provider,
                                       kiln_error *err)
 {
+    if (context == NULL || provider == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "context and provider must not be NULL");
+    }
     kiln_status status = kiln_backend_provider_check(provider, err);
     if (status != KILN_STATUS_OK) {
         return status;
@@ -302,6 +314,9 @@ kiln_status kiln_plugin_load(kiln_context *context, const char *path, kiln_error
 kiln_status kiln_plugin_reset(kiln_context *context, const char *id, uint32_t *out_count,
                               kiln_error *err)
 {
+    if (out_count == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_count must not be NULL");
+    }
     char folder[4200];
     *out_count = 0;
     if (context == NULL) {
@@ -360,6 +375,12 @@ static kiln_status describe_plugin(kiln_context *context, size_t index, kiln_plu
 kiln_status kiln_plugin_get(kiln_context *context, size_t index, kiln_plugin_info *out_info,
                             kiln_error *err)
 {
+    if (out_info == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_info must not be NULL");
+    }
+    if (context == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "context must not be NULL");
+    }
     pthread_mutex_lock(&context->lock);
     kiln_status status = describe_plugin(context, index, out_info, err);
     pthread_mutex_unlock(&context->lock);

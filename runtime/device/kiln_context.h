@@ -6,7 +6,8 @@
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; what it returns is borrowed and lives as long as the context; it can fail with
-/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is INVALID_ARGUMENT; a
+/// function without a status then does nothing and gives 0.
 
 #include "base.h"
 
@@ -42,7 +43,8 @@ KILN_NODISCARD KILN_API kiln_status kiln_context_create(const kiln_context_optio
 KILN_API void kiln_context_destroy(kiln_context *context);
 
 /// Says that the user ends the process, as Ctrl-C does. The next process then does not blame the
-/// plugin whose call is running now. Safe in a signal handler, while no thread destroys the
+/// plugin whose call is running now, unless its fuser has not returned for longer than planning may
+/// take. Safe in a signal handler, while no thread destroys the
 /// context.
 KILN_API void kiln_context_interrupted(kiln_context *context);
 

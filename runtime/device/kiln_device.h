@@ -6,7 +6,8 @@
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; texts that it gives are borrowed and live as long as the device; it can fail with
-/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is INVALID_ARGUMENT; a
+/// function without a status then does nothing and gives 0.
 
 #include "ir_device.h"
 #include "kiln_context.h"
@@ -142,8 +143,8 @@ typedef struct kiln_device_stats {
 /// Fills counters since the device was opened. Set `struct_size` before.
 KILN_API void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats);
 
-/// The first failure of queued work on the device, or OK. A lost device stays lost until it is
-/// opened again.
+/// DEVICE_LOST, the first failure of queued work on the device, or OK. A lost device stays lost
+/// until it is opened again.
 KILN_API kiln_status kiln_device_status(kiln_device *device, kiln_error *err);
 
 /// Turns fusion off or on for what is recorded from now on. Results are the same. It is on at first

@@ -5,7 +5,8 @@
 /// Plugins of a context: what was loaded, and why others were not.
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
-/// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is
+/// INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
 
 #include "kiln_context.h"
 

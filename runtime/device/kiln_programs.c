@@ -8,6 +8,9 @@
 kiln_status kiln_program_parts(kiln_device *device, const kiln_program *program,
                                kiln_program_part_fn take, void *user, kiln_error *err)
 {
+    if (device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    }
     if (device->backend->program == NULL) {
         return kiln_fail(err, UNIMPLEMENTED, "device %s takes no programs", device->address);
     }

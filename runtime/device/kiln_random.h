@@ -6,7 +6,8 @@
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; it can fail with RESOURCE_EXHAUSTED, and with the errors of submitting what was recorded
-/// before.
+/// before. NULL where a pointer is needed is INVALID_ARGUMENT; a function without a status then
+/// does nothing and gives 0.
 
 #include "kiln_device.h"
 

@@ -67,6 +67,9 @@ kiln_status kiln_device_set_memory_budget(kiln_device *device, uint64_t bytes, k
 
 void kiln_device_reset_peaks(kiln_device *device)
 {
+    if (device == NULL) {
+        return;
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     device->backend->memory->reset_peaks(device->backend);

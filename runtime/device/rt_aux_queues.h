@@ -23,6 +23,9 @@ void kilni_aux_queues_close(kiln_device *device);
 KILN_NODISCARD kiln_status kilni_aux_queues_set_budget(kiln_device *device, uint64_t bytes,
                                                        kiln_error *err);
 
+/// Whether the driver lost one of them, with the reason.
+bool kilni_aux_queues_lost(kiln_device *device, kiln_error *err);
+
 /// Gives their unused memory back. False: there are none.
 bool kilni_aux_queues_trim(kiln_device *device);
 

@@ -306,6 +306,9 @@ void kilni_gradsync_discard(kiln_gradsync *job)
 kiln_status kiln_gradsync_find(kiln_context *context, const char *name, kiln_gradsync **out_job,
                                kiln_error *err)
 {
+    if (out_job == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_job must not be NULL");
+    }
     *out_job = NULL;
     if (context == NULL || name == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "context and name must not be NULL");

@@ -467,6 +467,9 @@ bool kiln_gradsync_ready(kiln_gradsync *job, uint32_t member)
 kiln_status kiln_gradsync_gradient(kiln_gradsync *job, uint32_t member, kiln_param_id id,
                                    kiln_tensor **out_gradient, kiln_error *err)
 {
+    if (out_gradient == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_gradient must not be NULL");
+    }
     *out_gradient = NULL;
     kiln_status status = kilni_gradsync_enter(job, member, err);
     if (status != KILN_STATUS_OK) {

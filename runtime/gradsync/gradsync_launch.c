@@ -97,6 +97,9 @@ kiln_status kiln_gradsync_start(kiln_context *context, const char *name,
                                 const kiln_gradsync_options *options, kiln_gradsync **out_job,
                                 kiln_error *err)
 {
+    if (out_job == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_job must not be NULL");
+    }
     bool made = false; // an open job of the name has its group, or had its failure
     kiln_status status =
         kilni_gradsync_begin(context, name, devices, count, options, out_job, &made, err);

@@ -14,7 +14,8 @@
 /// any thread; arguments are borrowed, and gradients are held until they are reduced. Errors of a
 /// member's calls: FAILED_PRECONDITION without a job, with a closed one, or for a call out of
 /// order; CANCELLED when the job is closed meanwhile; DEADLINE_EXCEEDED; INVALID_ARGUMENT; the
-/// failure of the job.
+/// failure of the job. NULL where a pointer is needed is INVALID_ARGUMENT; a function without a
+/// status then does nothing and gives 0.
 
 #include "kiln_tensor.h"
 

@@ -35,6 +35,12 @@ static void copy_out(void *target, uint32_t struct_size, const void *source, siz
 kiln_status kiln_graph_memory_get(const kiln_graph *graph, kiln_graph_memory *out_memory,
                                   kiln_error *err)
 {
+    if (out_memory == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_memory must not be NULL");
+    }
+    if (graph == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "graph must not be NULL");
+    }
     kiln_graph_memory memory = {.struct_size = out_memory->struct_size};
     const kiln_fuse_segment *segment = NULL;
     kiln_device *device = kilni_graph_device(graph);
@@ -71,6 +77,12 @@ static kiln_memory_kind kind_of(const kilni_layout *layout, uint32_t number)
 kiln_status kiln_graph_memory_value_get(const kiln_graph *graph, uint32_t index,
                                         kiln_graph_memory_value *out_value, kiln_error *err)
 {
+    if (out_value == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_value must not be NULL");
+    }
+    if (graph == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "graph must not be NULL");
+    }
     kiln_graph_memory_value shown = {.struct_size = out_value->struct_size};
     const kiln_fuse_segment *segment = NULL;
     kiln_device *device = kilni_graph_device(graph);
@@ -132,6 +144,12 @@ static void sum_up(const kilni_layout *layout, uint32_t step, kiln_graph_memory_
 kiln_status kiln_graph_memory_step_get(const kiln_graph *graph, uint32_t index,
                                        kiln_graph_memory_step *out_step, kiln_error *err)
 {
+    if (out_step == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_step must not be NULL");
+    }
+    if (graph == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "graph must not be NULL");
+    }
     kiln_graph_memory_step shown = {.struct_size = out_step->struct_size};
     const kiln_fuse_segment *segment = NULL;
     kiln_device *device = kilni_graph_device(graph);

@@ -555,8 +555,14 @@ static kiln_status run(kiln_graph *graph, kiln_tensor *const *inputs, size_t n_i
                        kiln_tensor **advancing, kiln_tensor **out_tensors, size_t n_outputs,
                        kiln_error *err)
 {
+    if (out_tensors == NULL && n_outputs > 0) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensors must not be NULL");
+    }
     for (size_t i = 0; i < n_outputs; i++) {
         out_tensors[i] = NULL;
+    }
+    if (graph == NULL || (inputs == NULL && n_inputs > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "graph and inputs must not be NULL");
     }
     kiln_status status = check_inputs(graph, inputs, n_inputs, n_outputs, err);
     if (status != KILN_STATUS_OK) {

@@ -83,6 +83,9 @@ kiln_status kiln_graph_begin(kiln_device *device, kiln_tensor *const *inputs, si
 
 void kiln_graph_cancel(kiln_device *device)
 {
+    if (device == NULL) {
+        return;
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kilni_stream *stream = kilni_graph_find_capture(device, kiln_thread_id());
@@ -153,7 +156,13 @@ static kiln_tensor **hold_results(const kiln_graph *graph, kiln_tensor *const *o
 kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, size_t n_outputs,
                            kiln_graph **out_graph, kiln_error *err)
 {
+    if (out_graph == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_graph must not be NULL");
+    }
     *out_graph = NULL;
+    if (device == NULL || (outputs == NULL && n_outputs > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device and outputs must not be NULL");
+    }
     device = kilni_core(device);
     kiln_status status = kilni_graph_check_tensors(device, outputs, n_outputs, "output", err);
     kiln_graph *graph = kiln_alloc(kilni_graph_env(device), sizeof(*graph));
@@ -225,6 +234,9 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
 
 void kiln_graph_fix_shapes(kiln_device *device)
 {
+    if (device == NULL) {
+        return;
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kilni_stream *stream = kilni_graph_find_capture(device, kiln_thread_id());
@@ -236,6 +248,9 @@ void kiln_graph_fix_shapes(kiln_device *device)
 
 bool kiln_graph_is_capturing(kiln_device *device)
 {
+    if (device == NULL) {
+        return false;
+    }
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     bool captures = kilni_graph_find_capture(device, kiln_thread_id()) != NULL;
@@ -277,6 +292,9 @@ static uint64_t count_open(const kiln_graph *graph)
 
 void kiln_graph_info_get(const kiln_graph *graph, kiln_graph_info *out_info)
 {
+    if (graph == NULL || out_info == NULL) {
+        return;
+    }
     kiln_graph_info info = {.struct_size = out_info->struct_size};
     pthread_mutex_lock(&graph->device->lock);
     const kiln_fuse_segment *segment = graph->specialisations->segment;
@@ -337,6 +355,12 @@ static void complete(kiln_graph *graph, kiln_explanation *out)
 kiln_status kiln_graph_explained(kiln_graph *graph, kiln_explanation *out_explanation,
                                  kiln_error *err)
 {
+    if (out_explanation == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_explanation must not be NULL");
+    }
+    if (graph == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "graph must not be NULL");
+    }
     kiln_device *device = graph->device;
     kiln_status status = KILN_STATUS_OK;
     *out_explanation = (kiln_explanation){0};
@@ -384,7 +408,13 @@ static uint32_t print_memory(const kiln_graph *graph, uint32_t flags, const kiln
 
 kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags, char **out_text, kiln_error *err)
 {
+    if (out_text == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_text must not be NULL");
+    }
     *out_text = NULL;
+    if (graph == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "graph must not be NULL");
+    }
     kiln_explanation explanation;
     kiln_string text;
     kiln_string_init(&text, kilni_graph_env(graph->device));
@@ -411,5 +441,8 @@ kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags, char **out_tex
 
 void kiln_text_free(kiln_context *context, char *text)
 {
+    if (context == NULL) {
+        return;
+    }
     kiln_free(&context->env, text);
 }

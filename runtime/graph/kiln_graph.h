@@ -7,7 +7,8 @@
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; one thread at a time uses a graph; a graph holds what it needs; it can fail with
-/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is INVALID_ARGUMENT; a
+/// function without a status then does nothing and gives 0.
 
 #include "kiln_tensor.h"
 

@@ -7,7 +7,8 @@
 /// Unless a function says otherwise: one thread at a time uses a graph; names are borrowed and live
 /// as long as it. What is asked is known from the first run on: before it, and where the device's
 /// memory is not planned (remote devices plan on the server), each function gives
-/// FAILED_PRECONDITION. The caller sets `struct_size` before.
+/// FAILED_PRECONDITION. The caller sets `struct_size` before. NULL where a pointer is needed is
+/// INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
 
 #include "kiln_graph.h"
 

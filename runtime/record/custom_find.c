@@ -34,11 +34,11 @@ kiln_status kilni_custom_find(kiln_device *device, const kiln_attr *attrs,
 kiln_status kiln_custom_check(kiln_device *handle, const kiln_op_record *record, kiln_error *err)
 {
     kiln_device *device = kilni_core(handle);
-    kiln_op_record call = *record;
     kiln_tensor_desc inferred[KILN_MAX_OUTPUTS] = {{0}};
-    if (device == NULL || record->op != KILN_OP_CUSTOM) {
+    if (device == NULL || record == NULL || record->op != KILN_OP_CUSTOM) {
         return kiln_fail(err, INVALID_ARGUMENT, "a custom operation of a device is wanted");
     }
+    kiln_op_record call = *record;
     kiln_status status = kilni_custom_find(device, record->attrs, &call.custom, err);
     if (status == KILN_STATUS_OK) {
         status = kiln_ir_infer(&call, inferred, err);

@@ -71,6 +71,9 @@ void kilni_name_dtype(const kiln_device *handle, kiln_op op, const kiln_attr **a
 kiln_status kiln_device_full_precision(kiln_device *device, kiln_device **out_device,
                                        kiln_error *err)
 {
+    if (out_device == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_device must not be NULL");
+    }
     *out_device = NULL;
     if (device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
@@ -143,6 +146,9 @@ static kiln_attr int_at(const void *numbers, int64_t i)
 kiln_status kiln_tensor_of_floats(kiln_device *device, size_t rank, const int64_t *dims,
                                   const double *numbers, kiln_tensor **out_tensor, kiln_error *err)
 {
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
     *out_tensor = NULL;
     if (device == NULL || numbers == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device and numbers must not be NULL");
@@ -153,6 +159,9 @@ kiln_status kiln_tensor_of_floats(kiln_device *device, size_t rank, const int64_
 kiln_status kiln_tensor_of_ints(kiln_device *device, size_t rank, const int64_t *dims,
                                 const int64_t *numbers, kiln_tensor **out_tensor, kiln_error *err)
 {
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
     *out_tensor = NULL;
     if (device == NULL || numbers == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "device and numbers must not be NULL");

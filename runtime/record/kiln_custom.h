@@ -5,7 +5,8 @@
 /// Operators that plugins of the context bring.
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
-/// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is
+/// INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
 
 #include "ir_custom.h"
 #include "kiln_tensor.h"

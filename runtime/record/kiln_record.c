@@ -8,6 +8,10 @@
 static kiln_status record_any(kiln_device *handle, kilni_op_call *call, kiln_tensor **out_tensors,
                               kiln_error *err)
 {
+    if ((call->inputs == NULL && call->n_inputs > 0) ||
+        (call->attrs == NULL && call->n_attrs > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "inputs and attributes must not be NULL");
+    }
     kiln_dtype dtype = kilni_product_dtype(call);
     return dtype != KILN_DTYPE_NONE ? kilni_record_product(handle, call, dtype, out_tensors, err)
                                     : kilni_record_any(handle, call, out_tensors, err);

@@ -6,7 +6,9 @@
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; the caller holds each tensor that it gives; operations of one thread on one device run in
-/// the order of recording; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// the order of recording; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a
+/// pointer is needed is INVALID_ARGUMENT; a function without a status then does nothing and gives
+/// 0.
 
 #include "ir_op.h"
 #include "kiln_tensor.h"

@@ -10,7 +10,8 @@
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; streams and events keep their device open; it can fail with INVALID_ARGUMENT or
-/// RESOURCE_EXHAUSTED.
+/// RESOURCE_EXHAUSTED. NULL where a pointer is needed is INVALID_ARGUMENT; a function without a
+/// status then does nothing and gives 0.
 
 #include "kiln_device.h"
 
@@ -62,7 +63,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_stream_wait(kiln_device *device, kiln_e
 /// kiln_event_record.
 KILN_NODISCARD KILN_API kiln_status kiln_event_wait(kiln_event *event, kiln_error *err);
 
-/// Whether kiln_event_wait would return at once. Submits what it would wait for.
+/// Whether kiln_event_wait would return at once; true for NULL. Submits what it would wait for.
 KILN_API bool kiln_event_poll(kiln_event *event);
 
 /// Frees the event and does not wait. Takes NULL.

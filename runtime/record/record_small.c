@@ -173,6 +173,9 @@ kiln_status kilni_record_small(kiln_device *handle, kilni_op_call *call, kiln_te
 kiln_status kiln_bits_as(kiln_tensor *x, kiln_dtype dtype, kiln_tensor **out_tensor,
                          kiln_error *err)
 {
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
     *out_tensor = NULL;
     if (x == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "x must not be NULL");

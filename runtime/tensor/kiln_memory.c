@@ -13,6 +13,9 @@
 
 kiln_status kiln_host_alloc(kiln_device *device, size_t bytes, void **out_memory, kiln_error *err)
 {
+    if (out_memory == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_memory must not be NULL");
+    }
     *out_memory = NULL;
     device = kilni_core(device);
     if (device == NULL) {
@@ -27,6 +30,9 @@ kiln_status kiln_host_alloc(kiln_device *device, size_t bytes, void **out_memory
 
 void kiln_host_free(kiln_device *device, void *memory)
 {
+    if (device == NULL) {
+        return;
+    }
     if (memory == NULL) {
         return;
     }
@@ -103,6 +109,9 @@ kiln_status kiln_tensor_wrap(kiln_device *device, kiln_dtype dtype, size_t rank,
                              const int64_t *dims, void *memory, void (*release)(void *user),
                              void *user, kiln_tensor **out_tensor, kiln_error *err)
 {
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
     kiln_tensor_desc desc;
     kiln_device *handle = device;
     *out_tensor = NULL;
@@ -167,6 +176,9 @@ kiln_status kiln_tensor_wrap_constant(kiln_device *device, kiln_dtype dtype, siz
                                       const int64_t *dims, const kiln_constant_memory *memory,
                                       kiln_tensor **out_tensor, kiln_error *err)
 {
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
     kiln_tensor_desc desc;
     kiln_device *core = kilni_core(device);
     kiln_error refused = KILN_ERROR_INIT;
@@ -241,6 +253,9 @@ kiln_handle_kind kiln_handle_kind_of(kiln_dtype dtype)
 kiln_status kiln_tensor_to_handle(kiln_tensor *tensor, kiln_handle_kind kind,
                                   kiln_handle **out_handle, kiln_error *err)
 {
+    if (out_handle == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_handle must not be NULL");
+    }
     *out_handle = NULL;
     if (tensor == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "tensor must not be NULL");
@@ -277,6 +292,9 @@ kiln_status kiln_tensor_to_handle(kiln_tensor *tensor, kiln_handle_kind kind,
 kiln_status kiln_tensor_from_handle(const kiln_handle *handle, kiln_handle_kind kind,
                                     kiln_tensor **out_tensor, kiln_error *err)
 {
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
     *out_tensor = NULL;
     if (handle == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "handle must not be NULL");

@@ -190,6 +190,9 @@ kiln_status kiln_read_many(kiln_tensor *const *tensors, void *const *out_data, c
 kiln_status kiln_read_async(kiln_tensor *tensor, void *out_data, size_t bytes,
                             kiln_request **out_request, kiln_error *err)
 {
+    if (out_request == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_request must not be NULL");
+    }
     *out_request = NULL;
     kiln_status status = check_read(tensor, out_data, bytes, err);
     if (status != KILN_STATUS_OK) {
@@ -214,6 +217,9 @@ kiln_status kiln_read_async(kiln_tensor *tensor, void *out_data, size_t bytes,
 
 bool kiln_request_poll(kiln_request *request)
 {
+    if (request == NULL) {
+        return true;
+    }
     return request->waited || request->pending == NULL ||
            request->device->backend->transfer->read_poll(request->pending);
 }
@@ -290,6 +296,9 @@ static kiln_status map_locked(kiln_mapping *mapping, kiln_tensor *tensor, size_t
 kiln_status kiln_tensor_map(kiln_tensor *tensor, const void **out_data, kiln_mapping **out_mapping,
                             kiln_error *err)
 {
+    if (out_data == NULL || out_mapping == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_data and out_mapping must not be NULL");
+    }
     *out_data = NULL;
     *out_mapping = NULL;
     if (tensor == NULL) {

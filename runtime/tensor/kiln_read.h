@@ -6,7 +6,8 @@
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; it reports INVALID_ARGUMENT when `bytes` is not kiln_tensor_bytes, and the first cause
-/// when something that the tensor depends on failed.
+/// when something that the tensor depends on failed. NULL where a pointer is needed is
+/// INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
 
 #include "kiln_tensor.h"
 
@@ -34,7 +35,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_read_async(kiln_tensor *tensor, void *o
                                                     size_t bytes, kiln_request **out_request,
                                                     kiln_error *err);
 
-/// Whether kiln_request_wait would return without waiting for the device.
+/// Whether kiln_request_wait would return without waiting for the device; true for NULL.
 KILN_API bool kiln_request_poll(kiln_request *request);
 
 /// Waits for the read and returns its result. It may be called any number of times. Errors: also

@@ -268,11 +268,17 @@ void kiln_release(kiln_tensor *tensor)
 
 kiln_dtype kiln_tensor_dtype(const kiln_tensor *tensor)
 {
+    if (tensor == NULL) {
+        return KILN_DTYPE_NONE;
+    }
     return tensor->desc.small != 0 ? (kiln_dtype)tensor->desc.small : tensor->desc.dtype;
 }
 
 size_t kiln_tensor_rank(const kiln_tensor *tensor)
 {
+    if (tensor == NULL) {
+        return 0;
+    }
     return tensor->desc.rank;
 }
 
@@ -283,21 +289,33 @@ const int64_t *kiln_tensor_dims(const kiln_tensor *tensor)
 
 int64_t kiln_tensor_count(const kiln_tensor *tensor)
 {
+    if (tensor == NULL) {
+        return 0;
+    }
     return kiln_desc_count(&tensor->desc);
 }
 
 size_t kiln_tensor_bytes(const kiln_tensor *tensor)
 {
+    if (tensor == NULL) {
+        return 0;
+    }
     return (size_t)kiln_desc_bytes(&tensor->desc);
 }
 
 kiln_device *kiln_tensor_device(const kiln_tensor *tensor)
 {
+    if (tensor == NULL) {
+        return NULL;
+    }
     return tensor->handle;
 }
 
 void kiln_tensor_mark_constant(kiln_tensor *tensor)
 {
+    if (tensor == NULL) {
+        return;
+    }
     pthread_mutex_lock(&tensor->device->lock);
     tensor->desc.flags |= KILN_TENSOR_CONST;
     pthread_mutex_unlock(&tensor->device->lock);
@@ -307,6 +325,9 @@ void kiln_tensor_mark_constant(kiln_tensor *tensor)
 
 void kiln_tensor_set_param(kiln_tensor *tensor, kiln_param_id id)
 {
+    if (tensor == NULL) {
+        return;
+    }
     pthread_mutex_lock(&tensor->device->lock);
     tensor->param = id;
     pthread_mutex_unlock(&tensor->device->lock);
@@ -314,6 +335,9 @@ void kiln_tensor_set_param(kiln_tensor *tensor, kiln_param_id id)
 
 kiln_param_id kiln_tensor_param(const kiln_tensor *tensor)
 {
+    if (tensor == NULL) {
+        return 0;
+    }
     pthread_mutex_lock(&tensor->device->lock);
     kiln_param_id id = tensor->param;
     pthread_mutex_unlock(&tensor->device->lock);
@@ -416,6 +440,9 @@ kiln_status kiln_tensor_create(kiln_device *device, kiln_dtype dtype, size_t ran
                                const int64_t *dims, const void *data, kiln_tensor **out_tensor,
                                kiln_error *err)
 {
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
     *out_tensor = NULL;
     kiln_tensor_desc desc;
     if (device == NULL) {
@@ -429,6 +456,9 @@ kiln_status kiln_tensor_create_quantised(kiln_device *device, kiln_dtype dtype, 
                                          size_t rank, const int64_t *dims, const void *data,
                                          kiln_tensor **out_tensor, kiln_error *err)
 {
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
     *out_tensor = NULL;
     kiln_tensor_desc desc;
     kiln_quant_layout layout;
@@ -455,6 +485,9 @@ kiln_status kiln_tensor_create_quantised(kiln_device *device, kiln_dtype dtype, 
 
 uint64_t kiln_tensor_scheme(const kiln_tensor *tensor)
 {
+    if (tensor == NULL) {
+        return 0;
+    }
     return tensor->desc.scheme;
 }
 

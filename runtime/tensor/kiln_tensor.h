@@ -7,7 +7,8 @@
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; the caller holds each tensor that it makes until kiln_release, and a tensor keeps its
 /// device open; what it returns is borrowed and lives as long as the tensor; it can fail with
-/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is INVALID_ARGUMENT; a
+/// function without a status then does nothing and gives 0.
 
 #include "ir_quant.h"
 #include "kiln_device.h"

@@ -5,7 +5,8 @@
 /// Traces: what was recorded, planned and run, and when.
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
-/// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is
+/// INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
 
 #include "kiln_device.h"
 

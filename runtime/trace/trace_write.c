@@ -4,6 +4,7 @@
 // device is a process with a track of what it ran and one of what waited in its queue; arrows lead
 // from the call that queued a step to the step, and a counter shows the memory that tensors hold.
 
+#include "base_files.h"
 #include "rt_context.h"
 #include "rt_trace.h"
 #include "trace_internal.h"
@@ -204,7 +205,8 @@ static bool put_events(writer *w)
 
 kiln_status kilni_trace_save(kilni_trace *trace, const char *path, kiln_error *err)
 {
-    writer w = {.trace = trace, .file = fopen(path, "w")};
+    char beside[4200];
+    writer w = {.trace = trace, .file = kilni_base_replace_begin(path, beside, sizeof(beside))};
     if (w.file == NULL) {
         return kiln_fail(err, UNAVAILABLE, "trace %s cannot be written: %s", path, strerror(errno));
     }
@@ -217,11 +219,11 @@ kiln_status kilni_trace_save(kilni_trace *trace, const char *path, kiln_error *e
     bool whole = put_events(&w);
     fputs("\n]}\n", w.file);
     pthread_mutex_unlock(&trace->lock);
-    bool written = ferror(w.file) == 0;
-    written = fclose(w.file) == 0 && written;
+    bool written = kilni_base_replace_end(w.file, beside, path, whole);
     if (!whole) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a trace");
     }
     return written ? KILN_STATUS_OK
-                   : kiln_fail(err, UNAVAILABLE, "trace %s could not be written", path);
+                   : kiln_fail(err, UNAVAILABLE, "trace %s cannot be written: %s", path,
+                               strerror(errno));
 }

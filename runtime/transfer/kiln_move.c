@@ -661,6 +661,9 @@ static kiln_status hand_over_to(kiln_tensor *tensor, kiln_device *handle, kiln_t
 kiln_status kiln_to_device(kiln_tensor *tensor, kiln_device *device, kiln_tensor **out_tensor,
                            kiln_error *err)
 {
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
     *out_tensor = NULL;
     if (tensor == NULL || device == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "tensor and device must not be NULL");

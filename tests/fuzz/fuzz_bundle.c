@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Fuzz target: manifests of bundles, from any bytes. What passes keeps to its lists and buffers.
-#include <stdlib.h>
-
 #include "bundle_manifest.h"
 #include "fuzz_target.h"
-
-static void must(bool promise)
-{
-    if (!promise) {
-        abort();
-    }
-}
 
 static void check_value(const bundle_shapes *shapes, const bundle_value *value)
 {

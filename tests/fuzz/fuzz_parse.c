@@ -7,13 +7,6 @@
 #include "fuzz_target.h"
 #include "ir.h"
 
-static void must(bool promise)
-{
-    if (!promise) {
-        abort();
-    }
-}
-
 static void check_round_trip(const kiln_env *env, const kiln_ir_graph *graph)
 {
     kiln_ir_graph *again = NULL;

@@ -6,13 +6,6 @@
 #include "fuzz_target.h"
 #include "safetensors.h"
 
-static void must(bool promise)
-{
-    if (!promise) {
-        abort();
-    }
-}
-
 static void check_tensors(const kilni_safetensors *file, const uint8_t *data, size_t size)
 {
     size_t count = 0;

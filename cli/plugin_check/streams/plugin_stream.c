@@ -629,6 +629,18 @@ void stream_cut(stream *s, uint32_t n_ops, uint32_t n_tensors)
     s->n_tensors = n_tensors;
 }
 
+void stream_shorten(stream *s, uint32_t n_ops)
+{
+    uint32_t n_tensors = 0;
+    for (uint32_t i = 0; i < n_ops; i++) {
+        const stream_op *op = &s->ops[i];
+        for (uint32_t k = 0; k < op->n_outputs; k++) {
+            n_tensors = op->outputs[k] >= n_tensors ? op->outputs[k] + 1 : n_tensors;
+        }
+    }
+    stream_cut(s, n_ops, n_tensors);
+}
+
 bool stream_drop(stream *s, uint32_t tensor)
 {
     if (s->n_ops == STREAM_OPS || s->tensors[tensor].dropped) {

@@ -68,6 +68,13 @@ bool stream_usable(kiln_op op);
 /// The same operations on other extents, and sometimes on another dtype, drawn from `s`, which
 /// holds none yet. False: the table does not allow it, and `s` holds nothing of use.
 bool stream_adapt(stream *s, const stream *from);
+/// A recorded stream from operation `first` on, without its data; what the operations before it
+/// made is external. `out` holds what came before the first operation that the checks do not try.
+/// Errors: UNIMPLEMENTED, with that operation; INVALID_ARGUMENT.
+kiln_status stream_of_replay(const struct kiln_replay *replay, size_t first, stream *out,
+                             kiln_error *err);
+/// The same up to its first `n_ops` operations.
+void stream_shorten(stream *s, uint32_t n_ops);
 /// Takes the last operation back, with the tensors that came with it.
 void stream_cut(stream *s, uint32_t n_ops, uint32_t n_tensors);
 bool stream_drop(stream *s, uint32_t tensor);

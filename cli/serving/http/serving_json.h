@@ -15,8 +15,8 @@ typedef struct kilni_json_infer {
     bool all_binary; ///< of those that the request does not name
 } kilni_json_infer;
 
-/// Reads a body whose first `json_length` bytes are JSON. `fini` also after a failure. Errors:
-/// INVALID_ARGUMENT, UNIMPLEMENTED for BYTES, RESOURCE_EXHAUSTED.
+/// Reads a body whose first `json_length` bytes are JSON. `*out_infer` was zeroed. `fini` also
+/// after a failure. Errors: INVALID_ARGUMENT, UNIMPLEMENTED for BYTES, RESOURCE_EXHAUSTED.
 kiln_status kilni_json_infer_read(const kiln_env *env, const char *body, size_t length,
                                   size_t json_length, kilni_json_infer *out_infer, kiln_error *err);
 void kilni_json_infer_fini(kilni_json_infer *infer);

@@ -3,7 +3,7 @@
 #define KILN_IR_RESAMPLE_H
 
 /// Interpolation along one axis: what interpolate and its backward operator sum. All functions are
-/// pure: any thread may call them.
+/// pure: any thread may call them. No pointer is NULL unless a function takes it.
 
 #include "ir_op.h"
 

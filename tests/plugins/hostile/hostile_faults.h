@@ -16,6 +16,7 @@
 #define EVIL_UNWRITTEN 8 ///< the last element
 #define EVIL_NO_KERNEL 9 ///< the source has none of that name
 #define EVIL_HANGS 10 ///< for some seconds
+#define EVIL_TAKES_TIME 11 ///< a part of a second, and is right
 // In what it claims.
 #define EVIL_HUGE_CLAIM 20
 #define EVIL_NEGATIVE_CLAIM 21
@@ -32,5 +33,7 @@
 #define EVIL_NULL_SOURCE 45
 #define EVIL_SLOW 47 ///< thinks about each operation
 #define EVIL_DANGLING 46 ///< pointers into the first page
+#define EVIL_LOOPS_LATE 48 ///< at the third operation, for ever
+#define EVIL_LOOPS_UNTIL_CANCELLED 49 ///< at the third operation, then gives up
 
 #endif

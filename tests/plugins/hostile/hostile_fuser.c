@@ -10,6 +10,12 @@
 
 KF_MANIFEST("test.hostile-kernel", "1.0", 0, KF_OPSET_MAX, 0, 0);
 
+#if EVIL == EVIL_HANGS
+#define TURNS "4000000000ul"
+#else
+#define TURNS "100000000ul"
+#endif
+
 enum { MAX_STEPS = 32, CODE_BYTES = 4096 };
 
 struct kf_fuser {
@@ -122,8 +128,13 @@ static uint32_t takes(kf_builder *b, const kf_op *op)
             b->closed = *(volatile uint32_t *)&b->closed;
         }
     }
-    while (EVIL == EVIL_LOOPS_IN_FUSE) {
+    while (EVIL == EVIL_LOOPS_IN_FUSE || (EVIL == EVIL_LOOPS_LATE && b->n_steps == 3)) {
         b->closed = *(volatile uint32_t *)&b->closed;
+    }
+    while (EVIL == EVIL_LOOPS_UNTIL_CANCELLED && b->n_steps == 3) {
+        if (b->fuser->host->cancelled(b->fuser->host)) {
+            return 0;
+        }
     }
     return 1;
 }
@@ -230,8 +241,9 @@ static const char *deed(void)
     case EVIL_UNWRITTEN:
         return "    if (i + 1 < get_global_size(0)) {\n        y[i] = v;\n    }\n";
     case EVIL_HANGS: // a chain of dependent steps that no compiler sees the end of
+    case EVIL_TAKES_TIME:
         return "    uint r = as_uint(v) | 1u;\n"
-               "    for (ulong k = 0; i == 0 && k < 4000000000ul; k++) {\n"
+               "    for (ulong k = 0; i == 0 && k < " TURNS "; k++) {\n"
                "        r = (r ^ r >> 7) * 1664525u + 1013904223u;\n    }\n"
                "    y[i] = r == 12345u ? 0.0f : v;\n";
     case EVIL_NO_COMPILE:

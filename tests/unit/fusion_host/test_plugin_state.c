@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -206,6 +207,73 @@ static void test_who_is_interrupted_is_not_to_blame(void)
         }
         finish(&s);
     }
+}
+
+/* An engine whose searches may take so many milliseconds plans what the fuser answers at the third
+ * operation. */
+static void plan_within(session *s, uint32_t search_ms)
+{
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    options.search_ms = search_ms;
+    KILN_CHECK_INT(
+        kiln_fuse_engine_create(s->f.registry, &s->f.device, &options, &s->f.engine, &s->err), 0);
+    KILN_CHECK_INT(kiln_fuse_stream_create(s->f.engine, false, &s->f.stream, &s->err), 0);
+    fixture_done(&s->f, record_segment(&s->f));
+}
+
+static kiln_fuse_registry *interrupted_registry;
+
+static void interrupt(int number)
+{
+    (void)number;
+    kiln_fuse_registry_interrupted(interrupted_registry);
+    (void)kill(getpid(), SIGKILL);
+}
+
+/* Planning hangs in a fuser and the user ends the process after 200 ms. It is the fuser's fault
+ * when that is more than planning may take. */
+static void test_a_fuser_that_hangs(void)
+{
+    static const uint32_t limits_ms[] = {60000, 50};
+    const char *folder = kiln_test_tmpdir();
+    for (size_t i = 0; i < 2; i++) {
+        session s;
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            session mine;
+            const struct itimerval soon = {.it_value = {.tv_usec = 200000}};
+            if (begin(&mine, folder) && load(&mine, "evil_loops_late") == KILN_STATUS_OK) {
+                interrupted_registry = mine.f.registry;
+                (void)signal(SIGALRM, interrupt);
+                (void)setitimer(ITIMER_REAL, &soon, NULL);
+                plan_within(&mine, limits_ms[i]);
+            }
+            _exit(0);
+        }
+        int status = 0;
+        KILN_CHECK_INT(waitpid(child, &status, 0), child);
+        KILN_CHECK(WIFSIGNALED(status));
+        if (begin(&s, folder)) {
+            KILN_CHECK_INT(load(&s, "evil_loops_late"),
+                           i == 0 ? KILN_STATUS_OK : KILN_STATUS_FAILED_PRECONDITION);
+            KILN_CHECK(i == 0 || strstr(s.err.message, "a process ended in builder_fuse") != NULL);
+        }
+        finish(&s);
+    }
+}
+
+/* One that asks whether it is cancelled hears so in time. */
+static void test_a_fuser_that_is_cancelled(void)
+{
+    session s;
+    uint64_t start = kiln_time_ns();
+    if (begin(&s, kiln_test_tmpdir()) &&
+        KILN_CHECK_INT(load(&s, "evil_loops_until_cancelled"), KILN_STATUS_OK)) {
+        plan_within(&s, 50);
+        KILN_CHECK(kiln_time_ns() - start > UINT64_C(50000000));
+    }
+    finish(&s);
 }
 
 /* While a compiler runs, whoever ends the process may be the user: once is forgiven. */
@@ -495,6 +563,8 @@ int main(int argc, char **argv)
         KILN_TEST(test_a_crash_in_an_operator),
         KILN_TEST(test_no_crash_no_blame),
         KILN_TEST(test_who_is_interrupted_is_not_to_blame),
+        KILN_TEST(test_a_fuser_that_hangs),
+        KILN_TEST(test_a_fuser_that_is_cancelled),
         KILN_TEST(test_a_build_is_forgiven_once),
         KILN_TEST(test_no_helper_no_scan),
         KILN_TEST(test_three_strikes_in_three_processes),

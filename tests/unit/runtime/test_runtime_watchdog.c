@@ -5,10 +5,13 @@
 
 #include "runtime_fixture.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cl_queue.h"
 #include "cl_state.h"
@@ -232,6 +235,47 @@ static void test_slow_is_no_crime(void)
     fixture_close(&f);
 }
 
+/// Leaves this process a tenth of its time until it is ended.
+static pid_t starve(void)
+{
+    const struct timespec turn = {.tv_nsec = 10000000}, pause = {.tv_nsec = 90000000};
+    pid_t mine = getpid();
+    fflush(stdout);
+    pid_t child = fork();
+    while (child == 0) {
+        if (kill(mine, SIGSTOP) != 0) {
+            _exit(0); // it is gone
+        }
+        nanosleep(&pause, NULL);
+        (void)kill(mine, SIGCONT);
+        nanosleep(&turn, NULL);
+    }
+    return child;
+}
+
+/// A kernel that gets no processor is not one that does not end.
+static void test_starved_kernels_run_on(void)
+{
+    static float out[N];
+    fixture f;
+    if (!open(&f, kiln_test_tmpdir(), "takes_time", "0", "off")) {
+        return;
+    }
+    FIXTURE_OK(&f, run(&f, out)); // compiled, for the next
+    fixture_close(&f);
+    if (open(&f, "off", "takes_time", "1000", "off")) {
+        uint64_t start = kiln_time_ns();
+        pid_t child = starve();
+        FIXTURE_OK(&f, run(&f, out));
+        (void)kill(child, SIGKILL);
+        (void)waitpid(child, NULL, 0);
+        KILN_CHECK(seconds_since(start) > 1.0);
+        KILN_CHECK(is_right(out));
+        KILN_CHECK_STR(seen, "");
+        fixture_close(&f);
+    }
+}
+
 static void test_honest_kernels_run_on(void)
 {
     static float out[N];
@@ -258,6 +302,7 @@ int main(int argc, char **argv)
         {"test_slow_is_no_crime/time_enough", test_slow_is_no_crime, NULL},
         {"test_slow_is_no_crime/no_limit", test_slow_is_no_crime, ""},
         KILN_TEST(test_honest_kernels_run_on),
+        KILN_TEST(test_starved_kernels_run_on),
         KILN_TEST(test_closing_does_not_wait), // last: the device is at work after it
     };
     return kiln_test_run("unit/runtime/watchdog", cases, sizeof(cases) / sizeof(cases[0]), argc,

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// An OpenCL layer (OPENCL_LAYERS, ocl-icd 2.3.1 and later) that counts the calls which make, build,
+// enqueue and wait, and lets the k-th of them fail or take long. cl_faults.h says which.
+#define _DEFAULT_SOURCE // usleep
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define CL_TARGET_OPENCL_VERSION 300
+#include <CL/cl_layer.h>
+
+#include "cl_faults.h"
+
+static const cl_icd_dispatch *below;
+static cl_icd_dispatch table;
+static cl_faults *faults;
+
+/// The code that a call gives instead of being made; CL_SUCCESS: it is made.
+static cl_int fault_of(const char *name)
+{
+    uint64_t place = atomic_fetch_add(&faults->seen, 1) + 1;
+    uint64_t at = atomic_load(&faults->fail_at);
+    if (at == 0 || place < at || (place > at && !atomic_load(&faults->persistent))) {
+        return CL_SUCCESS;
+    }
+    if (place == at) {
+        snprintf(faults->name, sizeof(faults->name), "%s", name);
+    }
+    uint32_t delay_us = atomic_load(&faults->delay_us);
+    if (delay_us != 0) {
+        usleep(delay_us);
+        return CL_SUCCESS;
+    }
+    return atomic_load(&faults->code);
+}
+
+// A call that gives a code, and one that gives an object with the code in its last parameter.
+#define GIVES_CODE(function, parameters, arguments)                                                \
+    static cl_int CL_API_CALL my_##function parameters                                             \
+    {                                                                                              \
+        cl_int code = fault_of(#function);                                                         \
+        return code != CL_SUCCESS ? code : below->function arguments;                              \
+    }
+#define GIVES_OBJECT(type, function, parameters, arguments)                                        \
+    static type CL_API_CALL my_##function parameters                                               \
+    {                                                                                              \
+        cl_int code = fault_of(#function);                                                         \
+        if (code == CL_SUCCESS) {                                                                  \
+            return below->function arguments;                                                      \
+        }                                                                                          \
+        if (out_code != NULL) {                                                                    \
+            *out_code = code;                                                                      \
+        }                                                                                          \
+        return NULL;                                                                               \
+    }
+
+GIVES_OBJECT(cl_mem, clCreateBuffer,
+             (cl_context context, cl_mem_flags flags, size_t bytes, void *memory, cl_int *out_code),
+             (context, flags, bytes, memory, out_code))
+GIVES_OBJECT(cl_mem, clCreateSubBuffer,
+             (cl_mem mem, cl_mem_flags flags, cl_buffer_create_type type, const void *what,
+              cl_int *out_code),
+             (mem, flags, type, what, out_code))
+GIVES_OBJECT(cl_program, clCreateProgramWithSource,
+             (cl_context context, cl_uint count, const char **texts, const size_t *lengths,
+              cl_int *out_code),
+             (context, count, texts, lengths, out_code))
+GIVES_CODE(clBuildProgram,
+           (cl_program program, cl_uint count, const cl_device_id *devices, const char *options,
+            void(CL_CALLBACK *notify)(cl_program program, void *user), void *user),
+           (program, count, devices, options, notify, user))
+GIVES_OBJECT(cl_kernel, clCreateKernel, (cl_program program, const char *name, cl_int *out_code),
+             (program, name, out_code))
+GIVES_CODE(clSetKernelArg, (cl_kernel kernel, cl_uint index, size_t bytes, const void *value),
+           (kernel, index, bytes, value))
+GIVES_CODE(clEnqueueNDRangeKernel,
+           (cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
+            const size_t *global, const size_t *local, cl_uint count, const cl_event *waits,
+            cl_event *event),
+           (queue, kernel, dims, offset, global, local, count, waits, event))
+GIVES_CODE(clEnqueueReadBuffer,
+           (cl_command_queue queue, cl_mem mem, cl_bool blocks, size_t offset, size_t bytes,
+            void *memory, cl_uint count, const cl_event *waits, cl_event *event),
+           (queue, mem, blocks, offset, bytes, memory, count, waits, event))
+GIVES_CODE(clEnqueueWriteBuffer,
+           (cl_command_queue queue, cl_mem mem, cl_bool blocks, size_t offset, size_t bytes,
+            const void *memory, cl_uint count, const cl_event *waits, cl_event *event),
+           (queue, mem, blocks, offset, bytes, memory, count, waits, event))
+GIVES_CODE(clEnqueueCopyBuffer,
+           (cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset, size_t to_offset,
+            size_t bytes, cl_uint count, const cl_event *waits, cl_event *event),
+           (queue, from, to, from_offset, to_offset, bytes, count, waits, event))
+GIVES_CODE(clEnqueueFillBuffer,
+           (cl_command_queue queue, cl_mem mem, const void *pattern, size_t length, size_t offset,
+            size_t bytes, cl_uint count, const cl_event *waits, cl_event *event),
+           (queue, mem, pattern, length, offset, bytes, count, waits, event))
+GIVES_OBJECT(void *, clEnqueueMapBuffer,
+             (cl_command_queue queue, cl_mem mem, cl_bool blocks, cl_map_flags flags, size_t offset,
+              size_t bytes, cl_uint count, const cl_event *waits, cl_event *event,
+              cl_int *out_code),
+             (queue, mem, blocks, flags, offset, bytes, count, waits, event, out_code))
+GIVES_CODE(clEnqueueMarkerWithWaitList,
+           (cl_command_queue queue, cl_uint count, const cl_event *waits, cl_event *event),
+           (queue, count, waits, event))
+GIVES_CODE(clWaitForEvents, (cl_uint count, const cl_event *events), (count, events))
+GIVES_CODE(clFlush, (cl_command_queue queue), (queue))
+GIVES_CODE(clFinish, (cl_command_queue queue), (queue))
+
+#undef GIVES_CODE
+#undef GIVES_OBJECT
+
+CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *out,
+                                               size_t *out_size)
+{
+    static const char name[] = "kiln: faults";
+    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+    bool is_version = what == CL_LAYER_API_VERSION;
+    size_t bytes = is_version ? sizeof(version) : sizeof(name);
+    if ((!is_version && what != CL_LAYER_NAME) || (out != NULL && room < bytes)) {
+        return CL_INVALID_VALUE;
+    }
+    if (out != NULL) {
+        memcpy(out, is_version ? (const void *)&version : name, bytes);
+    }
+    if (out_size != NULL) {
+        *out_size = bytes;
+    }
+    return CL_SUCCESS;
+}
+
+static bool map_faults(void)
+{
+    const char *path = getenv("KILN_TEST_CL_FAULTS");
+    int file = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    void *memory = file < 0
+                       ? MAP_FAILED
+                       : mmap(NULL, sizeof(*faults), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (file >= 0) {
+        close(file);
+    }
+    faults = memory != MAP_FAILED ? memory : NULL;
+    return faults != NULL;
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *target,
+                                            cl_uint *out_count, const cl_icd_dispatch **out_table)
+{
+    const cl_uint entries = sizeof(table) / sizeof(table.clGetPlatformIDs);
+    if (count < entries || out_count == NULL || out_table == NULL || !map_faults()) {
+        return CL_INVALID_VALUE;
+    }
+    below = target;
+    table = *target;
+    table.clCreateBuffer = my_clCreateBuffer;
+    table.clCreateSubBuffer = my_clCreateSubBuffer;
+    table.clCreateProgramWithSource = my_clCreateProgramWithSource;
+    table.clBuildProgram = my_clBuildProgram;
+    table.clCreateKernel = my_clCreateKernel;
+    table.clSetKernelArg = my_clSetKernelArg;
+    table.clEnqueueNDRangeKernel = my_clEnqueueNDRangeKernel;
+    table.clEnqueueReadBuffer = my_clEnqueueReadBuffer;
+    table.clEnqueueWriteBuffer = my_clEnqueueWriteBuffer;
+    table.clEnqueueCopyBuffer = my_clEnqueueCopyBuffer;
+    table.clEnqueueFillBuffer = my_clEnqueueFillBuffer;
+    table.clEnqueueMapBuffer = my_clEnqueueMapBuffer;
+    table.clEnqueueMarkerWithWaitList = my_clEnqueueMarkerWithWaitList;
+    table.clWaitForEvents = my_clWaitForEvents;
+    table.clFlush = my_clFlush;
+    table.clFinish = my_clFinish;
+    *out_count = entries;
+    *out_table = &table;
+    return CL_SUCCESS;
+}

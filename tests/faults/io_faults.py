@@ -1,0 +1,195 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Disks that are full, broken or slow, and processes that are killed while they write.
+
+io_faults.py KILN TREE IO_FAULTS. The k-th call of the system about a file below a folder fails, once or from then on.
+What a user asked for either is there and right or is told as lost; the cache is never worth more than a message. A few
+k of each kind by default, every k with KILN_TEST_LONG=1."""
+import filecmp
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+KILN, TREE, IO_FAULTS = sys.argv[1:4]
+sys.path.append(os.path.join(TREE, "tests", "structure"))
+import structure  # noqa: E402
+
+MODEL = os.path.join(TREE, "examples/digits/digits.onnx")
+INPUT = os.path.join(TREE, "examples/digits/three.npy")
+LONG = os.environ.get("KILN_TEST_LONG") == "1"
+KINDS = ("ENOSPC", "EIO", "EINTR", "short")
+WORDS = {"ENOSPC": "No space left on device", "EIO": "Input/output error", "EINTR": "Interrupted system call"}
+REPLACED = ("y.npy", "y.npz", "t.json")  # files that take the place of what was there when they are whole
+RANDOM = random.Random(1)
+
+
+def under(kind, k, folder, *command, **environment):
+    """Runs a command on that disk: (exit status, standard error, calls)."""
+    done = subprocess.run([IO_FAULTS, kind, str(k), folder + "/", *command], capture_output=True, text=True,
+                          check=False, env={**os.environ, **environment}, timeout=300)
+    lines = done.stderr.splitlines()
+    if done.returncode == 125 or not lines or not lines[-1].startswith("io_faults: "):
+        raise AssertionError(f"io_faults itself: {done.returncode} {done.stderr}")
+    return done.returncode, "\n".join(lines[:-1]), int(lines[-1].split()[1])
+
+
+def chosen(calls, few):
+    """Which calls fail: all of them, or the first, the last and some between."""
+    if LONG or calls <= few:
+        return list(range(1, calls + 1))
+    return sorted({1, calls, *RANDOM.sample(range(2, calls), few - 2)})
+
+
+def is_whole(path, whole):
+    """A trace and a page have times in them, and so no two are equal."""
+    with open(path, "rb") as file:
+        data = file.read()
+    if path.endswith(".json"):
+        return len(json.loads(data)["traceEvents"]) > 0
+    if path.endswith(".html"):
+        return data.rstrip().endswith(b"</html>")
+    return filecmp.cmp(path, whole, shallow=False)
+
+
+def output_case(folder, name, arguments):
+    """A file that the user asked for, on a disk that fails: (problems, tries)."""
+    bad, tries = [], 0
+    whole, path = os.path.join(folder, "whole-" + name), os.path.join(folder, "out", name)
+    os.mkdir(os.path.dirname(path))
+    command = [KILN, *arguments, path]
+    code, said, calls = under("count", 0, os.path.dirname(path), *command, KILN_CACHE_DIR="off")
+    assert code == 0 and calls > 0, f"{name}: without a fault {code}, {calls} calls: {said}"
+    shutil.move(path, whole)
+    for kind in KINDS:
+        for k in chosen(calls, 2):
+            for again in ("", "+"):
+                tries += 1
+                shutil.copy(INPUT, path)
+                where = f"{name}, {kind} at {k}{again} of {calls}"
+                code, said, _ = under(kind, f"{k}{again}", os.path.dirname(path), *command, KILN_CACHE_DIR="off")
+                if code == 0 and not is_whole(path, whole):
+                    bad.append(f"{where}: it says that all is well, and the file is wrong")
+                elif code == 1 and name in REPLACED and not filecmp.cmp(path, INPUT, shallow=False):
+                    bad.append(f"{where}: what was there before is lost")
+                elif code not in (0, 1):
+                    bad.append(f"{where}: ends with {code}: {said}")
+                elif code == 1 and WORDS.get(kind, "") not in said:
+                    bad.append(f"{where}: the cause is not told: {said}")
+                elif kind == "short" and again == "" and code != 0:
+                    bad.append(f"{where}: the rest could have been written: {said}")
+                left = [f for f in os.listdir(os.path.dirname(path)) if f != name]
+                if left:
+                    bad.append(f"{where}: leaves {left}")
+                for file in os.listdir(os.path.dirname(path)):
+                    os.remove(os.path.join(os.path.dirname(path), file))
+    os.rmdir(os.path.dirname(path))
+    return bad, tries
+
+
+def outputs(folder):
+    """Results, traces, pages."""
+    bad, tries = [], 0
+    run = ["run", MODEL, "--input", INPUT, "--device", "reference"]
+    for name, arguments in (("y.npy", [*run, "--output"]), ("y.npz", [*run, "--output"]),
+                            ("t.json", [*run, "--trace"]),
+                            ("page.html", ["explain", MODEL, "--device", "reference", "--html"])):
+        more, count = output_case(folder, name, arguments)
+        bad += more
+        tries += count
+    return bad, tries
+
+
+def cached_run(folder, kind, k):
+    """A run with its cache below the folder: (problem or None, calls)."""
+    out = os.path.join(folder, "y.npy")
+    cache = os.path.join(folder, "cache")
+    command = [KILN, "run", MODEL, "--input", INPUT, "--output", out]
+    code, said, calls = under(kind, k, cache, *command, KILN_CACHE_DIR=cache)
+    wanted = os.path.join(folder, "want.npy")
+    if kind == "count" and not os.path.exists(wanted):
+        shutil.move(out, wanted)
+    elif kind == "kill" and code == 137:
+        return None, calls
+    elif code != 0:
+        return f"{kind} at {k}: the run ends with {code}: {said}", calls
+    elif not filecmp.cmp(out, wanted, shallow=False):
+        return f"{kind} at {k}: another result", calls
+    return None, calls
+
+
+def turns(kind):
+    """Once and from then on; a signal that always interrupts is no fault of a disk, and SQLite would wait for ever."""
+    if kind in ("kill", "EINTR"):
+        return ("",)
+    return ("", "+") if LONG else (RANDOM.choice(("", "+")),)
+
+
+def cache(folder):
+    """The program runs whatever becomes of its cache, and so does the next one with what is left."""
+    bad, tries = [], 0
+    problem, calls = cached_run(folder, "count", 0)
+    assert problem is None and calls > 0, problem or "nothing was written to the cache"
+    for kind, few in (("ENOSPC", 2), ("EIO", 2), ("EINTR", 1), ("short", 1), ("read", 2), ("kill", 10)):
+        numbers = chosen(calls, few) if few > 1 else [RANDOM.randint(1, calls)]
+        if kind == "kill" and LONG:
+            numbers = [RANDOM.randint(1, calls) for _ in range(200)]
+        for k in numbers:
+            for again in turns(kind):
+                if kind != "kill" or not LONG or tries % 3 == 0:
+                    shutil.rmtree(os.path.join(folder, "cache"), ignore_errors=True)
+                tries += 1
+                problems = [cached_run(folder, kind, f"{k}{again}")[0]]
+                if kind == "kill":
+                    problems.append(cached_run(folder, "count", 0)[0])
+                bad += [p for p in problems if p is not None]
+    return bad, tries
+
+
+def nowhere(folder):
+    """Devices that are full, folders that are none, descriptors that are closed."""
+    bad = []
+    run = [KILN, "run", MODEL, "--input", INPUT, "--device", "reference"]
+
+    def expect(what, command, code, part, **options):
+        done = subprocess.run(command, capture_output="stdout" not in options, text=True, check=False, timeout=300,
+                              **options)
+        if done.returncode != code or part not in (done.stderr or ""):
+            bad.append(f"{what}: ends with {done.returncode}, says {done.stderr!r}")
+
+    for option in ("--output", "--trace"):
+        expect(f"{option} /dev/full", [*run, option, "/dev/full"], 1, WORDS["ENOSPC"])
+        expect(f"{option} below /proc", [*run, option, "/proc/kiln/x.npy"], 1, "No such file or directory")
+        expect(f"{option} to a folder", [*run, option, folder], 1, "is a folder")
+    expect("a cache below /proc", [KILN, "run", MODEL, "--input", INPUT], 0, "",
+           env={**os.environ, "KILN_CACHE_DIR": "/proc/kiln"})
+    for closed in ("1>&-", "2>&-", "0<&-"):
+        done = subprocess.run(["/bin/sh", "-c", f'"$@" {closed}', "sh", *run], capture_output=True, text=True,
+                              check=False, timeout=300)
+        if done.returncode != (1 if closed[0] == "1" else 0):
+            bad.append(f"{closed}: ends with {done.returncode}: {done.stderr}")
+    return bad, 10
+
+
+def main():
+    cases = {}
+    probe = subprocess.run([IO_FAULTS, "count", "0", "/", "/bin/true"], capture_output=True, text=True, check=False)
+    if probe.returncode == 125:
+        structure.report("faults/io", {f.__name__: probe.stderr.strip() for f in (outputs, cache, nowhere)})
+    for function in (outputs, cache, nowhere):
+        if len(sys.argv) > 4 and function.__name__ not in sys.argv[4:]:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                bad, tries = function(folder)
+            except AssertionError as error:
+                bad, tries = [str(error)], 0
+            cases[f"{function.__name__} ({tries} faults)"] = bad
+    structure.report("faults/io", cases)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Lines that tests have run, from a build with counters (--coverage): a table of folders, and one of the files that read
+what comes from outside.
+
+coverage.py TREE BUILD [TESTS]: reads BUILD's .gcda files with gcov and prints a page; TESTS says which tests ran."""
+import collections
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+# Files that read what comes from outside.
+DECODERS = ("base/arrays/npy.c", "base/arrays/npz.c", "base/arrays/npy_text.c", "base/environment/config.c",
+            "ir/graph/codec_decode.c", "ir/graph/parse.c", "ir/graph/verify.c", "ir/replay/replay_file.c",
+            "fusion_host/load/elf_note.c", "fusion_host/plan/plan_disk.c", "fusion_host/plugin/plugin_record.c",
+            "cl_backend/program/cl_binary.c", "autodiff/train/safetensors.c", "onnx/decode/onnx_decode.c",
+            "remote_grpc/link/rpc_frame.c", "remote_grpc/link/rpc_wire.c", "remote_grpc/kserve/kserve_infer.c",
+            "cli/serving/http/serving_json.c", "cli/serving/config/serving_text.c")
+
+
+def counters(build):
+    return [os.path.join(folder, name) for folder, _, names in os.walk(build) for name in names
+            if name.endswith(".gcda")]
+
+
+def read(path):
+    """Source -> line -> whether it ran, of one object."""
+    done = subprocess.run(["gcov", "--json-format", "--stdout", os.path.basename(path)], capture_output=True, check=False,
+                          cwd=os.path.dirname(path))
+    found = collections.defaultdict(dict)
+    for text in done.stdout.splitlines():
+        data = json.loads(text)
+        for file in data["files"]:
+            name = os.path.realpath(os.path.join(data["current_working_directory"], file["file"]))
+            for line in file["lines"]:
+                number = line["line_number"]
+                found[name][number] = found[name].get(number, False) or line["count"] > 0
+    return found
+
+
+def gather(tree, build):
+    """Source below the tree -> (lines that ran, lines)."""
+    lines = collections.defaultdict(dict)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for found in pool.map(read, counters(build)):
+            for name, ran in found.items():
+                for number, count in ran.items():
+                    lines[name][number] = lines[name].get(number, False) or count
+    result = {}
+    for name, ran in lines.items():
+        inside = os.path.relpath(name, tree)
+        if inside.endswith(".c") and not inside.startswith(("..", "build", "tests", "examples")):
+            result[inside] = (sum(ran.values()), len(ran))
+    return result
+
+
+def row(name, parts):
+    ran, all_lines = (sum(column) for column in zip(*parts))
+    return f"| {name} | {all_lines} | {100 * ran / max(all_lines, 1):.1f} % |"
+
+
+def main():
+    tree, build = (os.path.realpath(path) for path in sys.argv[1:3])
+    files = gather(tree, build)
+    words = sys.argv[3:]
+    ran = "all tests" if not words else "the tests that match " + ", ".join(f"`{word}`" for word in words)
+    page = ["<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->", "# Coverage", "",
+            *textwrap.wrap(f"Lines that {ran} ran, as gcov counts them. `./dev coverage` writes this page. With words it "
+                           "runs the tests that match one, and then the page has no folders, of which these would be a "
+                           "part.", 118), ""]
+    if not words:
+        folders = collections.defaultdict(list)
+        for name, counts in files.items():
+            folders[name.split("/")[0]].append(counts)
+        page += ["| folder | lines | run |", "|---|---|---|", *(row(name, folders[name]) for name in sorted(folders)),
+                 row("all", list(files.values())), ""]
+    known = [name for name in DECODERS if name in files]
+    if known:
+        page += ["What reads bytes from outside:", "", "| file | lines | run |", "|---|---|---|",
+                 *(row(name, [files[name]]) for name in known), row("all", [files[name] for name in known])]
+    print("\n".join(page))
+
+
+if __name__ == "__main__":
+    main()
