@@ -73,13 +73,13 @@ def a_page_for_every_command():
         expect(kiln("man", "--folder", folder), 0)
         pages = {os.path.basename(path)[:-2] for path in glob.glob(folder + "/*.1")}
         wanted = {"kiln"} | {f"kiln-{name}" for name in commands()}
-        wanted |= {f"kiln-plugin-{name}" for name in commands("plugin")}
+        wanted |= {f"kiln-{above}-{name}" for above in ("plugin", "bundle") for name in commands(above)}
         assert pages == wanted, pages ^ wanted
         for path in glob.glob(folder + "/*.1"):
             with open(path, encoding="utf-8") as file:
                 text = file.read()
             words = os.path.basename(path)[:-2].replace("check-onnx", "check_onnx").split("-")[1:]
-            if words and words != ["plugin"]:
+            if words and words not in (["plugin"], ["bundle"]):
                 words = [word.replace("_", "-") for word in words]
                 for option in re.findall(r"(?m)^ +(?:-., )? *--([a-z-]+)", kiln(*words, "--help").stdout):
                     escaped = option.replace("-", "\\-")
