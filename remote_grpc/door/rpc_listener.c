@@ -317,10 +317,11 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
 static kilni_rpc_stream *next_call(kilni_rpc_listener *listener)
 {
     kilni_rpc_stream *stream = kilni_grpc_stream_new(listener->env);
+    grpc_completion_queue *queue = stream != NULL ? stream->queue : NULL;
     __tsan_release(stream); // another thread may get it
-    if (stream == NULL || grpc_server_request_call(
-                              listener->server, &stream->call, &stream->details, &stream->metadata,
-                              stream->queue, listener->queue, stream) != GRPC_CALL_OK) {
+    if (stream == NULL || grpc_server_request_call(listener->server, &stream->call,
+                                                   &stream->details, &stream->metadata, queue,
+                                                   listener->queue, stream) != GRPC_CALL_OK) {
         if (stream != NULL) {
             kilni_grpc_stream_free(stream);
         }
