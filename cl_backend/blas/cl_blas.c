@@ -46,7 +46,7 @@ static kiln_status blas_fail(kilni_cl_backend *backend, CLBlastStatusCode code,
             shared = KILN_STATUS_INTERNAL;
         }
         if (err != NULL) {
-            err->code = shared;
+            err->code = (int32_t)shared;
         }
         return shared;
     }

@@ -5,6 +5,7 @@
 /// What a plugin gets from the host: notes and memory; and texts of plugins.
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "fusion_host.h"
 #include "kiln_fuser.h"
