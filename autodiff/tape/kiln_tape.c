@@ -189,6 +189,11 @@ kiln_status kiln_backward_all(kiln_tape *const *tapes, kiln_tensor *const *losse
     }
     for (size_t i = 0; i < n_tapes && status == KILN_STATUS_OK; i++) {
         status = check(tapes[i], losses[i], err);
+        for (size_t k = 0; k < i && status == KILN_STATUS_OK; k++) {
+            status = tapes[k] != tapes[i]
+                         ? status
+                         : kiln_fail(err, INVALID_ARGUMENT, "tapes %zu and %zu are the same", k, i);
+        }
     }
     if (status != KILN_STATUS_OK) {
         return status;

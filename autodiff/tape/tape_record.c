@@ -151,9 +151,8 @@ void kilni_tape_cut(kiln_tape *tape, size_t count)
 /// The entry that comes next reads the variable; the first one to do so is noted.
 static void note_use(kiln_tape *tape, uint32_t variable)
 {
-    tape_variable *used = &tape->variables[variable];
-    if (variable != 0 && used->first_use == 0) {
-        used->first_use = tape->n_entries + 1;
+    if (variable != 0 && tape->variables[variable].first_use == 0) {
+        tape->variables[variable].first_use = tape->n_entries + 1;
     }
 }
 
@@ -172,7 +171,9 @@ static kiln_status connect(kiln_tape *tape, tape_entry *entry, const kilni_obser
         if (output != NULL && kilni_tape_is_float(output)) {
             uint32_t *variable = &entry->variables[call->n_inputs + i];
             status = kilni_tape_number(tape, output, variable, err);
-            tape->variables[*variable].made = status == KILN_STATUS_OK;
+            if (status == KILN_STATUS_OK) {
+                tape->variables[*variable].made = true;
+            }
         }
     }
     if (status == KILN_STATUS_OK) {

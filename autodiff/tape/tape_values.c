@@ -93,7 +93,7 @@ static int depth_of_remaking(const kiln_tape *tape, const tape_variable *variabl
 /// The same, 0 for what is held.
 static int depth_of(const kiln_tape *tape, const tape_variable *variable, int most)
 {
-    if (variable->leaf || variable->held != NULL) {
+    if (variable->like != NULL || variable->held != NULL) {
         return 0;
     }
     if (variable->let_go) {
@@ -111,7 +111,7 @@ static void let_go(kiln_tape *tape, tape_variable *variable)
     variable->let_go = true;
     for (size_t i = 0; i < maker->record.n_inputs; i++) {
         tape_variable *from = &tape->variables[maker->variables[i]];
-        if (from->pins > 0 || from->leaf) {
+        if (from->pins > 0 || from->like != NULL) {
             kilni_tape_pin(tape, maker->variables[i], from->like);
         } else {
             from->pins = 1;

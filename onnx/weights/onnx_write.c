@@ -73,17 +73,21 @@ static bool next_field(rewrite *self, span *rest, field *out)
     return true;
 }
 
+static bool not_written(rewrite *self)
+{
+    return give_up(self,
+                   kiln_fail(self->err, UNAVAILABLE, "it cannot be written: %s", strerror(errno)));
+}
+
 static bool put(rewrite *self, pb_ostream_t *out, const void *data, size_t bytes)
 {
-    return pb_write(out, data, bytes) ||
-           give_up(self,
-                   kiln_fail(self->err, UNAVAILABLE, "it cannot be written: %s", strerror(errno)));
+    return pb_write(out, data, bytes) || not_written(self);
 }
 
 static bool put_head(rewrite *self, pb_ostream_t *out, uint32_t number, size_t bytes)
 {
     return (pb_encode_tag(out, PB_WT_STRING, number) && pb_encode_varint(out, bytes)) ||
-           put(self, out, "", 1); // says why
+           not_written(self);
 }
 
 // ---- weights ----

@@ -79,10 +79,11 @@ kiln_status kilni_record_product(kiln_device *handle, const kilni_op_call *call,
     kiln_tensor *inputs[KILN_MAX_INPUTS] = {NULL};
     kiln_tensor *made = NULL;
     kiln_status status = KILN_STATUS_OK;
-    *out_tensors = NULL;
-    if (call->n_inputs > KILN_MAX_INPUTS) {
-        return kiln_fail(err, INVALID_ARGUMENT, "a product of %zu inputs", call->n_inputs);
+    if (out_tensors == NULL || call->n_inputs > KILN_MAX_INPUTS) {
+        return kiln_fail(err, INVALID_ARGUMENT, "a product of %zu inputs, or without a result",
+                         call->n_inputs);
     }
+    *out_tensors = NULL;
     kilni_op_call narrowed = *call;
     narrowed.inputs = inputs;
     KILN_TRY(out, status, narrow(handle, call, dtype, inputs, err));

@@ -203,6 +203,32 @@ static void test_second_order(void)
     KILN_CHECK(found[0][0] != 0);
 }
 
+/// Gradients of what was computed on the way, which is a leaf for that long.
+static void test_of_results(void)
+{
+    fixture f;
+    if (fixture_open(&f, "reference:0")) {
+        kiln_tape *tape = NULL;
+        kiln_tensor *t[3] = {NULL};
+        kiln_tensor *x = matrix(&f, 2);
+        float found[ELEMENTS] = {0};
+        OK(&f, kiln_tape_create(f.device, &tape, &f.err));
+        OK(&f, kiln_tape_set_budget(tape, 1, &f.err));
+        OK(&f, kiln_tape_track(tape, x, &f.err));
+        OK(&f, kiln_neg(x, &t[0], &f.err));
+        t[1] = run_chain(&f, t[0], CHAIN);
+        OK(&f, kiln_gradients(tape, t[1], NULL, &t[0], 1, &t[2], &f.err));
+        OK(&f, kiln_read(t[2], found, sizeof(found), &f.err));
+        KILN_CHECK(found[0] > 0 && found[0] <= 1);
+        kiln_tape_destroy(tape);
+        kiln_release(x);
+        for (int i = 0; i < 3; i++) {
+            kiln_release(t[i]);
+        }
+        fixture_close(&f);
+    }
+}
+
 /// A tape that ends before backward, and a budget that comes too late.
 static void test_ends(void)
 {
@@ -224,4 +250,4 @@ static void test_ends(void)
 
 KILN_TEST_MAIN("unit/autodiff/tape_budget", KILN_TEST(test_layers), KILN_TEST(test_layers_opencl),
                KILN_TEST(test_between), KILN_TEST(test_chain), KILN_TEST(test_second_order),
-               KILN_TEST(test_ends))
+               KILN_TEST(test_of_results), KILN_TEST(test_ends))

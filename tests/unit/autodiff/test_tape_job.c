@@ -397,6 +397,10 @@ static void test_failures(void)
         member *at = &self.members[0];
         KILN_CHECK_INT(kiln_backward(at->tape, at->x, NULL, &err), KILN_STATUS_INVALID_ARGUMENT);
         forward(at);
+        kiln_tape *const twice[] = {at->tape, at->tape};
+        kiln_tensor *const losses[] = {at->loss, at->loss};
+        KILN_CHECK_INT(kiln_backward_all(twice, losses, 2, &err), KILN_STATUS_INVALID_ARGUMENT);
+        forward(at);
         OK(kiln_backward(at->tape, at->loss, NULL, &err));
         OK(kiln_tape_join(at->tape, self.job, 1, &err));
         forward(at);
