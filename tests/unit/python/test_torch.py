@@ -175,12 +175,9 @@ class Training(Log):
         self.assertGreaterEqual(len(self.parts), 2)  # there and back
 
     def test_blocks_of_resnet(self):
-        model = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
-                              Bottleneck(8, 4, 1), Bottleneck(16, 8, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-                              nn.Linear(32, 10))
-        # In f64: norms over few elements make much of the last bits.
-        batches = [(torch.randn(4, 3, 32, 32).double(), torch.randint(0, 10, (4,))) for _ in range(2)]
-        self.same_as_torch(model.double().train(), batches, within=1e-6)
+        model = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), Bottleneck(8, 4, 1),
+                              Bottleneck(16, 8, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
+        self.same_as_torch(model.train(), [(torch.randn(8, 3, 16, 16), torch.randint(0, 10, (8,)))])
 
     def test_transformer_encoder(self):
         layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True, activation="gelu")
