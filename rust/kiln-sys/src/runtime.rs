@@ -7,6 +7,14 @@ pub struct kiln_backend_provider {
     _private: [u8; 0],
 }
 #[repr(C)]
+pub struct kiln_bundle {
+    _private: [u8; 0],
+}
+#[repr(C)]
+pub struct kiln_bundle_maker {
+    _private: [u8; 0],
+}
+#[repr(C)]
 pub struct kiln_coll_group_options {
     _private: [u8; 0],
 }
@@ -102,7 +110,8 @@ pub const KILN_MAX_ATTRS: i32 = 8;
 /// Element types. Their numbers are permanent.
 ///
 /// Unless a function says otherwise: any thread may call it; texts that it returns are in static
-/// storage; it cannot fail.
+/// storage; it cannot fail. NULL where a pointer is needed is INVALID_ARGUMENT; a function without
+/// a status then does nothing and gives 0.
 pub type kiln_dtype = c_uint;
 pub const KILN_DTYPE_NONE: kiln_dtype = 0;
 pub const KILN_DTYPE_BOOL: kiln_dtype = 1;
@@ -142,7 +151,8 @@ pub const KILN_KIND_SMALL: kiln_dtype_kind = 32;
 /// What a call reports: a status, and the error record that the caller gives it to fill.
 ///
 /// Unless a function says otherwise: any thread may call it; texts that it returns are in static
-/// storage; it cannot fail.
+/// storage; it cannot fail. NULL where a pointer is needed is INVALID_ARGUMENT; a function without
+/// a status then does nothing and gives 0.
 pub type kiln_status = c_uint;
 pub const KILN_STATUS_OK: kiln_status = 0;
 pub const KILN_STATUS_CANCELLED: kiln_status = 1;
@@ -252,8 +262,13 @@ pub const KILN_FEATURE_WGMMA: c_int = 131072;
 pub const KILN_FEATURE_STRICT: c_int = 262144;
 pub const KILN_FEATURE_ROUND_TF32: c_int = 524288;
 pub const KILN_FEATURE_ROUND_BF16: c_int = 1048576;
+pub const KILN_EXPLAIN_SOURCE: c_int = 1;
+pub const KILN_EXPLAIN_MEMORY: c_int = 2;
+/// Hears of what a device would miss, in words.
+pub type kiln_bundle_miss_fn = Option<unsafe extern "C" fn(*const c_char, *mut c_void)>;
 /// Attributes of operations: a closed set of types, no pointers to anything that lives. All
-/// functions are pure: any thread may call them; texts are static.
+/// functions are pure: any thread may call them; texts are static. No pointer is NULL unless a
+/// function takes it.
 pub type kiln_attr_type = c_uint;
 pub const KILN_ATTR_NONE: kiln_attr_type = 0;
 pub const KILN_ATTR_I64: kiln_attr_type = 1;
@@ -628,8 +643,6 @@ pub const KILN_CUSTOM_MAX_NAME: c_int = 127;
 /// choosing; 0 is none. Equal numbers are the same parameter; eight bytes, little-endian, on a
 /// wire.
 pub type kiln_param_id = u64;
-pub const KILN_EXPLAIN_SOURCE: c_int = 1;
-pub const KILN_EXPLAIN_MEMORY: c_int = 2;
 pub type kiln_memory_home = c_uint;
 pub const KILN_MEMORY_ARENA: kiln_memory_home = 1;
 pub const KILN_MEMORY_RESULT: kiln_memory_home = 2;
@@ -662,6 +675,8 @@ pub const KILN_INIT_KAIMING_UNIFORM: kiln_init = 6;
 pub const KILN_INIT_KAIMING_NORMAL: kiln_init = 7;
 pub const KILN_INIT_ORTHOGONAL: kiln_init = 8;
 /// How a rate changes from step to step. Any thread may call the function below; it cannot fail.
+/// NULL where a pointer is needed is INVALID_ARGUMENT; a function without a status then does
+/// nothing and gives 0.
 pub type kiln_schedule_kind = c_uint;
 pub const KILN_SCHEDULE_CONSTANT: kiln_schedule_kind = 0;
 pub const KILN_SCHEDULE_LINEAR: kiln_schedule_kind = 1;
@@ -719,7 +734,8 @@ pub struct kiln_env {
 }
 /// For Kiln's own modules: hashes.
 ///
-/// Unless a function says otherwise: any thread may call it; it cannot fail.
+/// Unless a function says otherwise: any thread may call it; it cannot fail. No pointer is NULL
+/// unless a function takes it.
 /// 128 bits of XXH3 (xxhash.com), for keys on disk.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -972,6 +988,76 @@ pub struct kiln_device_stats {
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct kiln_graph_info {
+    pub struct_size: u32,
+    pub reserved: u32,
+    /// operations, drops not counted
+    pub ops: u64,
+    /// fused blocks, without those that failed
+    pub blocks: u64,
+    /// operations in them
+    pub ops_fused: u64,
+    /// what one run enqueues: launches and single operations
+    pub steps: u64,
+    /// fused blocks whose candidates were never measured for these shapes
+    pub blocks_open: u64,
+    /// run as single operations: a capture anew asks the next fuser
+    pub blocks_failed: u64,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_bundle_options {
+    pub struct_size: u32,
+    /// 1: a program without a binary is an error, also where it could be made
+    pub no_compile: u32,
+    /// 1: every program is compiled, as before its binary is written
+    pub no_binaries: u32,
+    /// 1: memory for intermediate values is filled with ones first, for tests
+    pub poison: u32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_bundle_value {
+    pub name: *const c_char,
+    pub dtype: kiln_dtype,
+    pub rank: u32,
+    pub dims: [i64; 8],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_bundle_info {
+    pub struct_size: u32,
+    /// sets of shapes that it runs for
+    pub n_shapes: u32,
+    pub n_inputs: u32,
+    pub n_outputs: u32,
+    pub n_programs: u32,
+    /// of the programs: made from source, or found in the cache, by this open
+    pub compiled: u32,
+    /// from a binary beside the sources
+    pub loaded: u32,
+    /// of program from launch to launch, in a run of the first set of shapes:
+    pub changes: u32,
+    pub constant_bytes: u64,
+    pub scratch_bytes: u64,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_bundle_work {
+    pub struct_size: u32,
+    pub n_inputs: u32,
+    pub n_outputs: u32,
+    pub reserved: u32,
+    pub graph: *mut kiln_graph,
+    pub device: *mut kiln_device,
+    pub inputs: *const *mut kiln_tensor,
+    /// of the same shapes with other values: what it does must not
+    pub others: *const *mut kiln_tensor,
+    pub input_names: *const *const c_char,
+    pub output_names: *const *const c_char,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub union kiln_attr_v {
     /// I64, BOOL, DTYPE
     pub i: i64,
@@ -1072,7 +1158,9 @@ pub struct kiln_custom_attr {
     pub name: *const c_char,
     pub value: kiln_attr,
 }
-/// An operator that a plugin brings. `values`: one for each parameter. `infer` gets a call whose
+/// An operator that a plugin brings. `gradient`, of the same version and parameters, takes its
+/// inputs, its outputs and the gradients of outputs of floats, and gives those of inputs of floats.
+/// `values`: one for each parameter. `infer` gets a call whose
 /// form and inputs are checked and fills the outputs' dtype, rank and dims; `reference` evaluates
 /// on the host: `memory` holds the address of the first element of inputs, then of outputs; NULL
 /// for a tensor without elements. Both are pure functions and may be called from any thread.
@@ -1089,6 +1177,8 @@ pub struct kiln_custom_op {
     pub n_outputs: u32,
     pub n_params: u32,
     pub params: *const kiln_custom_param,
+    /// the operator that gives its gradients; NULL: none
+    pub gradient: *const c_char,
     pub infer: Option<unsafe extern "C" fn(*const kiln_custom_op, *const kiln_op_record, *const kiln_attr, *mut kiln_tensor_desc, *mut kiln_error) -> kiln_status>,
     pub reference: Option<unsafe extern "C" fn(*const kiln_custom_op, *const kiln_op_record, *const kiln_attr, *const kiln_view, *const kiln_view, *const *mut c_void, *mut kiln_error) -> kiln_status>,
 }
@@ -1122,30 +1212,13 @@ pub struct kiln_gradsync_options {
     /// algorithms for larger ones, as collective.h has it; NULL: the table's
     pub select: *const c_char,
 }
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct kiln_graph_info {
-    pub struct_size: u32,
-    pub reserved: u32,
-    /// operations, drops not counted
-    pub ops: u64,
-    /// fused blocks, without those that failed
-    pub blocks: u64,
-    /// operations in them
-    pub ops_fused: u64,
-    /// what one run enqueues: launches and single operations
-    pub steps: u64,
-    /// fused blocks whose candidates were never measured for these shapes
-    pub blocks_open: u64,
-    /// run as single operations: a capture anew asks the next fuser
-    pub blocks_failed: u64,
-}
 /// How the values of a graph share memory.
 ///
 /// Unless a function says otherwise: one thread at a time uses a graph; names are borrowed and live
 /// as long as it. What is asked is known from the first run on: before it, and where the device's
 /// memory is not planned (remote devices plan on the server), each function gives
-/// FAILED_PRECONDITION. The caller sets `struct_size` before.
+/// FAILED_PRECONDITION. The caller sets `struct_size` before. NULL where a pointer is needed is
+/// INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
 /// How the values of a graph share memory, for the shapes of its capture. What dies inside the
 /// graph lies in the device's arena, one for all plans, or in a result that is not written yet; a
 /// run asks the pool for its results alone. Inputs are not counted.
@@ -1221,7 +1294,8 @@ pub struct kiln_constant_memory {
 /// Plugins of a context: what was loaded, and why others were not.
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
-/// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is
+/// INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct kiln_plugin_info {
@@ -1248,7 +1322,9 @@ pub union kiln_number_v {
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; the caller holds each tensor that it gives; operations of one thread on one device run in
-/// the order of recording; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+/// the order of recording; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a
+/// pointer is needed is INVALID_ARGUMENT; a function without a status then does nothing and gives
+/// 0.
 /// A scalar operand: kiln_f64(0.5) or kiln_i64(3). It is converted to the dtype of the operation.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1780,6 +1856,10 @@ pub struct kiln_optimiser_options {
     pub clip: f64,
     /// copied; NULL: constant
     pub schedule: *const kiln_schedule,
+    /// where scaling of the loss begins, such as 65536; 0: no scaling
+    pub loss_scale: f64,
+    /// good steps after which the scale doubles; 0: 2000
+    pub scale_period: u64,
 }
 
 structs! {
@@ -1802,6 +1882,11 @@ structs! {
     kiln_context_options { struct_size, ignore_environment, config_path, allocator, log, log_user }
     kiln_device_options { struct_size, float_dtype, int_dtype }
     kiln_device_stats { struct_size, reserved, ops_recorded, blocks_fused, ops_fused, plans_searched, plans_found, tensors_live, backend, bytes_live, bytes_arena, bytes_pending, values_planned, early_runs, indices_outside, blocks_measured, kernels_measuring, blas_measuring, measuring_ns, bytes_uploaded, bytes_read }
+    kiln_graph_info { struct_size, reserved, ops, blocks, ops_fused, steps, blocks_open, blocks_failed }
+    kiln_bundle_options { struct_size, no_compile, no_binaries, poison }
+    kiln_bundle_value { name, dtype, rank, dims }
+    kiln_bundle_info { struct_size, n_shapes, n_inputs, n_outputs, n_programs, compiled, loaded, changes, constant_bytes, scratch_bytes }
+    kiln_bundle_work { struct_size, n_inputs, n_outputs, reserved, graph, device, inputs, others, input_names, output_names }
     kiln_attr_v { i, f, ints, floats, text, tensor }
     kiln_attr { r#type, count, v }
     kiln_attr_spec { key, role, optional, fallback, fallback_text }
@@ -1810,10 +1895,9 @@ structs! {
     kiln_op_info { name, wire, since, cls, n_outputs, accept, result, signature, shape, reference, decompose, doc }
     kiln_custom_param { name, r#type, required, fallback }
     kiln_custom_attr { name, value }
-    kiln_custom_op { env, name, version, min_inputs, max_inputs, n_outputs, n_params, params, infer, reference }
+    kiln_custom_op { env, name, version, min_inputs, max_inputs, n_outputs, n_params, params, gradient, infer, reference }
     kiln_custom_call { struct_size, version, name, inputs, n_inputs, attrs, n_attrs }
     kiln_gradsync_options { struct_size, over_mpi, op, deadline_ns, bucket_bytes, select }
-    kiln_graph_info { struct_size, reserved, ops, blocks, ops_fused, steps, blocks_open, blocks_failed }
     kiln_graph_memory { struct_size, steps, values, values_planned, values_in_place, reserved, bound_bytes, peak_bytes, arena_bytes, result_bytes, all_bytes }
     kiln_graph_memory_value { struct_size, kind, home, first_step, last_step, in_place, bytes, offset_bytes, tensor, reserved }
     kiln_graph_memory_step { struct_size, block, name, written_bytes, temporary_bytes, live_bytes }
@@ -1847,7 +1931,7 @@ structs! {
     kiln_rnn_options { struct_size, direction, activations, alphas, n_alphas, betas, n_betas, clip }
     kiln_init_options { struct_size, kind, center, spread, gain, fan_in, fan_out }
     kiln_schedule { struct_size, kind, warmup, steps, period, factor, least, rise }
-    kiln_optimiser_options { struct_size, rule, rate, momentum, nesterov, captured, beta1, beta2, epsilon, decay, clip, schedule }
+    kiln_optimiser_options { struct_size, rule, rate, momentum, nesterov, captured, beta1, beta2, epsilon, decay, clip, schedule, loss_scale, scale_period }
 }
 
 extern "C" {
@@ -1916,7 +2000,8 @@ extern "C" {
     pub fn kiln_hash_hex(hash: kiln_hash128, out_hex: *mut c_char);
     /// For Kiln's own modules: messages to the program's log.
     ///
-    /// Unless a function says otherwise: any thread may call it; it cannot fail.
+    /// Unless a function says otherwise: any thread may call it; it cannot fail. No pointer is NULL
+    /// unless a function takes it.
     /// Says something to the log when the level of `module` lets it through.
     pub fn kiln_log_write(env: *const kiln_env, level: kiln_log_level, module: *const c_char, format: *const c_char, ...);
     /// Whether the level of `module` lets a message through.
@@ -1929,7 +2014,8 @@ extern "C" {
     /// For Kiln's own modules: memory of the host, from the environment's allocator.
     ///
     /// Unless a function says otherwise: any thread may call it; what it gives is the caller's and goes
-    /// back through kiln_free with the same environment; it fails with NULL.
+    /// back through kiln_free with the same environment; it fails with NULL. No pointer is NULL unless
+    /// a function takes it.
     /// Gives zeroed memory, aligned for any type.
     pub fn kiln_alloc(env: *const kiln_env, bytes: usize) -> *mut c_void;
     /// Gives zeroed memory of `count` elements; NULL also when their bytes exceed size_t.
@@ -1979,7 +2065,8 @@ extern "C" {
     pub fn kiln_npz_write(path: *const c_char, names: *const *const c_char, arrays: *const kiln_npy, count: usize, err: *mut kiln_error) -> kiln_status;
     /// For Kiln's own modules: what repeated measurements say.
     ///
-    /// Unless a function says otherwise: any thread may call it; it cannot fail.
+    /// Unless a function says otherwise: any thread may call it; it cannot fail. No pointer is NULL
+    /// unless a function takes it.
     /// The sample that a share of `quantile` lies below (0.5: the median); 0 without samples. Sorts
     /// them.
     pub fn kiln_quantile(samples: *mut f64, count: usize, quantile: f64) -> f64;
@@ -2003,7 +2090,7 @@ extern "C" {
     /// For Kiln's own modules: threads, clocks, folders, shared objects.
     ///
     /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
-    /// call; it cannot fail.
+    /// call; it cannot fail. No pointer is NULL unless a function takes it.
     /// Number of the calling thread, from 1, never used again in this process.
     pub fn kiln_thread_id() -> u64;
     /// Monotonic clock in nanoseconds.
@@ -2075,7 +2162,8 @@ extern "C" {
     /// Gives up the caller's context. It ends with its last device. Takes NULL.
     pub fn kiln_context_destroy(context: *mut kiln_context);
     /// Says that the user ends the process, as Ctrl-C does. The next process then does not blame the
-    /// plugin whose call is running now. Safe in a signal handler, while no thread destroys the
+    /// plugin whose call is running now, unless its fuser has not returned for longer than planning may
+    /// take. Safe in a signal handler, while no thread destroys the
     /// context.
     pub fn kiln_context_interrupted(context: *mut kiln_context);
     /// Sets an option by name, as a command-line flag does. Most options count for what is opened
@@ -2149,8 +2237,8 @@ extern "C" {
     pub fn kiln_device_count(context: *mut kiln_context, r#type: kiln_device_type, out_count: *mut usize, err: *mut kiln_error) -> kiln_status;
     /// Fills counters since the device was opened. Set `struct_size` before.
     pub fn kiln_device_stats_get(device: *mut kiln_device, out_stats: *mut kiln_device_stats);
-    /// The first failure of queued work on the device, or OK. A lost device stays lost until it is
-    /// opened again.
+    /// DEVICE_LOST, the first failure of queued work on the device, or OK. A lost device stays lost
+    /// until it is opened again.
     pub fn kiln_device_status(device: *mut kiln_device, err: *mut kiln_error) -> kiln_status;
     /// Turns fusion off or on for what is recorded from now on. Results are the same. It is on at first
     /// where the device takes programs. Errors: those of running what is queued.
@@ -2214,6 +2302,97 @@ extern "C" {
     /// be released before. Errors: as kiln_tensor_create. A failure on the way comes with the first use
     /// of the copy.
     pub fn kiln_to_device(tensor: *mut kiln_tensor, device: *mut kiln_device, out_tensor: *mut *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
+    /// Begins a capture on this thread. `inputs` are the tensors that later runs replace, each given
+    /// once; other tensors from before become constants of the graph. Inside a capture it is an error
+    /// to read an input or a captured value, or to run a graph. Errors: FAILED_PRECONDITION when this
+    /// thread captures already.
+    pub fn kiln_graph_begin(device: *mut kiln_device, inputs: *const *mut kiln_tensor, n_inputs: usize, err: *mut kiln_error) -> kiln_status;
+    /// Says within a capture what `input`, one of begin's, becomes with each kiln_graph_advance:
+    /// `next`, recorded in this capture, of the same shape and dtype. An optimiser carries parameters
+    /// and moments so. `next` need not be an output too. Call it on the thread of begin. Errors:
+    /// FAILED_PRECONDITION without begin; INVALID_ARGUMENT for a tensor that is no input, has a next
+    /// value already, or has another shape.
+    pub fn kiln_graph_carry(device: *mut kiln_device, input: *mut kiln_tensor, next: *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
+    /// Ends the capture on the thread of begin. `outputs` are the tensors that each run produces; the
+    /// captured tensors themselves never get values. The caller owns `*out_graph` (kiln_graph_destroy).
+    /// Errors: FAILED_PRECONDITION without begin, INVALID_ARGUMENT for an output that was not captured.
+    pub fn kiln_graph_end(device: *mut kiln_device, outputs: *const *mut kiln_tensor, n_outputs: usize, out_graph: *mut *mut kiln_graph, err: *mut kiln_error) -> kiln_status;
+    /// Says within a capture that what is recorded follows from the shapes of its inputs. The graph
+    /// then refuses other shapes instead of computing something else. Importers call it. Nothing
+    /// happens when this thread captures nothing.
+    pub fn kiln_graph_fix_shapes(device: *mut kiln_device);
+    /// Whether this thread captures a graph on the device.
+    pub fn kiln_graph_is_capturing(device: *mut kiln_device) -> bool;
+    /// Gives up the capture of this thread. Nothing happens when there is none.
+    pub fn kiln_graph_cancel(device: *mut kiln_device);
+    /// Frees the graph. Takes NULL.
+    pub fn kiln_graph_destroy(graph: *mut kiln_graph);
+    /// Runs the graph on other inputs of the same dtypes. For other shapes the graph is bound again
+    /// first: slower once for each set of shapes, and an error when an attribute does not fit them. The
+    /// caller holds each out_tensors[i]. A failure of queued work comes with the read.
+    pub fn kiln_graph_run(graph: *mut kiln_graph, inputs: *const *mut kiln_tensor, n_inputs: usize, out_tensors: *mut *mut kiln_tensor, n_outputs: usize, err: *mut kiln_error) -> kiln_status;
+    /// Runs the graph, and puts the next value of each carried input in its place in `tensors`. A value
+    /// that nobody else holds, and that no queued operation mentions, is overwritten where it lies;
+    /// others keep their value. On success the caller's reference to a carried input is replaced by one
+    /// to its next value. The caller holds each out_tensors[i]. Errors: as kiln_graph_run.
+    pub fn kiln_graph_advance(graph: *mut kiln_graph, tensors: *mut *mut kiln_tensor, n_tensors: usize, out_tensors: *mut *mut kiln_tensor, n_outputs: usize, err: *mut kiln_error) -> kiln_status;
+    /// Fills what the graph became. Set `struct_size` before.
+    pub fn kiln_graph_info_get(graph: *const kiln_graph, out_info: *mut kiln_graph_info);
+    /// Writes what was decided for the graph and why: blocks, candidates, scores, winners, and why
+    /// operations were left unfused. `flags` are KILN_EXPLAIN_* bits. The caller frees `*out_text` with
+    /// kiln_text_free.
+    pub fn kiln_graph_explain(graph: *mut kiln_graph, flags: u32, out_text: *mut *mut c_char, err: *mut kiln_error) -> kiln_status;
+    /// Opens a bundle on a device: checks its files, loads or compiles its programs, uploads its
+    /// constants. `options` may be NULL. The caller owns `*out_bundle` (kiln_bundle_close), which keeps
+    /// the device open. Errors: also NOT_FOUND for a folder without a bundle; UNIMPLEMENTED, naming
+    /// kernel and file, for a program that has no binary for this device and cannot be compiled.
+    pub fn kiln_bundle_open(device: *mut kiln_device, folder: *const c_char, options: *const kiln_bundle_options, out_bundle: *mut *mut kiln_bundle, err: *mut kiln_error) -> kiln_status;
+    /// Gives up a bundle and its memory. Takes NULL.
+    pub fn kiln_bundle_close(bundle: *mut kiln_bundle);
+    /// Fills what the bundle is. Set `struct_size` before.
+    pub fn kiln_bundle_info_get(bundle: *const kiln_bundle, out_info: *mut kiln_bundle_info);
+    /// Input `index`, of the set of shapes `shapes`; NULL past the last. Names are the same in all.
+    pub fn kiln_bundle_input(bundle: *const kiln_bundle, shapes: u32, index: u32) -> *const kiln_bundle_value;
+    /// The same for outputs.
+    pub fn kiln_bundle_output(bundle: *const kiln_bundle, shapes: u32, index: u32) -> *const kiln_bundle_value;
+    /// Enqueues a run on inputs in the bundle's order, and does not wait. The set of shapes is the one
+    /// that fits. The caller holds each out_tensors[i]. One thread at a time runs a bundle. Errors:
+    /// also INVALID_ARGUMENT naming the input that fits no set.
+    pub fn kiln_bundle_run(bundle: *mut kiln_bundle, inputs: *const *mut kiln_tensor, n_inputs: usize, out_tensors: *mut *mut kiln_tensor, n_outputs: usize, err: *mut kiln_error) -> kiln_status;
+    /// Writes the binaries of the bundle's programs, as the device has them, into its folder, for
+    /// devices of this name and driver. Run it on every set of shapes before: PoCL compiles a kernel
+    /// for its local size when it is first launched. Errors: also UNAVAILABLE for files that cannot be
+    /// written and binaries that the driver does not give.
+    pub fn kiln_bundle_keep(bundle: *mut kiln_bundle, err: *mut kiln_error) -> kiln_status;
+    /// Copies binaries that other tools made into a bundle's folder, for devices of this name and, when
+    /// it is not empty, this driver. The name of each file up to its last dot is that of the source in
+    /// the bundle. Errors: also NOT_FOUND for a file that is of no source.
+    pub fn kiln_bundle_add(env: *const kiln_env, folder: *const c_char, device: *const c_char, driver: *const c_char, files: *const *const c_char, n_files: usize, err: *mut kiln_error) -> kiln_status;
+    /// Checks all files of a bundle, and what a device as `facts` say has for it: sizes, and a binary
+    /// for each program, unless it compiles. `miss` hears of each thing that it lacks; `*out_misses`
+    /// is how many there are. `facts` NULL: files only. Errors: also of damaged files.
+    pub fn kiln_bundle_check(env: *const kiln_env, folder: *const c_char, facts: *const kiln_device_info, miss: kiln_bundle_miss_fn, user: *mut c_void, out_misses: *mut u32, err: *mut kiln_error) -> kiln_status;
+    /// Writes facts of a device as JSON; the caller frees `*out_text` (kiln_text_free).
+    pub fn kiln_bundle_facts(device: *mut kiln_device, out_text: *mut *mut c_char, err: *mut kiln_error) -> kiln_status;
+    /// Reads such a file into `out_facts`, whose texts live in `arena`. Errors: also NOT_FOUND.
+    pub fn kiln_bundle_facts_read(env: *const kiln_env, path: *const c_char, arena: *mut kiln_arena, out_facts: *mut kiln_device_info, err: *mut kiln_error) -> kiln_status;
+    /// Begins a bundle of what a device does that was opened with the option `compiler` as `record`.
+    /// The caller owns `*out_maker` (kiln_bundle_maker_destroy).
+    pub fn kiln_bundle_maker_create(env: *const kiln_env, out_maker: *mut *mut kiln_bundle_maker, err: *mut kiln_error) -> kiln_status;
+    /// Frees it. Takes NULL.
+    pub fn kiln_bundle_maker_destroy(maker: *mut kiln_bundle_maker);
+    /// Runs a graph and takes what it enqueued as one more set of shapes. After a failure the maker is
+    /// of no more use. Errors: also UNIMPLEMENTED,
+    /// in words, for what a list of launches cannot say: values that the host reads, random numbers,
+    /// state that runs change, programs without source.
+    pub fn kiln_bundle_maker_add(maker: *mut kiln_bundle_maker, work: *const kiln_bundle_work, err: *mut kiln_error) -> kiln_status;
+    /// Makes one program of all that were taken so far, as bitstreams want it; of those with other
+    /// options than definitions in common, where these differ. A text that cannot be merged shows when
+    /// the bundle is compiled.
+    pub fn kiln_bundle_maker_merge(maker: *mut kiln_bundle_maker, err: *mut kiln_error) -> kiln_status;
+    /// Writes the bundle into a folder that is empty or not there yet. Errors: also ALREADY_EXISTS,
+    /// UNAVAILABLE.
+    pub fn kiln_bundle_maker_write(maker: *mut kiln_bundle_maker, folder: *const c_char, err: *mut kiln_error) -> kiln_status;
     /// Makes a group of devices of one context, of whatever platforms, one rank each in the order
     /// given. `options` may be NULL; its `ranks` may be 0. collective.h says how a group fails, and
     /// offers groups whose ranks are not driven from one thread. The group holds its devices. The
@@ -2268,7 +2447,7 @@ extern "C" {
     /// is. In a capture, collective_sync of kiln_ops.h does the same as an operation. Errors: the
     /// failure of the call; FAILED_PRECONDITION in a capture.
     pub fn kiln_collective_resolve(tensor: *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
-    /// Whether the call that made the tensor is over.
+    /// Whether the call that made the tensor is over; true for NULL.
     pub fn kiln_collective_ended(tensor: *const kiln_tensor) -> bool;
     /// Unsafe: takes the tensor for resolved, though its call may still write to it, or fail. For
     /// programs that order their work with the group's by other means.
@@ -2331,6 +2510,9 @@ extern "C" {
     /// The operator that such a call would take: its parameters, how many inputs and outputs. `*out_op`
     /// is borrowed and lives as long as the device. Errors: NOT_FOUND.
     pub fn kiln_custom_find(device: *mut kiln_device, name: *const c_char, version: u32, out_op: *mut *const kiln_custom_op, err: *mut kiln_error) -> kiln_status;
+    /// One of the operators that the context's plugins bring, counted from 0 over all of them.
+    /// `*out_op` is borrowed and lives as long as the device. Errors: NOT_FOUND past the last.
+    pub fn kiln_custom_get(device: *mut kiln_device, index: usize, out_op: *mut *const kiln_custom_op, err: *mut kiln_error) -> kiln_status;
     /// Checks that a custom operation from elsewhere is what the context's operator of its name and
     /// version makes of its inputs and attributes. Errors: NOT_FOUND, INVALID_ARGUMENT.
     pub fn kiln_custom_check(device: *mut kiln_device, record: *const kiln_op_record, err: *mut kiln_error) -> kiln_status;
@@ -2385,46 +2567,6 @@ extern "C" {
     /// The reduced gradient of a parameter, between sync and the member's next register. The caller
     /// holds `*out_gradient`. Errors: NOT_FOUND, FAILED_PRECONDITION, the failure of the job.
     pub fn kiln_gradsync_gradient(job: *mut kiln_gradsync, member: u32, id: kiln_param_id, out_gradient: *mut *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
-    /// Begins a capture on this thread. `inputs` are the tensors that later runs replace, each given
-    /// once; other tensors from before become constants of the graph. Inside a capture it is an error
-    /// to read an input or a captured value, or to run a graph. Errors: FAILED_PRECONDITION when this
-    /// thread captures already.
-    pub fn kiln_graph_begin(device: *mut kiln_device, inputs: *const *mut kiln_tensor, n_inputs: usize, err: *mut kiln_error) -> kiln_status;
-    /// Says within a capture what `input`, one of begin's, becomes with each kiln_graph_advance:
-    /// `next`, recorded in this capture, of the same shape and dtype. An optimiser carries parameters
-    /// and moments so. `next` need not be an output too. Call it on the thread of begin. Errors:
-    /// FAILED_PRECONDITION without begin; INVALID_ARGUMENT for a tensor that is no input, has a next
-    /// value already, or has another shape.
-    pub fn kiln_graph_carry(device: *mut kiln_device, input: *mut kiln_tensor, next: *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
-    /// Ends the capture on the thread of begin. `outputs` are the tensors that each run produces; the
-    /// captured tensors themselves never get values. The caller owns `*out_graph` (kiln_graph_destroy).
-    /// Errors: FAILED_PRECONDITION without begin, INVALID_ARGUMENT for an output that was not captured.
-    pub fn kiln_graph_end(device: *mut kiln_device, outputs: *const *mut kiln_tensor, n_outputs: usize, out_graph: *mut *mut kiln_graph, err: *mut kiln_error) -> kiln_status;
-    /// Says within a capture that what is recorded follows from the shapes of its inputs. The graph
-    /// then refuses other shapes instead of computing something else. Importers call it. Nothing
-    /// happens when this thread captures nothing.
-    pub fn kiln_graph_fix_shapes(device: *mut kiln_device);
-    /// Whether this thread captures a graph on the device.
-    pub fn kiln_graph_is_capturing(device: *mut kiln_device) -> bool;
-    /// Gives up the capture of this thread. Nothing happens when there is none.
-    pub fn kiln_graph_cancel(device: *mut kiln_device);
-    /// Frees the graph. Takes NULL.
-    pub fn kiln_graph_destroy(graph: *mut kiln_graph);
-    /// Runs the graph on other inputs of the same dtypes. For other shapes the graph is bound again
-    /// first: slower once for each set of shapes, and an error when an attribute does not fit them. The
-    /// caller holds each out_tensors[i]. A failure of queued work comes with the read.
-    pub fn kiln_graph_run(graph: *mut kiln_graph, inputs: *const *mut kiln_tensor, n_inputs: usize, out_tensors: *mut *mut kiln_tensor, n_outputs: usize, err: *mut kiln_error) -> kiln_status;
-    /// Runs the graph, and puts the next value of each carried input in its place in `tensors`. A value
-    /// that nobody else holds, and that no queued operation mentions, is overwritten where it lies;
-    /// others keep their value. On success the caller's reference to a carried input is replaced by one
-    /// to its next value. The caller holds each out_tensors[i]. Errors: as kiln_graph_run.
-    pub fn kiln_graph_advance(graph: *mut kiln_graph, tensors: *mut *mut kiln_tensor, n_tensors: usize, out_tensors: *mut *mut kiln_tensor, n_outputs: usize, err: *mut kiln_error) -> kiln_status;
-    /// Fills what the graph became. Set `struct_size` before.
-    pub fn kiln_graph_info_get(graph: *const kiln_graph, out_info: *mut kiln_graph_info);
-    /// Writes what was decided for the graph and why: blocks, candidates, scores, winners, and why
-    /// operations were left unfused. `flags` are KILN_EXPLAIN_* bits. The caller frees `*out_text` with
-    /// kiln_text_free.
-    pub fn kiln_graph_explain(graph: *mut kiln_graph, flags: u32, out_text: *mut *mut c_char, err: *mut kiln_error) -> kiln_status;
     /// Fills totals of the graph's memory.
     pub fn kiln_graph_memory_get(graph: *const kiln_graph, out_memory: *mut kiln_graph_memory, err: *mut kiln_error) -> kiln_status;
     /// Fills the value with this number. Values are numbered from 0 in the order in which they are
@@ -2435,7 +2577,8 @@ extern "C" {
     /// Memory of tensors: wrapped, staged, persistent, shared by handles.
     ///
     /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
-    /// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+    /// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is
+    /// INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
     /// Makes a tensor in the caller's memory, dense and row-major. There is no copy when the device
     /// shares the host's memory and `memory` is aligned to its `memory_align`; otherwise the bytes are
     /// copied. Nothing is ever written to `memory`. `release` may be NULL. It is called once when the
@@ -2493,7 +2636,8 @@ extern "C" {
     ///
     /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
     /// call; it can fail with RESOURCE_EXHAUSTED, and with the errors of submitting what was recorded
-    /// before.
+    /// before. NULL where a pointer is needed is INVALID_ARGUMENT; a function without a status then
+    /// does nothing and gives 0.
     /// Starts the device's random numbers anew: operations that are recorded from now on draw from
     /// `seed`; those before are submitted and keep their numbers. Equal seeds give equal numbers on
     /// every device, fused or not. Each thread draws from an RNG stream of its own; streams are
@@ -2508,7 +2652,8 @@ extern "C" {
     ///
     /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
     /// call; it reports INVALID_ARGUMENT when `bytes` is not kiln_tensor_bytes, and the first cause
-    /// when something that the tensor depends on failed.
+    /// when something that the tensor depends on failed. NULL where a pointer is needed is
+    /// INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
     /// Runs what the tensor needs, waits, and copies all of it, dense and row-major, to `out_data`.
     pub fn kiln_read(tensor: *mut kiln_tensor, out_data: *mut c_void, bytes: usize, err: *mut kiln_error) -> kiln_status;
     /// Reads several tensors, of one device or of several, with one wait for each device. On failure
@@ -2518,7 +2663,7 @@ extern "C" {
     /// waited for or cancelled. The caller owns `*out_request` (kiln_request_destroy), which keeps the
     /// device open; one thread at a time may use it.
     pub fn kiln_read_async(tensor: *mut kiln_tensor, out_data: *mut c_void, bytes: usize, out_request: *mut *mut kiln_request, err: *mut kiln_error) -> kiln_status;
-    /// Whether kiln_request_wait would return without waiting for the device.
+    /// Whether kiln_request_wait would return without waiting for the device; true for NULL.
     pub fn kiln_request_poll(request: *mut kiln_request) -> bool;
     /// Waits for the read and returns its result. It may be called any number of times. Errors: also
     /// CANCELLED after kiln_request_cancel.
@@ -2540,6 +2685,13 @@ extern "C" {
     /// values; FAILED_PRECONDITION for inputs of different devices; NOT_FOUND for a custom operator
     /// that no plugin brings.
     pub fn kiln_record(device: *mut kiln_device, op: kiln_op, inputs: *const *mut kiln_tensor, n_inputs: usize, attrs: *const kiln_attr, n_attrs: usize, out_tensors: *mut *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
+    /// Makes products of f32 that the calling thread records on the device from now on (matmul, linear,
+    /// conv, conv_transpose, attention, einsum) compute in `dtype`, f16 or bf16: their operands are
+    /// cast, their sums are of f32, and their results are cast to f32; F32: no more. All else stays in
+    /// f32. A tape watches what is computed, so that gradients of such products compute in `dtype`,
+    /// too. `out_before`, if not NULL, gets what was set before. Errors: also UNIMPLEMENTED for a
+    /// device without the dtype.
+    pub fn kiln_products_in(device: *mut kiln_device, dtype: kiln_dtype, out_before: *mut kiln_dtype, err: *mut kiln_error) -> kiln_status;
     /// Gives the bits of a tensor another name, without a copy: those of a small float dtype (f8e4m3fn
     /// and the others of dtype.def) as u8, those of u8 as a small float dtype. kiln_cast gives numbers.
     /// Errors: also INVALID_ARGUMENT for other dtypes.
@@ -2580,14 +2732,15 @@ extern "C" {
     /// Submits what the event stands for, and waits on the host until it has happened. Errors: as
     /// kiln_event_record.
     pub fn kiln_event_wait(event: *mut kiln_event, err: *mut kiln_error) -> kiln_status;
-    /// Whether kiln_event_wait would return at once. Submits what it would wait for.
+    /// Whether kiln_event_wait would return at once; true for NULL. Submits what it would wait for.
     pub fn kiln_event_poll(event: *mut kiln_event) -> bool;
     /// Frees the event and does not wait. Takes NULL.
     pub fn kiln_event_destroy(event: *mut kiln_event);
     /// Traces: what was recorded, planned and run, and when.
     ///
     /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
-    /// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED.
+    /// call; it can fail with INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is
+    /// INVALID_ARGUMENT; a function without a status then does nothing and gives 0.
     /// Starts a trace: from now on the context notes what is recorded, planned, built and queued on its
     /// devices, and when they run it. Devices then use queues that measure; without a trace nothing is
     /// noted and nothing is paid. The option `trace` starts one with the first device and writes it
@@ -2597,6 +2750,10 @@ extern "C" {
     /// for Perfetto and chrome://tracing. Errors: FAILED_PRECONDITION without a trace, UNAVAILABLE for
     /// the file, RESOURCE_EXHAUSTED.
     pub fn kiln_trace_write(context: *mut kiln_context, path: *const c_char, err: *mut kiln_error) -> kiln_status;
+    /// Notes what the calling thread did since `start_ns` (kiln_time_ns), such as a request that it
+    /// answered, with a text about it, such as the request's id; both are copied. Without a trace
+    /// nothing happens. It cannot fail.
+    pub fn kiln_trace_note(device: *mut kiln_device, name: *const c_char, detail: *const c_char, start_ns: u64);
     /// The operators of Kiln as functions. Each records one operation and gives a handle to its
     /// result at once; see kiln_record in kiln.h.
     ///
@@ -2604,7 +2761,7 @@ extern "C" {
     /// order of recording. Inputs are borrowed, attributes copied; `*out_tensor` is the caller's
     /// reference (kiln_release) and keeps its device open. They can fail with INVALID_ARGUMENT,
     /// naming operator, shapes and values; RESOURCE_EXHAUSTED; FAILED_PRECONDITION for inputs of
-    /// different devices.
+    /// different devices. NULL where a pointer is needed is INVALID_ARGUMENT.
     /// absolute value; of the smallest integer: itself.
     pub fn kiln_abs(x: *mut kiln_tensor, out_tensor: *mut *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
     /// -x; integers wrap.
@@ -3363,8 +3520,20 @@ extern "C" {
     /// same in every run. The tape forgets all operations and lets go of what it kept of them: what was
     /// computed before is constant from then on, but for tensors given to kiln_tape_track. When a
     /// gradient fails it forgets them, too. Errors: also UNIMPLEMENTED, naming the operator, where a
-    /// gradient is not written.
+    /// gradient is not written; with kiln_tape_join those of the job, which is to be closed after any.
     pub fn kiln_backward(tape: *mut kiln_tape, loss: *mut kiln_tensor, seed: *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
+    /// From now on kiln_backward averages gradients with the other members of a job: each leaf that
+    /// stands for a parameter (kiln_tensor_set_param, as those of kiln_params do) gives `job` its
+    /// gradient when its last contribution has arrived, beside the rest of backward, and backward ends
+    /// with kiln_gradsync_sync. kiln_gradient then gives what the job gave. Gradients that were found
+    /// before without a job go along with the first that it gets. `job` NULL: no more. The tape holds
+    /// the job; whoever calls for `member` otherwise does it between two backwards. Over MPI all
+    /// members record the same operations, for this is what registers parameters in one order.
+    pub fn kiln_tape_join(tape: *mut kiln_tape, job: *mut kiln_gradsync, member: u32, err: *mut kiln_error) -> kiln_status;
+    /// kiln_backward for several tapes of this thread, each with a loss of one element: those of
+    /// several members of a job, which would wait for each other. Errors: as kiln_backward, and those
+    /// of the job. After an error the job is to be closed.
+    pub fn kiln_backward_all(tapes: *const *mut kiln_tape, losses: *const *mut kiln_tensor, n_tapes: usize, err: *mut kiln_error) -> kiln_status;
     /// Gives the sum of the gradients that backward found for a tensor given to kiln_tape_track; zeros
     /// when there was none.
     pub fn kiln_gradient(tape: *mut kiln_tape, tensor: *mut kiln_tensor, out_gradient: *mut *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
@@ -3381,6 +3550,16 @@ extern "C" {
     /// tracked tensors, such as parameters; `inputs` and these are what has gradients. `drop_user` as
     /// for kiln_tape_custom. Errors: also those of the part.
     pub fn kiln_tape_checkpoint(tape: *mut kiln_tape, part: kiln_part_fn, drop_user: Option<unsafe extern "C" fn(*mut c_void)>, user: *mut c_void, inputs: *const *mut kiln_tensor, n_inputs: usize, out_outputs: *mut *mut kiln_tensor, n_outputs: usize, err: *mut kiln_error) -> kiln_status;
+    /// Lets the tape hold about `bytes` of what was computed, beside tensors given to kiln_tape_track;
+    /// 0: all that its rules need. Beyond that it lets go of values that are cheap to have again, which
+    /// backward then computes once more from what is held: results of elementwise operations, views and
+    /// rows (softmax, norms), never those of products. Gradients have the same bits where such
+    /// operations do, fused or not. What cannot be had again stays, also beyond `bytes`. Errors: also
+    /// FAILED_PRECONDITION when the tape has operations.
+    pub fn kiln_tape_set_budget(tape: *mut kiln_tape, bytes: u64, err: *mut kiln_error) -> kiln_status;
+    /// With a budget: the bytes that the tape holds, beside tensors given to kiln_tape_track. A view
+    /// counts as much as what it shows.
+    pub fn kiln_tape_held_bytes(tape: *const kiln_tape) -> u64;
     /// Gives the gradient of a captured graph as a graph: its outputs are those of `graph`, then the
     /// gradients of output 0, which has one element, for the inputs numbered in `wanted`. `inputs` are
     /// tensors like those that it is to be run with, in these shapes; their contents do not matter. The
@@ -3439,14 +3618,25 @@ extern "C" {
     /// Makes a step: gradients[i], on the set's device, is of parameter i. A parameter whose gradient
     /// is NULL stays as it is, and so does its state; a captured step needs all of them. Nothing waits.
     /// Wrong gradients change nothing; a step that fails on the way may have changed some parameters.
+    /// With scaling of the loss the step divides by the scale. It waits until it knows whether all
+    /// gradients are finite: if one is not, it changes nothing, halves the scale, and is no step.
+    /// Members of a job, which have the same gradients, come to the same.
     pub fn kiln_optimiser_step(optimiser: *mut kiln_optimiser, gradients: *const *mut kiln_tensor, n_gradients: usize, err: *mut kiln_error) -> kiln_status;
+    /// Multiplies the loss by the scale of options.loss_scale, so that gradients of f16 do not vanish:
+    /// backward starts from the result. The caller holds `*out_loss`. Errors: also FAILED_PRECONDITION
+    /// for an optimiser without scaling.
+    pub fn kiln_optimiser_scale_loss(optimiser: *const kiln_optimiser, loss: *mut kiln_tensor, out_loss: *mut *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
+    /// What the next loss is multiplied by; 1 without scaling.
+    pub fn kiln_optimiser_loss_scale(optimiser: *const kiln_optimiser) -> f64;
+    /// How many steps were left out for gradients that were no finite numbers.
+    pub fn kiln_optimiser_skipped(optimiser: *const kiln_optimiser) -> u64;
     /// How many steps were made.
     pub fn kiln_optimiser_steps(optimiser: *const kiln_optimiser) -> u64;
     /// The rate of the next step.
     pub fn kiln_optimiser_rate(optimiser: *const kiln_optimiser) -> f64;
-    /// Writes parameters, state and the number of steps to one safetensors file; what loads it goes on
-    /// bit for bit. A file of that name is replaced when the new one is whole: a process that is killed
-    /// leaves the old one. Waits for the device. Errors: also those of kiln_params_save.
+    /// Writes parameters, state, the number of steps and the scale to one safetensors file; what loads
+    /// it goes on bit for bit. A file of that name is replaced when the new one is whole: a process
+    /// that is killed leaves the old one. Waits for the device. Errors: also those of kiln_params_save.
     pub fn kiln_optimiser_save(optimiser: *const kiln_optimiser, path: *const c_char, err: *mut kiln_error) -> kiln_status;
     /// Takes all that kiln_optimiser_save wrote, for a set of the same names, shapes and dtypes and the
     /// same rule. On failure nothing has changed. Errors: also those of kiln_params_load.
