@@ -11,7 +11,7 @@
 enum {
     KERNEL_ROUNDS = 5,
     MAX_KERNEL_ROUNDS = 51,
-    MOST_INPUTS = 6,
+    MOST_INPUTS = 8,
     MOST_INTS = 24,
     KERNEL_ELEMS = 1 << 18
 };

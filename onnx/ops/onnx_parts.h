@@ -5,15 +5,7 @@
 // Pieces of operators that other operators are made of, in the language of onnx_import.h: nothing
 // of it does anything after the first failure of its call.
 
-#include "onnx_import.h"
-
-/// What another operator makes of these inputs, with this node's attributes, as the newest operator
-/// set has it: its first output.
-kilni_onnx_ref kilni_onnx_as(kilni_onnx_call *call, void (*handler)(kilni_onnx_call *call),
-                             const kilni_onnx_ref *inputs, uint32_t n_inputs);
-/// The same for all outputs, which are the node's.
-void kilni_onnx_become(kilni_onnx_call *call, void (*handler)(kilni_onnx_call *call),
-                       const kilni_onnx_ref *inputs, uint32_t n_inputs);
+#include "onnx_emit_as.h"
 
 /// x / 2 * (1 + erf(x / sqrt(2))), or its approximation by tanh.
 kilni_onnx_ref kilni_onnx_gelu(kilni_onnx_call *call, kilni_onnx_ref x, bool by_tanh);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A call of any kind. Decides only whether it moves or computes with elements of a quantised tensor,
-// or has to do with small floats, which is several operations, and that observers learn of the call
-// as it was made.
+// A call of any kind. Decides only whether it moves or computes with elements of a quantised
+// tensor, or has to do with small floats, which is several operations, and that observers learn of
+// the call as it was made.
 
 #include "record_internal.h"
 
