@@ -16,6 +16,7 @@ enum {
     KILNI_RPC_WINDOW_FRAMES = 1024,
     KILNI_RPC_UNTAKEN_BYTES = 64 << 20, ///< of answers without an ack, when a frame is taken
     KILNI_RPC_TELL_BYTES = 512 << 10, ///< that arrive are acknowledged at once
+    KILNI_RPC_OFFER_BYTES = 1 << 10, ///< least of a constant, or a graph, that is worth an offer
     KILNI_RPC_GREETING_MS = 5000 ///< for connecting, and for Hello and Welcome
 };
 

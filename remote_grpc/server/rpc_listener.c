@@ -338,6 +338,61 @@ bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens)
     return found;
 }
 
+// ---- who calls ----
+
+/// Mixes bytes of a `kind` into a caller's digest, so that no two sequences are the same.
+static void mix_caller(kilni_rpc_digest *caller, char kind, const void *bytes, size_t length)
+{
+    unsigned char text[2 * KILNI_RPC_DIGEST + 1];
+    kilni_rpc_digest part;
+    kiln_error ignored = KILN_ERROR_INIT;
+    if (kilni_rpc_digest_of(bytes, length, &part, &ignored) != KILN_STATUS_OK) {
+        (void)!kilni_rpc_random(&part, sizeof(part), &ignored); // a caller like no other
+    }
+    text[0] = (unsigned char)kind;
+    memcpy(text + 1, caller->bytes, KILNI_RPC_DIGEST);
+    memcpy(text + 1 + KILNI_RPC_DIGEST, part.bytes, KILNI_RPC_DIGEST);
+    if (kilni_rpc_digest_of(text, sizeof(text), caller, &ignored) != KILN_STATUS_OK) {
+        (void)!kilni_rpc_random(caller, sizeof(*caller), &ignored);
+    }
+}
+
+static void mix_token(kilni_rpc_digest *caller, const grpc_slice *text, const char *tokens)
+{
+    const size_t head = sizeof("bearer ") - 1;
+    const char *bytes = (const char *)GRPC_SLICE_START_PTR(*text);
+    size_t length = GRPC_SLICE_LENGTH(*text);
+    if (kilni_rpc_is_token(bytes, length, tokens)) {
+        mix_caller(caller, 't', bytes + head, length - head);
+    }
+}
+
+static void mix_certificate(kilni_rpc_digest *caller, const kilni_rpc_stream *stream)
+{
+    grpc_auth_context *context = grpc_call_auth_context(stream->call);
+    if (context != NULL && grpc_auth_context_peer_is_authenticated(context) != 0) {
+        grpc_auth_property_iterator names = grpc_auth_context_peer_identity(context);
+        for (const grpc_auth_property *each;
+             (each = grpc_auth_property_iterator_next(&names)) != NULL;) {
+            mix_caller(caller, 'c', each->value, each->value_length);
+        }
+    }
+    grpc_auth_context_release(context);
+}
+
+void kilni_rpc_caller(const kilni_rpc_stream *stream, const char *tokens,
+                      kilni_rpc_digest *out_caller)
+{
+    *out_caller = (kilni_rpc_digest){{0}};
+    for (size_t i = 0; tokens != NULL && i < stream->metadata.count; i++) {
+        const grpc_metadata *each = &stream->metadata.metadata[i];
+        if (grpc_slice_str_cmp(each->key, "authorization") == 0) {
+            mix_token(out_caller, &each->value, tokens);
+        }
+    }
+    mix_certificate(out_caller, stream);
+}
+
 // ---- end ----
 
 void kilni_rpc_listener_stop(kilni_rpc_listener *listener)

@@ -4,6 +4,7 @@
 
 /// Listening, and the calls that come in.
 
+#include "rpc_digest.h"
 #include "rpc_stream.h"
 
 typedef struct kilni_rpc_listener kilni_rpc_listener;
@@ -34,6 +35,11 @@ bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens)
 
 /// Whether a text is `Bearer` with one of those lines.
 bool kilni_rpc_is_token(const char *text, size_t length, const char *tokens);
+
+/// Who calls: a digest of the token that is a line of `tokens` (NULL: none is asked for) and of the
+/// certificate's names. All who show neither are one caller.
+void kilni_rpc_caller(const kilni_rpc_stream *stream, const char *tokens,
+                      kilni_rpc_digest *out_caller);
 
 /// `stop` takes no more calls, and makes accept give NULL; `shutdown` also cancels those that run.
 /// `close` after the streams are closed.

@@ -116,6 +116,14 @@ static kiln_status resume_session(kiln_rpc_server *server, const kiln_v1_Hello *
     return status;
 }
 
+static void caller_of(kiln_rpc_server *server, const kilni_rpc_stream *stream,
+                      kilni_rpc_digest *out_caller)
+{
+    pthread_mutex_lock(&server->lock);
+    kilni_rpc_caller(stream, server->tokens, out_caller);
+    pthread_mutex_unlock(&server->lock);
+}
+
 static kiln_status new_session(kiln_rpc_server *server, const kiln_v1_Hello *hello,
                                kilni_rpc_stream *stream, kilni_rpc_session **out_session,
                                kiln_error *err)
@@ -131,6 +139,7 @@ static kiln_status new_session(kiln_rpc_server *server, const kiln_v1_Hello *hel
     }
     (*out_session)->attached = true;
     (*out_session)->active = stream;
+    caller_of(server, stream, &(*out_session)->caller);
     pthread_mutex_lock(&server->lock);
     if (server->n_sessions >= server->max_sessions) {
         evicted = take_waiting(server, UINT64_MAX);

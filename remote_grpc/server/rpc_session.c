@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const kilni_rpc_features[] = {"resume", "graphs", "transfer", NULL};
+const char *const kilni_rpc_features[] = {"resume", "graphs", "transfer", "weights", NULL};
 
 enum {
     MOST_UNTAKEN_FRAMES = 4096, ///< of answers that the client has not acknowledged
@@ -143,6 +143,37 @@ static kiln_status handle_fence(kilni_rpc_session *session, const kilni_rpc_fram
     return answer(session, frame->body.request, &cause, err);
 }
 
+// ---- weights ----
+
+/// The answer tells of the offer alone: a failure of work that is kept waits for another answer.
+static kiln_status handle_offer(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                                kiln_error *err)
+{
+    kiln_error cause = KILN_ERROR_INIT;
+    uint64_t failed_frame = session->failed_frame;
+    (void)!kilni_rpc_offer(session, &frame->body.body.offer, &cause);
+    session->failed_frame = session->link.received;
+    kiln_status status = answer(session, frame->body.request, &cause, err);
+    session->failed_frame = failed_frame;
+    return status;
+}
+
+static kiln_status handle_write(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                                kiln_error *err)
+{
+    kiln_status status = kilni_rpc_entry_write(session, frame, err);
+    return status == KILN_STATUS_OK
+               ? kilni_rpc_offer_written(session, frame->body.body.write.buffer, err)
+               : status;
+}
+
+static kiln_status handle_run(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                              kiln_error *err)
+{
+    kiln_status status = kilni_rpc_run(session, frame, err);
+    return status == KILN_STATUS_OK ? kilni_rpc_offer_ran(session, frame, err) : status;
+}
+
 // ---- transfers ----
 
 static kiln_status check_secret(size_t length, kiln_error *err)
@@ -258,10 +289,10 @@ static kiln_status handle(kilni_rpc_session *session, const kilni_rpc_frame *fra
     }
     switch (body->which_body) {
     case kiln_v1_Frame_write_tag:
-        keep(session, kilni_rpc_entry_write(session, frame, &cause), &cause);
+        keep(session, handle_write(session, frame, &cause), &cause);
         return KILN_STATUS_OK;
     case kiln_v1_Frame_run_tag:
-        keep(session, kilni_rpc_run(session, frame, &cause), &cause);
+        keep(session, handle_run(session, frame, &cause), &cause);
         return KILN_STATUS_OK;
     case kiln_v1_Frame_free_tag:
         for (pb_size_t i = 0; i < body->body.free.buffers_count; i++) {
@@ -283,6 +314,8 @@ static kiln_status handle(kilni_rpc_session *session, const kilni_rpc_frame *fra
         return KILN_STATUS_OK;
     case kiln_v1_Frame_obtain_tag:
         return handle_obtain(session, frame, err);
+    case kiln_v1_Frame_offer_tag:
+        return handle_offer(session, frame, err);
     case kiln_v1_Frame_read_tag:
         return handle_read(session, frame, err);
     case kiln_v1_Frame_fence_tag:
@@ -351,6 +384,9 @@ static kiln_status welcome_client(kilni_rpc_session *session, kilni_rpc_stream *
     snprintf(welcome->address, sizeof(welcome->address), "%s", options->advertise);
     snprintf(welcome->server, sizeof(welcome->server), "kiln %s", kiln_version());
     for (size_t i = 0; kilni_rpc_features[i] != NULL; i++) {
+        if (options->vault == NULL && strcmp(kilni_rpc_features[i], "weights") == 0) {
+            continue;
+        }
         snprintf(welcome->features[welcome->features_count++], sizeof(welcome->features[0]), "%s",
                  kilni_rpc_features[i]);
     }

@@ -10,6 +10,7 @@
 #include "rpc_limits.h"
 #include "rpc_link.h"
 #include "rpc_transfer.h"
+#include "rpc_vault.h"
 
 enum { KILNI_RPC_BUCKETS = 1024, KILNI_RPC_VALUES = 3 * KILNI_RPC_BINDINGS };
 
@@ -22,6 +23,7 @@ typedef struct kilni_rpc_staging {
     size_t charged; ///< of what all sessions may hold as raw bytes
     char *bytes;
     kiln_mapping *mapping; ///< not NULL: `bytes` are the tensor's own, and not to be written
+    kilni_rpc_mapped file; ///< `bytes` are a mapping of a file; NULL: they are not
 } kilni_rpc_staging;
 
 /// A buffer of the client: raw bytes, then a tensor; or neither, and why.
@@ -34,6 +36,8 @@ typedef struct kilni_rpc_entry {
     kiln_tensor *tensor; ///< NULL while it is raw
     kiln_error *failed; ///< the work that should have filled it failed
     bool unfenced; ///< an output since the last fence
+    bool offered; ///< its bytes are to be kept when all of them are there and have this digest
+    kilni_rpc_digest digest;
     struct kilni_rpc_entry *next;
 } kilni_rpc_entry;
 
@@ -62,6 +66,7 @@ typedef struct kilni_rpc_session_options {
     const char *advertise; ///< "": where the client came in
     kilni_rpc_exposures *exposures;
     const kilni_rpc_peers *peers;
+    kilni_rpc_vault *vault; ///< NULL: nothing is kept for later sessions
 } kilni_rpc_session_options;
 
 typedef struct kilni_rpc_session {
@@ -71,6 +76,9 @@ typedef struct kilni_rpc_session {
     kilni_rpc_link link;
     uint64_t id;
     unsigned char token[KILNI_RPC_TOKEN];
+    kilni_rpc_digest caller; ///< who began it
+    uint64_t offered_graph; ///< to be kept when it comes with this digest; 0: none
+    kilni_rpc_digest graph_digest;
     kiln_error failed; ///< the first failure that was not told yet
     uint64_t failed_frame; ///< and which frame it was
     uint64_t held_bytes;
@@ -155,7 +163,14 @@ kilni_rpc_staging *kilni_rpc_staging_new(kilni_rpc_session *session, size_t byte
 /// RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_staging_raw(kilni_rpc_session *session, uint64_t bytes,
                                   kilni_rpc_staging **out_staging, kiln_error *err);
+
+/// Raw bytes that are a mapping of a file; they take it on success. Errors: RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_staging_adopt(kilni_rpc_session *session, const kilni_rpc_mapped *mapped,
+                                    kilni_rpc_staging **out_staging, kiln_error *err);
 void kilni_rpc_staging_release(kilni_rpc_session *session, kilni_rpc_staging *staging);
+
+/// Whether somebody still sends the bytes.
+bool kilni_rpc_staging_is_lent(const kilni_rpc_staging *staging);
 void kilni_rpc_staging_free(const kiln_env *env, kilni_rpc_staging *staging);
 
 /// Whether the session may hold `more` bytes, exposed ones counted.
@@ -166,7 +181,25 @@ kiln_status kilni_rpc_session_charge(kilni_rpc_session *session, uint64_t more, 
 /// Runs a graph: that of the frame, or one that is known. Gives the first failure.
 kiln_status kilni_rpc_run(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                           kiln_error *err);
+
+/// Keeps a graph from the wire under its number. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_graph_learn(kilni_rpc_session *session, uint64_t id, const void *bytes,
+                                  size_t length, kiln_error *err);
 void kilni_rpc_graph_forget(kilni_rpc_session *session, uint64_t id);
 void kilni_rpc_graph_forget_all(kilni_rpc_session *session);
+
+// ---- rpc_offer.c ----
+
+/// Fills a buffer, or makes a graph known, from what the same caller has uploaded before. Errors:
+/// NOT_FOUND (it has not: the client uploads it, and it is kept), INVALID_ARGUMENT,
+/// RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_offer(kilni_rpc_session *session, const kiln_v1_Offer *offer,
+                            kiln_error *err);
+
+/// After a Write, and after a Run with a graph: keeps what was offered and has come. Errors:
+/// INVALID_ARGUMENT: it has another digest; nothing is kept, and the buffer has failed.
+kiln_status kilni_rpc_offer_written(kilni_rpc_session *session, uint64_t buffer, kiln_error *err);
+kiln_status kilni_rpc_offer_ran(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                                kiln_error *err);
 
 #endif

@@ -84,6 +84,18 @@ def case_default_address(_):
         assert "127.0.0.1:1" in compute("grpc:", {"KILN_REMOTE_ADDRESS": "grpc://127.0.0.1:1"}, code=1)
 
 
+def case_weights_are_kept(folder):
+    model = os.path.join(SOURCE, "examples", "digits", "digits.onnx")
+    cache = os.path.join(folder, "cache")
+    said = []
+    for _ in range(2):
+        with Server(KILN, env={"KILN_CACHE_DIR": cache}) as server:
+            said.append(run(KILN, "run", model, "--input", os.path.join(SOURCE, "examples", "digits", "three.npy"),
+                            "--device", server.address).splitlines()[0])
+            said.append(sorted(os.listdir(os.path.join(cache, "weights"))))
+    assert said[0] == said[2] and said[1] == said[3] and len(said[1]) >= 2, said
+
+
 # ---- who may
 
 
@@ -478,6 +490,7 @@ def case_client_library_links_no_opencl(_):
 
 run_cases("unit/remote_grpc/serve",
           [case_one_line_says_where, case_group_has_a_number, case_refuses_beyond_loopback, case_default_address,
+           case_weights_are_kept,
            case_client_certificates, case_tokens, case_renewed_while_serving, case_one_line_says_why,
            case_many_connections, case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
            case_open_calls_have_places_of_their_own, case_reflection, case_wire_page_is_whole, case_grpcurl,
