@@ -8,7 +8,6 @@
 #include "remote_grpc.h"
 #include "serve_models.h"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,30 +206,16 @@ typedef struct serve_api {
     bool (*knows)(kiln_rpc_server *server, const char *authorization);
 } serve_api;
 
-static kiln_status load_symbol(void *library, const char *name, void *out_function, kiln_error *err)
-{
-    void *symbol = dlsym(library, name);
-    memcpy(out_function, &symbol, sizeof(symbol));
-    return symbol != NULL ? KILN_STATUS_OK
-                          : kiln_fail(err, FAILED_PRECONDITION, "libkiln_remote has no %s", name);
-}
-
 static kiln_status load_api(serve_api *out_api, kiln_error *err)
 {
-    void *library =
-        dlopen("libkiln_remote.so." KILN_SOVERSION, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     kiln_status status = KILN_STATUS_OK;
-    if (library == NULL) {
-        return kiln_fail(err, NOT_FOUND, "built without gRPC: %s", dlerror());
-    }
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_create", &out_api->create, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_drain", &out_api->drain, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_destroy", &out_api->destroy, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_address", &out_api->address, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_stats_get", &out_api->stats, err));
-    KILN_TRY(out, status, load_symbol(library, "kiln_rpc_server_knows", &out_api->knows, err));
+    KILN_TRY(out, status, cli_remote_function("kiln_rpc_server_create", &out_api->create, err));
+    KILN_TRY(out, status, cli_remote_function("kiln_rpc_server_drain", &out_api->drain, err));
+    KILN_TRY(out, status, cli_remote_function("kiln_rpc_server_destroy", &out_api->destroy, err));
+    KILN_TRY(out, status, cli_remote_function("kiln_rpc_server_address", &out_api->address, err));
+    KILN_TRY(out, status, cli_remote_function("kiln_rpc_server_stats_get", &out_api->stats, err));
+    KILN_TRY(out, status, cli_remote_function("kiln_rpc_server_knows", &out_api->knows, err));
 out:
-    (void)dlclose(library);
     return status;
 }
 

@@ -23,5 +23,6 @@ enum {
 #define KILNI_RPC_SESSION "/kiln.v1.Compute/Session"
 #define KILNI_RPC_INFO "/kiln.v1.Compute/Info"
 #define KILNI_RPC_FETCH "/kiln.v1.Compute/Fetch"
+#define KILNI_RPC_MODELS "/inference.GRPCInferenceService/RepositoryIndex"
 
 #endif
