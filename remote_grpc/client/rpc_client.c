@@ -293,8 +293,31 @@ static kiln_status client_read(kiln_backend *backend, kiln_buffer *buffer, size_
 
 // ---- between servers ----
 
+/// Zeros when the server does not say: an older one.
+static kiln_status client_identify(kiln_backend *backend, kiln_transfer *out_transfer,
+                                   kiln_error *err)
+{
+    kilni_rpc_client *self = kilni_rpc_client_of(backend);
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = kilni_rpc_client_open(self, err);
+    if (status == KILN_STATUS_OK && self->welcome.fetch_key.size == sizeof(out_transfer->fetcher)) {
+        memcpy(out_transfer->fetcher, self->welcome.fetch_key.bytes, sizeof(out_transfer->fetcher));
+    }
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t length)
+{
+    uint8_t any = 0;
+    for (size_t i = 0; i < length; i++) {
+        any |= bytes[i];
+    }
+    return any == 0;
+}
+
 static kiln_status expose_locked(kilni_rpc_client *self, kiln_buffer *buffer,
-                                 kiln_transfer *out_transfer, kiln_error *err)
+                                 kiln_transfer *inout_transfer, kiln_error *err)
 {
     kilni_rpc_frame frame = {0};
     kiln_v1_Expose *expose = &frame.body.body.expose;
@@ -303,33 +326,37 @@ static kiln_status expose_locked(kilni_rpc_client *self, kiln_buffer *buffer,
         status = kiln_fail(err, UNIMPLEMENTED, "the server does not expose tensors");
     }
     if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_transfer_id(&out_transfer->id, err);
+        status = kilni_rpc_transfer_id(&inout_transfer->id, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_random(out_transfer->secret, sizeof(out_transfer->secret), err);
+        status = kilni_rpc_random(inout_transfer->secret, sizeof(inout_transfer->secret), err);
     }
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    snprintf(out_transfer->address, sizeof(out_transfer->address), "%s",
+    snprintf(inout_transfer->address, sizeof(inout_transfer->address), "%s",
              self->welcome.address[0] != '\0' ? self->welcome.address : self->address.text);
-    out_transfer->bytes = buffer->bytes;
-    *expose = (kiln_v1_Expose){.transfer = out_transfer->id,
+    inout_transfer->bytes = buffer->bytes;
+    *expose = (kiln_v1_Expose){.transfer = inout_transfer->id,
                                .buffer = buffer->id,
                                .count = 1,
                                .expiry_ms = TRANSFER_EXPIRY_MS};
     expose->secret.size = KILNI_RPC_TOKEN;
-    memcpy(expose->secret.bytes, out_transfer->secret, KILNI_RPC_TOKEN);
+    memcpy(expose->secret.bytes, inout_transfer->secret, KILNI_RPC_TOKEN);
+    if (!is_zero(inout_transfer->fetcher, sizeof(inout_transfer->fetcher))) {
+        expose->fetcher.size = sizeof(inout_transfer->fetcher);
+        memcpy(expose->fetcher.bytes, inout_transfer->fetcher, sizeof(inout_transfer->fetcher));
+    }
     frame.body.which_body = kiln_v1_Frame_expose_tag;
     return kilni_rpc_client_send(self, &frame, err);
 }
 
 static kiln_status client_expose(kiln_backend *backend, kiln_buffer *buffer,
-                                 kiln_transfer *out_transfer, kiln_error *err)
+                                 kiln_transfer *inout_transfer, kiln_error *err)
 {
     kilni_rpc_client *self = kilni_rpc_client_of(backend);
     pthread_mutex_lock(&self->lock);
-    kiln_status status = expose_locked(self, buffer, out_transfer, err);
+    kiln_status status = expose_locked(self, buffer, inout_transfer, err);
     pthread_mutex_unlock(&self->lock);
     return status;
 }
@@ -480,6 +507,7 @@ static const kiln_backend_transfer_ops transfer_ops = {
 
 static const kiln_backend_peer_ops peer_ops = {
     .struct_size = sizeof(kiln_backend_peer_ops),
+    .identify = client_identify,
     .expose = client_expose,
     .withdraw = client_withdraw,
     .obtain = client_obtain,

@@ -295,6 +295,10 @@ kiln_status kilni_rpc_server_settings(kiln_rpc_server *server,
     if (status == KILN_STATUS_OK) {
         status = load_self(server, err);
     }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_signer_create(server->env, &server->signer, err);
+    }
+    server->peers.signer = server->signer;
     server->peers.allowed = (const char *const *)server->allowed;
     server->peers.own = server->own;
     server->peers.identity = &server->self;
@@ -315,6 +319,7 @@ void kilni_rpc_server_settings_fini(kiln_rpc_server *server)
     for (size_t i = 0; i < KILNI_RPC_FILES; i++) {
         kiln_free(server->env, server->files[i]);
     }
+    kilni_rpc_signer_destroy(server->signer);
     kilni_rpc_vault_close(server->session.vault);
     kilni_rpc_identity_fini(server->env, &server->identity);
     kilni_rpc_identity_fini(server->env, &server->self);

@@ -36,6 +36,7 @@ struct kiln_rpc_server {
     uint32_t n_listen;
     kilni_rpc_identity identity; ///< towards clients
     kilni_rpc_identity self; ///< towards other servers
+    kilni_rpc_signer *signer; ///< of what it fetches from them
     char *tokens; ///< that clients show, one a line; renewed under the lock
     char *files[KILNI_RPC_FILES]; ///< where identity and tokens come from
     uint64_t files_seen; ///< their times and sizes

@@ -195,8 +195,13 @@ static kiln_status handle_expose(kilni_rpc_session *session, const kiln_v1_Expos
     kilni_rpc_exposure draft = {.transfer = expose->transfer,
                                 .owner = session,
                                 .charged = &session->exposed_bytes,
-                                .left = expose->count};
+                                .left = expose->count,
+                                .bound = expose->fetcher.size > 0};
     kiln_status status = check_secret(expose->secret.size, err);
+    if (status == KILN_STATUS_OK && draft.bound && expose->fetcher.size != sizeof(draft.fetcher)) {
+        status = kiln_fail(err, INVALID_ARGUMENT, "a fetcher's key has %d bytes, not %u",
+                           KILNI_RPC_PUBLIC_KEY, (unsigned)expose->fetcher.size);
+    }
     if (status == KILN_STATUS_OK && (expose->count == 0 || expose->transfer == 0)) {
         status = kiln_fail(err, INVALID_ARGUMENT, "a transfer has a number and a count from 1");
     }
@@ -213,6 +218,7 @@ static kiln_status handle_expose(kilni_rpc_session *session, const kiln_v1_Expos
         return status;
     }
     memcpy(draft.secret, expose->secret.bytes, KILNI_RPC_TOKEN);
+    memcpy(draft.fetcher, expose->fetcher.bytes, sizeof(draft.fetcher));
     draft.length = (size_t)source->bytes;
     draft.expires_ns = kiln_time_ns() + UINT64_C(1000000) * expose->expiry_ms;
     draft.bytes = env->allocator.alloc(env->allocator.user, draft.length + 1, 64);
@@ -381,6 +387,9 @@ static kiln_status welcome_client(kilni_rpc_session *session, kilni_rpc_stream *
     welcome->window_bytes = KILNI_RPC_WINDOW_BYTES;
     welcome->window_frames = KILNI_RPC_WINDOW_FRAMES;
     welcome->resume_seconds = options->resume_seconds;
+    welcome->fetch_key.size = KILNI_RPC_PUBLIC_KEY;
+    memcpy(welcome->fetch_key.bytes, kilni_rpc_public_key(options->peers->signer),
+           KILNI_RPC_PUBLIC_KEY);
     snprintf(welcome->address, sizeof(welcome->address), "%s", options->advertise);
     snprintf(welcome->server, sizeof(welcome->server), "kiln %s", kiln_version());
     for (size_t i = 0; kilni_rpc_features[i] != NULL; i++) {
