@@ -15,7 +15,11 @@ import (
 	"remote_go/kilnv1"
 )
 
-const f32 = 12 // number of the dtype in docs/wire.md
+// Numbers of docs/wire.md: a dtype, and a type of attributes.
+const (
+	f32          = 12
+	attributeF64 = 2
+)
 
 type session struct {
 	stream  grpc.ClientStream
@@ -141,5 +145,5 @@ func (c *chain) end() (*kilnv1.Graph, uint64) {
 }
 
 func number(name string, value float64) *kilnv1.Attribute {
-	return &kilnv1.Attribute{Name: name, Type: kilnv1.AttributeType_ATTRIBUTE_F64, Real: value}
+	return &kilnv1.Attribute{Name: name, Type: attributeF64, Real: value}
 }
