@@ -247,9 +247,16 @@ static kiln_status begin_read(kilni_rpc_client *self, kiln_buffer *buffer, size_
         frame.body.body.read =
             (kiln_v1_Read){.buffer = buffer->id, .offset = offset, .length = bytes};
     }
-    return status == KILN_STATUS_OK
-               ? kilni_rpc_pending_begin(self, &frame, out_data, bytes, out_pending, err)
-               : status;
+    bool shared = status == KILN_STATUS_OK && buffer != NULL &&
+                  kilni_rpc_shared_target(self, out_data, bytes, &frame.body.body.read);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_pending_begin(self, &frame, shared ? NULL : out_data, shared ? 0 : bytes,
+                                         out_pending, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        (*out_pending)->shared = shared;
+    }
+    return status;
 }
 
 static kiln_status read_now(kilni_rpc_client *self, kiln_buffer *buffer, size_t offset,
@@ -484,8 +491,8 @@ static const kiln_backend_memory_ops memory_ops = {
     .trim = kiln_backend_no_trim, // the server's pool is the server's
     .set_budget = kiln_backend_no_budget,
     .reset_peaks = kiln_backend_no_reset_peaks,
-    .host_alloc = kiln_backend_host_alloc,
-    .host_free = kiln_backend_host_free,
+    .host_alloc = kilni_rpc_host_alloc,
+    .host_free = kilni_rpc_host_free,
     .wrap_host = kiln_backend_no_wrap,
     .alloc_from = client_alloc_from,
     .reside = kiln_backend_stays,

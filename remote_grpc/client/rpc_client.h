@@ -10,6 +10,7 @@
 #include "rpc_batch.h"
 #include "rpc_digest.h"
 #include "rpc_link.h"
+#include "rpc_memory.h"
 #include "rpc_protocol.h"
 
 #include <pthread.h>
@@ -35,6 +36,7 @@ struct kiln_pending { ///< an answer on its way
     size_t at; ///< of them: there
     bool done;
     bool forgotten; ///< freed as soon as it is done
+    bool shared; ///< the server writes to memory of a program: nobody may let go of it before
     kiln_error result;
     struct kiln_pending *next;
 };
@@ -65,6 +67,11 @@ struct kilni_rpc_client {
     bool keeps; ///< the server keeps weights for later sessions
     kiln_buffer *offered[KILNI_RPC_OFFERS]; ///< constants that the next Run may need
     size_t n_offered;
+    bool takes_memory; ///< the server is of this machine and maps what this process offers
+    bool offered_memory; ///< in this session
+    kilni_rpc_memory slots; ///< that both map; none when it was refused
+    kilni_rpc_memory memories[KILNI_RPC_MEMORIES]; ///< of host_alloc, from 1
+    uint64_t shared_in[KILNI_RPC_MEMORIES]; ///< the epoch in which the server has mapped each
     bool sought; ///< the store below was opened, or cannot be
     kiln_store *digests; ///< of constants, by their stamps; NULL: none
     size_t chunk; ///< bytes of data that the server takes in one frame
@@ -127,6 +134,26 @@ kiln_status kilni_rpc_pending_settle(kilni_rpc_client *self, kiln_pending *pendi
 bool kilni_rpc_pending_poll(kiln_pending *pending);
 void kilni_rpc_pending_wait(kiln_pending *pending, bool cancel);
 kiln_status kilni_rpc_pending_end(kiln_backend *backend, kiln_pending *pending, kiln_error *err);
+
+// ---- memory that both share (rpc_shared.c) ----
+
+/// Whether so many bytes go that way; hands the memory over at the first time.
+bool kilni_rpc_shares(kilni_rpc_client *self, size_t bytes);
+
+/// Writes a part of a buffer, when `shares` says so. Errors: the session is lost.
+kiln_status kilni_rpc_shared_write(kilni_rpc_client *self, const kiln_buffer *buffer, size_t offset,
+                                   const void *source, size_t bytes, kiln_error *err);
+
+/// Fills in where a read goes when `out_data` lies in memory of a program that the server maps:
+/// then the answer carries no data. False: it does not.
+bool kilni_rpc_shared_target(const kilni_rpc_client *self, const void *out_data, size_t bytes,
+                             kiln_v1_Read *inout_read);
+
+/// Memory of the host for a program; shared with the server where it can be, so that tensors go to
+/// and from it without a copy of this process. Takes the lock.
+kiln_status kilni_rpc_host_alloc(kiln_backend *backend, size_t bytes, void **out_memory,
+                                 kiln_error *err);
+void kilni_rpc_host_free(kiln_backend *backend, void *memory);
 
 // ---- bytes for the server (rpc_upload.c) ----
 

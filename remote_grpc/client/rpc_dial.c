@@ -114,6 +114,9 @@ kiln_status kilni_rpc_client_open(kilni_rpc_client *self, kiln_error *err)
     self->chunk = chunk < KILNI_RPC_CHUNK ? (size_t)chunk : KILNI_RPC_CHUNK;
     self->transfers = offers(&self->welcome, "transfer");
     self->keeps = offers(&self->welcome, "weights");
+    self->takes_memory = offers(&self->welcome, "memory") &&
+                         strcmp(self->address.scheme, "unix") == 0 && self->env->config != NULL &&
+                         kiln_config_bool(self->env->config, KILN_OPTION_REMOTE_MEMORY);
     kilni_rpc_link_init(&self->link, self->env);
     self->link.resumable = offers(&self->welcome, "resume");
     kilni_rpc_batch_begin(self->batch,
@@ -136,6 +139,18 @@ static void drop_offers(kilni_rpc_client *self)
     self->n_offered = 0;
 }
 
+/// The old session may still be copying, to memory that a program uses for something else from now
+/// on.
+static void drop_memory(kilni_rpc_client *self)
+{
+    if (self->offered_memory) {
+        kilni_rpc_memory_revoke(self->address.host, self->welcome.session,
+                                self->welcome.token.bytes);
+    }
+    kilni_rpc_memory_unmap(&self->slots);
+    self->offered_memory = false;
+}
+
 kiln_status kilni_rpc_client_lose(kilni_rpc_client *self, kiln_status code, const char *message,
                                   kiln_error *err)
 {
@@ -152,6 +167,7 @@ kiln_status kilni_rpc_client_lose(kilni_rpc_client *self, kiln_status code, cons
         kilni_rpc_batch_begin(self->batch, 0, UINT64_MAX);
         kilni_rpc_pending_fail_all(self, &cause);
         drop_offers(self);
+        drop_memory(self);
     }
     if (err != NULL) {
         *err = cause;
@@ -343,6 +359,7 @@ void kilni_rpc_client_end(kilni_rpc_client *self)
     kilni_rpc_pending_fail_all(self, &ignored); // forgotten ones
     pthread_mutex_destroy(&self->lock);
     kiln_store_close(self->digests);
+    kilni_rpc_memory_unmap(&self->slots);
     kilni_rpc_batch_destroy(self->batch);
     kilni_rpc_identity_fini(self->env, &self->identity);
     kiln_free(self->env, self->inbox);

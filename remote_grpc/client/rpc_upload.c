@@ -36,6 +36,9 @@ kiln_status kilni_rpc_upload(kilni_rpc_client *self, const kiln_buffer *buffer, 
                              const void *source, size_t bytes, kiln_error *err)
 {
     kilni_rpc_hold hold;
+    if (kilni_rpc_shares(self, bytes)) {
+        return kilni_rpc_shared_write(self, buffer, offset, source, bytes, err);
+    }
     atomic_init(&hold.refs, 1);
     kiln_status status = write_pieces(self, buffer, offset, source, bytes, &hold, err);
     if (status != KILN_STATUS_OK) {

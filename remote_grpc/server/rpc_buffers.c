@@ -414,7 +414,9 @@ kiln_status kilni_rpc_entry_write(kilni_rpc_session *session, const kilni_rpc_fr
         status = open_raw(session, write, length, &target, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = reserve(session, target, write->offset + length, err);
+        // Who shares memory has it: its pages are taken as they are written to.
+        uint64_t needed = write->shared != 0 ? write->total : write->offset + length;
+        status = reserve(session, target, needed, err);
     }
     if (status == KILN_STATUS_OK && length > 0) {
         fill_zeros(target, write->offset);

@@ -4,6 +4,7 @@
 
 /// A server's state, shared by rpc_server.c, which runs it, and rpc_options.c, which sets it up.
 
+#include "rpc_desk.h"
 #include "rpc_listener.h"
 #include "rpc_session.h"
 
@@ -46,6 +47,7 @@ struct kiln_rpc_server {
     kilni_rpc_peers peers;
     // What runs.
     kilni_rpc_listener *listener;
+    kilni_rpc_desk *desks[KILNI_RPC_ADDRESSES]; ///< of socket files
     pthread_t acceptor;
     pthread_t housekeeper;
     kilni_rpc_worker *workers; ///< the acceptor's, and after its end the destroyer's

@@ -8,12 +8,70 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const kilni_rpc_features[] = {"resume", "graphs", "transfer", "weights", NULL};
+const char *const kilni_rpc_features[] = {"resume",  "graphs", "transfer",
+                                          "weights", "memory", NULL};
 
 enum {
     MOST_UNTAKEN_FRAMES = 4096, ///< of answers that the client has not acknowledged
     LEAST_SHARE = 8 ///< a read of a smaller part of a buffer is a copy
 };
+
+// ---- shared memory ----
+
+/// Under the lock of memory.
+static void unshare_all(kilni_rpc_session *session)
+{
+    for (size_t i = 0; i < KILNI_RPC_MEMORIES; i++) {
+        kilni_rpc_memory_unmap(&session->memories[i]);
+    }
+}
+
+char kilni_rpc_session_share(kilni_rpc_session *session, const kilni_rpc_memory_hello *hello,
+                             const kilni_rpc_memory *memory)
+{
+    if (!kilni_rpc_same_secret(session->token, hello->token, KILNI_RPC_TOKEN) ||
+        hello->number >= KILNI_RPC_MEMORIES) {
+        return KILNI_RPC_MEMORY_REFUSED;
+    }
+    if (pthread_mutex_trylock(&session->memory_lock) != 0) {
+        return KILNI_RPC_MEMORY_BUSY;
+    }
+    kilni_rpc_memory *target = &session->memories[hello->number];
+    char answer = KILNI_RPC_MEMORY_TAKEN;
+    if (memory->bytes == NULL) {
+        unshare_all(session);
+    } else if (target->bytes == NULL) {
+        *target = *memory;
+    } else {
+        answer = KILNI_RPC_MEMORY_REFUSED;
+    }
+    pthread_mutex_unlock(&session->memory_lock);
+    return answer;
+}
+
+static void handle_unshare(kilni_rpc_session *session, uint32_t number)
+{
+    if (number < KILNI_RPC_MEMORIES) {
+        pthread_mutex_lock(&session->memory_lock);
+        kilni_rpc_memory_unmap(&session->memories[number]);
+        pthread_mutex_unlock(&session->memory_lock);
+    }
+}
+
+/// The bytes at `place` - 1, `length` of them, under the lock of memory. Errors:
+/// FAILED_PRECONDITION, OUT_OF_RANGE.
+static kiln_status find_shared(kilni_rpc_session *session, uint32_t number, uint64_t place,
+                               uint64_t length, char **out_bytes, kiln_error *err)
+{
+    if (number >= KILNI_RPC_MEMORIES || session->memories[number].bytes == NULL) {
+        return kiln_fail(err, FAILED_PRECONDITION, "the session shares no memory %u", number);
+    }
+    const kilni_rpc_memory *memory = &session->memories[number];
+    kiln_status status =
+        kilni_rpc_check_range(place - 1, length, memory->length, "a part of shared memory", err);
+    *out_bytes = status == KILN_STATUS_OK ? memory->bytes + (place - 1) : NULL;
+    return status;
+}
 
 // ---- answers ----
 
@@ -68,6 +126,32 @@ static kiln_status send_bytes(kilni_rpc_session *session, uint64_t request,
     return status;
 }
 
+/// The answer tells of this frame alone: a failure of work that is kept waits for another one.
+static kiln_status answer_alone(kilni_rpc_session *session, uint64_t request,
+                                const kiln_error *cause, kiln_error *err)
+{
+    uint64_t failed_frame = session->failed_frame;
+    session->failed_frame = session->link.received;
+    kiln_status status = answer(session, request, cause, err);
+    session->failed_frame = failed_frame;
+    return status;
+}
+
+/// To where the client has asked for them; then the answer is sent without data.
+static kiln_status read_shared(kilni_rpc_session *session, const kiln_v1_Read *read,
+                               const kilni_rpc_staging *staging, kiln_error *err)
+{
+    char *target = NULL;
+    pthread_mutex_lock(&session->memory_lock);
+    kiln_status status =
+        find_shared(session, read->memory, read->shared, read->length, &target, err);
+    if (status == KILN_STATUS_OK) {
+        memcpy(target, staging->bytes + read->offset, (size_t)read->length);
+    }
+    pthread_mutex_unlock(&session->memory_lock);
+    return status;
+}
+
 /// Gives only failures of the connection; those of the read are answered.
 static kiln_status handle_read(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                                kiln_error *err)
@@ -85,7 +169,10 @@ static kiln_status handle_read(kilni_rpc_session *session, const kilni_rpc_frame
         bool again = read->offset + read->length < source->bytes;
         (void)!kilni_rpc_entry_bytes(session, source, again, &staging, &owned, &cause);
     }
-    kiln_status status = cause.code != 0
+    if (cause.code == 0 && read->shared != 0) {
+        (void)!read_shared(session, read, staging, &cause);
+    }
+    kiln_status status = cause.code != 0 || read->shared != 0
                              ? answer(session, frame->body.request, &cause, err)
                              : send_bytes(session, frame->body.request, staging, source->bytes,
                                           read->offset, read->length, err);
@@ -145,23 +232,42 @@ static kiln_status handle_fence(kilni_rpc_session *session, const kilni_rpc_fram
 
 // ---- weights ----
 
-/// The answer tells of the offer alone: a failure of work that is kept waits for another answer.
 static kiln_status handle_offer(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                                 kiln_error *err)
 {
     kiln_error cause = KILN_ERROR_INIT;
-    uint64_t failed_frame = session->failed_frame;
     (void)!kilni_rpc_offer(session, &frame->body.body.offer, &cause);
-    session->failed_frame = session->link.received;
-    kiln_status status = answer(session, frame->body.request, &cause, err);
-    session->failed_frame = failed_frame;
+    return answer_alone(session, frame->body.request, &cause, err);
+}
+
+/// The data of a Write, in the frame or in shared memory.
+static kiln_status write_bytes(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                               kiln_error *err)
+{
+    const kiln_v1_Write *write = &frame->body.body.write;
+    kilni_rpc_frame there = *frame;
+    char *bytes = NULL;
+    if (write->shared == 0) {
+        return kilni_rpc_entry_write(session, frame, err);
+    }
+    pthread_mutex_lock(&session->memory_lock);
+    kiln_status status =
+        find_shared(session, write->memory, write->shared, write->shared_bytes, &bytes, err);
+    if (status == KILN_STATUS_OK) {
+        there.data = bytes;
+        there.data_length = (size_t)write->shared_bytes;
+        status = kilni_rpc_entry_write(session, &there, err);
+    } else {
+        kilni_rpc_entry_fail(session, write->buffer, err);
+    }
+    pthread_mutex_unlock(&session->memory_lock);
     return status;
 }
 
 static kiln_status handle_write(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                                 kiln_error *err)
 {
-    kiln_status status = kilni_rpc_entry_write(session, frame, err);
+    kiln_status status = write_bytes(session, frame, err);
     return status == KILN_STATUS_OK
                ? kilni_rpc_offer_written(session, frame->body.body.write.buffer, err)
                : status;
@@ -296,6 +402,9 @@ static kiln_status handle(kilni_rpc_session *session, const kilni_rpc_frame *fra
     switch (body->which_body) {
     case kiln_v1_Frame_write_tag:
         keep(session, handle_write(session, frame, &cause), &cause);
+        if (body->body.write.shared != 0) { // the client may use its memory again
+            return answer_alone(session, body->request, NULL, err);
+        }
         return KILN_STATUS_OK;
     case kiln_v1_Frame_run_tag:
         keep(session, handle_run(session, frame, &cause), &cause);
@@ -320,6 +429,9 @@ static kiln_status handle(kilni_rpc_session *session, const kilni_rpc_frame *fra
         return KILN_STATUS_OK;
     case kiln_v1_Frame_obtain_tag:
         return handle_obtain(session, frame, err);
+    case kiln_v1_Frame_unshare_tag:
+        handle_unshare(session, body->body.unshare.memory);
+        return KILN_STATUS_OK;
     case kiln_v1_Frame_offer_tag:
         return handle_offer(session, frame, err);
     case kiln_v1_Frame_read_tag:
@@ -393,7 +505,8 @@ static kiln_status welcome_client(kilni_rpc_session *session, kilni_rpc_stream *
     snprintf(welcome->address, sizeof(welcome->address), "%s", options->advertise);
     snprintf(welcome->server, sizeof(welcome->server), "kiln %s", kiln_version());
     for (size_t i = 0; kilni_rpc_features[i] != NULL; i++) {
-        if (options->vault == NULL && strcmp(kilni_rpc_features[i], "weights") == 0) {
+        if ((options->vault == NULL && strcmp(kilni_rpc_features[i], "weights") == 0) ||
+            (!options->takes_memory && strcmp(kilni_rpc_features[i], "memory") == 0)) {
             continue;
         }
         snprintf(welcome->features[welcome->features_count++], sizeof(welcome->features[0]), "%s",
@@ -422,6 +535,7 @@ kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_sessio
     session->options = options;
     session->device = options->devices[hello->device];
     atomic_init(&session->exposed_bytes, 0);
+    pthread_mutex_init(&session->memory_lock, NULL);
     kilni_rpc_link_init(&session->link, env);
     session->link.resumable = hello->resumable;
     kiln_status status = kilni_rpc_random(&session->id, sizeof(session->id), err);
@@ -430,6 +544,7 @@ kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_sessio
     }
     session->id += session->id == 0;
     if (status != KILN_STATUS_OK) {
+        pthread_mutex_destroy(&session->memory_lock);
         kiln_free(env, session);
         return status;
     }
@@ -453,6 +568,8 @@ void kilni_rpc_session_destroy(kilni_rpc_session *session, const kiln_error *sta
         kilni_rpc_staging_free(session->env, each);
     }
     kilni_rpc_staging_free(session->env, session->spare);
+    unshare_all(session);
+    pthread_mutex_destroy(&session->memory_lock);
     kiln_free(session->env, session);
 }
 

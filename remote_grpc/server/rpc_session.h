@@ -9,8 +9,11 @@
 #include "remote_grpc.h"
 #include "rpc_limits.h"
 #include "rpc_link.h"
+#include "rpc_memory.h"
 #include "rpc_transfer.h"
 #include "rpc_vault.h"
+
+#include <pthread.h>
 
 enum { KILNI_RPC_BUCKETS = 1024, KILNI_RPC_VALUES = 3 * KILNI_RPC_BINDINGS };
 
@@ -66,6 +69,7 @@ typedef struct kilni_rpc_session_options {
     const char *advertise; ///< "": where the client came in
     kilni_rpc_exposures *exposures;
     const kilni_rpc_peers *peers;
+    bool takes_memory; ///< there is a desk for it
     kilni_rpc_vault *vault; ///< NULL: nothing is kept for later sessions
 } kilni_rpc_session_options;
 
@@ -77,6 +81,8 @@ typedef struct kilni_rpc_session {
     uint64_t id;
     unsigned char token[KILNI_RPC_TOKEN];
     kilni_rpc_digest caller; ///< who began it
+    pthread_mutex_t memory_lock; ///< for these, and while bytes are copied from or to them
+    kilni_rpc_memory memories[KILNI_RPC_MEMORIES]; ///< that the client shares
     uint64_t offered_graph; ///< to be kept when it comes with this digest; 0: none
     kilni_rpc_digest graph_digest;
     kiln_error failed; ///< the first failure that was not told yet
@@ -120,6 +126,12 @@ extern const char *const kilni_rpc_features[];
 /// says how it ended. The stream stays open. On the session's own thread.
 bool kilni_rpc_session_serve(kilni_rpc_session *session, kilni_rpc_stream *stream,
                              const kilni_rpc_frame *hello, kiln_error *out_error);
+
+/// Gives it memory of its client, when the token is its own and it has none of this number; takes
+/// it on success. Without memory it lets go of all that it has. Gives what is answered
+/// (KILNI_RPC_MEMORY_..). Under the server's lock.
+char kilni_rpc_session_share(kilni_rpc_session *session, const kilni_rpc_memory_hello *hello,
+                             const kilni_rpc_memory *memory);
 
 /// Bit n: the device uses the dtype with number n so.
 uint64_t kilni_rpc_dtype_mask(kiln_device *device, uint32_t usage);
