@@ -67,14 +67,6 @@ static kiln_status send_batch(kilni_rpc_client *self, kiln_error *err)
 
 // ---- operations ----
 
-static void forget_origin(kiln_buffer *buffer)
-{
-    if (buffer->origin.memory != NULL && buffer->offer == NULL) {
-        buffer->origin.release(buffer->origin.user);
-        buffer->origin.memory = NULL;
-    }
-}
-
 static uint64_t number_of(const kiln_view *view)
 {
     return view->buffer != NULL ? view->buffer->id : 0;
@@ -88,7 +80,7 @@ static void own_outputs(kilni_rpc_client *self, const kiln_op_record *record,
     for (size_t i = 0; i < record->n_outputs; i++) {
         kiln_buffer *buffer = outputs[i].buffer;
         if (buffer != NULL) {
-            forget_origin(buffer);
+            buffer->written = true;
         }
         if (buffer != NULL && buffer->epoch != self->epoch) {
             buffer->epoch = self->epoch;
@@ -182,7 +174,9 @@ static void client_free(kiln_backend *backend, kiln_buffer *buffer)
     if (buffer->offer != NULL) { // what is gathered uses it
         (void)!kilni_rpc_settle_constants(self, &ignored);
     }
-    forget_origin(buffer);
+    if (buffer->origin.memory != NULL) {
+        buffer->origin.release(buffer->origin.user);
+    }
     bool fresh = buffer->born == kilni_rpc_batch_serial(self->batch);
     if (buffer->epoch == self->epoch && self->is_open &&
         !kilni_rpc_batch_free(self->batch, buffer->id, fresh) &&
@@ -209,6 +203,7 @@ static kiln_status upload(kilni_rpc_client *self, kiln_buffer *buffer, size_t of
     if (status == KILN_STATUS_OK) {
         buffer->epoch = self->epoch;
         buffer->born = 0;
+        buffer->written = true;
         status = kilni_rpc_upload(self, buffer, offset, source, bytes, err);
     }
     return status;

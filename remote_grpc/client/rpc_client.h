@@ -21,6 +21,7 @@ struct kiln_buffer {
     uint64_t epoch; ///< the session that knows it; 0: none yet
     uint64_t born; ///< serial of the batch that makes it; 0: not by a batch
     kiln_host_origin origin; ///< of a constant: where its bytes are; NULL memory: nowhere
+    bool written; ///< it was a constant, and has other bytes than its origin
     bool has_digest;
     kilni_rpc_digest digest; ///< of the bytes at the origin
     kiln_pending *offer; ///< on its way: whether the server has them

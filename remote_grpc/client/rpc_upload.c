@@ -65,8 +65,8 @@ static kiln_status begin_offer(kilni_rpc_client *self, const kiln_v1_Offer *offe
 
 bool kilni_rpc_is_owed(const kilni_rpc_client *self, const kiln_buffer *buffer)
 {
-    return buffer != NULL && buffer->origin.memory != NULL && buffer->offer == NULL &&
-           buffer->epoch != self->epoch;
+    return buffer != NULL && buffer->origin.memory != NULL && !buffer->written &&
+           buffer->offer == NULL && buffer->epoch != self->epoch;
 }
 
 static kiln_status upload_constant(kilni_rpc_client *self, kiln_buffer *buffer, kiln_error *err)
