@@ -317,15 +317,18 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
 static kilni_rpc_stream *next_call(kilni_rpc_listener *listener)
 {
     kilni_rpc_stream *stream = kilni_grpc_stream_new(listener->env);
-    if (stream == NULL || grpc_server_request_call(
-                              listener->server, &stream->call, &stream->details, &stream->metadata,
-                              stream->queue, listener->queue, stream) != GRPC_CALL_OK) {
+    grpc_completion_queue *queue = stream != NULL ? stream->queue : NULL;
+    __tsan_release(stream); // another thread may get it
+    if (stream == NULL || grpc_server_request_call(listener->server, &stream->call,
+                                                   &stream->details, &stream->metadata, queue,
+                                                   listener->queue, stream) != GRPC_CALL_OK) {
         if (stream != NULL) {
             kilni_grpc_stream_free(stream);
         }
         return NULL;
     }
     grpc_event event = grpc_completion_queue_next(listener->queue, kilni_grpc_forever(), NULL);
+    __tsan_acquire(event.tag);
     if (event.tag == listener) {
         atomic_store(&listener->shutdown_seen, true);
     } else if (event.type == GRPC_OP_COMPLETE && event.success != 0) {

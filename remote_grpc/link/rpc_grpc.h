@@ -12,6 +12,16 @@
 #include <grpc/slice.h>
 #include <grpc/support/time.h>
 
+// The locks under which gRPC hands slices and calls from thread to thread are not seen by
+// ThreadSanitizer.
+#if defined(__SANITIZE_THREAD__)
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+#else
+#define __tsan_acquire(address) ((void)(address))
+#define __tsan_release(address) ((void)(address))
+#endif
+
 // Tags of a stream's batches.
 enum {
     KILNI_TAG_START,

@@ -208,15 +208,6 @@ void kilni_rpc_cancel(kilni_rpc_stream *stream)
 
 // ---- sending ----
 
-/// The locks under which gRPC hands a slice from thread to thread are not seen by ThreadSanitizer.
-#if defined(__SANITIZE_THREAD__)
-void __tsan_acquire(void *address);
-void __tsan_release(void *address);
-#else
-#define __tsan_acquire(address) ((void)(address))
-#define __tsan_release(address) ((void)(address))
-#endif
-
 static void release_hold(void *pointer)
 {
     kilni_rpc_hold *hold = pointer;
