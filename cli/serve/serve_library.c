@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The functions of libkiln_remote that `kiln serve` calls, loaded by their names. How they are found
-// is cli_remote.c's.
+// The functions of libkiln_remote that `kiln serve` calls, loaded by their names. How they are
+// found is cli_remote.c's.
 
 #include "serve_library.h"
 
