@@ -561,15 +561,6 @@ def case_wire_page_is_whole(_):
         assert f"`{name}" in page, name
 
 
-def case_schema_is_clean(_):
-    """What buf's standard rules say of the schema."""
-    buf = os.environ.get("KILN_TEST_BUF") or shutil.which("buf")
-    if buf is None:
-        raise Skip("buf is not on this machine (KILN_TEST_BUF)")
-    done = subprocess.run([buf, "lint"], cwd=SOURCE, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def case_info(_):
     """What a client learns before it opens a session: operators of plugins too, limits, and what the server does now."""
     plugin = os.path.join(os.path.dirname(KILN), "../lib/kiln/test_plugins/acme_operators.so")
@@ -720,10 +711,9 @@ def case_client_library_links_no_opencl(_):
 
 run_cases("unit/remote_grpc/serve",
           [case_one_line_says_where, case_group_has_a_number, case_refuses_beyond_loopback, case_default_address,
-           case_weights_are_kept, case_devices_of_a_server,
-           case_client_certificates, case_tokens, case_renewed_while_serving, case_one_line_says_why,
-           case_many_connections, case_service_manager, case_units, case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
-           case_open_calls_have_places_of_their_own, case_rapid_resets, case_reflection, case_wire_page_is_whole, case_schema_is_clean, case_info, case_expired_certificate,
-           case_grpcurl,
-           case_python_from_proto, case_operator_of_a_plugin, case_servers_know_each_other,
-           case_client_library_links_no_opencl])
+           case_weights_are_kept, case_devices_of_a_server, case_client_certificates, case_tokens,
+           case_renewed_while_serving, case_one_line_says_why, case_many_connections, case_service_manager, case_units,
+           case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
+           case_open_calls_have_places_of_their_own, case_rapid_resets, case_reflection, case_wire_page_is_whole,
+           case_info, case_expired_certificate, case_grpcurl, case_python_from_proto, case_operator_of_a_plugin,
+           case_servers_know_each_other, case_client_library_links_no_opencl])
