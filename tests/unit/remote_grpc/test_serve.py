@@ -99,6 +99,9 @@ def case_devices_of_a_server(folder):
     with Server(KILN, "--device", "reference:1", "--listen", f"unix:{path}", "--models", models,
                 device="reference:0") as server:
         said = run(KILN, "devices", "--device", server.address)
+        deadline = time.monotonic() + 30
+        while "(not loaded)" in said and time.monotonic() < deadline:  # models are loaded while the server answers
+            said = run(KILN, "devices", "--device", server.address)
         assert said.startswith("kiln 0."), said
         for index in range(2):
             assert f"\n{server.address}/{index} reference evaluator\n" in said, said
