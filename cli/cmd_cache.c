@@ -39,8 +39,8 @@ static error_t parse_cache_option(int key, char *text, struct argp_state *state)
     }
 }
 
-static const char *const table_names[KILN_STORE_TABLE_COUNT] = {"programs", "plans", "winners",
-                                                                "devices", "starts"};
+static const char *const table_names[KILN_STORE_TABLE_COUNT] = {"programs", "plans",  "winners",
+                                                                "devices",  "starts", "digests"};
 
 static json_t *stat_json(const char *folder, const kiln_store_stat *stat)
 {

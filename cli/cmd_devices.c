@@ -6,7 +6,7 @@
 // What is a device and in which order they come is decided by the providers. The one that the
 // option `device` names is marked; a name that is none of them is an error.
 
-#include "cli_json.h"
+#include "devices_remote.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +18,7 @@ typedef struct devices_options {
 } devices_options;
 
 static const struct argp_option devices_options_table[] = {
+    {"device", 'd', "ADDRESS", 0, "the same as ADDRESS", 0},
     {"verbose", 'v', NULL, 0, "print the facts of each device too", 0},
     {0},
 };
@@ -32,6 +33,7 @@ static error_t parse_devices_option(int key, char *text, struct argp_state *stat
     case 'v':
         options->verbose = true;
         return 0;
+    case 'd':
     case ARGP_KEY_ARG:
         if (options->address != NULL) {
             argp_error(state, "one ADDRESS");
@@ -194,6 +196,9 @@ static kiln_status show_devices(const shower *s, kiln_error *err)
     char address[64];
     char line[192];
     kiln_status status = KILN_STATUS_OK;
+    if (asked != NULL && devices_is_server(asked)) {
+        return devices_show_server(s->context, asked, s->list, err);
+    }
     for (size_t i = 0; status == KILN_STATUS_OK &&
                        kiln_device_describe(s->context, i, address, line, err) == KILN_STATUS_OK;
          i++) {
@@ -218,7 +223,7 @@ int cmd_devices(int argc, char **argv)
         parse_devices_option,
         "[ADDRESS]",
         "Lists the devices, or the one at ADDRESS. The address is what "
-        "--device takes.",
+        "--device takes; that of a server without a device lists what the server has.",
         children,
         NULL,
         NULL};

@@ -68,8 +68,8 @@ function(kiln_libraries)
     endif()
 endfunction()
 
-# Makes libkiln_client.so: Kiln with remote devices and without OpenCL. All but two files of the runtime are the same
-# objects.
+# Makes libkiln_client.so: Kiln with remote devices and ONNX models and without OpenCL. All but two files of the runtime
+# are the same objects.
 function(kiln_client_library)
     get_target_property(sources kiln_runtime KILN_CLIENT_SOURCES)
     get_target_property(folder kiln_runtime SOURCE_DIR)
@@ -84,7 +84,11 @@ function(kiln_client_library)
         target_include_directories(kiln_runtime_client PRIVATE
             $<TARGET_PROPERTY:kiln_${name},INTERFACE_INCLUDE_DIRECTORIES>)
     endforeach()
-    kiln_collect(objects libs base ir fusion_host collective autodiff remote_grpc)
+    set(inside base ir fusion_host collective autodiff remote_grpc)
+    if(TARGET kiln_onnx)
+        list(APPEND inside onnx)
+    endif()
+    kiln_collect(objects libs ${inside})
     get_target_property(runtime_libs kiln_runtime KILN_LIBS)
     kiln_shared(kiln_client kiln_client
         OBJECTS ${objects} $<FILTER:$<TARGET_OBJECTS:kiln_runtime>,EXCLUDE,${others}>

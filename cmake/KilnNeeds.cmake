@@ -73,6 +73,8 @@ if(KILN_REMOTE)
         WITHOUT -DKILN_REMOTE=OFF)
     kiln_need(gpr HEADER grpc/support/log.h LIBRARY gpr PKG gpr DEBIAN libgrpc-dev FEDORA grpc-devel
         WITHOUT -DKILN_REMOTE=OFF)
+    kiln_need(crypto HEADER openssl/evp.h LIBRARY crypto PKG libcrypto DEBIAN libssl-dev FEDORA openssl-devel
+        WITHOUT -DKILN_REMOTE=OFF)
     find_path(KILN_GRPC_PROTO grpc/health/v1/health.proto PATHS /usr/share/grpc-proto NO_CMAKE_FIND_ROOT_PATH)
     if(NOT KILN_GRPC_PROTO)
         kiln_missing("grpc/health/v1/health.proto (-DKILN_GRPC_PROTO=FOLDER when it is elsewhere)"

@@ -35,7 +35,7 @@ KILN_API const struct kiln_backend_provider *kiln_rpc_unix_provider(void);
 // ---- addresses: one number for each, in this process ----
 
 /// The number of an address, given at its first sight: equal addresses, however they are written,
-/// have one number.
+/// have one number. "grpc:" has one of its own: what it opens is the option remote-address's.
 KILN_NODISCARD KILN_API kiln_status kiln_rpc_address_id(const char *address, uint32_t *out_id,
                                                         kiln_error *err);
 
@@ -52,6 +52,51 @@ KILN_NODISCARD KILN_API kiln_status kiln_rpc_device_id(const char *address, uint
 KILN_NODISCARD KILN_API kiln_status kiln_rpc_device_address(uint64_t device_id,
                                                             const char **out_address,
                                                             kiln_error *err);
+
+// ---- what a server has ----
+
+typedef struct kiln_rpc_listing kiln_rpc_listing;
+
+typedef struct kiln_rpc_listed_device {
+    const char *address; ///< that opens it
+    const char *name;
+    const char *driver;
+    kiln_device_type type;
+    uint64_t memory_bytes;
+    uint64_t storage_dtypes; ///< bit n: the dtype with number n
+    uint64_t arithmetic_dtypes;
+    uint64_t accelerated_dtypes;
+} kiln_rpc_listed_device;
+
+typedef struct kiln_rpc_listed_model { ///< a version of a model
+    const char *name;
+    const char *version;
+    const char *state; ///< such as "READY"
+    const char *reason; ///< why it is not
+} kiln_rpc_listed_model;
+
+/// Asks the server at an address, whatever device it names, for its devices and models; opens no
+/// session. The options remote-... say who asks. `*out_listing`, with all texts in it, is the
+/// caller's (kiln_rpc_listing_destroy); `context` outlives it. Errors: as those of opening a
+/// device.
+KILN_NODISCARD KILN_API kiln_status kiln_rpc_listing_create(kiln_context *context,
+                                                            const char *address,
+                                                            kiln_rpc_listing **out_listing,
+                                                            kiln_error *err);
+
+/// Frees a listing. Takes NULL.
+KILN_API void kiln_rpc_listing_destroy(kiln_rpc_listing *listing);
+
+/// Name and version of the server.
+KILN_API const char *kiln_rpc_listing_server(const kiln_rpc_listing *listing);
+
+/// Its devices, from 0; NULL past the last.
+KILN_API const kiln_rpc_listed_device *kiln_rpc_listing_device(const kiln_rpc_listing *listing,
+                                                               size_t index);
+
+/// The versions of its models, from 0; NULL past the last, and where it has none.
+KILN_API const kiln_rpc_listed_model *kiln_rpc_listing_model(const kiln_rpc_listing *listing,
+                                                             size_t index);
 
 // ---- servers ----
 

@@ -33,6 +33,7 @@ typedef enum kiln_store_table {
     KILN_STORE_WINNERS = 2,
     KILN_STORE_DEVICES = 3,
     KILN_STORE_STARTS = 4, ///< what a process asked for first
+    KILN_STORE_DIGESTS = 5, ///< of constants that servers may have, by their stamp
     KILN_STORE_TABLE_COUNT
 } kiln_store_table;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A device behind gRPC: `kiln serve` in another process. Bytes up and down beside a raw socket that
-// copies as many; operations in a row on one session; one small operation with its result beside a
-// bare ping-pong on gRPC's C core. Rounds are interleaved.
+// copies as many, and through shared memory beside a Unix socket; operations in a row on one
+// session; one small operation with its result beside a bare ping-pong on gRPC's C core. Rounds are
+// interleaved.
 
 #define _GNU_SOURCE // pipe2
 #include "bench.h"
@@ -115,6 +116,31 @@ static kiln_status download(kiln_device *device, kiln_tensor *source, void *data
     return status;
 }
 
+/// A device at the socket file, and memory of its own for what goes there and back.
+typedef struct end {
+    kiln_device *device;
+    void *data;
+} end;
+
+/// The same socket file with and without shared memory.
+static kiln_status shared_round(const end ends[2], double out_rates[4], kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (int i = 0; i < 2 && status == KILN_STATUS_OK; i++) {
+        kiln_tensor *tensor = NULL;
+        uint64_t up = 1;
+        uint64_t down = 1;
+        status = upload(ends[i].device, ends[i].data, &tensor, &up, err);
+        if (status == KILN_STATUS_OK) {
+            status = download(ends[i].device, tensor, ends[i].data, &down, err);
+        }
+        kiln_release(tensor);
+        out_rates[2 * i] = gigabytes(up);
+        out_rates[2 * i + 1] = gigabytes(down);
+    }
+    return status;
+}
+
 typedef struct bulk_samples {
     double up[MAX_ROUNDS];
     double down[MAX_ROUNDS];
@@ -184,6 +210,36 @@ out:
     bench_socket_close(raw);
     free(samples);
     free(data);
+    return status;
+}
+
+static kiln_status shared_memory(const bench_options *options, kiln_device *shared,
+                                 kiln_device *socket, const char *served, uint32_t rounds,
+                                 kiln_error *err)
+{
+    double rates[4][MAX_ROUNDS];
+    end ends[] = {{shared, NULL}, {socket, NULL}};
+    kiln_status status = KILN_STATUS_OK;
+    for (int i = 0; i < 2; i++) {
+        KILN_TRY(out, status, kiln_host_alloc(ends[i].device, bulk_bytes, &ends[i].data, err));
+        memset(ends[i].data, 1, bulk_bytes);
+    }
+    for (uint32_t i = 0; i <= rounds; i++) { // the first one warms up
+        double round[4];
+        KILN_TRY(out, status, shared_round(ends, round, err));
+        for (int k = 0; k < 4; k++) {
+            rates[k][i > 0 ? i - 1 : 0] = round[k];
+        }
+    }
+    double up = kiln_quantile(rates[0], rounds, 0.5);
+    double down = kiln_quantile(rates[1], rounds, 0.5);
+    report(options, "shared upload 256 MiB", up, "GB/s", "its Unix socket",
+           up / kiln_quantile(rates[2], rounds, 0.5), 2.0, served, rounds);
+    report(options, "shared download 256 MiB", down, "GB/s", "its Unix socket",
+           down / kiln_quantile(rates[3], rounds, 0.5), 2.0, served, rounds);
+out:
+    kiln_host_free(shared, ends[0].data);
+    kiln_host_free(socket, ends[1].data);
     return status;
 }
 
@@ -283,16 +339,24 @@ kiln_status bench_remote(const bench_options *options, kiln_error *err)
     kiln_context *context = NULL;
     kiln_device *tcp = NULL;
     kiln_device *local = NULL;
+    kiln_context *plain = NULL; // its devices share no memory
+    kiln_device *socket = NULL;
     kiln_status status = KILN_STATUS_OK;
     rounds = rounds < MAX_ROUNDS ? rounds : MAX_ROUNDS;
     KILN_TRY(out, status, start_child(options, served, &server, err));
     KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     KILN_TRY(out, status, kiln_device_open(context, server.tcp, &tcp, err));
     KILN_TRY(out, status, kiln_device_open(context, server.path, &local, err));
+    KILN_TRY(out, status, kiln_context_create(NULL, &plain, err));
+    KILN_TRY(out, status, kiln_context_set(plain, "remote-memory", "0", err));
+    KILN_TRY(out, status, kiln_device_open(plain, server.path, &socket, err));
     bench_header(options);
     KILN_TRY(out, status, bulk(options, tcp, served, rounds, err));
+    KILN_TRY(out, status, shared_memory(options, local, socket, served, rounds, err));
     KILN_TRY(out, status, operations(options, context, local, served, rounds, err));
 out:
+    kiln_device_release(socket);
+    kiln_context_destroy(plain);
     kiln_device_release(local);
     kiln_device_release(tcp);
     kiln_context_destroy(context);

@@ -88,6 +88,10 @@ kiln_status cli_open_devices(const cli_device_options *options, kiln_context *co
 kiln_status cli_open_opencl(const cli_device_options *options, const kiln_env *env,
                             kiln_backend **out_backend, kiln_error *err);
 
+/// A function of libkiln_remote, which is loaded for it. `out_function` points to a pointer to such
+/// a function. Errors: NOT_FOUND without gRPC, FAILED_PRECONDITION.
+kiln_status cli_remote_function(const char *name, void *out_function, kiln_error *err);
+
 /// Whether the device is behind a server. Then the server plans, fuses and compiles, and this
 /// process cannot show any of it.
 bool cli_is_remote(const kiln_device *device);

@@ -26,6 +26,7 @@ typedef struct kiln_host_origin {
     void (*copied)(void *user, size_t offset, size_t bytes);
     void (*release)(void *user); ///< nothing uses the memory any more; called once
     void *user;
+    kiln_hash128 stamp; ///< of these bytes: another one when they may be others; zeros: unknown
 } kiln_host_origin;
 
 typedef struct kiln_backend_memory_ops {

@@ -23,12 +23,16 @@ typedef struct kiln_transfer {
     uint64_t bytes;
     uint8_t secret[32];
     char address[320]; ///< where to fetch them
+    uint8_t fetcher[32]; ///< the only one that may, as `identify` says; zeros: who knows the secret
 } kiln_transfer;
 
 typedef struct kiln_backend_peer_ops {
     uint32_t struct_size;
-    /// Offers what a buffer holds now, once. UNIMPLEMENTED: this device may not.
-    kiln_status (*expose)(kiln_backend *backend, kiln_buffer *buffer, kiln_transfer *out_transfer,
+    /// Says in `out_transfer->fetcher` who this device is when it obtains.
+    kiln_status (*identify)(kiln_backend *backend, kiln_transfer *out_transfer, kiln_error *err);
+    /// Offers what a buffer holds now, once, to the fetcher that `inout_transfer` names.
+    /// UNIMPLEMENTED: this device may not.
+    kiln_status (*expose)(kiln_backend *backend, kiln_buffer *buffer, kiln_transfer *inout_transfer,
                           kiln_error *err);
     /// Ends an offer that nobody took.
     void (*withdraw)(kiln_backend *backend, const kiln_transfer *transfer);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct kilni_onnx_file {
@@ -21,6 +22,7 @@ struct kilni_onnx_file {
     atomic_uint refs;
     uint8_t *data;
     size_t bytes;
+    kiln_hash128 stamp; ///< zeros: it has changed just now, and may again unseen
 };
 
 static kiln_status fail_errno(kiln_error *err, const char *path)
@@ -32,6 +34,20 @@ static kiln_status fail_errno(kiln_error *err, const char *path)
         return kiln_fail(err, PERMISSION_DENIED, "cannot read %s: permission denied", path);
     }
     return kiln_fail(err, UNAVAILABLE, "cannot read %s: %s", path, strerror(errno));
+}
+
+/// What changes with the file's contents. A clock is as coarse as a few milliseconds: a file that
+/// is younger than that could be written to again without a trace.
+static kiln_hash128 stamp_of(const struct stat *info)
+{
+    enum { SETTLED_SECONDS = 2 };
+    const int64_t facts[] = {(int64_t)info->st_dev,          (int64_t)info->st_ino,
+                             (int64_t)info->st_size,         (int64_t)info->st_mtim.tv_sec,
+                             (int64_t)info->st_mtim.tv_nsec, (int64_t)info->st_ctim.tv_sec,
+                             (int64_t)info->st_ctim.tv_nsec};
+    return time(NULL) - info->st_ctim.tv_sec > SETTLED_SECONDS
+               ? kiln_hash_bytes(facts, sizeof(facts))
+               : (kiln_hash128){0};
 }
 
 static kiln_status map_descriptor(const kiln_env *env, int fd, const char *path,
@@ -61,6 +77,7 @@ static kiln_status map_descriptor(const kiln_env *env, int fd, const char *path,
     file->env = *env;
     file->data = data;
     file->bytes = out_mapping->bytes;
+    file->stamp = stamp_of(&info);
     atomic_init(&file->refs, 1);
     out_mapping->data = data;
     out_mapping->file = file;
@@ -120,6 +137,14 @@ void kilni_onnx_file_unref(kilni_onnx_file *file)
         munmap(file->data, file->bytes);
         kiln_free(&env, file);
     }
+}
+
+kiln_hash128 kilni_onnx_file_stamp(const kilni_onnx_file *file, const void *from, size_t bytes)
+{
+    const uint64_t place[] = {file->stamp.low, file->stamp.high,
+                              (uint64_t)((const uint8_t *)from - file->data), bytes};
+    bool known = file->stamp.low != 0 || file->stamp.high != 0;
+    return known ? kiln_hash_bytes(place, sizeof(place)) : file->stamp;
 }
 
 // Nobody writes to the mapping, so pages that are dropped come back as they were.

@@ -187,6 +187,9 @@ void kilni_onnx_file_unref(kilni_onnx_file *file);
 /// are looked at after all.
 void kilni_onnx_file_rest(const kilni_onnx_file *file, const void *from, size_t bytes);
 
+/// A name of bytes of the file as they are now, beyond this process; zeros: there is none.
+kiln_hash128 kilni_onnx_file_stamp(const kilni_onnx_file *file, const void *from, size_t bytes);
+
 /// Finds bytes of an external data file below the model's folder, mapping it at first use. `length`
 /// below 0: up to the file's end. One thread at a time. Errors: INVALID_ARGUMENT for a path that
 /// leaves the folder; DATA_LOSS when the file is too short.

@@ -43,6 +43,7 @@ static kiln_status wrap_part(kiln_device *device, kilni_onnx_ref value, kiln_err
     memory.copied = part_copied;
     memory.release = part_released;
     memory.user = part;
+    memory.stamp = kilni_onnx_file_stamp(part->file, value->host, (size_t)kiln_desc_bytes(desc));
     kiln_status status = kiln_tensor_wrap_constant(device, desc->dtype, desc->rank, desc->dims,
                                                    &memory, &value->tensor, err);
     if (status != KILN_STATUS_OK) {
@@ -130,12 +131,14 @@ kiln_status kilni_onnx_line_to_device(kiln_device *device, kilni_onnx_ref value,
 static kiln_status create_tensor(kiln_device *device, kilni_onnx_ref value, kiln_error *err)
 {
     enum { SMALL = 256 << 10 }; // a copy of these for good costs less than the care
+    enum { SMALL_REMOTE = 4 << 10 }; // but a server may have them already
     const kiln_tensor_desc *desc = &value->desc;
+    int64_t small = kiln_device_info_of(device)->type == KILN_DEVICE_REMOTE ? SMALL_REMOTE : SMALL;
     if (value->growth != NULL) {
         return kilni_onnx_growth_view(value->growth, desc->dims[value->growth->axis],
                                       &value->tensor, err);
     }
-    if (value->file != NULL && value->constant && kiln_desc_bytes(desc) >= SMALL) {
+    if (value->file != NULL && value->constant && kiln_desc_bytes(desc) >= small) {
         return wrap_part(device, value, err);
     }
     if (is_uniform(value)) {

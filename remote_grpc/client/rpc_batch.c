@@ -344,7 +344,7 @@ static known *find_known(kilni_rpc_batch *batch)
     return batch->max_graphs > 0 ? &batch->graphs[batch->key.low % batch->max_graphs] : NULL;
 }
 
-kiln_status kilni_rpc_batch_frame(kilni_rpc_batch *batch, kilni_rpc_frame **out_frame,
+kiln_status kilni_rpc_batch_frame(kilni_rpc_batch *batch, bool lasting, kilni_rpc_frame **out_frame,
                                   uint64_t *out_forget, kiln_error *err)
 {
     kiln_v1_Run *run = &batch->frame.body.body.run;
@@ -360,13 +360,15 @@ kiln_status kilni_rpc_batch_frame(kilni_rpc_batch *batch, kilni_rpc_frame **out_
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    if (same && place->id != 0) {
-        run->graph = place->id;
-    } else if (same && batch->graph.length < batch->max_bytes / GRAPH_SHARE) {
-        run->graph = place->id = ++batch->next_graph;
-    } else if (place != NULL && !same) {
+    if (place != NULL && !same) {
         *out_forget = place->id;
         *place = (known){.key = batch->key};
+    }
+    if (same && place->id != 0) {
+        run->graph = place->id;
+    } else if (place != NULL && (same || lasting) &&
+               batch->graph.length < batch->max_bytes / GRAPH_SHARE) {
+        run->graph = place->id = ++batch->next_graph;
     }
     batch->frame.body.request = 0;
     batch->frame.body.which_body = kiln_v1_Frame_run_tag;

@@ -38,10 +38,10 @@ kiln_status kilni_rpc_batch_add(kilni_rpc_batch *batch, const kiln_op_record *re
 /// notes nothing, when there is no room.
 bool kilni_rpc_batch_free(kilni_rpc_batch *batch, uint64_t buffer, bool fresh);
 
-/// The Run of what was gathered, and the number of a graph to be forgotten before it (0: none). The
-/// frame is the batch's. It lives until `end`, which begins the next batch. Errors:
-/// RESOURCE_EXHAUSTED, INVALID_ARGUMENT.
-kiln_status kilni_rpc_batch_frame(kilni_rpc_batch *batch, kilni_rpc_frame **out_frame,
+/// The Run of what was gathered, and the number of a graph to be forgotten before it (0: none).
+/// With `lasting` the graph gets a number though it is new. The frame is the batch's. It lives
+/// until `end`, which begins the next batch. Errors: RESOURCE_EXHAUSTED, INVALID_ARGUMENT.
+kiln_status kilni_rpc_batch_frame(kilni_rpc_batch *batch, bool lasting, kilni_rpc_frame **out_frame,
                                   uint64_t *out_forget, kiln_error *err);
 void kilni_rpc_batch_end(kilni_rpc_batch *batch);
 

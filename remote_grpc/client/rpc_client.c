@@ -10,11 +10,12 @@
 
 enum { TRANSFER_EXPIRY_MS = 120000, TRANSFER_WAIT_MS = 30000 };
 
-/// A buffer of an earlier session holds nothing any more.
+/// A buffer of an earlier session holds nothing any more, but a constant comes again.
 static kiln_status check_buffer(const kilni_rpc_client *self, const kiln_buffer *buffer,
                                 kiln_error *err)
 {
-    if (buffer == NULL || buffer->epoch == 0 || buffer->epoch == self->epoch) {
+    if (buffer == NULL || buffer->epoch == 0 || buffer->epoch == self->epoch ||
+        kilni_rpc_is_owed(self, buffer)) {
         return KILN_STATUS_OK;
     }
     return kiln_error_set(err, (kiln_status)self->lost.code, KILN_FILE_NAME, __LINE__, "%s",
@@ -29,7 +30,8 @@ static kiln_status ask(kilni_rpc_client *self, kilni_rpc_frame *frame, kiln_erro
     return status == KILN_STATUS_OK ? kilni_rpc_pending_settle(self, pending, err) : status;
 }
 
-/// Sends what is gathered. Fails only when the session is lost with it.
+/// Sends what is gathered, behind the constants that it uses. Fails only when the session is lost
+/// with it.
 static kiln_status send_batch(kilni_rpc_client *self, kiln_error *err)
 {
     kilni_rpc_frame *run = NULL;
@@ -37,7 +39,8 @@ static kiln_status send_batch(kilni_rpc_client *self, kiln_error *err)
     if (kilni_rpc_batch_is_empty(self->batch)) {
         return KILN_STATUS_OK;
     }
-    kiln_status status = kilni_rpc_batch_frame(self->batch, &run, &forgotten, err);
+    kiln_status status =
+        kilni_rpc_batch_frame(self->batch, /*lasting=*/self->n_offered > 0, &run, &forgotten, err);
     if (status != KILN_STATUS_OK) {
         kiln_error cause = err != NULL ? *err : (kiln_error)KILN_ERROR_INIT;
         return kilni_rpc_client_lose(self, status, cause.message, err);
@@ -48,6 +51,9 @@ static kiln_status send_batch(kilni_rpc_client *self, kiln_error *err)
         forget.body.body.forget.graphs[0] = forgotten;
         forget.body.body.forget.graphs_count = 1;
         status = kilni_rpc_client_send(self, &forget, err);
+    }
+    if (status == KILN_STATUS_OK && self->n_offered > 0) {
+        status = kilni_rpc_settle_run(self, run, err);
     }
     uint64_t epoch = self->epoch;
     if (status == KILN_STATUS_OK) {
@@ -66,12 +72,16 @@ static uint64_t number_of(const kiln_view *view)
     return view->buffer != NULL ? view->buffer->id : 0;
 }
 
-/// The outputs are this session's from now on; what this batch makes, the server does not know yet.
+/// The outputs are this session's from now on; what this batch makes, the server does not know yet,
+/// and a constant that is written to is none any more.
 static void own_outputs(kilni_rpc_client *self, const kiln_op_record *record,
                         const kiln_view *outputs)
 {
     for (size_t i = 0; i < record->n_outputs; i++) {
         kiln_buffer *buffer = outputs[i].buffer;
+        if (buffer != NULL) {
+            buffer->written = true;
+        }
         if (buffer != NULL && buffer->epoch != self->epoch) {
             buffer->epoch = self->epoch;
             buffer->born = kilni_rpc_batch_serial(self->batch);
@@ -87,6 +97,9 @@ static kiln_status execute(kilni_rpc_client *self, const kiln_op_record *record,
     kiln_status status = kilni_rpc_client_open(self, err);
     for (size_t i = 0; i < record->n_inputs && status == KILN_STATUS_OK; i++) {
         status = check_buffer(self, inputs[i].buffer, err);
+        if (status == KILN_STATUS_OK && kilni_rpc_is_owed(self, inputs[i].buffer)) {
+            status = kilni_rpc_offer_constant(self, inputs[i].buffer, err);
+        }
         in[i] = number_of(&inputs[i]);
     }
     for (size_t i = 0; i < record->n_outputs; i++) {
@@ -139,6 +152,17 @@ static kiln_status client_alloc(kiln_backend *backend, size_t bytes, kiln_buffer
     return KILN_STATUS_OK;
 }
 
+/// Nothing is sent before work uses it.
+static kiln_status client_alloc_from(kiln_backend *backend, const kiln_host_origin *origin,
+                                     size_t bytes, kiln_buffer **out_buffer, kiln_error *err)
+{
+    kiln_status status = client_alloc(backend, bytes, out_buffer, err);
+    if (status == KILN_STATUS_OK) {
+        (*out_buffer)->origin = *origin;
+    }
+    return status;
+}
+
 static void client_free(kiln_backend *backend, kiln_buffer *buffer)
 {
     kilni_rpc_client *self = kilni_rpc_client_of(backend);
@@ -147,6 +171,12 @@ static void client_free(kiln_backend *backend, kiln_buffer *buffer)
         return;
     }
     pthread_mutex_lock(&self->lock);
+    if (buffer->offer != NULL) { // what is gathered uses it
+        (void)!kilni_rpc_settle_constants(self, &ignored);
+    }
+    if (buffer->origin.memory != NULL) {
+        buffer->origin.release(buffer->origin.user);
+    }
     bool fresh = buffer->born == kilni_rpc_batch_serial(self->batch);
     if (buffer->epoch == self->epoch && self->is_open &&
         !kilni_rpc_batch_free(self->batch, buffer->id, fresh) &&
@@ -160,34 +190,9 @@ static void client_free(kiln_backend *backend, kiln_buffer *buffer)
     kiln_free(self->env, buffer);
 }
 
-/// Large pieces are sent from where they are, so the server has to have them before this returns.
-static kiln_status send_bytes(kilni_rpc_client *self, kiln_buffer *buffer, size_t offset,
-                              const char *source, size_t bytes, kilni_rpc_hold *hold,
-                              kiln_error *err)
-{
-    kiln_status status = KILN_STATUS_OK;
-    uint64_t last_held = 0;
-    for (size_t at = 0; at < bytes && status == KILN_STATUS_OK; at += self->chunk) {
-        size_t length = bytes - at < self->chunk ? bytes - at : self->chunk;
-        kilni_rpc_frame frame = {.data = source + at, .data_length = length};
-        frame.hold = length >= KILNI_RPC_TELL_BYTES ? hold : NULL;
-        frame.body.which_body = kiln_v1_Frame_write_tag;
-        frame.body.body.write =
-            (kiln_v1_Write){.buffer = buffer->id, .offset = offset + at, .total = buffer->bytes};
-        status = kilni_rpc_client_send(self, &frame, err);
-        last_held = frame.hold != NULL ? self->link.sent : last_held;
-    }
-    if (status == KILN_STATUS_OK && last_held > 0) {
-        status = kilni_rpc_client_settle(self, last_held, err);
-    }
-    return status;
-}
-
 static kiln_status upload(kilni_rpc_client *self, kiln_buffer *buffer, size_t offset,
                           const void *source, size_t bytes, kiln_error *err)
 {
-    kilni_rpc_hold hold;
-    atomic_init(&hold.refs, 1);
     kiln_status status = kilni_rpc_client_open(self, err);
     if (status == KILN_STATUS_OK && (offset != 0 || bytes != buffer->bytes)) {
         status = check_buffer(self, buffer, err);
@@ -198,40 +203,58 @@ static kiln_status upload(kilni_rpc_client *self, kiln_buffer *buffer, size_t of
     if (status == KILN_STATUS_OK) {
         buffer->epoch = self->epoch;
         buffer->born = 0;
-        status = send_bytes(self, buffer, offset, source, bytes, &hold, err);
-        if (status != KILN_STATUS_OK) {
-            kilni_rpc_client_drop_kept(self);
-        }
-        kilni_rpc_hold_drain(&hold);
+        buffer->written = true;
+        status = kilni_rpc_upload(self, buffer, offset, source, bytes, err);
+    }
+    return status;
+}
+
+/// For a frame that uses the buffer (NULL: none): what is gathered has been sent, and the server
+/// has the constant.
+static kiln_status make_ready(kilni_rpc_client *self, kiln_buffer *buffer, kiln_error *err)
+{
+    kiln_status status = check_buffer(self, buffer, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_client_open(self, err);
+    }
+    if (status == KILN_STATUS_OK && kilni_rpc_is_owed(self, buffer)) {
+        status = kilni_rpc_offer_constant(self, buffer, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = send_batch(self, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_settle_constants(self, err);
     }
     return status;
 }
 
 /// What is gathered goes first, so that the read has its place behind it. Without a buffer: a
 /// fence.
-static kiln_status begin_read(kilni_rpc_client *self, const kiln_buffer *buffer, size_t offset,
+static kiln_status begin_read(kilni_rpc_client *self, kiln_buffer *buffer, size_t offset,
                               void *out_data, size_t bytes, kiln_pending **out_pending,
                               kiln_error *err)
 {
     kilni_rpc_frame frame = {0};
-    kiln_status status = check_buffer(self, buffer, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_client_open(self, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = send_batch(self, err);
-    }
+    kiln_status status = make_ready(self, buffer, err);
     frame.body.which_body = buffer != NULL ? kiln_v1_Frame_read_tag : kiln_v1_Frame_fence_tag;
     if (buffer != NULL) {
         frame.body.body.read =
             (kiln_v1_Read){.buffer = buffer->id, .offset = offset, .length = bytes};
     }
-    return status == KILN_STATUS_OK
-               ? kilni_rpc_pending_begin(self, &frame, out_data, bytes, out_pending, err)
-               : status;
+    bool shared = status == KILN_STATUS_OK && buffer != NULL &&
+                  kilni_rpc_shared_target(self, out_data, bytes, &frame.body.body.read);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_pending_begin(self, &frame, shared ? NULL : out_data, shared ? 0 : bytes,
+                                         out_pending, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        (*out_pending)->shared = shared;
+    }
+    return status;
 }
 
-static kiln_status read_now(kilni_rpc_client *self, const kiln_buffer *buffer, size_t offset,
+static kiln_status read_now(kilni_rpc_client *self, kiln_buffer *buffer, size_t offset,
                             void *out_data, size_t bytes, kiln_error *err)
 {
     kiln_pending *pending = NULL;
@@ -272,49 +295,70 @@ static kiln_status client_read(kiln_backend *backend, kiln_buffer *buffer, size_
 
 // ---- between servers ----
 
-static kiln_status expose_locked(kilni_rpc_client *self, const kiln_buffer *buffer,
-                                 kiln_transfer *out_transfer, kiln_error *err)
+/// Zeros when the server does not say: an older one.
+static kiln_status client_identify(kiln_backend *backend, kiln_transfer *out_transfer,
+                                   kiln_error *err)
+{
+    kilni_rpc_client *self = kilni_rpc_client_of(backend);
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = kilni_rpc_client_open(self, err);
+    if (status == KILN_STATUS_OK && self->welcome.fetch_key.size == sizeof(out_transfer->fetcher)) {
+        memcpy(out_transfer->fetcher, self->welcome.fetch_key.bytes, sizeof(out_transfer->fetcher));
+    }
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t length)
+{
+    uint8_t any = 0;
+    for (size_t i = 0; i < length; i++) {
+        any |= bytes[i];
+    }
+    return any == 0;
+}
+
+static kiln_status expose_locked(kilni_rpc_client *self, kiln_buffer *buffer,
+                                 kiln_transfer *inout_transfer, kiln_error *err)
 {
     kilni_rpc_frame frame = {0};
     kiln_v1_Expose *expose = &frame.body.body.expose;
-    kiln_status status = check_buffer(self, buffer, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_client_open(self, err);
-    }
+    kiln_status status = make_ready(self, buffer, err);
     if (status == KILN_STATUS_OK && !self->transfers) {
         status = kiln_fail(err, UNIMPLEMENTED, "the server does not expose tensors");
     }
     if (status == KILN_STATUS_OK) {
-        status = send_batch(self, err);
+        status = kilni_rpc_transfer_id(&inout_transfer->id, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_transfer_id(&out_transfer->id, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_random(out_transfer->secret, sizeof(out_transfer->secret), err);
+        status = kilni_rpc_random(inout_transfer->secret, sizeof(inout_transfer->secret), err);
     }
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    snprintf(out_transfer->address, sizeof(out_transfer->address), "%s",
+    snprintf(inout_transfer->address, sizeof(inout_transfer->address), "%s",
              self->welcome.address[0] != '\0' ? self->welcome.address : self->address.text);
-    out_transfer->bytes = buffer->bytes;
-    *expose = (kiln_v1_Expose){.transfer = out_transfer->id,
+    inout_transfer->bytes = buffer->bytes;
+    *expose = (kiln_v1_Expose){.transfer = inout_transfer->id,
                                .buffer = buffer->id,
                                .count = 1,
                                .expiry_ms = TRANSFER_EXPIRY_MS};
     expose->secret.size = KILNI_RPC_TOKEN;
-    memcpy(expose->secret.bytes, out_transfer->secret, KILNI_RPC_TOKEN);
+    memcpy(expose->secret.bytes, inout_transfer->secret, KILNI_RPC_TOKEN);
+    if (!is_zero(inout_transfer->fetcher, sizeof(inout_transfer->fetcher))) {
+        expose->fetcher.size = sizeof(inout_transfer->fetcher);
+        memcpy(expose->fetcher.bytes, inout_transfer->fetcher, sizeof(inout_transfer->fetcher));
+    }
     frame.body.which_body = kiln_v1_Frame_expose_tag;
     return kilni_rpc_client_send(self, &frame, err);
 }
 
 static kiln_status client_expose(kiln_backend *backend, kiln_buffer *buffer,
-                                 kiln_transfer *out_transfer, kiln_error *err)
+                                 kiln_transfer *inout_transfer, kiln_error *err)
 {
     kilni_rpc_client *self = kilni_rpc_client_of(backend);
     pthread_mutex_lock(&self->lock);
-    kiln_status status = expose_locked(self, buffer, out_transfer, err);
+    kiln_status status = expose_locked(self, buffer, inout_transfer, err);
     pthread_mutex_unlock(&self->lock);
     return status;
 }
@@ -442,10 +486,10 @@ static const kiln_backend_memory_ops memory_ops = {
     .trim = kiln_backend_no_trim, // the server's pool is the server's
     .set_budget = kiln_backend_no_budget,
     .reset_peaks = kiln_backend_no_reset_peaks,
-    .host_alloc = kiln_backend_host_alloc,
-    .host_free = kiln_backend_host_free,
+    .host_alloc = kilni_rpc_host_alloc,
+    .host_free = kilni_rpc_host_free,
     .wrap_host = kiln_backend_no_wrap,
-    .alloc_from = kiln_backend_no_origin,
+    .alloc_from = client_alloc_from,
     .reside = kiln_backend_stays,
     .resides = kiln_backend_has_all,
     .map = kiln_backend_no_map,
@@ -465,6 +509,7 @@ static const kiln_backend_transfer_ops transfer_ops = {
 
 static const kiln_backend_peer_ops peer_ops = {
     .struct_size = sizeof(kiln_backend_peer_ops),
+    .identify = client_identify,
     .expose = client_expose,
     .withdraw = client_withdraw,
     .obtain = client_obtain,

@@ -8,7 +8,9 @@
 /// said otherwise.
 
 #include "rpc_batch.h"
+#include "rpc_digest.h"
 #include "rpc_link.h"
+#include "rpc_memory.h"
 #include "rpc_protocol.h"
 
 #include <pthread.h>
@@ -18,6 +20,11 @@ struct kiln_buffer {
     size_t bytes;
     uint64_t epoch; ///< the session that knows it; 0: none yet
     uint64_t born; ///< serial of the batch that makes it; 0: not by a batch
+    kiln_host_origin origin; ///< of a constant: where its bytes are; NULL memory: nowhere
+    bool written; ///< it was a constant, and has other bytes than its origin
+    bool has_digest;
+    kilni_rpc_digest digest; ///< of the bytes at the origin
+    kiln_pending *offer; ///< on its way: whether the server has them
 };
 
 typedef struct kilni_rpc_client kilni_rpc_client;
@@ -30,9 +37,12 @@ struct kiln_pending { ///< an answer on its way
     size_t at; ///< of them: there
     bool done;
     bool forgotten; ///< freed as soon as it is done
+    bool shared; ///< the server writes to memory of a program: nobody may let go of it before
     kiln_error result;
     struct kiln_pending *next;
 };
+
+enum { KILNI_RPC_OFFERS = 128 }; ///< on their way at a time
 
 struct kilni_rpc_client {
     kiln_backend base;
@@ -55,6 +65,16 @@ struct kilni_rpc_client {
     kiln_device_info info;
     kiln_v1_Welcome welcome;
     bool transfers; ///< the server exposes and fetches
+    bool keeps; ///< the server keeps weights for later sessions
+    kiln_buffer *offered[KILNI_RPC_OFFERS]; ///< constants that the next Run may need
+    size_t n_offered;
+    bool takes_memory; ///< the server is of this machine and maps what this process offers
+    bool offered_memory; ///< in this session
+    kilni_rpc_memory slots; ///< that both map; none when it was refused
+    kilni_rpc_memory memories[KILNI_RPC_MEMORIES]; ///< of host_alloc, from 1
+    uint64_t shared_in[KILNI_RPC_MEMORIES]; ///< the epoch in which the server has mapped each
+    bool sought; ///< the store below was opened, or cannot be
+    kiln_store *digests; ///< of constants, by their stamps; NULL: none
     size_t chunk; ///< bytes of data that the server takes in one frame
     char name[160];
     kiln_backend_stats stats;
@@ -115,5 +135,44 @@ kiln_status kilni_rpc_pending_settle(kilni_rpc_client *self, kiln_pending *pendi
 bool kilni_rpc_pending_poll(kiln_pending *pending);
 void kilni_rpc_pending_wait(kiln_pending *pending, bool cancel);
 kiln_status kilni_rpc_pending_end(kiln_backend *backend, kiln_pending *pending, kiln_error *err);
+
+// ---- memory that both share (rpc_shared.c) ----
+
+/// Whether so many bytes go that way; hands the memory over at the first time.
+bool kilni_rpc_shares(kilni_rpc_client *self, size_t bytes);
+
+/// Writes a part of a buffer, when `shares` says so. Errors: the session is lost.
+kiln_status kilni_rpc_shared_write(kilni_rpc_client *self, const kiln_buffer *buffer, size_t offset,
+                                   const void *source, size_t bytes, kiln_error *err);
+
+/// Fills in where a read goes when `out_data` lies in memory of a program that the server maps:
+/// then the answer carries no data. False: it does not.
+bool kilni_rpc_shared_target(const kilni_rpc_client *self, const void *out_data, size_t bytes,
+                             kiln_v1_Read *inout_read);
+
+/// Memory of the host for a program; shared with the server where it can be, so that tensors go to
+/// and from it without a copy of this process. Takes the lock.
+kiln_status kilni_rpc_host_alloc(kiln_backend *backend, size_t bytes, void **out_memory,
+                                 kiln_error *err);
+void kilni_rpc_host_free(kiln_backend *backend, void *memory);
+
+// ---- bytes for the server (rpc_upload.c) ----
+
+/// Writes a part of a buffer in a session that is open. Large pieces are sent from where they are:
+/// the server has them when this returns. Errors: the session is lost.
+kiln_status kilni_rpc_upload(kilni_rpc_client *self, const kiln_buffer *buffer, size_t offset,
+                             const void *source, size_t bytes, kiln_error *err);
+
+/// Whether the buffer is a constant that this session's server does not have yet.
+bool kilni_rpc_is_owed(const kilni_rpc_client *self, const kiln_buffer *buffer);
+
+/// Offers a constant that is owed, and does not wait for the answer: `settle` does, and uploads
+/// what the server has not. Until then no frame may use the buffer. Errors: the session is lost.
+kiln_status kilni_rpc_offer_constant(kilni_rpc_client *self, kiln_buffer *buffer, kiln_error *err);
+kiln_status kilni_rpc_settle_constants(kilni_rpc_client *self, kiln_error *err);
+
+/// Offers the graph of a Run, which loses it when the server has it. Meanwhile constants are
+/// settled. Errors: the session is lost, and the frame with it.
+kiln_status kilni_rpc_settle_run(kilni_rpc_client *self, kilni_rpc_frame *run, kiln_error *err);
 
 #endif

@@ -113,6 +113,10 @@ kiln_status kilni_rpc_client_open(kilni_rpc_client *self, kiln_error *err)
     uint64_t chunk = self->welcome.max_data_bytes;
     self->chunk = chunk < KILNI_RPC_CHUNK ? (size_t)chunk : KILNI_RPC_CHUNK;
     self->transfers = offers(&self->welcome, "transfer");
+    self->keeps = offers(&self->welcome, "weights");
+    self->takes_memory = offers(&self->welcome, "memory") &&
+                         strcmp(self->address.scheme, "unix") == 0 && self->env->config != NULL &&
+                         kiln_config_bool(self->env->config, KILN_OPTION_REMOTE_MEMORY);
     kilni_rpc_link_init(&self->link, self->env);
     self->link.resumable = offers(&self->welcome, "resume");
     kilni_rpc_batch_begin(self->batch,
@@ -124,6 +128,28 @@ kiln_status kilni_rpc_client_open(kilni_rpc_client *self, kiln_error *err)
 }
 
 // ---- losing and coming back ----
+
+/// Offers that nobody waits for yet have failed with the session: their constants are owed again.
+static void drop_offers(kilni_rpc_client *self)
+{
+    for (size_t i = 0; i < self->n_offered; i++) {
+        kiln_free(self->env, self->offered[i]->offer);
+        self->offered[i]->offer = NULL;
+    }
+    self->n_offered = 0;
+}
+
+/// The old session may still be copying, to memory that a program uses for something else from now
+/// on.
+static void drop_memory(kilni_rpc_client *self)
+{
+    if (self->offered_memory) {
+        kilni_rpc_memory_revoke(self->address.host, self->welcome.session,
+                                self->welcome.token.bytes);
+    }
+    kilni_rpc_memory_unmap(&self->slots);
+    self->offered_memory = false;
+}
 
 kiln_status kilni_rpc_client_lose(kilni_rpc_client *self, kiln_status code, const char *message,
                                   kiln_error *err)
@@ -140,6 +166,8 @@ kiln_status kilni_rpc_client_lose(kilni_rpc_client *self, kiln_status code, cons
         kilni_rpc_link_fini(&self->link, NULL);
         kilni_rpc_batch_begin(self->batch, 0, UINT64_MAX);
         kilni_rpc_pending_fail_all(self, &cause);
+        drop_offers(self);
+        drop_memory(self);
     }
     if (err != NULL) {
         *err = cause;
@@ -330,6 +358,8 @@ void kilni_rpc_client_end(kilni_rpc_client *self)
     }
     kilni_rpc_pending_fail_all(self, &ignored); // forgotten ones
     pthread_mutex_destroy(&self->lock);
+    kiln_store_close(self->digests);
+    kilni_rpc_memory_unmap(&self->slots);
     kilni_rpc_batch_destroy(self->batch);
     kilni_rpc_identity_fini(self->env, &self->identity);
     kiln_free(self->env, self->inbox);

@@ -97,6 +97,7 @@ void kilni_rpc_pending_wait(kiln_pending *pending, bool cancel)
     kilni_rpc_client *self = pending->client;
     kiln_error ignored = KILN_ERROR_INIT; // a lost session is told to all that are pending
     pthread_mutex_lock(&self->lock);
+    cancel = cancel && !pending->shared;
     if (cancel) {
         pending->target = NULL;
     }

@@ -29,16 +29,6 @@ static void describe_device(kilni_rpc_client *self)
     self->info.fingerprint = kiln_hash_bytes(self->name, strlen(self->name));
 }
 
-/// "grpc" or "grpc:" alone is the address that the option names.
-static const char *default_address(const kiln_env *env, const char *address)
-{
-    size_t length = strcspn(address, ":");
-    bool bare = address[length] == '\0' || address[length + 1] == '\0';
-    const char *option =
-        env->config != NULL ? kiln_config_string(env->config, KILN_OPTION_REMOTE_ADDRESS) : NULL;
-    return !bare ? address : option != NULL && option[0] != '\0' ? option : "grpc://127.0.0.1:3000";
-}
-
 static kiln_status open_client(const kiln_env *env, const char *address, kiln_backend **out_backend,
                                kiln_error *err, void *user)
 {
@@ -57,7 +47,7 @@ static kiln_status open_client(const kiln_env *env, const char *address, kiln_ba
                            : USUAL_TIMEOUT_MS;
     self->inbox = kiln_alloc(env, sizeof(*self->inbox));
     kiln_status status =
-        kilni_rpc_address_parse(default_address(env, address), &self->address, err);
+        kilni_rpc_address_parse(kilni_rpc_address_or_default(env, address), &self->address, err);
     if (status == KILN_STATUS_OK && self->inbox == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a remote device");
     }

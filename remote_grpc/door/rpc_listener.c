@@ -482,6 +482,10 @@ bool kilni_rpc_certificate_name(const kilni_rpc_stream *stream, char out_name[KI
         grpc_auth_property_iterator each =
             grpc_auth_context_find_properties_by_name(context, GRPC_X509_CN_PROPERTY_NAME);
         const grpc_auth_property *name = grpc_auth_property_iterator_next(&each);
+        if (name == NULL || name->value_length == 0) {
+            each = grpc_auth_context_peer_identity(context);
+            name = grpc_auth_property_iterator_next(&each);
+        }
         found = name != NULL && name->value_length > 0;
         if (found) {
             copy_name(name->value, name->value_length, out_name);

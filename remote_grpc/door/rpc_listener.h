@@ -50,7 +50,8 @@ bool kilni_rpc_is_token(const char *text, size_t length, const char *tokens,
 bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens,
                              char out_name[KILNI_RPC_CALLER]);
 
-/// The common name of the client's certificate; false: it showed none.
+/// The common name of the client's certificate, or without one its first other name; false: it
+/// showed none.
 bool kilni_rpc_certificate_name(const kilni_rpc_stream *stream, char out_name[KILNI_RPC_CALLER]);
 
 /// Metadata of a call, "" when there is none or it is too long; and where it comes from.

@@ -158,6 +158,23 @@ bool kilni_rpc_address_is_tls(const kilni_rpc_address *address)
     return strcmp(address->scheme, "grpcs") == 0;
 }
 
+/// "grpc:", or a scheme with nothing behind it.
+static bool is_bare(const char *address)
+{
+    size_t length = strcspn(address, ":");
+    return address[length] == '\0' || address[length + 1] == '\0';
+}
+
+const char *kilni_rpc_address_or_default(const kiln_env *env, const char *address)
+{
+    const char *option =
+        env->config != NULL ? kiln_config_string(env->config, KILN_OPTION_REMOTE_ADDRESS) : NULL;
+    if (!is_bare(address)) {
+        return address;
+    }
+    return option != NULL && option[0] != '\0' ? option : "grpc://127.0.0.1:3000";
+}
+
 // ---- the registry ----
 
 typedef struct registry {
@@ -236,9 +253,12 @@ kiln_status kiln_rpc_address_id(const char *address, uint32_t *out_id, kiln_erro
     if (out_id == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "out_id must not be NULL");
     }
-    kilni_rpc_address parsed;
+    kilni_rpc_address parsed = {.text = "grpc:"};
     *out_id = UINT32_MAX;
-    kiln_status status = kilni_rpc_address_parse(address, &parsed, err);
+    bool is_default =
+        address != NULL && (strcmp(address, "grpc") == 0 || strcmp(address, "grpc:") == 0);
+    kiln_status status =
+        is_default ? KILN_STATUS_OK : kilni_rpc_address_parse(address, &parsed, err);
     if (status == KILN_STATUS_OK) {
         pthread_mutex_lock(&addresses.lock);
         status = add_address(parsed.text, out_id, err);

@@ -15,11 +15,13 @@ typedef struct kilni_rpc_address {
     char text[320]; ///< canonical, with the device
 } kilni_rpc_address;
 
-/// Parses "grpc://HOST[:PORT][/DEVICE]", "grpcs://..." and "unix:PATH[#DEVICE]"; the bare schemes
-/// "grpc:" and "grpcs:" take `fallback`, or the default port of this machine. Errors:
+/// Parses "grpc://HOST[:PORT][/DEVICE]", "grpcs://..." and "unix:PATH[#DEVICE]". Errors:
 /// INVALID_ARGUMENT.
 kiln_status kilni_rpc_address_parse(const char *text, kilni_rpc_address *out_address,
                                     kiln_error *err);
+/// The address, or when it is a scheme alone, such as "grpc:", what the option remote-address
+/// names.
+const char *kilni_rpc_address_or_default(const kiln_env *env, const char *address);
 bool kilni_rpc_address_is_tls(const kilni_rpc_address *address);
 
 #endif

@@ -16,11 +16,13 @@ enum {
     KILNI_RPC_WINDOW_FRAMES = 1024,
     KILNI_RPC_UNTAKEN_BYTES = 64 << 20, ///< of answers without an ack, when a frame is taken
     KILNI_RPC_TELL_BYTES = 512 << 10, ///< that arrive are acknowledged at once
+    KILNI_RPC_OFFER_BYTES = 1 << 10, ///< least of a constant, or a graph, that is worth an offer
     KILNI_RPC_GREETING_MS = 5000 ///< for connecting, and for Hello and Welcome
 };
 
 #define KILNI_RPC_SESSION "/kiln.v1.Compute/Session"
 #define KILNI_RPC_INFO "/kiln.v1.Compute/Info"
 #define KILNI_RPC_FETCH "/kiln.v1.Compute/Fetch"
+#define KILNI_RPC_MODELS "/inference.GRPCInferenceService/RepositoryIndex"
 
 #endif

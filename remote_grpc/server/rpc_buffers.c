@@ -28,12 +28,20 @@ static void advise_huge(char *bytes, size_t capacity)
     }
 }
 
+/// Not a tensor's and not a file's memory, nor what became a tensor's.
+static bool is_of_the_heap(const kilni_rpc_staging *staging)
+{
+    return staging->mapping == NULL && staging->file.bytes == NULL && staging->bytes != NULL;
+}
+
 void kilni_rpc_staging_free(const kiln_env *env, kilni_rpc_staging *staging)
 {
-    if (staging != NULL && staging->mapping == NULL) {
-        env->allocator.free(env->allocator.user, staging->bytes);
-    } else if (staging != NULL) {
+    if (staging != NULL && staging->file.bytes != NULL) {
+        kilni_rpc_vault_unmap(&staging->file);
+    } else if (staging != NULL && staging->mapping != NULL) {
         kiln_mapping_release(staging->mapping);
+    } else if (staging != NULL && is_of_the_heap(staging)) {
+        env->allocator.free(env->allocator.user, staging->bytes);
     }
     kiln_free(env, staging);
 }
@@ -49,7 +57,7 @@ static void collect(kilni_rpc_session *session)
             continue;
         }
         *link = each->next;
-        if (each->mapping != NULL || each->capacity > MOST_SPARE ||
+        if (!is_of_the_heap(each) || each->capacity > MOST_SPARE ||
             (session->spare != NULL && session->spare->capacity >= each->capacity)) {
             kilni_rpc_staging_free(session->env, each);
         } else {
@@ -121,6 +129,26 @@ kiln_status kilni_rpc_staging_raw(kilni_rpc_session *session, uint64_t bytes,
     return KILN_STATUS_OK;
 }
 
+kiln_status kilni_rpc_staging_adopt(kilni_rpc_session *session, const kilni_rpc_mapped *mapped,
+                                    kilni_rpc_staging **out_staging, kiln_error *err)
+{
+    kilni_rpc_staging *made = kiln_alloc(session->env, sizeof(*made));
+    if (made == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a buffer's record");
+    }
+    made->capacity = mapped->length;
+    made->bytes = mapped->bytes;
+    atomic_init(&made->hold.refs, 1);
+    kiln_status status = charge_raw(session, made, err);
+    if (status != KILN_STATUS_OK) {
+        kiln_free(session->env, made);
+        return status;
+    }
+    made->file = *mapped;
+    *out_staging = made;
+    return KILN_STATUS_OK;
+}
+
 void kilni_rpc_staging_release(kilni_rpc_session *session, kilni_rpc_staging *staging)
 {
     if (staging != NULL) {
@@ -186,6 +214,7 @@ static void clear_entry(kilni_rpc_session *session, kilni_rpc_entry *found)
     found->tensor = NULL;
     found->unfenced = false;
     kilni_rpc_session_let_go(session, found->bytes);
+    found->offered = false;
     found->bytes = 0;
 }
 
@@ -286,7 +315,7 @@ void kilni_rpc_entry_fail(kilni_rpc_session *session, uint64_t id, const kiln_er
 
 // ---- writing ----
 
-static bool is_lent(const kilni_rpc_staging *staging)
+bool kilni_rpc_staging_is_lent(const kilni_rpc_staging *staging)
 {
     return atomic_load_explicit(&staging->hold.refs, memory_order_acquire) > 1;
 }
@@ -296,7 +325,7 @@ static kiln_status reserve(kilni_rpc_session *session, kilni_rpc_entry *target, 
                            kiln_error *err)
 {
     kilni_rpc_staging *old = target->raw;
-    if (old != NULL && old->capacity >= needed && !is_lent(old)) {
+    if (old != NULL && old->capacity >= needed && !kilni_rpc_staging_is_lent(old)) {
         return KILN_STATUS_OK;
     }
     uint64_t length = old != NULL ? 4 * (uint64_t)old->capacity : FIRST_STAGE;
@@ -400,7 +429,9 @@ kiln_status kilni_rpc_entry_write(kilni_rpc_session *session, const kilni_rpc_fr
         status = open_raw(session, write, length, &target, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = reserve(session, target, write->offset + length, err);
+        // Who shares memory has it: its pages are taken as they are written to.
+        uint64_t needed = write->shared != 0 ? write->total : write->offset + length;
+        status = reserve(session, target, needed, err);
     }
     if (status == KILN_STATUS_OK && length > 0) {
         fill_zeros(target, write->offset);

@@ -350,6 +350,26 @@ static void set_limits(kiln_rpc_server *server, const kiln_rpc_server_options *o
     server->session.resume_seconds = options->resume_seconds > 0 ? options->resume_seconds : 60;
 }
 
+/// A folder that cannot be had only costs uploads.
+static void open_vault(kiln_rpc_server *server)
+{
+    const kiln_env *env = server->env;
+    static const char below[] = "/weights";
+    char folder[4096];
+    kiln_error why = KILN_ERROR_INIT;
+    int64_t limit =
+        env->config != NULL ? kiln_config_int(env->config, KILN_OPTION_WEIGHTS_LIMIT) : 0;
+    if (limit <= 0 ||
+        kiln_cache_dir(env, folder, sizeof(folder) - sizeof(below), &why) != KILN_STATUS_OK) {
+        return;
+    }
+    memcpy(folder + strlen(folder), below, sizeof(below));
+    if (kilni_rpc_vault_open(env, folder, (uint64_t)limit, &server->session.vault, &why) !=
+        KILN_STATUS_OK) {
+        kiln_log_write(env, KILN_LOG_WARN, "remote", "weights are not kept: %s", why.message);
+    }
+}
+
 kiln_status kilni_rpc_server_settings(kiln_rpc_server *server,
                                       const kiln_rpc_server_options *options, kiln_error *err)
 {
@@ -359,6 +379,7 @@ kiln_status kilni_rpc_server_settings(kiln_rpc_server *server,
         }
     }
     set_limits(server, options);
+    open_vault(server);
     kiln_status status =
         kilni_rpc_random(&server->session.instance, sizeof(server->session.instance), err);
     if (status == KILN_STATUS_OK) {
@@ -370,6 +391,10 @@ kiln_status kilni_rpc_server_settings(kiln_rpc_server *server,
     if (status == KILN_STATUS_OK) {
         status = load_self(server, err);
     }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_signer_create(server->env, &server->signer, err);
+    }
+    server->peers.signer = server->signer;
     server->peers.allowed = (const char *const *)server->allowed;
     server->peers.own = server->own;
     server->peers.identity = &server->self;
@@ -390,6 +415,8 @@ void kilni_rpc_server_settings_fini(kiln_rpc_server *server)
     for (size_t i = 0; i < KILNI_RPC_FILES; i++) {
         kiln_free(server->env, server->files[i]);
     }
+    kilni_rpc_signer_destroy(server->signer);
+    kilni_rpc_vault_close(server->session.vault);
     kilni_rpc_identity_fini(server->env, &server->identity);
     kilni_rpc_identity_fini(server->env, &server->self);
     kiln_free(server->env, server->tokens);

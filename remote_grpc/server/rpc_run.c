@@ -71,6 +71,14 @@ static kiln_status learn_graph(kilni_rpc_session *session, uint64_t id, kiln_ir_
     return KILN_STATUS_OK;
 }
 
+kiln_status kilni_rpc_graph_learn(kilni_rpc_session *session, uint64_t id, const void *bytes,
+                                  size_t length, kiln_error *err)
+{
+    kiln_ir_graph *graph = NULL;
+    kiln_status status = kiln_ir_decode(session->env, bytes, length, &graph, err);
+    return status == KILN_STATUS_OK ? learn_graph(session, id, graph, length, err) : status;
+}
+
 /// The graph that the frame carries or names; `*out_owned` when it has to be destroyed.
 static kiln_status get_graph(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                              kiln_ir_graph **out_graph, bool *out_owned, kiln_error *err)
@@ -186,6 +194,51 @@ static kiln_status create_tensor(kilni_rpc_session *session, const kiln_tensor_d
                               out_tensor, err);
 }
 
+/// What a tensor holds that lies in a file.
+typedef struct lying {
+    const kiln_env *env;
+    kilni_rpc_mapped file;
+} lying;
+
+static void release_lying(void *user)
+{
+    lying *self = user;
+    kilni_rpc_vault_unmap(&self->file);
+    kiln_free(self->env, self);
+}
+
+/// A constant whose bytes are a file's stays there: no copy is made where the device shares the
+/// host's memory.
+static kiln_status wrap_file(kilni_rpc_session *session, kilni_rpc_staging *raw,
+                             const kiln_tensor_desc *desc, kiln_tensor **out_tensor,
+                             kiln_error *err)
+{
+    kiln_constant_memory memory = KILN_CONSTANT_MEMORY_INIT;
+    lying *self = kiln_alloc(session->env, sizeof(*self));
+    if (self == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a constant");
+    }
+    *self = (lying){.env = session->env, .file = raw->file};
+    memory.bytes = raw->bytes;
+    memory.release = release_lying;
+    memory.user = self;
+    kiln_status status = kiln_tensor_wrap_constant(session->device, desc->dtype, desc->rank,
+                                                   desc->dims, &memory, out_tensor, err);
+    if (status != KILN_STATUS_OK) {
+        kiln_free(session->env, self);
+        return status;
+    }
+    raw->file.bytes = raw->bytes = NULL; // the tensor's now
+    return KILN_STATUS_OK;
+}
+
+static bool stays_in_file(const kilni_rpc_staging *raw, const kiln_tensor_desc *desc)
+{
+    return raw->file.bytes != NULL && !kilni_rpc_staging_is_lent(raw) &&
+           (desc->flags & KILN_TENSOR_CONST) != 0 &&
+           kiln_dtype_kind_of(desc->dtype) != KILN_KIND_QUANT;
+}
+
 /// Raw bytes become a tensor as the graph describes it.
 static kiln_status make_tensor(kilni_rpc_session *session, kilni_rpc_entry *source,
                                const kiln_tensor_desc *desc, kiln_error *err)
@@ -197,7 +250,9 @@ static kiln_status make_tensor(kilni_rpc_session *session, kilni_rpc_entry *sour
     }
     kiln_status status = kilni_rpc_entry_stage(session, source, err);
     if (status == KILN_STATUS_OK) {
-        status = create_tensor(session, desc, source->raw->bytes, &source->tensor, err);
+        status = stays_in_file(source->raw, desc)
+                     ? wrap_file(session, source->raw, desc, &source->tensor, err)
+                     : create_tensor(session, desc, source->raw->bytes, &source->tensor, err);
     }
     if (status == KILN_STATUS_OK) {
         kilni_rpc_staging_release(session, source->raw);

@@ -134,6 +134,43 @@ static kiln_status make_turns(kiln_rpc_server *server, kiln_error *err)
     return status;
 }
 
+static char give_memory(void *user, const kilni_rpc_memory_hello *hello,
+                        const kilni_rpc_memory *memory)
+{
+    kiln_rpc_server *server = user;
+    pthread_mutex_lock(&server->lock);
+    kilni_rpc_session *found = *kilni_rpc_session_find(server, hello->session);
+    char answer = found != NULL ? kilni_rpc_session_share(found, hello, memory)
+                                : (char)KILNI_RPC_MEMORY_REFUSED;
+    pthread_mutex_unlock(&server->lock);
+    return answer;
+}
+
+/// Without a desk tensors go through the socket.
+static void open_desks(kiln_rpc_server *server)
+{
+    for (uint32_t i = 0; i < server->n_listen; i++) {
+        kiln_error why = KILN_ERROR_INIT;
+        if (strncmp(server->listen[i], "unix:", 5) != 0) {
+            continue;
+        }
+        if (kilni_rpc_desk_open(server->env, server->listen[i] + 5, give_memory, server,
+                                &server->desks[i], &why) == KILN_STATUS_OK) {
+            server->session.takes_memory = true;
+        } else {
+            kiln_log_write(server->env, KILN_LOG_WARN, "remote", "%s", why.message);
+        }
+    }
+}
+
+static void close_desks(kiln_rpc_server *server)
+{
+    for (uint32_t i = 0; i < server->n_listen; i++) {
+        kilni_rpc_desk_close(server->desks[i]);
+        server->desks[i] = NULL;
+    }
+}
+
 static kiln_status listen_all(kiln_rpc_server *server, kiln_error *err)
 {
     int ports[KILNI_RPC_ADDRESSES] = {0};
@@ -149,9 +186,11 @@ static kiln_status listen_all(kiln_rpc_server *server, kiln_error *err)
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_server_name(server, ports, err);
         if (status == KILN_STATUS_OK) {
+            open_desks(server);
             status = start_threads(server, err);
         }
         if (status != KILN_STATUS_OK) {
+            close_desks(server);
             kilni_rpc_listener_shutdown(server->listener);
             kilni_rpc_listener_close(server->listener);
         }
@@ -314,6 +353,7 @@ void kiln_rpc_server_destroy(kiln_rpc_server *server)
     }
     atomic_store(&server->draining, true);
     atomic_store(&server->stopping, true);
+    close_desks(server);
     kilni_rpc_exposures_stop(server->session.exposures);
     wake_all(server);
     (void)pthread_join(server->housekeeper, NULL);

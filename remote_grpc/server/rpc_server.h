@@ -4,6 +4,7 @@
 
 /// A server's state, shared by rpc_server.c, which runs it, and rpc_options.c, which sets it up.
 
+#include "rpc_desk.h"
 #include "rpc_listener.h"
 #include "rpc_session.h"
 
@@ -57,6 +58,7 @@ struct kiln_rpc_server {
     uint32_t n_fds;
     kilni_rpc_identity identity; ///< towards clients
     kilni_rpc_identity self; ///< towards other servers
+    kilni_rpc_signer *signer; ///< of what it fetches from them
     char *tokens; ///< that clients show, one a line; renewed under the lock
     char *files[KILNI_RPC_FILES]; ///< where identity and tokens come from
     uint64_t files_seen; ///< their times and sizes
@@ -71,6 +73,7 @@ struct kiln_rpc_server {
     void *event_user;
     // What runs.
     kilni_rpc_listener *listener;
+    kilni_rpc_desk *desks[KILNI_RPC_ADDRESSES]; ///< of socket files
     pthread_t acceptors[KILNI_RPC_ACCEPTORS];
     uint32_t n_acceptors; ///< that run
     pthread_t housekeeper;
@@ -113,6 +116,9 @@ void kilni_rpc_tell(const kiln_rpc_server *server, const kiln_rpc_event *event);
 
 /// Waits for a change, at most `ms`. Under the lock.
 void kilni_rpc_wait_change(kiln_rpc_server *server, uint64_t ms);
+
+/// The link to the session with this number; to NULL when there is none. Under the lock.
+kilni_rpc_session **kilni_rpc_session_find(kiln_rpc_server *server, uint64_t id);
 
 /// Serves a session's stream, and closes it or keeps the session for its client.
 void kilni_rpc_serve_session(kiln_rpc_server *server, kilni_rpc_party *party,

@@ -8,12 +8,70 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const kilni_rpc_features[] = {"resume", "graphs", "transfer", NULL};
+const char *const kilni_rpc_features[] = {"resume",  "graphs", "transfer",
+                                          "weights", "memory", NULL};
 
 enum {
     MOST_UNTAKEN_FRAMES = 4096, ///< of answers that the client has not acknowledged
     LEAST_SHARE = 8 ///< a read of a smaller part of a buffer is a copy
 };
+
+// ---- shared memory ----
+
+/// Under the lock of memory.
+static void unshare_all(kilni_rpc_session *session)
+{
+    for (size_t i = 0; i < KILNI_RPC_MEMORIES; i++) {
+        kilni_rpc_memory_unmap(&session->memories[i]);
+    }
+}
+
+char kilni_rpc_session_share(kilni_rpc_session *session, const kilni_rpc_memory_hello *hello,
+                             const kilni_rpc_memory *memory)
+{
+    if (!kilni_rpc_same_secret(session->token, hello->token, KILNI_RPC_TOKEN) ||
+        hello->number >= KILNI_RPC_MEMORIES) {
+        return KILNI_RPC_MEMORY_REFUSED;
+    }
+    if (pthread_mutex_trylock(&session->memory_lock) != 0) {
+        return KILNI_RPC_MEMORY_BUSY;
+    }
+    kilni_rpc_memory *target = &session->memories[hello->number];
+    char answer = KILNI_RPC_MEMORY_TAKEN;
+    if (memory->bytes == NULL) {
+        unshare_all(session);
+    } else if (target->bytes == NULL) {
+        *target = *memory;
+    } else {
+        answer = KILNI_RPC_MEMORY_REFUSED;
+    }
+    pthread_mutex_unlock(&session->memory_lock);
+    return answer;
+}
+
+static void handle_unshare(kilni_rpc_session *session, uint32_t number)
+{
+    if (number < KILNI_RPC_MEMORIES) {
+        pthread_mutex_lock(&session->memory_lock);
+        kilni_rpc_memory_unmap(&session->memories[number]);
+        pthread_mutex_unlock(&session->memory_lock);
+    }
+}
+
+/// The bytes at `place` - 1, `length` of them, under the lock of memory. Errors:
+/// FAILED_PRECONDITION, OUT_OF_RANGE.
+static kiln_status find_shared(kilni_rpc_session *session, uint32_t number, uint64_t place,
+                               uint64_t length, char **out_bytes, kiln_error *err)
+{
+    if (number >= KILNI_RPC_MEMORIES || session->memories[number].bytes == NULL) {
+        return kiln_fail(err, FAILED_PRECONDITION, "the session shares no memory %u", number);
+    }
+    const kilni_rpc_memory *memory = &session->memories[number];
+    kiln_status status =
+        kilni_rpc_check_range(place - 1, length, memory->length, "a part of shared memory", err);
+    *out_bytes = status == KILN_STATUS_OK ? memory->bytes + (place - 1) : NULL;
+    return status;
+}
 
 // ---- answers ----
 
@@ -68,6 +126,32 @@ static kiln_status send_bytes(kilni_rpc_session *session, uint64_t request,
     return status;
 }
 
+/// The answer tells of this frame alone: a failure of work that is kept waits for another one.
+static kiln_status answer_alone(kilni_rpc_session *session, uint64_t request,
+                                const kiln_error *cause, kiln_error *err)
+{
+    uint64_t failed_frame = session->failed_frame;
+    session->failed_frame = session->link.received;
+    kiln_status status = answer(session, request, cause, err);
+    session->failed_frame = failed_frame;
+    return status;
+}
+
+/// To where the client has asked for them; then the answer is sent without data.
+static kiln_status read_shared(kilni_rpc_session *session, const kiln_v1_Read *read,
+                               const kilni_rpc_staging *staging, kiln_error *err)
+{
+    char *target = NULL;
+    pthread_mutex_lock(&session->memory_lock);
+    kiln_status status =
+        find_shared(session, read->memory, read->shared, read->length, &target, err);
+    if (status == KILN_STATUS_OK) {
+        memcpy(target, staging->bytes + read->offset, (size_t)read->length);
+    }
+    pthread_mutex_unlock(&session->memory_lock);
+    return status;
+}
+
 /// Gives only failures of the connection; those of the read are answered.
 static kiln_status handle_read(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                                kiln_error *err)
@@ -87,7 +171,10 @@ static kiln_status handle_read(kilni_rpc_session *session, const kilni_rpc_frame
         (void)!kilni_rpc_entry_bytes(session, source, again, &staging, &owned, &cause);
         kilni_rpc_pace_give(session);
     }
-    kiln_status status = cause.code != 0
+    if (cause.code == 0 && read->shared != 0) {
+        (void)!read_shared(session, read, staging, &cause);
+    }
+    kiln_status status = cause.code != 0 || read->shared != 0
                              ? answer(session, frame->body.request, &cause, err)
                              : send_bytes(session, frame->body.request, staging, source->bytes,
                                           read->offset, read->length, err);
@@ -147,6 +234,56 @@ static kiln_status handle_fence(kilni_rpc_session *session, const kilni_rpc_fram
     return answer(session, frame->body.request, &cause, err);
 }
 
+// ---- weights ----
+
+static kiln_status handle_offer(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                                kiln_error *err)
+{
+    kiln_error cause = KILN_ERROR_INIT;
+    (void)!kilni_rpc_offer(session, &frame->body.body.offer, &cause);
+    return answer_alone(session, frame->body.request, &cause, err);
+}
+
+/// The data of a Write, in the frame or in shared memory.
+static kiln_status write_bytes(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                               kiln_error *err)
+{
+    const kiln_v1_Write *write = &frame->body.body.write;
+    kilni_rpc_frame there = *frame;
+    char *bytes = NULL;
+    if (write->shared == 0) {
+        return kilni_rpc_entry_write(session, frame, err);
+    }
+    pthread_mutex_lock(&session->memory_lock);
+    kiln_status status =
+        find_shared(session, write->memory, write->shared, write->shared_bytes, &bytes, err);
+    if (status == KILN_STATUS_OK) {
+        there.data = bytes;
+        there.data_length = (size_t)write->shared_bytes;
+        status = kilni_rpc_entry_write(session, &there, err);
+    } else {
+        kilni_rpc_entry_fail(session, write->buffer, err);
+    }
+    pthread_mutex_unlock(&session->memory_lock);
+    return status;
+}
+
+static kiln_status handle_write(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                                kiln_error *err)
+{
+    kiln_status status = write_bytes(session, frame, err);
+    return status == KILN_STATUS_OK
+               ? kilni_rpc_offer_written(session, frame->body.body.write.buffer, err)
+               : status;
+}
+
+static kiln_status handle_run(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                              kiln_error *err)
+{
+    kiln_status status = kilni_rpc_run(session, frame, err);
+    return status == KILN_STATUS_OK ? kilni_rpc_offer_ran(session, frame, err) : status;
+}
+
 // ---- transfers ----
 
 static kiln_status check_secret(size_t length, kiln_error *err)
@@ -168,8 +305,13 @@ static kiln_status handle_expose(kilni_rpc_session *session, const kiln_v1_Expos
     kilni_rpc_exposure draft = {.transfer = expose->transfer,
                                 .owner = session,
                                 .charged = &session->exposed_bytes,
-                                .left = expose->count};
+                                .left = expose->count,
+                                .bound = expose->fetcher.size > 0};
     kiln_status status = check_secret(expose->secret.size, err);
+    if (status == KILN_STATUS_OK && draft.bound && expose->fetcher.size != sizeof(draft.fetcher)) {
+        status = kiln_fail(err, INVALID_ARGUMENT, "a fetcher's key has %d bytes, not %u",
+                           KILNI_RPC_PUBLIC_KEY, (unsigned)expose->fetcher.size);
+    }
     if (status == KILN_STATUS_OK && (expose->count == 0 || expose->transfer == 0)) {
         status = kiln_fail(err, INVALID_ARGUMENT, "a transfer has a number and a count from 1");
     }
@@ -186,6 +328,7 @@ static kiln_status handle_expose(kilni_rpc_session *session, const kiln_v1_Expos
         return status;
     }
     memcpy(draft.secret, expose->secret.bytes, KILNI_RPC_TOKEN);
+    memcpy(draft.fetcher, expose->fetcher.bytes, sizeof(draft.fetcher));
     draft.length = (size_t)source->bytes;
     draft.expires_ns = kiln_time_ns() + UINT64_C(1000000) * expose->expiry_ms;
     draft.bytes = env->allocator.alloc(env->allocator.user, draft.length + 1, 64);
@@ -266,10 +409,13 @@ static kiln_status handle(kilni_rpc_session *session, const kilni_rpc_frame *fra
     }
     switch (body->which_body) {
     case kiln_v1_Frame_write_tag:
-        keep(session, kilni_rpc_entry_write(session, frame, &cause), &cause);
+        keep(session, handle_write(session, frame, &cause), &cause);
+        if (body->body.write.shared != 0) { // the client may use its memory again
+            return answer_alone(session, body->request, NULL, err);
+        }
         return KILN_STATUS_OK;
     case kiln_v1_Frame_run_tag:
-        keep(session, kilni_rpc_run(session, frame, &cause), &cause);
+        keep(session, handle_run(session, frame, &cause), &cause);
         return KILN_STATUS_OK;
     case kiln_v1_Frame_free_tag:
         for (pb_size_t i = 0; i < body->body.free.buffers_count; i++) {
@@ -291,6 +437,11 @@ static kiln_status handle(kilni_rpc_session *session, const kilni_rpc_frame *fra
         return KILN_STATUS_OK;
     case kiln_v1_Frame_obtain_tag:
         return handle_obtain(session, frame, err);
+    case kiln_v1_Frame_unshare_tag:
+        handle_unshare(session, body->body.unshare.memory);
+        return KILN_STATUS_OK;
+    case kiln_v1_Frame_offer_tag:
+        return handle_offer(session, frame, err);
     case kiln_v1_Frame_read_tag:
         return handle_read(session, frame, err);
     case kiln_v1_Frame_fence_tag:
@@ -356,9 +507,16 @@ static kiln_status welcome_client(kilni_rpc_session *session, kilni_rpc_stream *
     welcome->window_bytes = KILNI_RPC_WINDOW_BYTES;
     welcome->window_frames = KILNI_RPC_WINDOW_FRAMES;
     welcome->resume_seconds = options->resume_seconds;
+    welcome->fetch_key.size = KILNI_RPC_PUBLIC_KEY;
+    memcpy(welcome->fetch_key.bytes, kilni_rpc_public_key(options->peers->signer),
+           KILNI_RPC_PUBLIC_KEY);
     snprintf(welcome->address, sizeof(welcome->address), "%s", options->advertise);
     snprintf(welcome->server, sizeof(welcome->server), "kiln %s", kiln_version());
     for (size_t i = 0; kilni_rpc_features[i] != NULL; i++) {
+        if ((options->vault == NULL && strcmp(kilni_rpc_features[i], "weights") == 0) ||
+            (!options->takes_memory && strcmp(kilni_rpc_features[i], "memory") == 0)) {
+            continue;
+        }
         snprintf(welcome->features[welcome->features_count++], sizeof(welcome->features[0]), "%s",
                  kilni_rpc_features[i]);
     }
@@ -370,6 +528,8 @@ static kiln_status welcome_client(kilni_rpc_session *session, kilni_rpc_stream *
 
 static void free_session(kilni_rpc_session *session)
 {
+    unshare_all(session);
+    pthread_mutex_destroy(&session->memory_lock);
     kilni_rpc_lane_leave(session->lane);
     kilni_rpc_party_put(session->options->parties, session->party);
     kiln_free(session->env, session);
@@ -399,6 +559,7 @@ kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_sessio
     session->options = options;
     session->device = options->devices[hello->device];
     atomic_init(&session->exposed_bytes, 0);
+    pthread_mutex_init(&session->memory_lock, NULL);
     kilni_rpc_link_init(&session->link, env);
     session->link.resumable = hello->resumable;
     session->party = kilni_rpc_party_ref(options->parties, party);
@@ -407,6 +568,9 @@ kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_sessio
     status =
         kilni_rpc_lane_join(options->turns[hello->device], party,
                             kilni_rpc_party_weight(options->parties, party), &session->lane, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_digest_of(party->name, strlen(party->name), &session->caller, err);
+    }
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_random(&session->id, sizeof(session->id), err);
     }

@@ -9,9 +9,13 @@
 #include "remote_grpc.h"
 #include "rpc_limits.h"
 #include "rpc_link.h"
+#include "rpc_memory.h"
 #include "rpc_parties.h"
 #include "rpc_transfer.h"
 #include "rpc_turns.h"
+#include "rpc_vault.h"
+
+#include <pthread.h>
 
 enum { KILNI_RPC_BUCKETS = 1024, KILNI_RPC_VALUES = 3 * KILNI_RPC_BINDINGS };
 
@@ -24,6 +28,7 @@ typedef struct kilni_rpc_staging {
     size_t charged; ///< of what all sessions may hold as raw bytes
     char *bytes;
     kiln_mapping *mapping; ///< not NULL: `bytes` are the tensor's own, and not to be written
+    kilni_rpc_mapped file; ///< `bytes` are a mapping of a file; NULL: they are not
 } kilni_rpc_staging;
 
 /// A buffer of the client: raw bytes, then a tensor; or neither, and why.
@@ -36,6 +41,8 @@ typedef struct kilni_rpc_entry {
     kiln_tensor *tensor; ///< NULL while it is raw
     kiln_error *failed; ///< the work that should have filled it failed
     bool unfenced; ///< an output since the last fence
+    bool offered; ///< its bytes are to be kept when all of them are there and have this digest
+    kilni_rpc_digest digest;
     struct kilni_rpc_entry *next;
 } kilni_rpc_entry;
 
@@ -69,6 +76,8 @@ typedef struct kilni_rpc_session_options {
     const char *advertise; ///< "": where the client came in
     kilni_rpc_exposures *exposures;
     const kilni_rpc_peers *peers;
+    bool takes_memory; ///< there is a desk for it
+    kilni_rpc_vault *vault; ///< NULL: nothing is kept for later sessions
     kilni_rpc_parties *parties;
     kilni_rpc_turns *const *turns; ///< of each device
     kilni_rpc_pause_fn pause;
@@ -95,6 +104,11 @@ typedef struct kilni_rpc_session {
     kilni_rpc_link link;
     uint64_t id;
     unsigned char token[KILNI_RPC_TOKEN];
+    kilni_rpc_digest caller; ///< of the party's name: whose uploads it finds again
+    pthread_mutex_t memory_lock; ///< for these, and while bytes are copied from or to them
+    kilni_rpc_memory memories[KILNI_RPC_MEMORIES]; ///< that the client shares
+    uint64_t offered_graph; ///< to be kept when it comes with this digest; 0: none
+    kilni_rpc_digest graph_digest;
     kiln_error failed; ///< the first failure that was not told yet
     uint64_t failed_frame; ///< and which frame it was
     uint64_t held_bytes;
@@ -141,6 +155,12 @@ extern const char *const kilni_rpc_features[];
 bool kilni_rpc_session_serve(kilni_rpc_session *session, kilni_rpc_stream *stream,
                              const kilni_rpc_frame *hello, kiln_error *out_error);
 
+/// Gives it memory of its client, when the token is its own and it has none of this number; takes
+/// it on success. Without memory it lets go of all that it has. Gives what is answered
+/// (KILNI_RPC_MEMORY_..). Under the server's lock.
+char kilni_rpc_session_share(kilni_rpc_session *session, const kilni_rpc_memory_hello *hello,
+                             const kilni_rpc_memory *memory);
+
 /// Bit n: the device uses the dtype with number n so.
 uint64_t kilni_rpc_dtype_mask(kiln_device *device, uint32_t usage);
 
@@ -183,7 +203,14 @@ kilni_rpc_staging *kilni_rpc_staging_new(kilni_rpc_session *session, size_t byte
 /// RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_staging_raw(kilni_rpc_session *session, uint64_t bytes,
                                   kilni_rpc_staging **out_staging, kiln_error *err);
+
+/// Raw bytes that are a mapping of a file; they take it on success. Errors: RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_staging_adopt(kilni_rpc_session *session, const kilni_rpc_mapped *mapped,
+                                    kilni_rpc_staging **out_staging, kiln_error *err);
 void kilni_rpc_staging_release(kilni_rpc_session *session, kilni_rpc_staging *staging);
+
+/// Whether somebody still sends the bytes.
+bool kilni_rpc_staging_is_lent(const kilni_rpc_staging *staging);
 void kilni_rpc_staging_free(const kiln_env *env, kilni_rpc_staging *staging);
 
 /// Whether the session, and all of its party together, may hold `more` bytes, exposed ones counted.
@@ -198,7 +225,25 @@ void kilni_rpc_session_let_go(kilni_rpc_session *session, uint64_t bytes);
 /// Runs a graph: that of the frame, or one that is known. Gives the first failure.
 kiln_status kilni_rpc_run(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                           kiln_error *err);
+
+/// Keeps a graph from the wire under its number. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_graph_learn(kilni_rpc_session *session, uint64_t id, const void *bytes,
+                                  size_t length, kiln_error *err);
 void kilni_rpc_graph_forget(kilni_rpc_session *session, uint64_t id);
 void kilni_rpc_graph_forget_all(kilni_rpc_session *session);
+
+// ---- rpc_offer.c ----
+
+/// Fills a buffer, or makes a graph known, from what the same caller has uploaded before. Errors:
+/// NOT_FOUND (it has not: the client uploads it, and it is kept), INVALID_ARGUMENT,
+/// RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_offer(kilni_rpc_session *session, const kiln_v1_Offer *offer,
+                            kiln_error *err);
+
+/// After a Write, and after a Run with a graph: keeps what was offered and has come. Errors:
+/// INVALID_ARGUMENT: it has another digest; nothing is kept, and the buffer has failed.
+kiln_status kilni_rpc_offer_written(kilni_rpc_session *session, uint64_t buffer, kiln_error *err);
+kiln_status kilni_rpc_offer_ran(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                                kiln_error *err);
 
 #endif

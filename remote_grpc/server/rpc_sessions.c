@@ -26,7 +26,7 @@ void kilni_rpc_wait_change(kiln_rpc_server *server, uint64_t ms)
 
 // ---- the table of sessions ----
 
-static kilni_rpc_session **find_session(kiln_rpc_server *server, uint64_t id)
+kilni_rpc_session **kilni_rpc_session_find(kiln_rpc_server *server, uint64_t id)
 {
     kilni_rpc_session **link = &server->sessions;
     while (*link != NULL && (*link)->id != id) {
@@ -107,7 +107,7 @@ static kiln_status resume_session(kiln_rpc_server *server, const kilni_rpc_party
     pthread_mutex_lock(&server->lock);
     kilni_rpc_session *found = NULL;
     for (;;) {
-        found = *find_session(server, hello->session);
+        found = *kilni_rpc_session_find(server, hello->session);
         if (found == NULL || found->party != party || found->dropped ||
             hello->token.size != KILNI_RPC_TOKEN ||
             !kilni_rpc_same_secret(found->token, hello->token.bytes, KILNI_RPC_TOKEN)) {
@@ -233,7 +233,7 @@ static void leave_session(kiln_rpc_server *server, kilni_rpc_session *session, b
     pthread_mutex_lock(&server->lock);
     session->active = NULL;
     if (!resumable) {
-        kilni_rpc_session **link = find_session(server, session->id);
+        kilni_rpc_session **link = kilni_rpc_session_find(server, session->id);
         *link = session->next;
         server->n_sessions--;
     }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_WAIT_MS = 300000, REPLY_BYTES = 64, BREAK_MS = 5 };
+enum { MOST_WAIT_MS = 300000, REPLY_BYTES = 64, BREAK_MS = 5, FETCH_PAUSE_MS = 50 };
 
 struct kilni_rpc_exposures {
     const kiln_env *env;
@@ -177,16 +177,61 @@ static struct timespec deadline_after(uint32_t ms)
     return at;
 }
 
-kiln_status kilni_rpc_take(kilni_rpc_exposures *exposures, uint64_t transfer, const void *secret,
-                           uint32_t wait_ms, kilni_rpc_exposure **out_exposure, kiln_error *err)
+/// What a fetcher signs: number, length and secret.
+enum { CLAIM_BYTES = 16 + KILNI_RPC_TOKEN };
+
+static void write_claim(uint64_t transfer, uint64_t total, const unsigned char *secret,
+                        unsigned char out_text[CLAIM_BYTES])
+{
+    for (int i = 0; i < 8; i++) {
+        out_text[i] = (unsigned char)(transfer >> (8 * i));
+        out_text[8 + i] = (unsigned char)(total >> (8 * i));
+    }
+    memcpy(out_text + 16, secret, KILNI_RPC_TOKEN);
+}
+
+static bool is_fetcher(const kilni_rpc_exposure *exposure, const kilni_rpc_claim *claim)
+{
+    unsigned char text[CLAIM_BYTES];
+    if (!exposure->bound) {
+        return true;
+    }
+    if (claim->own_key != NULL) {
+        return memcmp(claim->own_key, exposure->fetcher, sizeof(exposure->fetcher)) == 0;
+    }
+    write_claim(claim->transfer, claim->total, claim->secret, text);
+    return claim->signature != NULL &&
+           kilni_rpc_is_signed(exposure->fetcher, text, sizeof(text), claim->signature);
+}
+
+/// Under the lock.
+static kiln_status check_claim(const kilni_rpc_exposure *exposure, const kilni_rpc_claim *claim,
+                               kiln_error *err)
+{
+    if (!kilni_rpc_same_secret(exposure->secret, claim->secret, KILNI_RPC_TOKEN)) {
+        return kiln_fail(err, PERMISSION_DENIED, "transfer %llu has another secret",
+                         (unsigned long long)claim->transfer);
+    }
+    if (!is_fetcher(exposure, claim)) {
+        return kiln_fail(err, PERMISSION_DENIED, "transfer %llu is for another server",
+                         (unsigned long long)claim->transfer);
+    }
+    return exposure->length == claim->total
+               ? KILN_STATUS_OK
+               : kiln_fail(err, INVALID_ARGUMENT, "%zu bytes are exposed, %llu were expected",
+                           exposure->length, (unsigned long long)claim->total);
+}
+
+kiln_status kilni_rpc_take(kilni_rpc_exposures *exposures, const kilni_rpc_claim *claim,
+                           kilni_rpc_exposure **out_exposure, kiln_error *err)
 {
     const struct timespec deadline =
-        deadline_after(wait_ms < MOST_WAIT_MS ? wait_ms : MOST_WAIT_MS);
+        deadline_after(claim->wait_ms < MOST_WAIT_MS ? claim->wait_ms : MOST_WAIT_MS);
     kilni_rpc_exposure *found = NULL;
     bool late = false;
     pthread_mutex_lock(&exposures->lock);
     for (;;) {
-        found = *find(exposures, transfer);
+        found = *find(exposures, claim->transfer);
         found = found != NULL && kiln_time_ns() < found->expires_ns ? found : NULL;
         if (exposures->stopped || late || (found != NULL && found->left > 0)) {
             break;
@@ -198,11 +243,11 @@ kiln_status kilni_rpc_take(kilni_rpc_exposures *exposures, uint64_t transfer, co
         status = kiln_fail(err, UNAVAILABLE, "the server is shutting down");
     } else if (found == NULL || found->left == 0) {
         status = kiln_fail(err, DEADLINE_EXCEEDED, "transfer %llu is not exposed",
-                           (unsigned long long)transfer);
-    } else if (!kilni_rpc_same_secret(found->secret, secret, KILNI_RPC_TOKEN)) {
-        status = kiln_fail(err, PERMISSION_DENIED, "transfer %llu has another secret",
-                           (unsigned long long)transfer);
+                           (unsigned long long)claim->transfer);
     } else {
+        status = check_claim(found, claim, err);
+    }
+    if (status == KILN_STATUS_OK) {
         found->left--;
         found->serving++;
         *out_exposure = found;
@@ -254,6 +299,11 @@ static kiln_status receive_request(const kiln_env *env, kilni_rpc_stream *stream
     if (status == KILN_STATUS_OK && out_request->secret.size != KILNI_RPC_TOKEN) {
         status = kiln_fail(err, INVALID_ARGUMENT, "a secret has %d bytes", KILNI_RPC_TOKEN);
     }
+    if (status == KILN_STATUS_OK && out_request->offset > out_request->total) {
+        status = kiln_fail(err, OUT_OF_RANGE, "a fetch of %llu bytes goes on at %llu",
+                           (unsigned long long)out_request->total,
+                           (unsigned long long)out_request->offset);
+    }
     kiln_free(env, flat);
     kilni_rpc_message_free(&message);
     return status;
@@ -284,11 +334,11 @@ static kiln_status send_reply(const kiln_env *env, kilni_rpc_stream *stream,
 
 /// The other side closes its half when it has checked what it got.
 static kiln_status send_all(const kiln_env *env, kilni_rpc_stream *stream,
-                            kilni_rpc_exposure *exposure, kiln_error *err)
+                            kilni_rpc_exposure *exposure, uint64_t offset, kiln_error *err)
 {
     kilni_rpc_message message = {0};
     kiln_status status = KILN_STATUS_OK;
-    size_t at = 0;
+    size_t at = (size_t)offset;
     bool end = false;
     do {
         size_t left = exposure->length - at;
@@ -318,15 +368,16 @@ void kilni_rpc_serve_fetch(const kiln_env *env, kilni_rpc_exposures *exposures,
     kilni_rpc_exposure *exposure = NULL;
     kiln_status status = receive_request(env, stream, &request, &err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_take(exposures, request.transfer, request.secret.bytes, request.wait_ms,
-                                &exposure, &err);
-    }
-    if (status == KILN_STATUS_OK && exposure->length != request.total) {
-        status = kiln_fail(&err, INVALID_ARGUMENT, "%zu bytes are exposed, %llu were expected",
-                           exposure->length, (unsigned long long)request.total);
+        bool is_signed = request.signature.size == KILNI_RPC_SIGNATURE;
+        const kilni_rpc_claim claim = {.transfer = request.transfer,
+                                       .total = request.total,
+                                       .secret = request.secret.bytes,
+                                       .signature = is_signed ? request.signature.bytes : NULL,
+                                       .wait_ms = request.wait_ms};
+        status = kilni_rpc_take(exposures, &claim, &exposure, &err);
     }
     if (status == KILN_STATUS_OK) {
-        status = send_all(env, stream, exposure, &err);
+        status = send_all(env, stream, exposure, request.offset, &err);
     }
     kilni_rpc_stream_close(stream, status != KILN_STATUS_OK ? &err : NULL);
     if (exposure != NULL) {
@@ -350,9 +401,18 @@ static bool is_listed(const char *const *list, size_t count, const kilni_rpc_add
     return false;
 }
 
-/// One reply: its bytes have to follow those before.
-static kiln_status take_reply(const kiln_env *env, const kilni_rpc_message *message, uint64_t total,
-                              uint64_t *at, char *out_bytes, kiln_hash128 *out_check,
+/// A fetch on its way, over as many connections as it takes.
+typedef struct arrival {
+    uint64_t total;
+    uint64_t at; ///< bytes that are there
+    uint64_t restart; ///< where this connection began
+    char *bytes;
+    kiln_hash128 check;
+} arrival;
+
+/// One reply: its bytes have to follow those before. A server that does not know how to go on
+/// begins at the beginning.
+static kiln_status take_reply(const kiln_env *env, const kilni_rpc_message *message, arrival *self,
                               kiln_error *err)
 {
     kiln_v1_FetchResponse reply = kiln_v1_FetchResponse_init_zero;
@@ -364,26 +424,30 @@ static kiln_status take_reply(const kiln_env *env, const kilni_rpc_message *mess
     }
     // A message in one piece is not cut: its data are found by their length, at the end.
     pb_istream_t in = pb_istream_from_buffer(parts.head, parts.head_length);
-    uint64_t expected = total - *at < KILNI_RPC_CHUNK ? total - *at : KILNI_RPC_CHUNK;
-    if (!pb_decode(&in, kiln_v1_FetchResponse_fields, &reply)) {
+    bool whole = pb_decode(&in, kiln_v1_FetchResponse_fields, &reply);
+    if (whole && reply.offset == 0 && self->at == self->restart) {
+        self->at = self->restart = 0;
+    }
+    uint64_t left = self->total - self->at;
+    uint64_t expected = left < KILNI_RPC_CHUNK ? left : KILNI_RPC_CHUNK;
+    if (!whole) {
         status = kiln_fail(err, DATA_LOSS, "a damaged reply: %s", PB_GET_ERROR(&in));
-    } else if (reply.total != total || reply.offset != *at || message->length < expected) {
+    } else if (reply.total != self->total || reply.offset != self->at ||
+               message->length < expected) {
         status = kiln_fail(err, DATA_LOSS, "the other server sent other bytes than were asked for");
     } else {
         kilni_rpc_message_copy(message, message->length - (size_t)expected, (size_t)expected,
-                               out_bytes + *at);
-        *at += expected;
-        *out_check = (kiln_hash128){.low = reply.check_low, .high = reply.check_high};
+                               self->bytes + self->at);
+        self->at += expected;
+        self->check = (kiln_hash128){.low = reply.check_low, .high = reply.check_high};
     }
     kiln_free(env, flat);
     return status;
 }
 
 static kiln_status download(const kiln_env *env, kilni_rpc_stream *stream, int64_t wait_ms,
-                            uint64_t total, char *out_bytes, kiln_error *err)
+                            arrival *self, kiln_error *err)
 {
-    kiln_hash128 check = {0};
-    uint64_t at = 0;
     kiln_status status = KILN_STATUS_OK;
     do {
         kilni_rpc_message message = {0};
@@ -393,39 +457,60 @@ static kiln_status download(const kiln_env *env, kilni_rpc_stream *stream, int64
             status = kiln_fail(err, DATA_LOSS, "the other server sent less than was asked for");
         }
         if (status == KILN_STATUS_OK) {
-            status = take_reply(env, &message, total, &at, out_bytes, &check, err);
+            status = take_reply(env, &message, self, err);
         }
         kilni_rpc_message_free(&message);
-    } while (status == KILN_STATUS_OK && at < total);
-    kiln_hash128 own = kiln_hash_bytes(out_bytes, (size_t)total);
-    if (status == KILN_STATUS_OK && (own.low != check.low || own.high != check.high)) {
+    } while (status == KILN_STATUS_OK && self->at < self->total);
+    if (status == KILN_STATUS_OK &&
+        !kiln_hash_same(self->check, kiln_hash_bytes(self->bytes, (size_t)self->total))) {
         status = kiln_fail(err, DATA_LOSS, "the checksum of a transfer differs");
     }
     return status;
 }
 
-static kiln_status fetch(const kiln_env *env, const kilni_rpc_peers *peers,
-                         const kilni_rpc_address *address, const kiln_v1_Obtain *obtain,
-                         char *out_bytes, kiln_error *err)
+static kiln_status encode_request(const kilni_rpc_peers *peers, const kiln_v1_Obtain *obtain,
+                                  uint64_t offset, pb_byte_t *out_body, size_t *inout_length,
+                                  kiln_error *err)
 {
-    pb_byte_t body[REPLY_BYTES + KILNI_RPC_TOKEN];
-    kilni_rpc_stream *stream = NULL;
-    kiln_v1_FetchRequest request = {
-        .transfer = obtain->transfer, .wait_ms = obtain->wait_ms, .total = obtain->total};
+    unsigned char text[CLAIM_BYTES];
+    kiln_v1_FetchRequest request = {.transfer = obtain->transfer,
+                                    .wait_ms = obtain->wait_ms,
+                                    .total = obtain->total,
+                                    .offset = offset};
     request.secret.size = KILNI_RPC_TOKEN;
     memcpy(request.secret.bytes, obtain->secret.bytes, KILNI_RPC_TOKEN);
-    pb_ostream_t out = pb_ostream_from_buffer(body, sizeof(body));
-    if (!pb_encode(&out, kiln_v1_FetchRequest_fields, &request)) {
-        return kiln_fail(err, INTERNAL, "encoding a request: %s", PB_GET_ERROR(&out));
+    write_claim(obtain->transfer, obtain->total, obtain->secret.bytes, text);
+    request.signature.size = KILNI_RPC_SIGNATURE;
+    kiln_status status =
+        kilni_rpc_sign(peers->signer, text, sizeof(text), request.signature.bytes, err);
+    pb_ostream_t out = pb_ostream_from_buffer(out_body, *inout_length);
+    if (status == KILN_STATUS_OK && !pb_encode(&out, kiln_v1_FetchRequest_fields, &request)) {
+        status = kiln_fail(err, INTERNAL, "encoding a request: %s", PB_GET_ERROR(&out));
     }
-    kiln_status status = kilni_rpc_connect(env, address, peers->identity, KILNI_RPC_FETCH,
-                                           KILNI_RPC_GREETING_MS, &stream, err);
+    *inout_length = out.bytes_written;
+    return status;
+}
+
+/// Over one connection.
+static kiln_status fetch_on(const kiln_env *env, const kilni_rpc_peers *peers,
+                            const kilni_rpc_address *address, const kiln_v1_Obtain *obtain,
+                            arrival *self, kiln_error *err)
+{
+    pb_byte_t body[REPLY_BYTES + KILNI_RPC_TOKEN + KILNI_RPC_SIGNATURE];
+    size_t length = sizeof(body);
+    kilni_rpc_stream *stream = NULL;
+    self->restart = self->at;
+    kiln_status status = encode_request(peers, obtain, self->at, body, &length, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_send_bytes(stream, body, out.bytes_written, err);
+        status = kilni_rpc_connect(env, address, peers->identity, KILNI_RPC_FETCH,
+                                   KILNI_RPC_GREETING_MS, &stream, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_send_bytes(stream, body, length, err);
     }
     if (status == KILN_STATUS_OK) {
         int64_t wait_ms = (int64_t)obtain->wait_ms + KILNI_RPC_GREETING_MS;
-        status = download(env, stream, wait_ms, obtain->total, out_bytes, err);
+        status = download(env, stream, wait_ms, self, err);
     }
     if (stream != NULL && status != KILN_STATUS_OK) {
         kilni_rpc_cancel(stream); // so that it does not count as served
@@ -434,23 +519,56 @@ static kiln_status fetch(const kiln_env *env, const kilni_rpc_peers *peers,
     return status;
 }
 
+static bool is_broken_off(kiln_status status)
+{
+    return status == KILN_STATUS_UNAVAILABLE || status == KILN_STATUS_CANCELLED ||
+           status == KILN_STATUS_INTERNAL || status == KILN_STATUS_UNKNOWN;
+}
+
+/// A connection that breaks when some of it has come is made again, until nothing more comes for as
+/// long as the transfer waits.
+static kiln_status fetch(const kiln_env *env, const kilni_rpc_peers *peers,
+                         const kilni_rpc_address *address, const kiln_v1_Obtain *obtain,
+                         char *out_bytes, kiln_error *err)
+{
+    const struct timespec pause = {.tv_nsec = FETCH_PAUSE_MS * 1000000};
+    kiln_error cause = KILN_ERROR_INIT;
+    arrival self = {.total = obtain->total, .bytes = out_bytes};
+    uint64_t deadline = 0;
+    kiln_status status = fetch_on(env, peers, address, obtain, &self, &cause);
+    for (uint64_t before = 0; is_broken_off(status) && self.at > 0;) {
+        uint64_t now = kiln_time_ns();
+        if (self.at > before) {
+            before = self.at;
+            deadline = now + UINT64_C(1000000) * obtain->wait_ms;
+        }
+        if (now >= deadline) {
+            break;
+        }
+        (void)nanosleep(&pause, NULL);
+        status = fetch_on(env, peers, address, obtain, &self, &cause);
+    }
+    if (status != KILN_STATUS_OK && err != NULL) {
+        *err = cause;
+    }
+    return status;
+}
+
 /// From this server itself.
-static kiln_status take_own(kilni_rpc_exposures *exposures, const kiln_v1_Obtain *obtain,
-                            char *out_bytes, kiln_error *err)
+static kiln_status take_own(kilni_rpc_exposures *exposures, const kilni_rpc_peers *peers,
+                            const kiln_v1_Obtain *obtain, char *out_bytes, kiln_error *err)
 {
     kilni_rpc_exposure *exposure = NULL;
-    kiln_status status = kilni_rpc_take(exposures, obtain->transfer, obtain->secret.bytes,
-                                        obtain->wait_ms, &exposure, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    if (exposure->length != obtain->total) {
-        status = kiln_fail(err, INVALID_ARGUMENT, "%zu bytes are exposed, %llu were expected",
-                           exposure->length, (unsigned long long)obtain->total);
-    } else {
+    const kilni_rpc_claim claim = {.transfer = obtain->transfer,
+                                   .total = obtain->total,
+                                   .secret = obtain->secret.bytes,
+                                   .own_key = kilni_rpc_public_key(peers->signer),
+                                   .wait_ms = obtain->wait_ms};
+    kiln_status status = kilni_rpc_take(exposures, &claim, &exposure, err);
+    if (status == KILN_STATUS_OK) {
         memcpy(out_bytes, exposure->bytes, exposure->length);
+        kilni_rpc_untake(exposures, exposure, /*served=*/true);
     }
-    kilni_rpc_untake(exposures, exposure, status == KILN_STATUS_OK);
     return status;
 }
 
@@ -464,7 +582,7 @@ kiln_status kilni_rpc_obtain(const kiln_env *env, const kilni_rpc_peers *peers,
         return status;
     }
     if (is_listed(peers->own, peers->n_own, &address)) {
-        return take_own(exposures, obtain, out_bytes, err);
+        return take_own(exposures, peers, obtain, out_bytes, err);
     }
     if (!is_listed(peers->allowed, peers->n_allowed, &address)) {
         return kiln_fail(err, PERMISSION_DENIED,

@@ -7,6 +7,7 @@
 
 #include "rpc_frame.h"
 #include "rpc_protocol.h"
+#include "rpc_signature.h"
 
 typedef struct kilni_rpc_exposures kilni_rpc_exposures;
 
@@ -15,6 +16,8 @@ typedef struct kilni_rpc_exposure {
     struct kilni_rpc_exposure *next;
     uint64_t transfer;
     unsigned char secret[KILNI_RPC_TOKEN];
+    bool bound; ///< only who signs with `fetcher` may
+    unsigned char fetcher[KILNI_RPC_PUBLIC_KEY];
     const void *owner;
     atomic_ullong *charged; ///< the owner's count of bytes; NULL once it is gone
     kilni_rpc_hold hold; ///< gRPC's slices of `bytes`
@@ -43,10 +46,21 @@ void kilni_rpc_expire(kilni_rpc_exposures *exposures);
 /// Makes whoever waits give up.
 void kilni_rpc_exposures_stop(kilni_rpc_exposures *exposures);
 
+/// Who wants a transfer, and how he shows that he may.
+typedef struct kilni_rpc_claim {
+    uint64_t transfer;
+    uint64_t total;
+    const unsigned char *secret;
+    const unsigned char *signature; ///< of the three; NULL: none
+    const unsigned char *own_key; ///< not NULL: it is this server itself
+    uint32_t wait_ms;
+} kilni_rpc_claim;
+
 /// Waits until the transfer is there and takes one of its times; `untake` gives it back when it was
-/// not `served`. Errors: DEADLINE_EXCEEDED, PERMISSION_DENIED (another secret), UNAVAILABLE.
-kiln_status kilni_rpc_take(kilni_rpc_exposures *exposures, uint64_t transfer, const void *secret,
-                           uint32_t wait_ms, kilni_rpc_exposure **out_exposure, kiln_error *err);
+/// not `served`. Errors: DEADLINE_EXCEEDED, PERMISSION_DENIED (another secret, another fetcher),
+/// INVALID_ARGUMENT (another length), UNAVAILABLE.
+kiln_status kilni_rpc_take(kilni_rpc_exposures *exposures, const kilni_rpc_claim *claim,
+                           kilni_rpc_exposure **out_exposure, kiln_error *err);
 void kilni_rpc_untake(kilni_rpc_exposures *exposures, kilni_rpc_exposure *exposure, bool served);
 
 /// Answers a Fetch; closes the stream.
@@ -60,10 +74,12 @@ typedef struct kilni_rpc_peers {
     const char *const *own; ///< addresses of this server: what they expose is taken without a call
     size_t n_own;
     const kilni_rpc_identity *identity;
+    const kilni_rpc_signer *signer; ///< of its fetches
 } kilni_rpc_peers;
 
-/// Copies `obtain->total` bytes from where they are exposed to `out_bytes`. Errors:
-/// PERMISSION_DENIED (not a peer, or another secret), DEADLINE_EXCEEDED, DATA_LOSS, UNAVAILABLE.
+/// Copies, going on where a broken connection left off, `obtain->total` bytes from where they are
+/// exposed to `out_bytes`. Errors: PERMISSION_DENIED (not a peer, or another secret),
+/// DEADLINE_EXCEEDED, DATA_LOSS, UNAVAILABLE.
 kiln_status kilni_rpc_obtain(const kiln_env *env, const kilni_rpc_peers *peers,
                              kilni_rpc_exposures *exposures, const kiln_v1_Obtain *obtain,
                              char *out_bytes, kiln_error *err);

@@ -190,11 +190,12 @@ kiln_status kiln_tensor_wrap_constant(kiln_device *device, kiln_dtype dtype, siz
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    const kiln_host_origin origin = {.memory = memory->bytes,
-                                     .copied = memory->copied,
-                                     .release = memory->release != NULL ? memory->release
-                                                                        : released_already,
-                                     .user = memory->user};
+    const kiln_host_origin origin = {
+        .memory = memory->bytes,
+        .copied = memory->copied,
+        .release = memory->release != NULL ? memory->release : released_already,
+        .user = memory->user,
+        .stamp = memory->struct_size >= sizeof(*memory) ? memory->stamp : (kiln_hash128){0}};
     status = KILN_STATUS_UNIMPLEMENTED;
     pthread_mutex_lock(&core->lock);
     if (kiln_desc_bytes(&desc) > 0 &&

@@ -35,11 +35,18 @@ typedef struct kiln_constant_memory {
     void (*copied)(void *user, size_t offset, size_t bytes);
     void (*release)(void *user); ///< called once, as that of kiln_tensor_wrap; may be NULL
     void *user;
+    /// Names these bytes beyond this process, so that a server that has them is found without
+    /// reading them: of a file its device, number, size, times, and the place in it. Zeros:
+    /// unknown.
+    kiln_hash128 stamp;
 } kiln_constant_memory;
 
 #define KILN_CONSTANT_MEMORY_INIT                                                                  \
     {                                                                                              \
-        sizeof(kiln_constant_memory), NULL, NULL, NULL, NULL                                       \
+        sizeof(kiln_constant_memory), NULL, NULL, NULL, NULL,                                      \
+        {                                                                                          \
+            0, 0                                                                                   \
+        }                                                                                          \
     }
 
 /// Makes a constant tensor (kiln_tensor_mark_constant) of the caller's memory. The device has a

@@ -363,16 +363,21 @@ static kiln_status pass_directly(const move *current, bool *out_done, kiln_error
 {
     const kiln_view *input = &current->input.view;
     const kiln_view *output = &current->output.view;
-    kiln_transfer transfer;
+    kiln_transfer transfer = {0};
     *out_done = false;
     const kiln_backend_peer_ops *peer = current->source->backend->peer;
     if (peer == NULL || peer != current->target->backend->peer || input->offset_bytes != 0 ||
         output->offset_bytes != 0) {
         return KILN_STATUS_OK;
     }
-    pthread_mutex_lock(&current->source->lock);
-    kiln_status status = peer->expose(current->source->backend, input->buffer, &transfer, err);
-    pthread_mutex_unlock(&current->source->lock);
+    pthread_mutex_lock(&current->target->lock);
+    kiln_status status = peer->identify(current->target->backend, &transfer, err);
+    pthread_mutex_unlock(&current->target->lock);
+    if (status == KILN_STATUS_OK) {
+        pthread_mutex_lock(&current->source->lock);
+        status = peer->expose(current->source->backend, input->buffer, &transfer, err);
+        pthread_mutex_unlock(&current->source->lock);
+    }
     if (status == KILN_STATUS_OK) {
         pthread_mutex_lock(&current->target->lock);
         status = peer->obtain(current->target->backend, output->buffer, &transfer, err);

@@ -508,6 +508,7 @@ static void test_peer(void)
     kiln_buffer *from = filled();
     kiln_buffer *to = NULL;
     OK(tested->memory->alloc(tested, sizeof(numbers), &to, &err));
+    OK(tested->peer->identify(tested, &transfer, &err));
     if (worked(tested->peer->expose(tested, from, &transfer, &err))) {
         KILN_CHECK_INT(transfer.bytes, sizeof(numbers));
         kiln_status status = tested->peer->obtain(tested, to, &transfer, &err);

@@ -94,7 +94,7 @@ uint32_t hand_ask(hand *self, kilni_rpc_frame *frame)
                : 0;
 }
 
-bool hand_connect(hand *self, const pair *peers)
+static bool connect_as(hand *self, const pair *peers, const kilni_rpc_identity *identity)
 {
     kilni_rpc_address address;
     memset(self, 0, sizeof(*self));
@@ -103,13 +103,19 @@ bool hand_connect(hand *self, const pair *peers)
     self->frame = &self->inbox->frame;
     return HAND_OK(self, kilni_rpc_address_parse(kiln_rpc_server_address(peers->server, 0),
                                                  &address, &self->err)) &&
-           HAND_OK(self, kilni_rpc_connect(&self->env, &address, NULL, KILNI_RPC_SESSION, 5000,
+           HAND_OK(self, kilni_rpc_connect(&self->env, &address, identity, KILNI_RPC_SESSION, 5000,
                                            &self->stream, &self->err));
 }
 
-static bool greet(hand *self, const pair *peers, uint32_t device, bool resumable)
+bool hand_connect(hand *self, const pair *peers)
 {
-    if (!hand_connect(self, peers)) {
+    return connect_as(self, peers, NULL);
+}
+
+static bool greet(hand *self, const pair *peers, uint32_t device, bool resumable,
+                  const kilni_rpc_identity *identity)
+{
+    if (!connect_as(self, peers, identity)) {
         return false;
     }
     kilni_rpc_frame hello = {0};
@@ -122,17 +128,23 @@ static bool greet(hand *self, const pair *peers, uint32_t device, bool resumable
 
 bool hand_greet(hand *self, const pair *peers, bool resumable)
 {
-    return greet(self, peers, 0, resumable);
+    return greet(self, peers, 0, resumable, NULL);
 }
 
 bool hand_open_device(hand *self, const pair *peers, uint32_t device)
 {
-    return greet(self, peers, device, /*resumable=*/false);
+    return greet(self, peers, device, /*resumable=*/false, NULL);
 }
 
 bool hand_open(hand *self, const pair *peers)
 {
     return hand_open_device(self, peers, 0);
+}
+
+bool hand_open_as(hand *self, const pair *peers, const char *token)
+{
+    const kilni_rpc_identity identity = {.token = (char *)(uintptr_t)token};
+    return greet(self, peers, 0, /*resumable=*/false, &identity);
 }
 
 void hand_close(hand *self)
@@ -171,8 +183,7 @@ kiln_tensor_desc hand_floats(uint64_t id, int64_t count)
     return (kiln_tensor_desc){.id = id, .dtype = KILN_DTYPE_F32, .rank = 1, .dims = {count}};
 }
 
-static void encode_chain(hand *self, const kiln_op_record *records, size_t count,
-                         kiln_blob *out_blob)
+void hand_encode(hand *self, const kiln_op_record *records, size_t count, kiln_blob *out_blob)
 {
     kiln_ir_graph *graph = NULL;
     uint64_t last = records[count - 1].outputs[0].id;
@@ -192,7 +203,7 @@ void hand_run(hand *self, const kiln_op_record *records, size_t count, uint64_t 
     kiln_blob blob = {0};
     uint64_t last = count > 0 ? records[count - 1].outputs[0].id : 2;
     if (count > 0) {
-        encode_chain(self, records, count, &blob);
+        hand_encode(self, records, count, &blob);
     }
     frame.body.which_body = kiln_v1_Frame_run_tag;
     frame.graph = blob.data;

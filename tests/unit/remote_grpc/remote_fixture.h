@@ -50,6 +50,7 @@ uint32_t hand_try(hand *self, kilni_rpc_frame *frame);
 bool hand_greet(hand *self, const pair *peers, bool resumable);
 bool hand_open(hand *self, const pair *peers); ///< not resumable
 bool hand_open_device(hand *self, const pair *peers, uint32_t device); ///< of the server's
+bool hand_open_as(hand *self, const pair *peers, const char *token); ///< who shows this token
 void hand_close(hand *self);
 void hand_send(hand *self, kilni_rpc_frame *frame);
 
@@ -64,6 +65,9 @@ uint32_t hand_fence(hand *self);
 /// last one goes to buffer `to`. `graph`: to be known by that number; without records, which one.
 void hand_run(hand *self, const kiln_op_record *records, size_t count, uint64_t from, uint64_t to,
               uint64_t graph);
+
+/// The graph of such a chain as it goes over the wire; its data go back through kiln_free.
+void hand_encode(hand *self, const kiln_op_record *records, size_t count, kiln_blob *out_blob);
 
 /// x and its negation, `count` floats.
 void hand_negate(hand *self, int64_t count, uint64_t from, uint64_t to);

@@ -39,7 +39,8 @@ class Server:
 
 
 def make_certificates(folder):
-    """An authority, a server's and a client's certificate, and a client's of nobody's authority."""
+    """An authority, a server's and two clients' certificates, one without a common name, and a client's of nobody's
+    authority."""
     def openssl(*arguments):
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
 
@@ -47,11 +48,11 @@ def make_certificates(folder):
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
                 f"{name}.key", "-out", f"{name}.pem", "-days", "2", "-subj", f"/CN={name}")
 
-    def signed(name, by, names):
+    def signed(name, by, names, subject=None):
         with open(os.path.join(folder, f"{name}.ext"), "w", encoding="ascii") as file:
             file.write(f"subjectAltName={names}\n")
         openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
-                f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+                f"{name}.key", "-out", f"{name}.csr", "-subj", subject or f"/CN={name}")
         openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{by}.pem", "-CAkey", f"{by}.key",
                 "-CAcreateserial", "-out", f"{name}.pem", "-days", "2", "-extfile", f"{name}.ext")
 
@@ -59,6 +60,7 @@ def make_certificates(folder):
     authority("other")
     signed("server", "ca", "IP:127.0.0.1,DNS:localhost")
     signed("client", "ca", "DNS:client")
+    signed("nameless", "ca", "DNS:machine.example", "/O=Kiln")
     signed("stranger", "other", "DNS:stranger")
     return lambda name: os.path.join(folder, name)
 

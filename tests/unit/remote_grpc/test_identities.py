@@ -64,7 +64,7 @@ def session(server, token, device=0):
 
 
 def case_names(folder):
-    """A token's name, what is made of a token without one, a certificate's common name, and anonymous."""
+    """A token's name, what is made of a token without one, a certificate's names, and anonymous."""
     tokens = put(folder, "tokens", TOKENS)
     with Server(KILN, "--token-file", tokens) as server:
         assert info_of(server, "alice-token").identity == "alice"
@@ -73,14 +73,18 @@ def case_names(folder):
         refused(grpc.StatusCode.UNAUTHENTICATED, "token", info_of, server, "alice")
         refused(grpc.StatusCode.UNAUTHENTICATED, "token", info_of, server, "alice alice-token")
     path = make_certificates(folder)
-    texts = []
-    for name in ("ca.pem", "client.key", "client.pem"):
-        with open(path(name), "rb") as file:
-            texts.append(file.read())
-    credentials = grpc.ssl_channel_credentials(*texts)
+
+    def credentials(name):
+        texts = []
+        for each in ("ca.pem", f"{name}.key", f"{name}.pem"):
+            with open(path(each), "rb") as file:
+                texts.append(file.read())
+        return grpc.ssl_channel_credentials(*texts)
+
     with Server(KILN, "--tls-cert", path("server.pem"), "--tls-key", path("server.key"), "--client-ca",
                 path("ca.pem")) as server:
-        assert info_of(server, credentials=credentials).identity == "client"
+        assert info_of(server, credentials=credentials("client")).identity == "client"
+        assert info_of(server, credentials=credentials("nameless")).identity == "machine.example"
     with Server(KILN) as server:
         assert info_of(server).identity == "anonymous"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { USUAL = 4000, PATTERNS = 24, MOST_BYTES = 4096, PER_CALL = 12 };
+enum { USUAL = 4000, PATTERNS = 26, MOST_BYTES = 4096, PER_CALL = 12 };
 #ifdef __SANITIZE_ADDRESS__
 enum { MOST_GROWTH_MIB = 2048 }; // freed memory is kept, and everything is larger
 #else
@@ -97,6 +97,17 @@ static void add_runs(stock *self, const kiln_env *env)
     run->frees[0] = 2;
     add_frame(self, env, &frame);
     kiln_free(env, graph.data);
+}
+
+static void add_offers(stock *self, const kiln_env *env)
+{
+    kilni_rpc_frame frame = {0};
+    frame.body.request = 9;
+    frame.body.which_body = kiln_v1_Frame_offer_tag;
+    frame.body.body.offer = (kiln_v1_Offer){.buffer = 1, .total = 16, .digest = {.size = 32}};
+    add_frame(self, env, &frame);
+    frame.body.body.offer = (kiln_v1_Offer){.graph = 1, .total = 99, .digest = {.size = 32}};
+    add_frame(self, env, &frame);
 }
 
 static void add_bodies(stock *self, const kiln_env *env)
@@ -280,6 +291,7 @@ static void test_damaged_messages(void)
     self->state = 88172645463325252u;
     add_hello(self, &env);
     add_bodies(self, &env);
+    add_offers(self, &env);
     add_runs(self, &env);
     if (!pair_open(&peers, &options) || !hand_open(&witness, &peers) ||
         !PAIR_OK(&peers, kilni_rpc_address_parse(kiln_rpc_server_address(peers.server, 0), &address,

@@ -7,6 +7,7 @@
 #include "rpc_transfer.h"
 #include "tcp_proxy.h"
 
+#include <pb_encode.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -324,6 +325,159 @@ static void test_checksum(void)
     kilni_rpc_listener_close(other.listener);
 }
 
+// ---- a secret is for one server ----
+
+static void expose_to(hand *self, uint64_t transfer, const void *key, size_t key_bytes)
+{
+    kilni_rpc_frame frame = {0};
+    frame.body.which_body = kiln_v1_Frame_expose_tag;
+    kiln_v1_Expose *expose = &frame.body.body.expose;
+    *expose = (kiln_v1_Expose){.transfer = transfer, .buffer = 1, .count = 1, .expiry_ms = 60000};
+    expose->secret.size = KILNI_RPC_TOKEN;
+    make_secret(expose->secret.bytes, 1);
+    expose->fetcher.size = (pb_size_t)key_bytes;
+    memcpy(expose->fetcher.bytes, key, key_bytes);
+    hand_send(self, &frame);
+}
+
+/// Calls Fetch by hand for 8 bytes, signed for number `signed_for` by `signer` (NULL: not at all).
+/// Gives its status.
+static kiln_status fetch_by_hand(const char *address, uint64_t transfer, uint64_t offset,
+                                 const kilni_rpc_signer *signer, uint64_t signed_for)
+{
+    const kiln_env env = {.allocator = kiln_allocator_default()};
+    kiln_error err = KILN_ERROR_INIT;
+    kilni_rpc_address parsed;
+    kilni_rpc_stream *stream = NULL;
+    kilni_rpc_message message = {0};
+    bool end = false;
+    pb_byte_t body[256];
+    unsigned char text[16 + KILNI_RPC_TOKEN] = {(unsigned char)signed_for, 0, 0, 0, 0, 0, 0, 0, 8};
+    kiln_v1_FetchRequest request = {
+        .transfer = transfer, .wait_ms = 300, .total = 8, .offset = offset};
+    request.secret.size = KILNI_RPC_TOKEN;
+    make_secret(request.secret.bytes, 1);
+    memcpy(text + 16, request.secret.bytes, KILNI_RPC_TOKEN);
+    if (signer != NULL) {
+        request.signature.size = KILNI_RPC_SIGNATURE;
+        KILN_CHECK_INT(kilni_rpc_sign(signer, text, sizeof(text), request.signature.bytes, &err),
+                       KILN_STATUS_OK);
+    }
+    pb_ostream_t out = pb_ostream_from_buffer(body, sizeof(body));
+    KILN_CHECK(pb_encode(&out, kiln_v1_FetchRequest_fields, &request));
+    KILN_CHECK_INT(kilni_rpc_address_parse(address, &parsed, &err), KILN_STATUS_OK);
+    kiln_status status =
+        kilni_rpc_connect(&env, &parsed, NULL, KILNI_RPC_FETCH, 5000, &stream, &err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_send_bytes(stream, body, out.bytes_written, &err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_receive(stream, 5000, &message, &end, &err);
+    }
+    kilni_rpc_message_free(&message);
+    kilni_rpc_stream_close(stream, NULL);
+    return status;
+}
+
+static void test_bound_to_one_server(void)
+{
+    two self;
+    hand source;
+    hand target;
+    kilni_rpc_signer *mine = NULL;
+    kilni_rpc_signer *other = NULL;
+    unsigned char key[KILNI_RPC_PUBLIC_KEY] = {0};
+    const float data[] = {1, 2};
+    const kiln_env env = {.allocator = kiln_allocator_default()};
+    if (!two_open(&self, false, true) || !hand_open(&source, &self.a) ||
+        !hand_open(&target, &self.b) ||
+        !KILN_CHECK_INT(kilni_rpc_signer_create(&env, &mine, NULL), KILN_STATUS_OK) ||
+        !KILN_CHECK_INT(kilni_rpc_signer_create(&env, &other, NULL), KILN_STATUS_OK)) {
+        return;
+    }
+    const char *from = self.names[0];
+    const kiln_v1_Welcome *welcome = &target.frame->body.body.welcome;
+    if (KILN_CHECK_INT(welcome->fetch_key.size, sizeof(key))) {
+        memcpy(key, welcome->fetch_key.bytes, sizeof(key));
+    }
+    hand_write(&source, 1, 0, 8, data, 8);
+    expose_to(&source, 5, key, sizeof(key)); // for the second server
+    expose_to(&source, 6, kilni_rpc_public_key(mine), sizeof(key)); // for this test
+    KILN_CHECK_INT(hand_fence(&source), 0);
+    expose_to(&source, 7, key, 31);
+    KILN_CHECK_INT(hand_fence(&source), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_INT(fetch_by_hand(from, 5, 0, NULL, 5), KILN_STATUS_PERMISSION_DENIED);
+    KILN_CHECK_INT(fetch_by_hand(from, 5, 0, mine, 5), KILN_STATUS_PERMISSION_DENIED);
+    KILN_CHECK_INT(hand_obtain(&source, from, 5, 9, 8, 300, 1), KILN_STATUS_PERMISSION_DENIED);
+    KILN_CHECK_INT(hand_obtain(&target, from, 6, 9, 8, 300, 1), KILN_STATUS_PERMISSION_DENIED);
+    KILN_CHECK_INT(fetch_by_hand(from, 6, 0, other, 6), KILN_STATUS_PERMISSION_DENIED);
+    KILN_CHECK_INT(fetch_by_hand(from, 6, 0, mine, 5), KILN_STATUS_PERMISSION_DENIED);
+    KILN_CHECK_INT(fetch_by_hand(from, 6, 9, mine, 6), KILN_STATUS_OUT_OF_RANGE);
+    KILN_CHECK_INT(fetch_by_hand(from, 6, 4, mine, 6), KILN_STATUS_OK);
+    KILN_CHECK_INT(hand_obtain(&target, from, 5, 2, 8, 300, 1), 0);
+    KILN_CHECK_INT(hand_read(&target, 2, 0, 8), 0);
+    KILN_CHECK(hand_float(target.frame->data, 1) == 2.0f);
+    kilni_rpc_signer_destroy(mine);
+    kilni_rpc_signer_destroy(other);
+    hand_close(&source);
+    hand_close(&target);
+    two_close(&self);
+}
+
+// ---- a connection that breaks ----
+
+/// Serves on the network too; gives the port.
+static int port_of(const pair *peers)
+{
+    return (int)strtol(strrchr(kiln_rpc_server_address(peers->server, 1), ':') + 1, NULL, 10);
+}
+
+static void test_interrupted_fetch_goes_on(void)
+{
+    enum { PARTS = 8, TOTAL = PARTS * KILNI_RPC_CHUNK };
+    two self = {0};
+    hand source;
+    hand target;
+    char through[64];
+    unsigned char *data = malloc(TOTAL);
+    unsigned char back[1024];
+    for (size_t i = 0; i < TOTAL; i++) {
+        data[i] = (unsigned char)(i / 977);
+    }
+    snprintf(self.names[0], sizeof(self.names[0]), "unix:/tmp/kiln-transfer-%d-0", (int)getpid());
+    snprintf(self.names[1], sizeof(self.names[1]), "unix:/tmp/kiln-transfer-%d-1", (int)getpid());
+    if (!serve_at(&self.a, self.names[0], NULL, 0)) {
+        return;
+    }
+    tcp_proxy *proxy = proxy_start(port_of(&self.a));
+    snprintf(through, sizeof(through), "grpc://127.0.0.1:%d", proxy_port(proxy));
+    if (!serve_at(&self.b, self.names[1], through, 0) || !hand_open(&source, &self.a) ||
+        !hand_open(&target, &self.b)) {
+        return;
+    }
+    for (uint64_t at = 0; at < TOTAL; at += KILNI_RPC_CHUNK) {
+        hand_write(&source, 1, at, TOTAL, data + at, KILNI_RPC_CHUNK);
+    }
+    for (uint64_t cut = 1; cut < PARTS; cut += 2) {
+        hand_expose(&source, cut, 1, 1, 60000);
+        KILN_CHECK_INT(hand_fence(&source), 0);
+        proxy_arm(proxy, PROXY_DOWN, cut, cut % 4 == 1);
+        KILN_CHECK_INT(hand_obtain(&target, through, cut, cut, TOTAL, 5000, 1), 0);
+        KILN_CHECK(proxy_has_cut(proxy));
+        KILN_CHECK(proxy_frames(proxy, PROXY_DOWN) <= PARTS + 2); // not all of them again
+        for (uint64_t at = 0; at < TOTAL; at += KILNI_RPC_CHUNK) {
+            KILN_CHECK_INT(hand_read(&target, cut, at, sizeof(back)), 0);
+            kilni_rpc_frame_data(target.frame, back);
+            KILN_CHECK_MEM(back, data + at, sizeof(back));
+        }
+    }
+    hand_close(&source);
+    hand_close(&target);
+    proxy_stop(proxy);
+    two_close(&self);
+    free(data);
+}
+
 // ---- through the runtime ----
 
 static float *make_data(void)
@@ -488,5 +642,6 @@ static void test_no_deadlock(void)
 KILN_TEST_MAIN("unit/remote_grpc/transfer", KILN_TEST(test_count_secret_expiry),
                KILN_TEST(test_refusals), KILN_TEST(test_fetch_first_and_exact_count),
                KILN_TEST(test_memory_returns), KILN_TEST(test_checksum),
+               KILN_TEST(test_bound_to_one_server), KILN_TEST(test_interrupted_fetch_goes_on),
                KILN_TEST(test_move_directly), KILN_TEST(test_move_through_client),
                KILN_TEST(test_same_server), KILN_TEST(test_no_deadlock))

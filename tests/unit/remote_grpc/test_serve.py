@@ -4,6 +4,7 @@
 and the library that links no OpenCL. Arguments: kiln, the source folder, client_only, libkiln_client.so."""
 import concurrent.futures
 import importlib
+import json
 import os
 import queue
 import re
@@ -85,6 +86,48 @@ def case_default_address(_):
     with Server(KILN) as server:
         assert compute("grpc:", {"KILN_REMOTE_ADDRESS": server.address}) == "2 4 6\n"
         assert "127.0.0.1:1" in compute("grpc:", {"KILN_REMOTE_ADDRESS": "grpc://127.0.0.1:1"}, code=1)
+
+
+def case_devices_of_a_server(folder):
+    models = os.path.join(folder, "models")
+    for name in ("digits", "broken"):
+        os.makedirs(os.path.join(models, name, "1"))
+    shutil.copy(os.path.join(SOURCE, "examples", "digits", "digits.onnx"), os.path.join(models, "digits", "1", "model.onnx"))
+    with open(os.path.join(models, "broken", "1", "model.onnx"), "w", encoding="ascii") as file:
+        file.write("no model")
+    path = os.path.join(folder, "socket")
+    with Server(KILN, "--device", "reference:1", "--listen", f"unix:{path}", "--models", models,
+                device="reference:0") as server:
+        said = run(KILN, "devices", "--device", server.address)
+        deadline = time.monotonic() + 30
+        while "(not loaded)" in said and time.monotonic() < deadline:  # models are loaded while the server answers
+            said = run(KILN, "devices", "--device", server.address)
+        assert said.startswith("kiln 0."), said
+        for index in range(2):
+            assert f"\n{server.address}/{index} reference evaluator\n" in said, said
+        assert "\nmodel digits 1: READY\n" in said and re.search(r"\nmodel broken.*: UNAVAILABLE \(.+\)\n", said), said
+        assert said == run(KILN, "devices", "grpc:", env={"KILN_REMOTE_ADDRESS": server.address})
+        rows = json.loads(run(KILN, "devices", "--json", f"unix:{path}"))
+        assert [row["address"] for row in rows[:2]] == [f"unix:{path}#0", f"unix:{path}#1"], rows
+        assert "f32" in rows[0]["stores"] and {row["model"] for row in rows[2:]} == {"digits", "broken"}, rows
+        for row in rows[:2]:
+            assert compute(row["address"]) == "2 4 6\n"
+        assert "reference" in run(KILN, "devices", f"{server.address}/1"), "with a device: that one"
+    with Server(KILN) as server:
+        assert "model" not in run(KILN, "devices", server.address)
+    assert "127.0.0.1:1" in run(KILN, "devices", "grpc://127.0.0.1:1", code=1)
+
+
+def case_weights_are_kept(folder):
+    model = os.path.join(SOURCE, "examples", "digits", "digits.onnx")
+    cache = os.path.join(folder, "cache")
+    said = []
+    for _ in range(2):
+        with Server(KILN, env={"KILN_CACHE_DIR": cache}) as server:
+            said.append(run(KILN, "run", model, "--input", os.path.join(SOURCE, "examples", "digits", "three.npy"),
+                            "--device", server.address).splitlines()[0])
+            said.append(sorted(os.listdir(os.path.join(cache, "weights"))))
+    assert said[0] == said[2] and said[1] == said[3] and len(said[1]) >= 2, said
 
 
 # ---- who may
@@ -521,15 +564,6 @@ def case_wire_page_is_whole(_):
         assert f"`{name}" in page, name
 
 
-def case_schema_is_clean(_):
-    """What buf's standard rules say of the schema."""
-    buf = os.environ.get("KILN_TEST_BUF") or shutil.which("buf")
-    if buf is None:
-        raise Skip("buf is not on this machine (KILN_TEST_BUF)")
-    done = subprocess.run([buf, "lint"], cwd=SOURCE, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def case_info(_):
     """What a client learns before it opens a session: operators of plugins too, limits, and what the server does now."""
     plugin = os.path.join(os.path.dirname(KILN), "../lib/kiln/test_plugins/acme_operators.so")
@@ -671,15 +705,18 @@ def case_client_library_links_no_opencl(_):
         needed = run("ldd", path)
         assert "libgrpc" in needed and "not found" not in needed, needed
         assert "OpenCL" not in needed and "clblast" not in needed and "libkiln.so" not in needed, needed
+    digits = os.path.join(SOURCE, "examples", "digits")
+    with Server(KILN) as server: # the importer is in it
+        assert run(CLIENT_ONLY, server.address, f"{digits}/digits.onnx", f"{digits}/three.npy") == "2 4 6\n3\n"
     mapped = run("sh", "-c", f"LD_DEBUG=files {CLIENT_ONLY} reference 2>&1")
     assert "2 4 6" in mapped and "libOpenCL" not in mapped and "clblast" not in mapped
 
 
 run_cases("unit/remote_grpc/serve",
           [case_one_line_says_where, case_group_has_a_number, case_refuses_beyond_loopback, case_default_address,
-           case_client_certificates, case_tokens, case_renewed_while_serving, case_one_line_says_why,
-           case_many_connections, case_service_manager, case_units, case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
-           case_open_calls_have_places_of_their_own, case_rapid_resets, case_reflection, case_wire_page_is_whole, case_schema_is_clean, case_info, case_expired_certificate,
-           case_grpcurl,
-           case_python_from_proto, case_operator_of_a_plugin, case_servers_know_each_other,
-           case_client_library_links_no_opencl])
+           case_weights_are_kept, case_devices_of_a_server, case_client_certificates, case_tokens,
+           case_renewed_while_serving, case_one_line_says_why, case_many_connections, case_service_manager, case_units,
+           case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
+           case_open_calls_have_places_of_their_own, case_rapid_resets, case_reflection, case_wire_page_is_whole,
+           case_info, case_expired_certificate, case_grpcurl, case_python_from_proto, case_operator_of_a_plugin,
+           case_servers_know_each_other, case_client_library_links_no_opencl])

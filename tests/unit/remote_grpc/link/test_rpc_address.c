@@ -49,8 +49,6 @@ static void test_malformed(void)
 {
     static const char *const cases[] = {
         "",
-        "grpc",
-        "grpc:",
         "grpc://",
         "grpc://:80",
         "grpc://host:",
@@ -90,6 +88,21 @@ static void test_malformed(void)
     KILN_CHECK_INT(kilni_rpc_address_parse(longest, &parsed, &err), KILN_STATUS_INVALID_ARGUMENT);
     free(longest);
     KILN_CHECK_INT(kilni_rpc_address_parse(NULL, &parsed, &err), KILN_STATUS_INVALID_ARGUMENT);
+}
+
+/// It is what an option says, and nobody can parse it; but it has a number.
+static void test_default_has_a_number(void)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    kilni_rpc_address parsed;
+    uint64_t device = 0;
+    const char *address = NULL;
+    KILN_CHECK_INT(kilni_rpc_address_parse("grpc:", &parsed, &err), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_INT(id_of("grpc:"), id_of("grpc"));
+    KILN_CHECK(id_of("grpc:") != id_of("grpc://127.0.0.1:3000"));
+    KILN_CHECK_INT(kiln_rpc_device_id("grpc:", &device, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_rpc_device_address(device, &address, &err), KILN_STATUS_OK);
+    KILN_CHECK_STR(address, "grpc:");
 }
 
 static void test_equal_and_different(void)
@@ -210,5 +223,5 @@ static void test_threads(void)
 }
 
 KILN_TEST_MAIN("unit/remote_grpc/address", KILN_TEST(test_canonical), KILN_TEST(test_malformed),
-               KILN_TEST(test_equal_and_different), KILN_TEST(test_many),
-               KILN_TEST(test_device_ids), KILN_TEST(test_threads))
+               KILN_TEST(test_default_has_a_number), KILN_TEST(test_equal_and_different),
+               KILN_TEST(test_many), KILN_TEST(test_device_ids), KILN_TEST(test_threads))
