@@ -12,6 +12,7 @@
 #include <grpc/support/alloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -425,7 +426,7 @@ static size_t token_of(const char *line, size_t length, char out_name[KILNI_RPC_
         copy_name(line + name, end - name, out_name);
     } else {
         uint64_t hash = kiln_hash64(line + begin, length - begin, 0);
-        snprintf(out_name, KILNI_RPC_CALLER, "token-%06x", (unsigned)(hash >> 40));
+        snprintf(out_name, KILNI_RPC_CALLER, "token-%012" PRIx64, hash >> 16);
     }
     return begin;
 }

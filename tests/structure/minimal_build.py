@@ -14,7 +14,7 @@ import exported_symbols
 import structure
 
 # Parts that are not in a minimal build by themselves: their files are compiled here one by one, too.
-MORE = [f"-DKILN_{part}=ON" for part in ("BLAS", "MPI", "BENCH", "EXAMPLES", "PYTHON")]
+MORE = [f"-DKILN_{part}=ON" for part in ("GRADIENTS", "BLAS", "MPI", "BENCH", "EXAMPLES", "PYTHON")]
 UNWANTED = ("libgrpc", "libgpr", "libsqlite3", "libmpi", "libstdc++")
 
 

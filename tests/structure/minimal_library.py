@@ -13,7 +13,7 @@ import structure
 
 SUITE = "packages/minimal"
 MAY_NEED = ("libc.so", "libm.so", "libOpenCL.so", "ld-linux")
-MOST_KIB = 1050
+MOST_KIB = 1075
 
 PROGRAM = r"""
 #include <kiln/kiln.h>

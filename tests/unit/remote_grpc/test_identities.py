@@ -69,7 +69,7 @@ def case_names(folder):
     with Server(KILN, "--token-file", tokens) as server:
         assert info_of(server, "alice-token").identity == "alice"
         made = info_of(server, "nameless-token").identity
-        assert re.fullmatch("token-[0-9a-f]{6}", made) and "nameless" not in made, made
+        assert re.fullmatch("token-[0-9a-f]{12}", made) and "nameless" not in made, made
         refused(grpc.StatusCode.UNAUTHENTICATED, "token", info_of, server, "alice")
         refused(grpc.StatusCode.UNAUTHENTICATED, "token", info_of, server, "alice alice-token")
     path = make_certificates(folder)
