@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where Kiln is built without gradients, those of plugins cannot be checked.
+// Where Kiln is built without gradients, those of plugins cannot be checked: the check is there, is
+// skipped, and says why.
 #include "plugin_check.h"
 
 static void check_no_gradients(check *c)

@@ -10,9 +10,9 @@
 #include "rpc_resets.h"
 
 #include <grpc/support/alloc.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

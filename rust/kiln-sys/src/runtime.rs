@@ -211,7 +211,9 @@ pub const KILN_OPTION_REMOTE_CA: kiln_option = 25;
 pub const KILN_OPTION_REMOTE_CERT: kiln_option = 26;
 pub const KILN_OPTION_REMOTE_KEY: kiln_option = 27;
 pub const KILN_OPTION_REMOTE_TOKEN_FILE: kiln_option = 28;
-pub const KILN_OPTION_COUNT: kiln_option = 29;
+pub const KILN_OPTION_REMOTE_MEMORY: kiln_option = 29;
+pub const KILN_OPTION_WEIGHTS_LIMIT: kiln_option = 30;
+pub const KILN_OPTION_COUNT: kiln_option = 31;
 pub type kiln_origin = c_uint;
 pub const KILN_ORIGIN_DEFAULT: kiln_origin = 0;
 pub const KILN_ORIGIN_FILE: kiln_origin = 1;
@@ -225,7 +227,8 @@ pub const KILN_STORE_PLANS: kiln_store_table = 1;
 pub const KILN_STORE_WINNERS: kiln_store_table = 2;
 pub const KILN_STORE_DEVICES: kiln_store_table = 3;
 pub const KILN_STORE_STARTS: kiln_store_table = 4;
-pub const KILN_STORE_TABLE_COUNT: kiln_store_table = 5;
+pub const KILN_STORE_DIGESTS: kiln_store_table = 5;
+pub const KILN_STORE_TABLE_COUNT: kiln_store_table = 6;
 pub const KILN_TENSOR_PLACED: c_int = 1;
 pub const KILN_TENSOR_CONTIGUOUS: c_int = 2;
 pub const KILN_TENSOR_CONST: c_int = 4;
@@ -797,8 +800,8 @@ pub struct kiln_blob {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct kiln_store_stat {
-    pub entries: [u64; 5],
-    pub bytes: [u64; 5],
+    pub entries: [u64; 6],
+    pub bytes: [u64; 6],
     pub file_bytes: u64,
 }
 #[repr(C)]
@@ -1289,7 +1292,11 @@ pub struct kiln_constant_memory {
     pub copied: Option<unsafe extern "C" fn(*mut c_void, usize, usize)>,
     /// called once, as that of kiln_tensor_wrap; may be NULL
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// Names these bytes beyond this process, so that a server that has them is found without
+    /// reading them: of a file its device, number, size, times, and the place in it. Zeros:
+    /// unknown.
     pub user: *mut c_void,
+    pub stamp: kiln_hash128,
 }
 /// Plugins of a context: what was loaded, and why others were not.
 ///
@@ -1901,7 +1908,7 @@ structs! {
     kiln_graph_memory { struct_size, steps, values, values_planned, values_in_place, reserved, bound_bytes, peak_bytes, arena_bytes, result_bytes, all_bytes }
     kiln_graph_memory_value { struct_size, kind, home, first_step, last_step, in_place, bytes, offset_bytes, tensor, reserved }
     kiln_graph_memory_step { struct_size, block, name, written_bytes, temporary_bytes, live_bytes }
-    kiln_constant_memory { struct_size, bytes, copied, release, user }
+    kiln_constant_memory { struct_size, bytes, copied, release, user, stamp }
     kiln_plugin_info { struct_size, n_fusers, path, id, version, vendor, state, reason, load_ns, n_operators }
     kiln_number_v { i, f }
     kiln_number { is_integer, v }
