@@ -216,5 +216,5 @@ kiln_status kiln_tape_set_budget(kiln_tape *tape, uint64_t bytes, kiln_error *er
 
 uint64_t kiln_tape_held_bytes(const kiln_tape *tape)
 {
-    return tape->held_bytes;
+    return tape != NULL ? tape->held_bytes : 0;
 }

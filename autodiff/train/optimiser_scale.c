@@ -14,10 +14,10 @@ static const double least = 0x1p-100;
 kiln_status kiln_optimiser_scale_loss(const kiln_optimiser *optimiser, kiln_tensor *loss,
                                       kiln_tensor **out_loss, kiln_error *err)
 {
-    *out_loss = NULL;
-    if (optimiser == NULL || loss == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "optimiser and loss must not be NULL");
+    if (optimiser == NULL || loss == NULL || out_loss == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "optimiser, loss and out_loss must not be NULL");
     }
+    *out_loss = NULL;
     if (optimiser->scale == 0) {
         return kiln_fail(err, FAILED_PRECONDITION, "the optimiser was made without a loss_scale");
     }
@@ -26,12 +26,15 @@ kiln_status kiln_optimiser_scale_loss(const kiln_optimiser *optimiser, kiln_tens
 
 double kiln_optimiser_loss_scale(const kiln_optimiser *optimiser)
 {
+    if (optimiser == NULL) {
+        return 0;
+    }
     return optimiser->scale != 0 ? optimiser->scale : 1;
 }
 
 uint64_t kiln_optimiser_skipped(const kiln_optimiser *optimiser)
 {
-    return optimiser->skipped;
+    return optimiser != NULL ? optimiser->skipped : 0;
 }
 
 // ---- are all finite? ----

@@ -89,6 +89,9 @@ kiln_status kilni_onnx_check_weight(const kilni_onnx_tensor *weight, const char 
 kiln_status kiln_onnx_model_weights(const kiln_onnx_model *model, kiln_onnx_weight_fn fn,
                                     void *user, kiln_error *err)
 {
+    if (model == NULL || fn == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "model and fn must not be NULL");
+    }
     const kilni_onnx_graph *graph = &model->graph;
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; i < graph->n_initializers && status == KILN_STATUS_OK; i++) {

@@ -256,6 +256,9 @@ kiln_status kiln_onnx_model_write(const kiln_onnx_model *model, const char *path
                                   const kiln_onnx_input *weights, size_t n_weights, kiln_error *err)
 {
     char beside[4200];
+    if (model == NULL || path == NULL || (weights == NULL && n_weights > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "model, path and weights must not be NULL");
+    }
     rewrite self = {.model = model, .weights = weights, .n_weights = n_weights, .err = err};
     kiln_status status = check_weights(&self);
     if (status != KILN_STATUS_OK) {

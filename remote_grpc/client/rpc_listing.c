@@ -192,10 +192,11 @@ kiln_status kiln_rpc_listing_create(kiln_context *context, const char *address,
     kilni_rpc_identity identity = {NULL};
     kiln_error own = KILN_ERROR_INIT;
     err = err != NULL ? err : &own;
-    *out_listing = NULL;
-    if (context == NULL || address == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "context and address must not be NULL");
+    if (context == NULL || address == NULL || out_listing == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "context, address and out_listing must not be NULL");
     }
+    *out_listing = NULL;
     const kiln_env *env = kiln_context_env(context);
     kiln_rpc_listing *self = kiln_alloc(env, sizeof(*self));
     if (self == NULL) {
@@ -235,15 +236,15 @@ void kiln_rpc_listing_destroy(kiln_rpc_listing *listing)
 
 const char *kiln_rpc_listing_server(const kiln_rpc_listing *listing)
 {
-    return listing->server;
+    return listing != NULL ? listing->server : NULL;
 }
 
 const kiln_rpc_listed_device *kiln_rpc_listing_device(const kiln_rpc_listing *listing, size_t index)
 {
-    return index < listing->n_devices ? &listing->devices[index] : NULL;
+    return listing != NULL && index < listing->n_devices ? &listing->devices[index] : NULL;
 }
 
 const kiln_rpc_listed_model *kiln_rpc_listing_model(const kiln_rpc_listing *listing, size_t index)
 {
-    return index < listing->n_models ? &listing->models[index] : NULL;
+    return listing != NULL && index < listing->n_models ? &listing->models[index] : NULL;
 }

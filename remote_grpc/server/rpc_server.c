@@ -267,10 +267,10 @@ kiln_status kiln_rpc_server_admit(kiln_rpc_server *server, const char *authoriza
 {
     char name[KILNI_RPC_CALLER];
     kilni_rpc_party *party = NULL;
-    *out_caller = NULL;
-    if (server == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "server must not be NULL");
+    if (server == NULL || out_caller == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "server and out_caller must not be NULL");
     }
+    *out_caller = NULL;
     pthread_mutex_lock(&server->lock);
     bool shown = server->tokens != NULL && authorization != NULL &&
                  kilni_rpc_is_token(authorization, strlen(authorization), server->tokens, name);
@@ -299,12 +299,12 @@ kiln_status kiln_rpc_server_admit(kiln_rpc_server *server, const char *authoriza
 
 const kiln_models *kiln_rpc_caller_models(const kiln_rpc_caller *caller)
 {
-    return &caller->guard.table;
+    return caller != NULL ? &caller->guard.table : NULL;
 }
 
 const char *kiln_rpc_caller_name(const kiln_rpc_caller *caller)
 {
-    return caller->party->name;
+    return caller != NULL ? caller->party->name : NULL;
 }
 
 void kiln_rpc_caller_end(kiln_rpc_caller *caller)

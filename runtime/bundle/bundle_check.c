@@ -12,10 +12,10 @@
 
 kiln_status kiln_bundle_facts(kiln_device *device, char **out_text, kiln_error *err)
 {
-    *out_text = NULL;
-    if (device == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "device must not be NULL");
+    if (device == NULL || out_text == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device and out_text must not be NULL");
     }
+    *out_text = NULL;
     const kiln_device_info *info = kiln_device_info_of(device);
     const kiln_env *env = kiln_context_env(kiln_device_context(device));
     kiln_string text;
@@ -49,6 +49,9 @@ kiln_status kiln_bundle_facts_read(const kiln_env *env, const char *path, kiln_a
     const bundle_json *root = NULL;
     bundle_json_reader reader = {0};
     kiln_blob text = {0};
+    if (env == NULL || path == NULL || arena == NULL || out_facts == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "path, arena and out_facts must not be NULL");
+    }
     kiln_status status = kilni_bundle_read(env, path, &text, err);
     memset(out_facts, 0, sizeof(*out_facts));
     if (status == KILN_STATUS_OK) {
@@ -170,6 +173,9 @@ kiln_status kiln_bundle_check(const kiln_env *env, const char *folder,
     kiln_arena arena;
     bundle_manifest manifest = {0};
     bundle_target *targets = NULL;
+    if (env == NULL || folder == NULL || miss == NULL || out_misses == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "folder, miss and out_misses must not be NULL");
+    }
     kiln_arena_init(&arena, env);
     bundle_folder place = {.env = env, .path = folder, .arena = &arena};
     *out_misses = 0;

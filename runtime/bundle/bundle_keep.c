@@ -169,9 +169,18 @@ kiln_status kiln_bundle_add(const kiln_env *env, const char *folder, const char 
     bundle_target *targets = NULL;
     bundle_target_file *files = NULL;
     kept_binary *kept = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    bool given = env != NULL && folder != NULL && device != NULL && driver != NULL &&
+                 (paths != NULL || n_paths == 0);
+    for (size_t i = 0; given && i < n_paths; i++) {
+        given = paths[i] != NULL;
+    }
+    if (!given) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "folder, device, driver and files must not be NULL");
+    }
     kiln_arena_init(&arena, env);
     bundle_folder place = {.env = env, .path = folder, .arena = &arena};
-    kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status,
              kilni_bundle_files_read(&place, &manifest, &targets, /*constants=*/true, err));
     files = kiln_alloc_array(env, manifest.n_programs + 1u, sizeof(*files));

@@ -16,6 +16,9 @@
 kiln_status kiln_bundle_maker_create(const kiln_env *env, kiln_bundle_maker **out_maker,
                                      kiln_error *err)
 {
+    if (env == NULL || out_maker == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "env and out_maker must not be NULL");
+    }
     *out_maker = NULL;
     kiln_bundle_maker *maker = kiln_alloc(env, sizeof(*maker));
     if (maker == NULL) {

@@ -12,7 +12,9 @@ kiln_status kiln_bundle_maker_create(const kiln_env *env, kiln_bundle_maker **ou
                                      kiln_error *err)
 {
     (void)env;
-    *out_maker = NULL;
+    if (out_maker != NULL) {
+        *out_maker = NULL;
+    }
     return makes_none(err);
 }
 

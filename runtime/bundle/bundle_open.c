@@ -78,11 +78,11 @@ kiln_status kiln_bundle_open(kiln_device *device, const char *folder,
 {
     kiln_bundle_options all = KILN_BUNDLE_OPTIONS_INIT;
     kiln_bundle *bundle = NULL;
+    if (device == NULL || folder == NULL || out_bundle == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "device, folder and out_bundle must not be NULL");
+    }
     *out_bundle = NULL;
     device = kilni_core(device);
-    if (device == NULL || folder == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "device and folder must not be NULL");
-    }
     if (options != NULL) {
         memcpy(&all, options,
                options->struct_size < sizeof(all) ? options->struct_size : sizeof(all));
@@ -122,6 +122,9 @@ void kiln_bundle_close(kiln_bundle *bundle)
 
 void kiln_bundle_info_get(const kiln_bundle *bundle, kiln_bundle_info *out_info)
 {
+    if (bundle == NULL || out_info == NULL) {
+        return;
+    }
     kiln_bundle_info info = bundle->info;
     uint32_t size = out_info->struct_size;
     info.struct_size = size;
@@ -131,7 +134,7 @@ void kiln_bundle_info_get(const kiln_bundle *bundle, kiln_bundle_info *out_info)
 const kiln_bundle_value *kiln_bundle_input(const kiln_bundle *bundle, uint32_t shapes,
                                            uint32_t index)
 {
-    return shapes < bundle->manifest.n_shapes && index < bundle->manifest.n_inputs
+    return bundle != NULL && shapes < bundle->manifest.n_shapes && index < bundle->manifest.n_inputs
                ? &bundle->manifest.shapes[shapes].inputs[index].shown
                : NULL;
 }
@@ -139,7 +142,8 @@ const kiln_bundle_value *kiln_bundle_input(const kiln_bundle *bundle, uint32_t s
 const kiln_bundle_value *kiln_bundle_output(const kiln_bundle *bundle, uint32_t shapes,
                                             uint32_t index)
 {
-    return shapes < bundle->manifest.n_shapes && index < bundle->manifest.n_outputs
+    return bundle != NULL && shapes < bundle->manifest.n_shapes &&
+                   index < bundle->manifest.n_outputs
                ? &bundle->manifest.shapes[shapes].outputs[index].shown
                : NULL;
 }

@@ -448,8 +448,12 @@ kiln_status kiln_bundle_maker_add(kiln_bundle_maker *maker, const kiln_bundle_wo
                                   kiln_error *err)
 {
     enum { SETTLING = 2 };
-    if (maker == NULL || work == NULL || work->graph == NULL || work->device == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "maker, graph and device must not be NULL");
+    if (maker == NULL || work == NULL || work->graph == NULL || work->device == NULL ||
+        ((work->inputs == NULL || work->others == NULL || work->input_names == NULL) &&
+         work->n_inputs > 0) ||
+        (work->output_names == NULL && work->n_outputs > 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "maker, graph, device, inputs and names must not be NULL");
     }
     kiln_device *device = kilni_core(work->device);
     kiln_status status = KILN_STATUS_OK;

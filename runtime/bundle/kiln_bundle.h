@@ -8,8 +8,9 @@
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; texts that it gives are borrowed and live as long as the bundle; it can fail with
-/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED. Files are hostile until checked: DATA_LOSS for one that
-/// is damaged, with its name.
+/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is INVALID_ARGUMENT; a
+/// function without a status then does nothing and gives 0. Files are hostile until checked:
+/// DATA_LOSS for one that is damaged, with its name.
 
 #include "kiln_graph.h"
 #include "kiln_tensor.h"

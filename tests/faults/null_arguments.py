@@ -36,7 +36,7 @@ VALUES = {
     "kiln_judge": "judge", "kiln_tape": "tape", "kiln_params": "params", "kiln_optimiser": "optimiser",
     "kiln_collective": "collective", "kiln_gradsync": "job", "kiln_coll_group": "group",
     "kiln_coll_member": "member", "kiln_coll_memory": "memory", "kiln_backend": "backend",
-    "kiln_onnx_model": "model", "kiln_onnx_session": "session", "kiln_rpc_server": "server",
+    "kiln_bundle": "bundle", "kiln_bundle_maker": "maker", "kiln_onnx_model": "model", "kiln_onnx_session": "session", "kiln_rpc_server": "server",
     "kiln_env": "&env", "kiln_allocator": "&env.allocator", "kiln_error": "&err", "kiln_op_record": "&record",
     "kiln_tensor_desc": "record.inputs", "kiln_view": "&view", "kiln_backend_provider": "kiln_ir_reference_provider()",
     "int64_t": "ones", "char": '"x"',

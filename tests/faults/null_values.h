@@ -62,6 +62,8 @@ static kiln_coll_group *group;
 static kiln_coll_member *member;
 static kiln_coll_memory *memory;
 static kiln_backend *backend;
+static kiln_bundle *bundle; ///< NULL: bundles are of OpenCL devices
+static kiln_bundle_maker *maker;
 static kiln_onnx_model *model;
 static kiln_onnx_session *session;
 static kiln_rpc_server *server;
@@ -126,6 +128,7 @@ static void make_tensors(void)
     NEED(kiln_params_create(device, 1, &params, &err));
     NEED(kiln_params_add_tensor(params, "w", tensor, &err));
     param_sets[0] = param_sets[1] = params;
+    NEED(kiln_bundle_maker_create(&env, &maker, &err));
     NEED(kiln_optimiser_create(params, NULL, &optimiser, &err));
 }
 
