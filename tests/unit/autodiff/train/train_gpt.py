@@ -73,12 +73,12 @@ def main():
         states = [open(files(folder, name)[0], "rb").read() for name in ("whole", "parts")]
         if states[0] != states[1] or rest.stdout != whole.stdout:
             bad.append("the state of the parts is another")
-        for dtype in ("f16", "bf16"):
+        for dtype, bound in (("f16", 0.01), ("bf16", 0.04)):  # bf16 rounds eight times as coarsely
             mixed = subprocess.run([*command(folder, dtype), "-q", dtype], capture_output=True, text=True, timeout=200,
                                    check=False)
             losses = [loss for _, loss, _ in read_curve(files(folder, dtype)[1])]
             worst = max(abs(a - b) for a, (_, b, _) in zip(losses[:20], curve)) if len(losses) == STEPS else 1
-            if mixed.returncode != 0 or not 0 < worst < 0.01 or abs(sum(losses[-10:]) / 10 - last) > 0.1:
+            if mixed.returncode != 0 or not 0 < worst < bound or abs(sum(losses[-10:]) / 10 - last) > 0.1:
                 bad.append(f"{dtype}: a loss is {worst} from that of f32: {losses}, {mixed.stderr}")
     for text in bad:
         print(f"FAIL unit/autodiff/train/train_gpt\n    {text}")
