@@ -59,12 +59,12 @@ if(NOT KILN_MINIMAL)
     kiln_need(sqlite3 HEADER sqlite3.h LIBRARY sqlite3 PKG sqlite3
         DEBIAN libsqlite3-dev FEDORA sqlite-devel WITHOUT -DKILN_MINIMAL=ON)
 endif()
-if(KILN_CL)
+if(KILN_CL OR KILN_BENCH)
     kiln_need(OpenCL HEADER CL/cl.h LIBRARY OpenCL PKG OpenCL
         DEBIAN "ocl-icd-opencl-dev with opencl-c-headers" FEDORA "ocl-icd-devel with opencl-headers"
-        WITHOUT -DKILN_CL=OFF)
+        WITHOUT "-DKILN_CL=OFF -DKILN_BENCH=OFF -DKILN_TESTS=OFF")
 endif()
-if(KILN_CL AND KILN_BLAS)
+if(KILN_BENCH OR (KILN_CL AND KILN_BLAS))
     kiln_need(clblast HEADER clblast_c.h LIBRARY clblast PKG clblast
         DEBIAN libclblast-dev FEDORA clblast-devel WITHOUT "-DKILN_BLAS=OFF -DKILN_BENCH=OFF -DKILN_TESTS=OFF")
 endif()
