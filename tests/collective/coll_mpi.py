@@ -169,7 +169,8 @@ def main():
     again("open mpi, again and again", OPEN_MPI + ["-np", "2"])
     again("mpich, again and again", MPICH + ["-np", "2"])
     again("open mpi, again after a failure", OPEN_MPI + ["-np", "2"], ["failing"])
-    again("mpich, again after a failure", MPICH + ["-np", "2"], ["failing"])
+    # A process that ends without MPI_Finalize would take the other along.
+    again("mpich, again after a failure", MPICH + ["-disable-auto-cleanup", "-np", "2"], ["failing"])
     kill_one("open mpi, one of four is killed", OPEN_MPI + ["--enable-recovery", "-np", "4"])
     # MPICH's launcher ends the job, and sends SIGUSR1, where what it started itself is killed.
     shell = ["sh", "-c", "trap '' USR1; \"$0\" \"$@\"; exit $?"]
