@@ -85,7 +85,7 @@ SPOILED = {
     "NaN": ("results", "without fusion", MINE, "sum < 0.0f ? 0.0f : sum;", "fmax(sum, 0.0f);"),
     "one element": ("results", "without fusion", MINE, "long end = min(begin + each, count);",
                     "long end = min(begin + each, count) - (count > 200 ? 1 : 0);"),
-    "nothing": ("results", "no operation", ABI, "    if (b->n_ops == fuser_n_ops ||", "    if (b->n_ops >= 0 ||"),
+    "nothing": ("results", "no fuser was ready", ABI, "    if (b->n_ops == fuser_n_ops ||", "    if (b->n_ops >= 0 ||"),
     "slow claim": ("speed", "not faster than the unfused operations", ABI, "cost, kf_formula_expr(&bytes), no_flops, 1);",
                    "cost, kf_formula_expr(&bytes), no_flops, 1000000);"),
     "past the end": ("guards", "", MINE, "long end = min(begin + each, count);",
