@@ -301,8 +301,8 @@ OPERATORS = {  # words that the check says, line as it is, line as it is spoiled
     "a NaN": ("by reference", "n < e%u && !isnan(top)", "n < e%u"),
     "a kernel": ("ran in none", "v = x[at]", "v = undeclared[at]"),
     "a gradient": ("the gradient of input 0", "double slope = t +", "double slope = 0.9 * t +"),
-    "a gradient's name": ("acme::mish_clip: its gradient a", '.gradient = KF_STR_INIT("acme::mish_clip_backward")',
-                          '.gradient = KF_STR_INIT("acme::mish_backwards")'),
+    "name": ("acme::mish_clip: its gradient a", '.gradient = KF_STR_INIT("acme::mish_clip_backward")',
+             '.gradient = KF_STR_INIT("acme::mish_backwards")'),
     "a gradient's results": ("4 inputs given, it takes 3 to 3", "    .min_inputs = 1,\n    .max_inputs = 1,\n    .n_outputs = 1,",
                              "    .min_inputs = 1,\n    .max_inputs = 2,\n    .n_outputs = 1,"),
 }
