@@ -249,7 +249,7 @@ def case_one_floods(folder):
             ratios.append(round(beside / alone, 2))
         own.close()
         print(f"    throughput beside six flooding sessions, to that alone: {sorted(ratios)}")
-        # Without turns it is a twentieth; half is what turns give, less what the flood costs the two processors.
+        # Turns give half, less what the flood's messages cost the processors that compute as well.
         assert statistics.median(ratios) > 0.2, ratios
 
 
