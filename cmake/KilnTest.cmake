@@ -4,33 +4,29 @@
 # One warm cache of compiled kernels for all tests of a build folder.
 set(KILN_TEST_POCL_CACHE ${CMAKE_BINARY_DIR}/pocl-cache CACHE PATH "PoCL's kernel cache for tests")
 
-# Kiln's own cache is each test's: what one does to plugins (strikes, ends of processes that it kills,
-# measured winners) is nothing to the others. CACHELESS: it keeps none, for PoCL compiles every kernel
-# a second time for the binary that is stored, and its own cache keeps the first.
+# Tests keep no cache of Kiln's own but those that name a folder for it: what one does to plugins
+# (strikes, measured winners) is nothing to the others, and PoCL compiles every kernel a second time
+# for the binary that is stored, where its own cache keeps the first.
 function(kiln_test_environment test)
-    cmake_parse_arguments(arg "CACHELESS" "" "" ${ARGN})
-    string(MAKE_C_IDENTIFIER ${test} id)
-    set(cache ${CMAKE_BINARY_DIR}/test-cache/${id})
-    if(arg_CACHELESS)
-        set(cache off)
-    endif()
     set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT
         "POCL_CACHE_DIR=${KILN_TEST_POCL_CACHE}"
-        "KILN_CACHE_DIR=${cache}"
+        "KILN_CACHE_DIR=off"
         "KILN_PLUGIN_PATH=${CMAKE_BINARY_DIR}/lib/kiln/plugins"
         "KILN_PLUGIN_MODE=developer"
         "CUDA_CACHE_DISABLE=1")
 endfunction()
 
+# The longest are begun first: a time-out counts as a cost.
+#
 # kiln_test(NAME SOURCES ... DEPS <modules> [LIBS ...] [LABELS ...] [TIMEOUT seconds] [ARGS ...]
-#           [OCLGRIND words...] [OCLGRIND_STRICT] [CACHELESS])
+#           [OCLGRIND words...] [OCLGRIND_STRICT])
 #
 # NAME is the path below tests/ (unit/ir/test_shape). The program is linked with the static modules named
 # in DEPS and sees the private headers of every module. OCLGRIND registers a second run of the cases
 # whose name contains one of the words, on oclgrind's device (label oclgrind); OCLGRIND_STRICT watches
 # for uninitialised values too, which is slow and wants a device of its own for each call.
 function(kiln_test name)
-    cmake_parse_arguments(arg "OCLGRIND_STRICT;CACHELESS" "TIMEOUT" "SOURCES;DEPS;LIBS;LABELS;ARGS;OCLGRIND"
+    cmake_parse_arguments(arg "OCLGRIND_STRICT" "TIMEOUT" "SOURCES;DEPS;LIBS;LABELS;ARGS;OCLGRIND"
         ${ARGN})
     if(NOT KILN_TESTS)
         return()
@@ -59,12 +55,8 @@ function(kiln_test name)
     set_target_properties(${target} PROPERTIES OUTPUT_NAME ${file}
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin/${id})
     add_test(NAME ${name} COMMAND ${target} ${arg_ARGS})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
-    set(cacheless)
-    if(arg_CACHELESS)
-        set(cacheless CACHELESS)
-    endif()
-    kiln_test_environment(${name} ${cacheless})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+    kiln_test_environment(${name})
     set(strict)
     if(arg_OCLGRIND_STRICT)
         set(strict --strict)
@@ -80,11 +72,11 @@ function(kiln_test name)
     endif()
 endfunction()
 
-# kiln_script_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds] [CACHELESS])
+# kiln_script_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds])
 #
 # A script or a target that prints the harness's count line, or whose exit status counts as one test.
 function(kiln_script_test name)
-    cmake_parse_arguments(arg "CACHELESS" "TIMEOUT" "COMMAND;LABELS" ${ARGN})
+    cmake_parse_arguments(arg "" "TIMEOUT" "COMMAND;LABELS" ${ARGN})
     if(NOT KILN_TESTS)
         return()
     endif()
@@ -92,10 +84,6 @@ function(kiln_script_test name)
         set(arg_TIMEOUT 300)
     endif()
     add_test(NAME ${name} COMMAND ${arg_COMMAND})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
-    set(cacheless)
-    if(arg_CACHELESS)
-        set(cacheless CACHELESS)
-    endif()
-    kiln_test_environment(${name} ${cacheless})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+    kiln_test_environment(${name})
 endfunction()

@@ -285,11 +285,10 @@ static bool matches(const char *name, int argc, char **argv)
 static void set_environment(void)
 {
     setenv("POCL_CACHE_DIR", KILN_TEST_POCL_CACHE, 0);
-    setenv("KILN_CACHE_DIR", KILN_TEST_BUILD_DIR "/test-cache", 0);
+    setenv("KILN_CACHE_DIR", "off", 0);
     setenv("KILN_PLUGIN_PATH", KILN_TEST_BUILD_DIR "/lib/kiln/plugins", 0);
     setenv("KILN_PLUGIN_MODE", "developer", 0);
     mkdir(KILN_TEST_POCL_CACHE, 0700);
-    mkdir(KILN_TEST_BUILD_DIR "/test-cache", 0700);
 }
 
 /* CUnit runs tests without arguments, so each case runs as its own CUnit test with `current` set.
