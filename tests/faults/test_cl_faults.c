@@ -312,16 +312,10 @@ static void fail_cold(const scenario *s, const wanted *want, uint64_t k, int32_t
 
 // ---- which calls fail ----
 
-static bool is_long(void)
-{
-    const char *text = getenv("KILN_TEST_LONG");
-    return text != NULL && strcmp(text, "1") == 0;
-}
-
 /// The next of the calls that fail: all of them, or about `few`, spread evenly.
 static uint64_t next_of(uint64_t k, uint64_t calls, uint64_t few)
 {
-    uint64_t step = is_long() || calls <= few ? 1 : calls / few;
+    uint64_t step = kiln_test_is_long() || calls <= few ? 1 : calls / few;
     return k + step;
 }
 

@@ -39,6 +39,12 @@ const char *kiln_test_name(void)
     return current->name;
 }
 
+bool kiln_test_is_long(void)
+{
+    const char *set = getenv("KILN_TEST_LONG");
+    return set != NULL && *set != '\0' && strcmp(set, "0") != 0;
+}
+
 void kiln_test_skip(const char *format, ...)
 {
     va_list args;

@@ -45,6 +45,9 @@ int kiln_test_run(const char *suite, const kiln_test_case *cases, size_t count, 
 const void *kiln_test_param(void);
 const char *kiln_test_name(void);
 
+/// Whether KILN_TEST_LONG asks for the long form.
+bool kiln_test_is_long(void);
+
 /// Marks the running case as skipped, with a reason that is printed; the caller returns after it.
 /// A case that skips and fails counts as failed.
 void kiln_test_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));

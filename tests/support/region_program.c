@@ -254,12 +254,6 @@ bool region_ok(kiln_status status, const program *p)
     return status == KILN_STATUS_OK;
 }
 
-bool region_is_long(void)
-{
-    const char *set = getenv("KILN_TEST_LONG");
-    return set != NULL && *set != '\0' && strcmp(set, "0") != 0;
-}
-
 double region_next_number(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -588,7 +582,7 @@ void region_check_salted(const program *p, uint64_t salt, uint64_t blocks)
     if (p->products <= JUDGED_PRODUCTS) {
         compare_with(p, &judge, salt, &first, "on the reference");
     }
-    if (p->unfused || p->products > JUDGED_PRODUCTS || region_is_long()) {
+    if (p->unfused || p->products > JUDGED_PRODUCTS || kiln_test_is_long()) {
         compare_with(p, &plain, salt, &first, "unfused");
     }
     free_results(&first);

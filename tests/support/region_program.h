@@ -104,7 +104,6 @@ int region_concat(program *p, const int *pieces, int count);
 int region_gate(program *p, int x);
 int region_keep(program *p, int x);
 bool region_ok(kiln_status status, const program *p);
-bool region_is_long(void);
 double region_next_number(uint64_t *state);
 kiln_tensor *region_source(const program *p, const node *n, kiln_device *device, uint64_t seed);
 kiln_status region_record(const node *n, kiln_tensor **in, kiln_tensor **out);

@@ -79,7 +79,7 @@ static void test_products(void)
     }
     for (size_t i = 0; i < sizeof(product_cases) / sizeof(product_cases[0]); i++) {
         program p = {.count = 0};
-        if (i % 3 == 2 && !region_is_long()) {
+        if (i % 3 == 2 && !kiln_test_is_long()) {
             continue;
         }
         snprintf(p.name, sizeof(p.name), "product %zu", i);
@@ -96,7 +96,7 @@ static void test_products_long(void)
     static const int64_t lengths[] = {1, 2, 3, 5, 7};
     static const int64_t sizes[] = {1, 2, 7, 13, 14, 15, 28, 29};
     uint64_t state = 5;
-    if (!region_is_long()) {
+    if (!kiln_test_is_long()) {
         kiln_test_skip("long: set KILN_TEST_LONG");
         return;
     }
@@ -764,7 +764,7 @@ static void random_program(program *p, uint64_t seed)
 
 static void test_random_programs(void)
 {
-    uint64_t count = region_is_long() ? RANDOM_PROGRAMS_LONG : RANDOM_PROGRAMS;
+    uint64_t count = kiln_test_is_long() ? RANDOM_PROGRAMS_LONG : RANDOM_PROGRAMS;
     if (!region_open_all()) {
         return;
     }
