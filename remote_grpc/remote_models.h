@@ -12,6 +12,8 @@
 
 #include "kiln.h"
 
+#include <string.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -162,6 +164,32 @@ typedef struct kiln_models {
     kiln_status (*region_list)(void *user, const char *name, kiln_model_region_fn fn, void *to,
                                kiln_error *err); ///< "": all
 } kiln_models;
+
+// ---- element types ----
+
+/// Name of an element type as the protocol has it, "FP32"; NULL for one that it has not.
+static inline const char *kiln_model_dtype_name(kiln_dtype dtype)
+{
+#define KILN_MODEL_DTYPE(id, name, number, contents)                                               \
+    if (dtype == KILN_DTYPE_##id) {                                                                \
+        return name;                                                                               \
+    }
+#include "remote_models_dtypes.def"
+#undef KILN_MODEL_DTYPE
+    return NULL;
+}
+
+/// The element type of a name; KILN_DTYPE_NONE for a name that is none.
+static inline kiln_dtype kiln_model_dtype_of(const char *name)
+{
+#define KILN_MODEL_DTYPE(id, text, number, contents)                                               \
+    if (strcmp(name, text) == 0) {                                                                 \
+        return KILN_DTYPE_##id;                                                                    \
+    }
+#include "remote_models_dtypes.def"
+#undef KILN_MODEL_DTYPE
+    return KILN_DTYPE_NONE;
+}
 
 #ifdef __cplusplus
 }

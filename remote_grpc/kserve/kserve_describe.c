@@ -11,19 +11,6 @@
 
 #define TAG(message, field) inference_##message##_##field##_tag
 
-const char *kilni_kserve_dtype_name(kiln_dtype dtype)
-{
-    switch (dtype) {
-#define KILN_MODEL_DTYPE(id, name, number, contents)                                               \
-    case KILN_DTYPE_##id:                                                                          \
-        return name;
-#include "remote_models_dtypes.def"
-#undef KILN_MODEL_DTYPE
-    default:
-        return NULL;
-    }
-}
-
 static uint64_t dtype_number(kiln_dtype dtype)
 {
     switch (dtype) {
@@ -59,7 +46,7 @@ static void put_tensor_metadata(kiln_string *out, uint32_t number, const kiln_mo
     kiln_string_init(&row, out->env);
     kilni_wire_put_text(&row, TAG(ModelMetadataResponse_TensorMetadata, name), tensor->name);
     kilni_wire_put_text(&row, TAG(ModelMetadataResponse_TensorMetadata, datatype),
-                        kilni_kserve_dtype_name(tensor->dtype));
+                        kiln_model_dtype_name(tensor->dtype));
     put_dims(&row, TAG(ModelMetadataResponse_TensorMetadata, shape), tensor, 0);
     kilni_wire_put_message(out, number, &row);
 }

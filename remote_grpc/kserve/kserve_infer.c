@@ -78,12 +78,7 @@ static kiln_status read_dtype(kilni_wire_piece text, kiln_model_tensor *tensor, 
     if (!kilni_wire_text(text, name, sizeof(name))) {
         return kiln_fail(err, INVALID_ARGUMENT, "input %s has no known datatype", tensor->name);
     }
-#define KILN_MODEL_DTYPE(id, text_name, number, contents)                                          \
-    if (strcmp(name, text_name) == 0) {                                                            \
-        tensor->dtype = KILN_DTYPE_##id;                                                           \
-    }
-#include "remote_models_dtypes.def"
-#undef KILN_MODEL_DTYPE
+    tensor->dtype = kiln_model_dtype_of(name);
     if (strcmp(name, "BYTES") == 0) {
         return kiln_fail(err, UNIMPLEMENTED, "input %s is BYTES: texts are not served",
                          tensor->name);
@@ -195,7 +190,7 @@ static kiln_status read_contents(kiln_arena *arena, kilni_wire_piece contents,
     kilni_wire_field field;
     if (number == 0) {
         return kiln_fail(err, INVALID_ARGUMENT, "input %s: %s travels as raw contents only",
-                         tensor->name, kilni_kserve_dtype_name(tensor->dtype));
+                         tensor->name, kiln_model_dtype_name(tensor->dtype));
     }
     char *bytes = kiln_arena_alloc(arena, (count + 1) * size);
     if (bytes == NULL) {
@@ -206,7 +201,7 @@ static kiln_status read_contents(kiln_arena *arena, kilni_wire_piece contents,
         if (field.number != number) {
             return kiln_fail(err, INVALID_ARGUMENT,
                              "input %s is %s, but its contents are of another datatype",
-                             tensor->name, kilni_kserve_dtype_name(tensor->dtype));
+                             tensor->name, kiln_model_dtype_name(tensor->dtype));
         }
         bool more = !field.is_bytes;
         while (made < count && (more || take_element(&field.bytes, wire_width(number), &value))) {
@@ -390,7 +385,7 @@ static void put_output(kiln_string *out, const kiln_model_tensor *tensor)
     kiln_string row;
     kiln_string_init(&row, out->env);
     kilni_wire_put_text(&row, NAME, tensor->name);
-    kilni_wire_put_text(&row, DATATYPE, kilni_kserve_dtype_name(tensor->dtype));
+    kilni_wire_put_text(&row, DATATYPE, kiln_model_dtype_name(tensor->dtype));
     for (uint32_t i = 0; i < tensor->rank; i++) {
         kilni_wire_put_number(&row, SHAPE, (uint64_t)tensor->dims[i]);
     }

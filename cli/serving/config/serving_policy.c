@@ -11,32 +11,6 @@
 
 enum { MOST_BATCH = 65536, MOST_QUEUE = 1 << 20 };
 
-// ---- element types ----
-
-const char *kilni_serving_dtype_name(kiln_dtype dtype)
-{
-    switch (dtype) {
-#define KILN_MODEL_DTYPE(id, name, number, contents)                                               \
-    case KILN_DTYPE_##id:                                                                          \
-        return name;
-#include "remote_models_dtypes.def"
-#undef KILN_MODEL_DTYPE
-    default:
-        return NULL;
-    }
-}
-
-kiln_dtype kilni_serving_dtype_of(const char *name)
-{
-#define KILN_MODEL_DTYPE(id, text, number, contents)                                               \
-    if (strcmp(name, text) == 0) {                                                                 \
-        return KILN_DTYPE_##id;                                                                    \
-    }
-#include "remote_models_dtypes.def"
-#undef KILN_MODEL_DTYPE
-    return KILN_DTYPE_NONE;
-}
-
 // ---- the model as a whole ----
 
 static kiln_status check_text(const kilni_serving_node *config, const char *key,
@@ -145,7 +119,7 @@ static kiln_status fill_tensor(const kiln_onnx_value_info *value, const char *wh
                          value->name, KILN_MODEL_NAME - 1);
     }
     snprintf(out->name, sizeof(out->name), "%s", value->name);
-    if (value->kind != KILN_ONNX_KIND_TENSOR || kilni_serving_dtype_name(value->dtype) == NULL) {
+    if (value->kind != KILN_ONNX_KIND_TENSOR || kiln_model_dtype_name(value->dtype) == NULL) {
         char text[96];
         kiln_onnx_value_info_text(value, text, sizeof(text));
         return kiln_fail(err, UNIMPLEMENTED, "%s %.60s is %s, which the protocol does not carry",
@@ -261,7 +235,7 @@ static kiln_status check_tensors(const kilni_serving_node *config, const char *k
                              node->line, key,
                              name != NULL && name->value != NULL ? name->value : "");
         }
-        const char *named = kilni_serving_dtype_name(tensor->dtype);
+        const char *named = kiln_model_dtype_name(tensor->dtype);
         if (type != NULL && type->value != NULL &&
             (strncmp(type->value, "TYPE_", 5) != 0 || strcmp(type->value + 5, named) != 0)) {
             return kiln_fail(err, INVALID_ARGUMENT, "line %u: %.60s is TYPE_%s in the model",

@@ -48,10 +48,4 @@ kiln_status kilni_serving_policy_place(const kilni_serving_node *config, uint32_
                                        uint32_t out_devices[KILNI_SERVING_INSTANCES],
                                        uint32_t *out_count, kiln_error *err);
 
-/// Name of an element type as the protocol has it, "FP32"; NULL for one that it has not.
-const char *kilni_serving_dtype_name(kiln_dtype dtype);
-
-/// The element type of a name; KILN_DTYPE_NONE for a name that is none.
-kiln_dtype kilni_serving_dtype_of(const char *name);
-
 #endif

@@ -4,8 +4,6 @@
 
 #include "serving_json.h"
 
-#include "serving_policy.h"
-
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -59,7 +57,7 @@ static kiln_status put_element(element_sink *sink, const json_t *item, kiln_erro
     sink->count++;
     return fits ? KILN_STATUS_OK
                 : kiln_fail(err, INVALID_ARGUMENT, "element %zu of input %.60s is no %s",
-                            sink->count - 1, sink->tensor->name, kilni_serving_dtype_name(dtype));
+                            sink->count - 1, sink->tensor->name, kiln_model_dtype_name(dtype));
 }
 
 /// Lists in lists, or one flat list; no deeper than a shape.
@@ -94,7 +92,7 @@ static kiln_status read_data(kiln_arena *arena, const json_t *data, kiln_model_t
     element_sink sink = {.tensor = tensor, .size = kiln_dtype_size(tensor->dtype)};
     if (tensor->dtype == KILN_DTYPE_F16 || tensor->dtype == KILN_DTYPE_BF16) {
         return kiln_fail(err, INVALID_ARGUMENT, "input %.60s: %s travels as binary data only",
-                         tensor->name, kilni_serving_dtype_name(tensor->dtype));
+                         tensor->name, kiln_model_dtype_name(tensor->dtype));
     }
     sink.room = count_numbers(data, 0);
     sink.to = kiln_arena_alloc(arena, (sink.room + 1) * sink.size);
@@ -206,7 +204,7 @@ static kiln_status read_input(kilni_json_infer *infer, const json_t *input, body
     kiln_model_tensor *tensor = &infer->request.inputs[infer->request.n_inputs++];
     KILN_TRY(out, status, copy_text(input, "name", tensor->name, sizeof(tensor->name), err));
     KILN_TRY(out, status, copy_text(input, "datatype", datatype, sizeof(datatype), err));
-    tensor->dtype = kilni_serving_dtype_of(datatype);
+    tensor->dtype = kiln_model_dtype_of(datatype);
     if (strcmp(datatype, "BYTES") == 0) {
         return kiln_fail(err, UNIMPLEMENTED, "input %.60s is BYTES: texts are not served",
                          tensor->name);
@@ -396,7 +394,7 @@ static kiln_status put_output(kiln_string *out, const kiln_model_tensor *tensor,
     kiln_string_printf(out, "{\"name\":");
     kilni_json_text_put(out, tensor->name);
     kiln_string_printf(out,
-                       ",\"datatype\":\"%s\",\"shape\":", kilni_serving_dtype_name(tensor->dtype));
+                       ",\"datatype\":\"%s\",\"shape\":", kiln_model_dtype_name(tensor->dtype));
     kilni_json_dims_put(out, tensor, 0);
     if (tensor->region[0] != '\0') {
         kiln_string_printf(out, ",\"parameters\":{\"shared_memory_region\":");

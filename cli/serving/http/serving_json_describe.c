@@ -3,8 +3,6 @@
 
 #include "serving_json.h"
 
-#include "serving_policy.h"
-
 #include <inttypes.h>
 
 static void put_tensors(kiln_string *out, const char *key, const kiln_model_tensor *tensors,
@@ -15,7 +13,7 @@ static void put_tensors(kiln_string *out, const char *key, const kiln_model_tens
         kiln_string_printf(out, "%s{\"name\":", i > 0 ? "," : "");
         kilni_json_text_put(out, tensors[i].name);
         kiln_string_printf(
-            out, ",\"datatype\":\"%s\",\"shape\":", kilni_serving_dtype_name(tensors[i].dtype));
+            out, ",\"datatype\":\"%s\",\"shape\":", kiln_model_dtype_name(tensors[i].dtype));
         kilni_json_dims_put(out, &tensors[i], 0);
         kiln_string_append(out, "}", 1);
     }
@@ -43,8 +41,8 @@ static void put_config_tensors(kiln_string *out, const char *key, const kiln_mod
     for (uint32_t i = 0; i < count; i++) {
         kiln_string_printf(out, "%s{\"name\":", i > 0 ? "," : "");
         kilni_json_text_put(out, tensors[i].name);
-        kiln_string_printf(out, ",\"data_type\":\"TYPE_%s\",\"dims\":",
-                           kilni_serving_dtype_name(tensors[i].dtype));
+        kiln_string_printf(
+            out, ",\"data_type\":\"TYPE_%s\",\"dims\":", kiln_model_dtype_name(tensors[i].dtype));
         kilni_json_dims_put(out, &tensors[i], info->max_batch > 0 ? 1 : 0);
         kiln_string_append(out, "}", 1);
     }
