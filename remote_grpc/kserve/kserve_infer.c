@@ -8,6 +8,7 @@
 #include <kserve/inference.pb.h>
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define TAG(message, field) inference_##message##_##field##_tag
@@ -59,7 +60,24 @@ static kiln_status read_place(kilni_wire_piece entry, kiln_model_tensor *tensor,
     return KILN_STATUS_OK;
 }
 
-static void read_request_parameter(kilni_wire_piece entry, kiln_model_request *request)
+/// A sequence is named by a number, 0: none, or by a text.
+static kiln_status read_sequence(const parameter *p, kiln_model_request *request, kiln_error *err)
+{
+    size_t size = sizeof(request->sequence);
+    if (p->text.length == 0) {
+        request->sequence[0] = '\0';
+        if (p->number != 0) {
+            snprintf(request->sequence, size, "%" PRIu64, p->number);
+        }
+        return KILN_STATUS_OK;
+    }
+    return kilni_wire_text(p->text, request->sequence, size)
+               ? KILN_STATUS_OK
+               : kiln_fail(err, INVALID_ARGUMENT, "sequence_id is longer than %zu bytes", size - 1);
+}
+
+static kiln_status read_request_parameter(kilni_wire_piece entry, kiln_model_request *request,
+                                          kiln_error *err)
 {
     parameter p;
     read_parameter(entry, &p);
@@ -67,7 +85,14 @@ static void read_request_parameter(kilni_wire_piece entry, kiln_model_request *r
         request->timeout_us = p.number;
     } else if (is_key(&p, "priority")) {
         request->priority = p.number;
+    } else if (is_key(&p, "sequence_start")) {
+        request->sequence_start = p.number != 0;
+    } else if (is_key(&p, "sequence_end")) {
+        request->sequence_end = p.number != 0;
+    } else if (is_key(&p, "sequence_id")) {
+        return read_sequence(&p, request, err);
     }
+    return KILN_STATUS_OK;
 }
 
 // ---- inputs ----
@@ -310,8 +335,7 @@ static kiln_status read_field(kilni_kserve_infer *infer, const kilni_wire_field 
         infer->id = field->bytes;
         break;
     case TAG(ModelInferRequest, parameters):
-        read_request_parameter(field->bytes, request);
-        break;
+        return read_request_parameter(field->bytes, request, err);
     case TAG(ModelInferRequest, inputs):
         return read_input(infer, field->bytes, err);
     case TAG(ModelInferRequest, outputs):

@@ -4,6 +4,7 @@
 
 #include "serving_policy.h"
 
+#include "serving_states.h"
 #include "serving_tensors.h"
 
 #include <inttypes.h>
@@ -32,8 +33,8 @@ static kiln_status check_text(const kilni_serving_node *config, const char *key,
 
 static kiln_status check_whole(const kilni_serving_node *config, const char *name, kiln_error *err)
 {
-    static const char *const refused[] = {"sequence_batching", "ensemble_scheduling",
-                                          "response_cache", "batch_input", "batch_output"};
+    static const char *const refused[] = {"ensemble_scheduling", "response_cache", "batch_input",
+                                          "batch_output"};
     static const char *const platforms[] = {"onnxruntime_onnx", "kiln_onnx", NULL};
     static const char *const backends[] = {"onnxruntime", "kiln", NULL};
     const kilni_serving_node *own = kilni_serving_node_find(config, "name");
@@ -205,6 +206,13 @@ kiln_status kilni_serving_policy_fill(const kilni_serving_node *config,
     KILN_TRY(
         out, status,
         kilni_serving_tensors_check(config, "output", first, info->outputs, info->n_outputs, err));
+    KILN_TRY(out, status, kilni_serving_states_fill(config, info, err));
+    if (info->max_batch > 0 && info->n_inputs == 0) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "max_batch_size is %u, and no input says how many rows a request has: set "
+                         "it to 0",
+                         info->max_batch);
+    }
     info->batching = info->max_batch > 1 && (batching != NULL || config == NULL);
     if (batching != NULL && info->max_batch > 0) {
         KILN_TRY(out, status, fill_batching(batching->members, info, err));

@@ -29,7 +29,7 @@ typedef struct kilni_serving_choice {
 
 /// Reads what a configuration says of the model as a whole. `config` NULL: there is none. Errors:
 /// INVALID_ARGUMENT for another model's configuration and damaged ones, UNIMPLEMENTED for what is
-/// not served: other backends, ensembles, sequences.
+/// not served: other backends, ensembles.
 kiln_status kilni_serving_policy_choose(const kilni_serving_node *config, const char *name,
                                         char out_file[KILN_MODEL_NAME],
                                         kilni_serving_choice *out_choice, kiln_error *err);

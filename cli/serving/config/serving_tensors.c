@@ -119,6 +119,19 @@ out:
     return status;
 }
 
+kiln_status kilni_serving_tensor_check_type(const kilni_serving_node *node,
+                                            const kiln_model_tensor *tensor, kiln_error *err)
+{
+    const kilni_serving_node *type = kilni_serving_node_find(node->members, "data_type");
+    const char *named = kiln_model_dtype_name(tensor->dtype);
+    if (type != NULL && type->value != NULL &&
+        (strncmp(type->value, "TYPE_", 5) != 0 || strcmp(type->value + 5, named) != 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "line %u: %.60s is TYPE_%s in the model",
+                         type->line, tensor->name, named);
+    }
+    return KILN_STATUS_OK;
+}
+
 kiln_status kilni_serving_tensors_check(const kilni_serving_node *config, const char *key,
                                         uint32_t first, kiln_model_tensor *tensors, uint32_t count,
                                         kiln_error *err)
@@ -127,7 +140,6 @@ kiln_status kilni_serving_tensors_check(const kilni_serving_node *config, const 
     kiln_status status = KILN_STATUS_OK;
     for (; node != NULL && status == KILN_STATUS_OK; node = kilni_serving_node_again(node)) {
         const kilni_serving_node *name = kilni_serving_node_find(node->members, "name");
-        const kilni_serving_node *type = kilni_serving_node_find(node->members, "data_type");
         kiln_model_tensor *tensor = name != NULL && name->value != NULL
                                         ? kilni_serving_tensor_find(tensors, count, name->value)
                                         : NULL;
@@ -136,16 +148,13 @@ kiln_status kilni_serving_tensors_check(const kilni_serving_node *config, const 
                              node->line, key,
                              name != NULL && name->value != NULL ? name->value : "");
         }
-        const char *named = kiln_model_dtype_name(tensor->dtype);
-        if (type != NULL && type->value != NULL &&
-            (strncmp(type->value, "TYPE_", 5) != 0 || strcmp(type->value + 5, named) != 0)) {
-            return kiln_fail(err, INVALID_ARGUMENT, "line %u: %.60s is TYPE_%s in the model",
-                             type->line, tensor->name, named);
-        }
+        status = kilni_serving_tensor_check_type(node, tensor, err);
         if (kilni_serving_node_find(node->members, "reshape") != NULL) {
             return kiln_fail(err, UNIMPLEMENTED, "line %u: reshape is not served", node->line);
         }
-        status = kilni_serving_tensor_narrow(node, first, tensor, err);
+        if (status == KILN_STATUS_OK) {
+            status = kilni_serving_tensor_narrow(node, first, tensor, err);
+        }
     }
     return status;
 }

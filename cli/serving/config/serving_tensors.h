@@ -27,6 +27,10 @@ kiln_status kilni_serving_tensors_check_batch(const kiln_model_tensor *tensors, 
 kiln_model_tensor *kilni_serving_tensor_find(kiln_model_tensor *tensors, uint32_t count,
                                              const char *name);
 
+/// Whether the node's `data_type`, where it has one, is the tensor's.
+kiln_status kilni_serving_tensor_check_type(const kilni_serving_node *node,
+                                            const kiln_model_tensor *tensor, kiln_error *err);
+
 /// What the node's `dims` fix is fixed, from the axis `first` on; what they say otherwise than the
 /// model is an error.
 kiln_status kilni_serving_tensor_narrow(const kilni_serving_node *node, uint32_t first,

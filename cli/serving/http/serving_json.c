@@ -236,6 +236,24 @@ out:
     return status;
 }
 
+/// A sequence is named by a number, 0: none, or by a text.
+static kiln_status read_sequence(const json_t *parameters, kiln_model_request *request,
+                                 kiln_error *err)
+{
+    const json_t *id = json_object_get(parameters, "sequence_id");
+    request->sequence_start = json_is_true(json_object_get(parameters, "sequence_start"));
+    request->sequence_end = json_is_true(json_object_get(parameters, "sequence_end"));
+    if (!json_is_integer(id)) {
+        return copy_text(parameters, "sequence_id", request->sequence, sizeof(request->sequence),
+                         err);
+    }
+    if (json_integer_value(id) != 0) {
+        snprintf(request->sequence, sizeof(request->sequence), "%" PRIu64,
+                 (uint64_t)json_integer_value(id));
+    }
+    return KILN_STATUS_OK;
+}
+
 static kiln_status read_root(kilni_json_infer *infer, const json_t *root, body_rest *rest,
                              kiln_error *err)
 {
@@ -251,6 +269,7 @@ static kiln_status read_root(kilni_json_infer *infer, const json_t *root, body_r
     infer->all_binary = json_is_true(json_object_get(parameters, "binary_data_output"));
     infer->request.timeout_us = number_of(parameters, "timeout");
     infer->request.priority = number_of(parameters, "priority");
+    KILN_TRY(out, status, read_sequence(parameters, &infer->request, err));
     KILN_TRY(out, status, copy_text(root, "id", infer->id, sizeof(infer->id), err));
     for (size_t i = 0; i < json_array_size(inputs); i++) {
         KILN_TRY(out, status, read_input(infer, json_array_get(inputs, i), rest, err));

@@ -49,6 +49,36 @@ static void put_config_tensors(kiln_string *out, const char *key, const kiln_mod
     kiln_string_append(out, "]", 1);
 }
 
+/// A word for each kind, at its number.
+static const char *const control_words[] = {"START", "READY", "END", "CORRID"};
+
+static void put_sequences(kiln_string *out, const kiln_model_info *info)
+{
+    kiln_string_printf(out,
+                       ",\"sequence_batching\":{\"max_sequence_idle_microseconds\":%" PRIu64
+                       ",\"oldest\":{\"max_candidate_sequences\":%u},\"control_input\":[",
+                       info->sequence_idle_us, info->max_sequences);
+    for (uint32_t i = 0; i < info->n_controls; i++) {
+        kiln_string_printf(out, "%s{\"name\":", i > 0 ? "," : "");
+        kilni_json_text_put(out, info->controls[i].input.name);
+        kiln_string_printf(out, ",\"control\":[{\"kind\":\"CONTROL_SEQUENCE_%s\"}]}",
+                           control_words[info->controls[i].kind]);
+    }
+    kiln_string_printf(out, "],\"state\":[");
+    for (uint32_t i = 0; i < info->n_states; i++) {
+        const kiln_model_state *state = &info->states[i];
+        kiln_string_printf(out, "%s{\"input_name\":", i > 0 ? "," : "");
+        kilni_json_text_put(out, state->input.name);
+        kiln_string_printf(out, ",\"output_name\":");
+        kilni_json_text_put(out, state->output);
+        kiln_string_printf(
+            out, ",\"data_type\":\"TYPE_%s\",\"dims\":", kiln_model_dtype_name(state->input.dtype));
+        kilni_json_dims_put(out, &state->input, info->max_batch > 0 ? 1 : 0);
+        kiln_string_append(out, "}", 1);
+    }
+    kiln_string_printf(out, "]}");
+}
+
 void kilni_json_config_put(kiln_string *out, const kiln_model_info *info)
 {
     kiln_string_printf(out, "{\"name\":");
@@ -74,6 +104,9 @@ void kilni_json_config_put(kiln_string *out, const kiln_model_info *info)
                            ",\"max_queue_size\":%u}}",
                            info->queue_delay_us, info->priority_levels, info->default_priority,
                            info->queue_timeout_us, info->max_queue);
+    }
+    if (info->sequences) {
+        put_sequences(out, info);
     }
     kiln_string_append(out, "}", 1);
 }

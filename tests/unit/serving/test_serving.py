@@ -335,7 +335,7 @@ def case_configurations_are_checked(folder):
         "bad_number": ("max_batch_size: many", "is a number"),
         "other_backend": ("backend: \"tensorrt\"", "only ONNX"),
         "ensemble": ("ensemble_scheduling { step [] }", "not served"),
-        "sequence": ("sequence_batching { }", "not served"),
+        "cache": ("response_cache { }", "not served"),
         "no_input": ("input { name: \"z\" dims: 4 }", "no input \"z\""),
         "type": ("max_batch_size: 4 input { name: \"x\" data_type: TYPE_INT8 dims: 4 }", "TYPE_FP32"),
         "dims": ("max_batch_size: 4 input { name: \"x\" data_type: TYPE_FP32 dims: [ 4, 4 ] }", "dims"),
