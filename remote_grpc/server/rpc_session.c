@@ -7,10 +7,27 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const kilni_rpc_features[] = {"resume",  "graphs", "transfer",
-                                          "weights", "memory", NULL};
-
 // ---- greeting ----
+
+const char *kilni_rpc_session_feature(const kilni_rpc_session_options *options, size_t index)
+{
+    const struct {
+        const char *name;
+        bool offered;
+    } rows[] = {
+        {"resume", true},
+        {"graphs", true},
+        {"transfer", true},
+        {"weights", options->vault != NULL},
+        {"memory", options->takes_memory},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].offered && index-- == 0) {
+            return rows[i].name;
+        }
+    }
+    return NULL;
+}
 
 uint64_t kilni_rpc_dtype_mask(kiln_device *device, uint32_t usage)
 {
@@ -61,13 +78,10 @@ static kiln_status welcome_client(kilni_rpc_session *session, kilni_rpc_stream *
            KILNI_RPC_PUBLIC_KEY);
     snprintf(welcome->address, sizeof(welcome->address), "%s", options->advertise);
     snprintf(welcome->server, sizeof(welcome->server), "kiln %s", kiln_version());
-    for (size_t i = 0; kilni_rpc_features[i] != NULL; i++) {
-        if ((options->vault == NULL && strcmp(kilni_rpc_features[i], "weights") == 0) ||
-            (!options->takes_memory && strcmp(kilni_rpc_features[i], "memory") == 0)) {
-            continue;
-        }
+    const char *feature = NULL;
+    while ((feature = kilni_rpc_session_feature(options, welcome->features_count)) != NULL) {
         snprintf(welcome->features[welcome->features_count++], sizeof(welcome->features[0]), "%s",
-                 kilni_rpc_features[i]);
+                 feature);
     }
     describe_device(session->device, welcome);
     return kilni_rpc_greet(session->env, stream, &reply, err);

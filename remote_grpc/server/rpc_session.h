@@ -146,8 +146,9 @@ kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_sessio
 /// Frees everything of the session; a stream that is left is closed with `status`.
 void kilni_rpc_session_destroy(kilni_rpc_session *session, const kiln_error *status);
 
-/// What this protocol has beyond its first version, by name; NULL past the last.
-extern const char *const kilni_rpc_features[];
+/// What this protocol has beyond its first version and the server offers, by name, from 0; NULL
+/// past the last.
+const char *kilni_rpc_session_feature(const kilni_rpc_session_options *options, size_t index);
 
 /// Answers Hello and serves `stream`, which the link takes, until the client goes, breaks the
 /// rules, or the connection ends. Gives true when the session may be resumed; otherwise `out_error`
