@@ -46,7 +46,8 @@ def controlled():
 
 
 ADDER = serving_models.ADDER
-CACHE = sequences(state("past", "present", "[ -1, 2 ]", "initial_state { name: \"none\" dims: [ 0, 2 ] zero_data: true }"))
+CACHE = sequences(state("past", "present", "[ -1, 2 ]",
+                        "initial_state { name: \"none\" dims: [ 0, 2 ] zero_data: true }"))
 
 
 def parameters(pb, sequence=None, start=False, end=False):
@@ -101,7 +102,8 @@ def case_states_are_kept(folder):
         assert ask(server, pb, "adder", [1, 1], 5) == [4, 6]
         assert ask_http(server, "adder", [1, 1], sequence_id=5) == [6, 8]  # the same, by the other door
         assert ask_http(server, "adder", [1, 1], sequence_id="six") == [22, 42]
-        assert ask_http(server, "adder", [7, 7], sequence_id=1 << 62, sequence_start=True, sequence_end=True) == [14, 14]
+        whole = {"sequence_id": 1 << 62, "sequence_start": True, "sequence_end": True}
+        assert ask_http(server, "adder", [7, 7], **whole) == [14, 14]
         assert held(server, "adder") == 2
         assert ask(server, pb, "adder", [0, 0], 5, end=True) == [6, 8]
         said = ask(server, pb, "adder", [0, 0], 5, code=BAD)
@@ -285,15 +287,18 @@ def case_load_and_unload(folder):
 
 WRONG = {
     "open": (cache, sequences(state("past", "present", "[ -1, 2 ]")), "initial_state"),
-    "file": (cache, sequences(state("past", "present", "[ -1, 2 ]", "initial_state { data_file: \"f\" }")), "data_file"),
+    "file": (cache, sequences(state("past", "present", "[ -1, 2 ]", "initial_state { data_file: \"f\" }")),
+             "data_file"),
     "input": (serving_models.adder, sequences(state("nobody", "next", "[ 2 ]")), 'no input "nobody"'),
     "output": (serving_models.adder, sequences(state("total", "nobody", "[ 2 ]")), 'no output "nobody"'),
     "twice": (serving_models.adder, sequences(state("total", "next", "[ 2 ]"), state("total", "y", "[ -1 ]")), "twice"),
     "type": (serving_models.adder, sequences(state("total", "next", "[ 2 ]", kind="FP16")), "TYPE_FP32"),
     "dims": (serving_models.adder, sequences(state("total", "next", "[ 3 ]")), "dims"),
-    "listed": (serving_models.adder, ADDER + ' output [ { name: "next" data_type: TYPE_FP32 dims: [ 2 ] } ]', "does not travel"),
+    "listed": (serving_models.adder, ADDER + ' output [ { name: "next" data_type: TYPE_FP32 dims: [ 2 ] } ]',
+               "does not travel"),
     "both": (serving_models.adder, ADDER + " dynamic_batching { }", "exclude"),
-    "kind": (serving_models.adder, sequences('control_input { name: "total" control { kind: CONTROL_NONE } }'), "CONTROL_NONE"),
+    "kind": (serving_models.adder, sequences('control_input { name: "total" control { kind: CONTROL_NONE } }'),
+             "CONTROL_NONE"),
     "place": (serving_models.adder, sequences('control_input { name: "total" control { kind: CONTROL_SEQUENCE_START '
                                'fp32_false_true: [ 0, 1 ] } }'), "no place"),
     "values": (lambda: serving_models.scale(2, first=1, width=1), sequences(
