@@ -427,8 +427,12 @@ static kiln_status run_together(kilni_serving_instance *instance, kilni_serving_
     run->times.input_ns = lap_ns(&mark);
     status = status == KILN_STATUS_OK ? compute(instance, run, err) : status;
     run->times.infer_ns = lap_ns(&mark);
-    status = status == KILN_STATUS_OK ? divide(instance, run, jobs, rows, err) : status;
+    bool ran = status == KILN_STATUS_OK;
+    status = ran ? divide(instance, run, jobs, rows, err) : status;
     run->times.output_ns = lap_ns(&mark);
+    if (ran && jobs->sequence != NULL) { // it has gone on, and its client does not know how
+        jobs->sequence->lost = status != KILN_STATUS_OK || jobs->status != KILN_STATUS_OK;
+    }
     for (uint32_t i = 0; i < KILN_MODEL_TENSORS; i++) {
         kiln_release(run->tensors[i]);
         kiln_release(run->results[i]);

@@ -232,6 +232,33 @@ def case_failures(folder):
         assert ask(server, pb, "adder", [1, 1], 2, end=True) == [4, 4]
 
 
+def case_an_answer_is_lost(folder):
+    """A state that went on unseen is of no use to its client."""
+    pb = messages()
+    key = f"/kiln_sequences_{os.getpid()}"
+    serving_models.put(folder, "adder", serving_models.adder(), 1, ADDER)
+    with open("/dev/shm" + key, "wb") as file:
+        file.write(bytes(8))
+    try:
+        with Models(folder, "--shared-memory") as server:
+            call(server, pb, "SystemSharedMemoryRegister", name="r", key=key, offset=0, byte_size=8)
+
+            def ask_into(size, code=grpc.StatusCode.OK):
+                place = {"shared_memory_region": pb.InferParameter(string_param="r"),
+                         "shared_memory_byte_size": pb.InferParameter(int64_param=size)}
+                tensor = pb.ModelInferRequest.InferInputTensor(name="x", datatype="FP32", shape=[2])
+                wanted = pb.ModelInferRequest.InferRequestedOutputTensor(name="y", parameters=place)
+                return call(server, pb, "ModelInfer", code, model_name="adder", inputs=[tensor], outputs=[wanted],
+                            raw_input_contents=[bytes(8)], parameters=parameters(pb, 1))
+
+            ask(server, pb, "adder", [1, 1], 1, start=True)
+            ask_into(8)
+            assert "its shared memory 4" in ask_into(4, BAD)
+            assert 'no sequence "1"' in ask(server, pb, "adder", [1, 1], 1, code=BAD)
+    finally:
+        os.unlink("/dev/shm" + key)
+
+
 def case_callers(folder):
     """A sequence belongs to the identity that began it."""
     serving_models.put(os.path.join(folder, "models"), "adder", serving_models.adder(), 1, ADDER)
@@ -322,4 +349,4 @@ def case_configurations_are_checked(folder):
 
 run_cases("unit/serving/sequences",
           [case_states_are_kept, case_caches_grow, case_descriptions, case_controls, case_bounds, case_failures,
-           case_callers, case_instances_and_streams, case_load_and_unload, case_configurations_are_checked])
+           case_an_answer_is_lost, case_callers, case_instances_and_streams, case_load_and_unload, case_configurations_are_checked])
