@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a model takes, how it is run and what it has done, as JSON.
+// What a model takes, how it is run and what it has done, as JSON. Decides which of it is shown;
+// names are those of the protocol's configuration.
 
 #include "serving_json.h"
 
