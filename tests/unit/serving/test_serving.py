@@ -4,6 +4,7 @@
 Clients are made from the .proto file and curl; Triton's own clients where KILN_TEST_PYTHON has them.
 Arguments: kiln, the source folder."""
 import concurrent.futures
+import http.client
 import json
 import os
 import signal
@@ -491,6 +492,19 @@ def case_who_may(folder):
     assert refused.returncode == 1 and "beyond loopback" in refused.stderr, refused
 
 
+def is_refused_soon(server, name, body, token):
+    """Whether one of many requests is, over one connection: a process for each may be slower than the limit."""
+    connection = http.client.HTTPConnection(server.http.split("://")[1], timeout=60)
+    codes = []
+    while 503 not in codes and len(codes) < 1000:
+        connection.request("POST", f"/v2/models/{name}/infer", json.dumps(body), {"Authorization": token})
+        answer = connection.getresponse()
+        answer.read()
+        codes.append(answer.status)
+    connection.close()
+    return set(codes) <= {200, 503} and 503 in codes
+
+
 def case_identities(folder):
     """Over HTTP as over gRPC: which models somebody may use, how often, and what the log says of it."""
     pb = messages()
@@ -511,8 +525,9 @@ def case_identities(folder):
         assert curl(f"{server.http}/v2/models/open", *bob)[0] == 200
         shown = json.loads(curl(f"{server.http}/v2/repository/index", *alice, body=b"{}")[1])
         assert {row["name"] for row in shown} == {"scale", *(f"twice_{kind.lower()}" for kind in serving_models.TYPES)}
-        codes = [http_infer(server, "scale", body, *alice, "-H", f"traceparent: {trace}")[0] for _ in range(5)]
-        assert codes[:3] == [200] * 3 and 503 in codes, codes
+        codes = [http_infer(server, "scale", body, *alice, "-H", f"traceparent: {trace}")[0] for _ in range(3)]
+        assert codes == [200] * 3, codes
+        assert is_refused_soon(server, "scale", body, "Bearer one")
         stub = server.channel.unary_unary("/inference.GRPCInferenceService/ModelMetadata")
         try:
             stub(pb.ModelMetadataRequest(name="open").SerializeToString(), metadata=[("authorization", "Bearer one")],
