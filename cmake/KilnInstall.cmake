@@ -40,8 +40,8 @@ if(TARGET kiln)
     if(TARGET kiln_remote)
         install(FILES ${CMAKE_SOURCE_DIR}/cmake/service/kiln.service ${CMAKE_SOURCE_DIR}/cmake/service/kiln.socket
             DESTINATION lib/systemd/system COMPONENT tools)
-        install(FILES ${CMAKE_SOURCE_DIR}/cmake/service/Containerfile DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln
-            COMPONENT tools)
+        install(FILES ${CMAKE_SOURCE_DIR}/cmake/service/Containerfile ${CMAKE_SOURCE_DIR}/cmake/service/kubernetes.yaml
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln COMPONENT tools)
     endif()
 endif()
 

@@ -316,6 +316,21 @@ KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_bound(const kiln_onnx_sess
                                                             kiln_tensor **out_tensor,
                                                             kiln_error *err);
 
+/// What the bound inputs of a session have between two runs, apart from the session: one session,
+/// with its constants once, so serves several rows of runs in turn.
+typedef struct kiln_onnx_state kiln_onnx_state;
+
+/// Gives the session `*io_state` and puts what its bound inputs had in its place. NULL is a state
+/// in which no input has a value. After bindings, and between runs; `*io_state` is the caller's
+/// (kiln_onnx_state_destroy), and goes back to no other session. Errors: also INVALID_ARGUMENT for
+/// a session without bindings, and a state made before the last of them.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_exchange(kiln_onnx_session *session,
+                                                               kiln_onnx_state **io_state,
+                                                               kiln_error *err);
+
+/// Lets go of a state's values. Takes NULL. The session's device is still open.
+KILN_API void kiln_onnx_state_destroy(kiln_onnx_state *state);
+
 // ---- tensors in files ----
 
 /// A file that holds one TensorProto, as ONNX's test cases do.

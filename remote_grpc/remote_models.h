@@ -12,6 +12,8 @@
 
 #include "kiln.h"
 
+#include <string.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -22,6 +24,7 @@ enum {
     KILN_MODEL_TENSORS = 64, ///< inputs, and outputs, of a model
     KILN_MODEL_VERSIONS = 32, ///< of a model at a time
     KILN_MODEL_PREFERRED = 16,
+    KILN_MODEL_CONTROLS = 8,
     KILN_MODEL_BATCHES = 64, ///< sizes that statistics tell apart
     KILN_MODEL_REASON = 256
 };
@@ -48,6 +51,9 @@ typedef struct kiln_model_request {
     kiln_model_tensor wanted[KILN_MODEL_TENSORS]; ///< by name; a region is where the output goes
     uint64_t timeout_us; ///< in the queue; 0: as the model says
     uint64_t priority; ///< 1 is the highest; 0: as the model says
+    char sequence[KILN_MODEL_NAME]; ///< that it belongs to, of the caller's; "": none
+    bool sequence_start;
+    bool sequence_end;
     const char *caller; ///< whose it is: callers take turns; NULL: nobody's
 } kiln_model_request;
 
@@ -57,6 +63,28 @@ typedef struct kiln_model_answer {
     kiln_model_tensor outputs[KILN_MODEL_TENSORS];
     void *memory; ///< that outputs lie in
 } kiln_model_answer;
+
+/// A state of a model: what a request's run gives for `output` is the value of `input` in the next
+/// run of the same sequence. Neither travels.
+typedef struct kiln_model_state {
+    char output[KILN_MODEL_NAME];
+    kiln_model_tensor input; ///< extents of the first value, zeros; a batch dimension is -1
+} kiln_model_state;
+
+typedef enum kiln_model_control_kind { ///< numbers of the protocol
+    KILN_MODEL_CONTROL_START = 0, ///< of a sequence's first request
+    KILN_MODEL_CONTROL_READY = 1, ///< always
+    KILN_MODEL_CONTROL_END = 2,
+    KILN_MODEL_CONTROL_ID = 3 ///< the sequence's number
+} kiln_model_control_kind;
+
+/// An input that says where in its sequence a request stands.
+typedef struct kiln_model_control {
+    kiln_model_control_kind kind;
+    kiln_model_tensor input;
+    double no; ///< as a number of the input's type
+    double yes;
+} kiln_model_control;
 
 /// What a version of a model takes and gives, and how it is run.
 typedef struct kiln_model_info {
@@ -79,6 +107,13 @@ typedef struct kiln_model_info {
     uint32_t priority_levels; ///< 0: all are equal
     uint32_t default_priority;
     uint32_t instances;
+    bool sequences; ///< each request belongs to one
+    uint32_t max_sequences; ///< that are held at a time
+    uint64_t sequence_idle_us; ///< after which one is let go
+    uint32_t n_states;
+    uint32_t n_controls;
+    kiln_model_state states[KILN_MODEL_TENSORS];
+    kiln_model_control controls[KILN_MODEL_CONTROLS];
 } kiln_model_info;
 
 typedef struct kiln_model_row { ///< texts live for the call
@@ -162,6 +197,32 @@ typedef struct kiln_models {
     kiln_status (*region_list)(void *user, const char *name, kiln_model_region_fn fn, void *to,
                                kiln_error *err); ///< "": all
 } kiln_models;
+
+// ---- element types ----
+
+/// Name of an element type as the protocol has it, "FP32"; NULL for one that it has not.
+static inline const char *kiln_model_dtype_name(kiln_dtype dtype)
+{
+#define KILN_MODEL_DTYPE(id, name, number, contents)                                               \
+    if (dtype == KILN_DTYPE_##id) {                                                                \
+        return name;                                                                               \
+    }
+#include "remote_models_dtypes.def"
+#undef KILN_MODEL_DTYPE
+    return NULL;
+}
+
+/// The element type of a name; KILN_DTYPE_NONE for a name that is none.
+static inline kiln_dtype kiln_model_dtype_of(const char *name)
+{
+#define KILN_MODEL_DTYPE(id, text, number, contents)                                               \
+    if (strcmp(name, text) == 0) {                                                                 \
+        return KILN_DTYPE_##id;                                                                    \
+    }
+#include "remote_models_dtypes.def"
+#undef KILN_MODEL_DTYPE
+    return KILN_DTYPE_NONE;
+}
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Outputs that are the next run's inputs. Decides what is kept of them: a store with room where the
-// run lengthened the input, the tensor otherwise.
+// run lengthened the input, the tensor otherwise. A session's bindings are one array, so that
+// another state is another array.
 #include "onnx_run.h"
 
 #include <string.h>
@@ -190,4 +191,72 @@ kiln_status kiln_onnx_session_bound(const kiln_onnx_session *session, const char
     }
     *out_tensor = kiln_retain(binding->held);
     return KILN_STATUS_OK;
+}
+
+// ---- states ----
+
+struct kiln_onnx_state {
+    kiln_env env;
+    kilni_onnx_binding *bindings;
+    uint32_t n_bindings;
+};
+
+/// A state without values.
+static kiln_status make_state(const kiln_onnx_session *session, kiln_onnx_state **out_state,
+                              kiln_error *err)
+{
+    kiln_onnx_state *made = kiln_alloc(&session->env, sizeof(*made));
+    kilni_onnx_binding *bindings =
+        kiln_alloc_array(&session->env, session->model->n_inputs, sizeof(*bindings));
+    if (made == NULL || bindings == NULL) {
+        kiln_free(&session->env, bindings);
+        kiln_free(&session->env, made);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the state of a session");
+    }
+    *made = (kiln_onnx_state){session->env, bindings, session->n_bindings};
+    for (uint32_t i = 0; i < session->n_bindings; i++) {
+        const kilni_onnx_binding *binding = &session->bindings[i];
+        bindings[i] = (kilni_onnx_binding){.input = binding->input,
+                                           .output = binding->output,
+                                           .growth = {.reserve = binding->growth.reserve}};
+    }
+    *out_state = made;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_onnx_session_exchange(kiln_onnx_session *session, kiln_onnx_state **io_state,
+                                       kiln_error *err)
+{
+    if (session == NULL || io_state == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "session and io_state must not be NULL");
+    }
+    if (session->n_bindings == 0) {
+        return kiln_fail(err, INVALID_ARGUMENT, "the session has no bound inputs");
+    }
+    if (*io_state == NULL) {
+        kiln_status status = make_state(session, io_state, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
+        }
+    } else if ((*io_state)->n_bindings != session->n_bindings) {
+        return kiln_fail(err, INVALID_ARGUMENT, "the state has %u bound inputs, the session %u",
+                         (*io_state)->n_bindings, session->n_bindings);
+    }
+    kilni_onnx_binding *had = session->bindings;
+    session->bindings = (*io_state)->bindings;
+    (*io_state)->bindings = had;
+    return KILN_STATUS_OK;
+}
+
+void kiln_onnx_state_destroy(kiln_onnx_state *state)
+{
+    if (state == NULL) {
+        return;
+    }
+    const kiln_env env = state->env;
+    for (uint32_t i = 0; i < state->n_bindings; i++) {
+        kilni_onnx_binding_drop(&state->bindings[i]);
+    }
+    kiln_free(&env, state->bindings);
+    kiln_free(&env, state);
 }

@@ -48,7 +48,9 @@ struct kilni_rpc_client {
     kiln_backend base;
     const kiln_env *env;
     pthread_mutex_t lock; ///< for all below: whoever waits for an answer holds no other
-    kilni_rpc_address address;
+    kilni_rpc_addresses servers;
+    uint32_t server; ///< of them: the session's, or the next one's
+    kilni_rpc_address address; ///< the session's
     kilni_rpc_identity identity;
     int64_t timeout_ms; ///< for coming back after the connection broke
     bool is_open; ///< there is a session
@@ -88,8 +90,8 @@ static inline kilni_rpc_client *kilni_rpc_client_of(kiln_backend *backend)
 /// The tables of a client.
 extern const kiln_backend kilni_rpc_client_backend;
 
-/// Opens a session when there is none. Errors: UNAVAILABLE, FAILED_PRECONDITION (another protocol),
-/// DEADLINE_EXCEEDED.
+/// Opens a session when there is none, at the first server that takes it. Errors: UNAVAILABLE,
+/// FAILED_PRECONDITION (another protocol), DEADLINE_EXCEEDED.
 kiln_status kilni_rpc_client_open(kilni_rpc_client *self, kiln_error *err);
 
 /// Ends the session: its buffers hold nothing any more, and who uses them is told `message`. Gives

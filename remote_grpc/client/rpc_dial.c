@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The client's session: opened by Hello, resumed with back-off when the connection breaks, lost
 // when the server does not know it any more or nobody answers in time. After a loss the next call
-// opens another one; what was in the old one is gone, and says so.
+// opens another one, at another server where the address names several; what was in the old one is
+// gone, and says so.
 
 #include "rpc_client.h"
 
@@ -95,6 +96,32 @@ static kiln_status dial(kilni_rpc_client *self, kilni_rpc_stream **out_stream, k
     return KILN_STATUS_OK;
 }
 
+/// Whether another server may take what this one does not: it is gone, silent or full.
+static bool is_for_others(kiln_status status)
+{
+    return status == KILN_STATUS_UNAVAILABLE || status == KILN_STATUS_DEADLINE_EXCEEDED ||
+           status == KILN_STATUS_RESOURCE_EXHAUSTED;
+}
+
+static void choose_next(kilni_rpc_client *self)
+{
+    self->server = (self->server + 1) % self->servers.count;
+}
+
+/// Asks each server once, from the chosen one on.
+static kiln_status dial_any(kilni_rpc_client *self, kilni_rpc_stream **out_stream, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_UNAVAILABLE;
+    for (uint32_t i = 0; i < self->servers.count && is_for_others(status); i++) {
+        if (i > 0) {
+            choose_next(self);
+        }
+        self->address = self->servers.each[self->server];
+        status = dial(self, out_stream, err);
+    }
+    return status;
+}
+
 kiln_status kilni_rpc_client_open(kilni_rpc_client *self, kiln_error *err)
 {
     kilni_rpc_stream *stream = NULL;
@@ -104,7 +131,7 @@ kiln_status kilni_rpc_client_open(kilni_rpc_client *self, kiln_error *err)
     kiln_status status = KILN_STATUS_UNAVAILABLE;
     for (int i = 0; i < OPEN_ATTEMPTS && status == KILN_STATUS_UNAVAILABLE; i++) {
         pause_ms(i > 0 ? FIRST_PAUSE_MS : 0);
-        status = dial(self, &stream, err);
+        status = dial_any(self, &stream, err);
     }
     if (status != KILN_STATUS_OK) {
         return status;
@@ -235,6 +262,7 @@ static kiln_status come_back(kilni_rpc_client *self, kiln_error *err)
     }
     char message[200];
     if (is_passing(status)) {
+        choose_next(self);
         snprintf(message, sizeof(message),
                  "session lost: no connection to %.60s for %lld ms (%.90s)", self->address.text,
                  (long long)self->timeout_ms, cause.message);

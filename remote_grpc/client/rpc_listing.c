@@ -16,7 +16,8 @@ enum { MOST_ROWS = 65536 };
 struct kiln_rpc_listing {
     const kiln_env *env;
     kiln_arena texts;
-    kilni_rpc_address address;
+    kilni_rpc_addresses servers;
+    kilni_rpc_address address; ///< the one that answers
     const char *server;
     kiln_rpc_listed_device *devices;
     kiln_rpc_listed_model *models;
@@ -191,6 +192,7 @@ kiln_status kiln_rpc_listing_create(kiln_context *context, const char *address,
 {
     kilni_rpc_identity identity = {NULL};
     kiln_error own = KILN_ERROR_INIT;
+    kiln_status listed = KILN_STATUS_OK;
     err = err != NULL ? err : &own;
     if (context == NULL || address == NULL || out_listing == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT,
@@ -205,13 +207,18 @@ kiln_status kiln_rpc_listing_create(kiln_context *context, const char *address,
     self->env = env;
     kiln_arena_init(&self->texts, env);
     kiln_status status =
-        kilni_rpc_address_parse(kilni_rpc_address_or_default(env, address), &self->address, err);
+        kilni_rpc_addresses_parse(kilni_rpc_address_or_default(env, address), &self->servers, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_identity_load(env, &identity, err);
     }
-    if (status == KILN_STATUS_OK) {
-        status = list_devices(self, &identity, err);
+    for (uint32_t i = 0; status == KILN_STATUS_OK && i < self->servers.count; i++) {
+        self->address = self->servers.each[i];
+        listed = list_devices(self, &identity, err);
+        if (listed != KILN_STATUS_UNAVAILABLE && listed != KILN_STATUS_DEADLINE_EXCEEDED) {
+            break;
+        }
     }
+    status = status == KILN_STATUS_OK ? listed : status;
     if (status == KILN_STATUS_OK) {
         status = list_models(self, &identity, err);
     }

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void describe_device(kilni_rpc_client *self)
 {
@@ -29,6 +30,15 @@ static void describe_device(kilni_rpc_client *self)
     self->info.fingerprint = kiln_hash_bytes(self->name, strlen(self->name));
 }
 
+/// Clients begin at different servers of a list.
+static uint32_t first_server(const kilni_rpc_client *self)
+{
+    const uint64_t mine[] = {kiln_time_ns(), (uint64_t)getpid()};
+    return self->servers.count > 0
+               ? (uint32_t)(kiln_hash64(mine, sizeof(mine), 0) % self->servers.count)
+               : 0;
+}
+
 static kiln_status open_client(const kiln_env *env, const char *address, kiln_backend **out_backend,
                                kiln_error *err, void *user)
 {
@@ -47,7 +57,8 @@ static kiln_status open_client(const kiln_env *env, const char *address, kiln_ba
                            : USUAL_TIMEOUT_MS;
     self->inbox = kiln_alloc(env, sizeof(*self->inbox));
     kiln_status status =
-        kilni_rpc_address_parse(kilni_rpc_address_or_default(env, address), &self->address, err);
+        kilni_rpc_addresses_parse(kilni_rpc_address_or_default(env, address), &self->servers, err);
+    self->server = first_server(self);
     if (status == KILN_STATUS_OK && self->inbox == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a remote device");
     }

@@ -70,8 +70,8 @@ static kiln_status answer_ready(kserve_call *call, kiln_error *err)
 static kiln_status answer_metadata(kserve_call *call, kiln_error *err)
 {
     static const char *const extensions[] = {"model_repository", "model_configuration",
-                                             "statistics", "system_shared_memory",
-                                             "schedule_policy"};
+                                             "statistics",       "system_shared_memory",
+                                             "schedule_policy",  "sequence"};
     (void)err;
     kilni_wire_put_text(&call->answer, TAG(ServerMetadataResponse, name), "kiln");
     kilni_wire_put_text(&call->answer, TAG(ServerMetadataResponse, version), kiln_version());

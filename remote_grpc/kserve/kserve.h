@@ -41,7 +41,4 @@ void kilni_kserve_metadata_put(kiln_string *out, const kiln_model_info *info);
 void kilni_kserve_config_put(kiln_string *out, const kiln_model_info *info);
 void kilni_kserve_stats_put(kiln_string *out, const kiln_model_stats *stats);
 
-/// Name of an element type as the protocol has it, "FP32"; NULL for one that it has not.
-const char *kilni_kserve_dtype_name(kiln_dtype dtype);
-
 #endif

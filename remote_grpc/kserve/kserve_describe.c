@@ -11,19 +11,6 @@
 
 #define TAG(message, field) inference_##message##_##field##_tag
 
-const char *kilni_kserve_dtype_name(kiln_dtype dtype)
-{
-    switch (dtype) {
-#define KILN_MODEL_DTYPE(id, name, number, contents)                                               \
-    case KILN_DTYPE_##id:                                                                          \
-        return name;
-#include "remote_models_dtypes.def"
-#undef KILN_MODEL_DTYPE
-    default:
-        return NULL;
-    }
-}
-
 static uint64_t dtype_number(kiln_dtype dtype)
 {
     switch (dtype) {
@@ -59,7 +46,7 @@ static void put_tensor_metadata(kiln_string *out, uint32_t number, const kiln_mo
     kiln_string_init(&row, out->env);
     kilni_wire_put_text(&row, TAG(ModelMetadataResponse_TensorMetadata, name), tensor->name);
     kilni_wire_put_text(&row, TAG(ModelMetadataResponse_TensorMetadata, datatype),
-                        kilni_kserve_dtype_name(tensor->dtype));
+                        kiln_model_dtype_name(tensor->dtype));
     put_dims(&row, TAG(ModelMetadataResponse_TensorMetadata, shape), tensor, 0);
     kilni_wire_put_message(out, number, &row);
 }
@@ -116,6 +103,52 @@ static void put_batching(kiln_string *out, const kiln_model_info *info)
     kilni_wire_put_message(out, TAG(ModelConfig, dynamic_batching), &row);
 }
 
+static void put_state(kiln_string *out, const kiln_model_info *info, const kiln_model_state *state)
+{
+    kiln_string row;
+    kiln_string_init(&row, out->env);
+    kilni_wire_put_text(&row, TAG(ModelSequenceBatching_State, input_name), state->input.name);
+    kilni_wire_put_text(&row, TAG(ModelSequenceBatching_State, output_name), state->output);
+    kilni_wire_put_number(&row, TAG(ModelSequenceBatching_State, data_type),
+                          dtype_number(state->input.dtype));
+    put_dims(&row, TAG(ModelSequenceBatching_State, dims), &state->input,
+             info->max_batch > 0 ? 1 : 0);
+    kilni_wire_put_message(out, TAG(ModelSequenceBatching, state), &row);
+}
+
+static void put_control(kiln_string *out, const kiln_model_control *control)
+{
+    kiln_string row;
+    kiln_string kind;
+    kiln_string_init(&row, out->env);
+    kiln_string_init(&kind, out->env);
+    kilni_wire_put_text(&row, TAG(ModelSequenceBatching_ControlInput, name), control->input.name);
+    kilni_wire_put_number(&kind, TAG(ModelSequenceBatching_Control, kind), control->kind);
+    kilni_wire_put_message(&row, TAG(ModelSequenceBatching_ControlInput, control), &kind);
+    kilni_wire_put_message(out, TAG(ModelSequenceBatching, control_input), &row);
+}
+
+static void put_sequences(kiln_string *out, const kiln_model_info *info)
+{
+    kiln_string row;
+    kiln_string oldest;
+    kiln_string_init(&row, out->env);
+    kiln_string_init(&oldest, out->env);
+    kilni_wire_put_number(&row, TAG(ModelSequenceBatching, max_sequence_idle_microseconds),
+                          info->sequence_idle_us);
+    for (uint32_t i = 0; i < info->n_controls; i++) {
+        put_control(&row, &info->controls[i]);
+    }
+    kilni_wire_put_number(&oldest,
+                          TAG(ModelSequenceBatching_StrategyOldest, max_candidate_sequences),
+                          info->max_sequences);
+    kilni_wire_put_message(&row, TAG(ModelSequenceBatching, oldest), &oldest);
+    for (uint32_t i = 0; i < info->n_states; i++) {
+        put_state(&row, info, &info->states[i]);
+    }
+    kilni_wire_put_message(out, TAG(ModelConfig, sequence_batching), &row);
+}
+
 void kilni_kserve_config_put(kiln_string *out, const kiln_model_info *info)
 {
     kiln_string config;
@@ -140,6 +173,9 @@ void kilni_kserve_config_put(kiln_string *out, const kiln_model_info *info)
     kilni_wire_put_text(&config, TAG(ModelConfig, default_model_filename), info->file);
     if (info->batching) {
         put_batching(&config, info);
+    }
+    if (info->sequences) {
+        put_sequences(&config, info);
     }
     kilni_wire_put_message(out, TAG(ModelConfigResponse, config), &config);
 }

@@ -8,6 +8,7 @@
 #include <kserve/inference.pb.h>
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define TAG(message, field) inference_##message##_##field##_tag
@@ -59,7 +60,24 @@ static kiln_status read_place(kilni_wire_piece entry, kiln_model_tensor *tensor,
     return KILN_STATUS_OK;
 }
 
-static void read_request_parameter(kilni_wire_piece entry, kiln_model_request *request)
+/// A sequence is named by a number, 0: none, or by a text.
+static kiln_status read_sequence(const parameter *p, kiln_model_request *request, kiln_error *err)
+{
+    size_t size = sizeof(request->sequence);
+    if (p->text.length == 0) {
+        request->sequence[0] = '\0';
+        if (p->number != 0) {
+            snprintf(request->sequence, size, "%" PRIu64, p->number);
+        }
+        return KILN_STATUS_OK;
+    }
+    return kilni_wire_text(p->text, request->sequence, size)
+               ? KILN_STATUS_OK
+               : kiln_fail(err, INVALID_ARGUMENT, "sequence_id is longer than %zu bytes", size - 1);
+}
+
+static kiln_status read_request_parameter(kilni_wire_piece entry, kiln_model_request *request,
+                                          kiln_error *err)
 {
     parameter p;
     read_parameter(entry, &p);
@@ -67,7 +85,14 @@ static void read_request_parameter(kilni_wire_piece entry, kiln_model_request *r
         request->timeout_us = p.number;
     } else if (is_key(&p, "priority")) {
         request->priority = p.number;
+    } else if (is_key(&p, "sequence_start")) {
+        request->sequence_start = p.number != 0;
+    } else if (is_key(&p, "sequence_end")) {
+        request->sequence_end = p.number != 0;
+    } else if (is_key(&p, "sequence_id")) {
+        return read_sequence(&p, request, err);
     }
+    return KILN_STATUS_OK;
 }
 
 // ---- inputs ----
@@ -78,12 +103,7 @@ static kiln_status read_dtype(kilni_wire_piece text, kiln_model_tensor *tensor, 
     if (!kilni_wire_text(text, name, sizeof(name))) {
         return kiln_fail(err, INVALID_ARGUMENT, "input %s has no known datatype", tensor->name);
     }
-#define KILN_MODEL_DTYPE(id, text_name, number, contents)                                          \
-    if (strcmp(name, text_name) == 0) {                                                            \
-        tensor->dtype = KILN_DTYPE_##id;                                                           \
-    }
-#include "remote_models_dtypes.def"
-#undef KILN_MODEL_DTYPE
+    tensor->dtype = kiln_model_dtype_of(name);
     if (strcmp(name, "BYTES") == 0) {
         return kiln_fail(err, UNIMPLEMENTED, "input %s is BYTES: texts are not served",
                          tensor->name);
@@ -195,7 +215,7 @@ static kiln_status read_contents(kiln_arena *arena, kilni_wire_piece contents,
     kilni_wire_field field;
     if (number == 0) {
         return kiln_fail(err, INVALID_ARGUMENT, "input %s: %s travels as raw contents only",
-                         tensor->name, kilni_kserve_dtype_name(tensor->dtype));
+                         tensor->name, kiln_model_dtype_name(tensor->dtype));
     }
     char *bytes = kiln_arena_alloc(arena, (count + 1) * size);
     if (bytes == NULL) {
@@ -206,7 +226,7 @@ static kiln_status read_contents(kiln_arena *arena, kilni_wire_piece contents,
         if (field.number != number) {
             return kiln_fail(err, INVALID_ARGUMENT,
                              "input %s is %s, but its contents are of another datatype",
-                             tensor->name, kilni_kserve_dtype_name(tensor->dtype));
+                             tensor->name, kiln_model_dtype_name(tensor->dtype));
         }
         bool more = !field.is_bytes;
         while (made < count && (more || take_element(&field.bytes, wire_width(number), &value))) {
@@ -315,8 +335,7 @@ static kiln_status read_field(kilni_kserve_infer *infer, const kilni_wire_field 
         infer->id = field->bytes;
         break;
     case TAG(ModelInferRequest, parameters):
-        read_request_parameter(field->bytes, request);
-        break;
+        return read_request_parameter(field->bytes, request, err);
     case TAG(ModelInferRequest, inputs):
         return read_input(infer, field->bytes, err);
     case TAG(ModelInferRequest, outputs):
@@ -390,7 +409,7 @@ static void put_output(kiln_string *out, const kiln_model_tensor *tensor)
     kiln_string row;
     kiln_string_init(&row, out->env);
     kilni_wire_put_text(&row, NAME, tensor->name);
-    kilni_wire_put_text(&row, DATATYPE, kilni_kserve_dtype_name(tensor->dtype));
+    kilni_wire_put_text(&row, DATATYPE, kiln_model_dtype_name(tensor->dtype));
     for (uint32_t i = 0; i < tensor->rank; i++) {
         kilni_wire_put_number(&row, SHAPE, (uint64_t)tensor->dims[i]);
     }

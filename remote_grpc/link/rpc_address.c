@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Addresses: what a text means, its canonical form, and the process's registry of them. The
-// registry is the one mutable global of the library: a device's number has to mean the same
+// Addresses: what a text means, its canonical form, lists of servers, and the process's registry.
+// The registry is the one mutable global of the library: a device's number has to mean the same
 // everywhere in the process.
 
 #include "rpc_address.h"
@@ -153,6 +153,67 @@ kiln_status kilni_rpc_address_parse(const char *text, kilni_rpc_address *out_add
     return bad(text, "the scheme is not known", err);
 }
 
+/// Adds the server of `length` bytes at `host`, as if it were alone: between `scheme`, with what
+/// follows it, and the number of a device.
+static kiln_status add_server(kilni_rpc_addresses *list, const char *text, size_t scheme,
+                              const char *host, size_t length, const char *device, kiln_error *err)
+{
+    char one[sizeof(list->each[0].text)];
+    if (list->count == KILNI_RPC_SERVERS) {
+        return kiln_fail(err, INVALID_ARGUMENT, "\"%.100s\" names more than %d servers", text,
+                         KILNI_RPC_SERVERS);
+    }
+    int written =
+        snprintf(one, sizeof(one), "%.*s%.*s%s", (int)scheme, text, (int)length, host, device);
+    if (written < 0 || (size_t)written >= sizeof(one)) {
+        return bad(text, "a host is too long", err);
+    }
+    kiln_status status = kilni_rpc_address_parse(one, &list->each[list->count], err);
+    list->count += status == KILN_STATUS_OK;
+    return status;
+}
+
+static kiln_status write_servers(kilni_rpc_addresses *list, const char *text, kiln_error *err)
+{
+    const kilni_rpc_address *first = &list->each[0];
+    size_t length = 0;
+    for (uint32_t i = 0; i < list->count && length < sizeof(list->text); i++) {
+        length += (size_t)snprintf(list->text + length, sizeof(list->text) - length, "%s%s%s",
+                                   i == 0 ? first->scheme : "", i == 0 ? "://" : ",",
+                                   list->each[i].target);
+    }
+    if (length < sizeof(list->text)) {
+        length += (size_t)snprintf(list->text + length, sizeof(list->text) - length, "/%u",
+                                   first->device);
+    }
+    return length < sizeof(list->text) ? KILN_STATUS_OK : bad(text, "the list is too long", err);
+}
+
+kiln_status kilni_rpc_addresses_parse(const char *text, kilni_rpc_addresses *out_addresses,
+                                      kiln_error *err)
+{
+    const char *host = text != NULL ? strstr(text, "://") : NULL;
+    kiln_status status = KILN_STATUS_OK;
+    out_addresses->count = 0;
+    if (host == NULL || strncmp(text, "unix:", 5) == 0 || strchr(host, ',') == NULL) {
+        status = kilni_rpc_address_parse(text, &out_addresses->each[0], err);
+        out_addresses->count = 1;
+        snprintf(out_addresses->text, sizeof(out_addresses->text), "%s",
+                 out_addresses->each[0].text);
+        return status;
+    }
+    host += 3;
+    size_t scheme = (size_t)(host - text);
+    const char *device = host + strcspn(host, "/");
+    for (bool more = true; more && status == KILN_STATUS_OK;) {
+        size_t length = strcspn(host, ",/");
+        status = add_server(out_addresses, text, scheme, host, length, device, err);
+        more = host[length] == ',';
+        host += length + 1;
+    }
+    return status == KILN_STATUS_OK ? write_servers(out_addresses, text, err) : status;
+}
+
 bool kilni_rpc_address_is_tls(const kilni_rpc_address *address)
 {
     return strcmp(address->scheme, "grpcs") == 0;
@@ -253,12 +314,12 @@ kiln_status kiln_rpc_address_id(const char *address, uint32_t *out_id, kiln_erro
     if (out_id == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "out_id must not be NULL");
     }
-    kilni_rpc_address parsed = {.text = "grpc:"};
+    kilni_rpc_addresses parsed = {.text = "grpc:"};
     *out_id = UINT32_MAX;
     bool is_default =
         address != NULL && (strcmp(address, "grpc") == 0 || strcmp(address, "grpc:") == 0);
     kiln_status status =
-        is_default ? KILN_STATUS_OK : kilni_rpc_address_parse(address, &parsed, err);
+        is_default ? KILN_STATUS_OK : kilni_rpc_addresses_parse(address, &parsed, err);
     if (status == KILN_STATUS_OK) {
         pthread_mutex_lock(&addresses.lock);
         status = add_address(parsed.text, out_id, err);

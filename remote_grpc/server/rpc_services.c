@@ -71,9 +71,9 @@ static bool write_operators(pb_ostream_t *stream, const pb_field_t *field, void 
 
 static bool write_features(pb_ostream_t *stream, const pb_field_t *field, void *const *arg)
 {
-    (void)arg;
-    for (size_t i = 0; kilni_rpc_features[i] != NULL; i++) {
-        const char *name = kilni_rpc_features[i];
+    const kiln_rpc_server *server = *arg;
+    const char *name = NULL;
+    for (size_t i = 0; (name = kilni_rpc_session_feature(&server->session, i)) != NULL; i++) {
         if (!pb_encode_tag_for_field(stream, field) ||
             !pb_encode_string(stream, (const pb_byte_t *)name, strlen(name))) {
             return false;
@@ -131,6 +131,7 @@ static kiln_status send_info(kiln_rpc_server *server, kilni_rpc_party *party,
     reply.operators.funcs.encode = write_operators;
     reply.operators.arg = server;
     reply.features.funcs.encode = write_features;
+    reply.features.arg = server;
     reply.has_limits = true;
     reply.has_load = true;
     fill_limits(server, party, &reply.limits);

@@ -3,7 +3,7 @@
 #define KILN_RPC_SESSION_H
 
 /// One session on the server: its buffers, its graphs, and what each frame does to them. Private to
-/// rpc_session.c, rpc_buffers.c, rpc_run.c and those that start and end sessions.
+/// rpc_session.c, rpc_handle.c, rpc_buffers.c, rpc_run.c and those that start and end sessions.
 
 #include "ir.h"
 #include "remote_grpc.h"
@@ -146,8 +146,9 @@ kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_sessio
 /// Frees everything of the session; a stream that is left is closed with `status`.
 void kilni_rpc_session_destroy(kilni_rpc_session *session, const kiln_error *status);
 
-/// What this protocol has beyond its first version, by name; NULL past the last.
-extern const char *const kilni_rpc_features[];
+/// What this protocol has beyond its first version and the server offers, by name, from 0; NULL
+/// past the last.
+const char *kilni_rpc_session_feature(const kilni_rpc_session_options *options, size_t index);
 
 /// Answers Hello and serves `stream`, which the link takes, until the client goes, breaks the
 /// rules, or the connection ends. Gives true when the session may be resumed; otherwise `out_error`
@@ -155,14 +156,24 @@ extern const char *const kilni_rpc_features[];
 bool kilni_rpc_session_serve(kilni_rpc_session *session, kilni_rpc_stream *stream,
                              const kilni_rpc_frame *hello, kiln_error *out_error);
 
+/// Bit n: the device uses the dtype with number n so.
+uint64_t kilni_rpc_dtype_mask(kiln_device *device, uint32_t usage);
+
+// ---- rpc_handle.c ----
+
+/// Does what a frame of the client says. Errors: those that end the session; others are told with
+/// the next answer.
+kiln_status kilni_rpc_session_handle(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                                     kiln_error *err);
+
 /// Gives it memory of its client, when the token is its own and it has none of this number; takes
 /// it on success. Without memory it lets go of all that it has. Gives what is answered
 /// (KILNI_RPC_MEMORY_..). Under the server's lock.
 char kilni_rpc_session_share(kilni_rpc_session *session, const kilni_rpc_memory_hello *hello,
                              const kilni_rpc_memory *memory);
 
-/// Bit n: the device uses the dtype with number n so.
-uint64_t kilni_rpc_dtype_mask(kiln_device *device, uint32_t usage);
+/// Lets go of all of it. Under the lock of memory, or when nobody else has the session.
+void kilni_rpc_session_unshare(kilni_rpc_session *session);
 
 // ---- rpc_buffers.c ----
 

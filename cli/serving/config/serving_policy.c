@@ -1,41 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A model's tensors and policy, from its file and its configuration. Decides whether a model has a
-// batch dimension where the configuration does not say so, and refuses what would be served
-// differently from what is written.
+// A model's policy, from its file and its configuration. Refuses what would be served differently
+// from what is written.
 
 #include "serving_policy.h"
+
+#include "serving_states.h"
+#include "serving_tensors.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { MOST_BATCH = 65536, MOST_QUEUE = 1 << 20 };
-
-// ---- element types ----
-
-const char *kilni_serving_dtype_name(kiln_dtype dtype)
-{
-    switch (dtype) {
-#define KILN_MODEL_DTYPE(id, name, number, contents)                                               \
-    case KILN_DTYPE_##id:                                                                          \
-        return name;
-#include "remote_models_dtypes.def"
-#undef KILN_MODEL_DTYPE
-    default:
-        return NULL;
-    }
-}
-
-kiln_dtype kilni_serving_dtype_of(const char *name)
-{
-#define KILN_MODEL_DTYPE(id, text, number, contents)                                               \
-    if (strcmp(name, text) == 0) {                                                                 \
-        return KILN_DTYPE_##id;                                                                    \
-    }
-#include "remote_models_dtypes.def"
-#undef KILN_MODEL_DTYPE
-    return KILN_DTYPE_NONE;
-}
 
 // ---- the model as a whole ----
 
@@ -57,8 +33,8 @@ static kiln_status check_text(const kilni_serving_node *config, const char *key,
 
 static kiln_status check_whole(const kilni_serving_node *config, const char *name, kiln_error *err)
 {
-    static const char *const refused[] = {"sequence_batching", "ensemble_scheduling",
-                                          "response_cache", "batch_input", "batch_output"};
+    static const char *const refused[] = {"ensemble_scheduling", "response_cache", "batch_input",
+                                          "batch_output"};
     static const char *const platforms[] = {"onnxruntime_onnx", "kiln_onnx", NULL};
     static const char *const backends[] = {"onnxruntime", "kiln", NULL};
     const kilni_serving_node *own = kilni_serving_node_find(config, "name");
@@ -135,146 +111,6 @@ kiln_status kilni_serving_policy_choose(const kilni_serving_node *config, const 
     return status;
 }
 
-// ---- tensors ----
-
-static kiln_status fill_tensor(const kiln_onnx_value_info *value, const char *what,
-                               kiln_model_tensor *out, kiln_error *err)
-{
-    if (strlen(value->name) >= sizeof(out->name)) {
-        return kiln_fail(err, UNIMPLEMENTED, "%s %.40s... has a name of more than %d bytes", what,
-                         value->name, KILN_MODEL_NAME - 1);
-    }
-    snprintf(out->name, sizeof(out->name), "%s", value->name);
-    if (value->kind != KILN_ONNX_KIND_TENSOR || kilni_serving_dtype_name(value->dtype) == NULL) {
-        char text[96];
-        kiln_onnx_value_info_text(value, text, sizeof(text));
-        return kiln_fail(err, UNIMPLEMENTED, "%s %.60s is %s, which the protocol does not carry",
-                         what, value->name, text);
-    }
-    if (!value->has_shape) {
-        return kiln_fail(err, UNIMPLEMENTED, "%s %.60s has no rank in the model", what,
-                         value->name);
-    }
-    out->dtype = value->dtype;
-    out->rank = value->rank;
-    for (uint32_t i = 0; i < value->rank; i++) {
-        out->dims[i] = value->dims[i].length;
-    }
-    return KILN_STATUS_OK;
-}
-
-static kiln_status fill_tensors(const kiln_onnx_value_info *values, size_t count, const char *what,
-                                kiln_model_tensor *out, uint32_t *out_count, kiln_error *err)
-{
-    kiln_status status = KILN_STATUS_OK;
-    if (count > KILN_MODEL_TENSORS) {
-        return kiln_fail(err, UNIMPLEMENTED, "the model has %zu %ss, the most is %d", count, what,
-                         KILN_MODEL_TENSORS);
-    }
-    for (size_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
-        status = fill_tensor(&values[i], what, &out[i], err);
-    }
-    *out_count = (uint32_t)count;
-    return status;
-}
-
-/// Whether the first extents are open and one and the same.
-static bool has_batch(const kiln_onnx_value_info *values, size_t count, const char **symbol)
-{
-    for (size_t i = 0; i < count; i++) {
-        const kiln_onnx_dim *first = &values[i].dims[0];
-        if (!values[i].has_shape || values[i].rank == 0 || first->length >= 0) {
-            return false;
-        }
-        if (*symbol != NULL && first->symbol != NULL && strcmp(*symbol, first->symbol) != 0) {
-            return false;
-        }
-        *symbol = *symbol != NULL ? *symbol : first->symbol;
-    }
-    return true;
-}
-
-static kiln_status check_batch(const kiln_model_tensor *tensors, uint32_t count, const char *what,
-                               uint32_t max_batch, kiln_error *err)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (tensors[i].rank == 0 || tensors[i].dims[0] >= 0) {
-            return kiln_fail(
-                err, INVALID_ARGUMENT,
-                "max_batch_size is %u, but the first extent of %s %.60s is not open in "
-                "the model: set it to 0",
-                max_batch, what, tensors[i].name);
-        }
-    }
-    return KILN_STATUS_OK;
-}
-
-static kiln_model_tensor *find_tensor(kiln_model_tensor *tensors, uint32_t count, const char *name)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (strcmp(tensors[i].name, name) == 0) {
-            return &tensors[i];
-        }
-    }
-    return NULL;
-}
-
-/// What the configuration fixes is fixed; what it says otherwise than the model is an error.
-static kiln_status narrow_dims(const kilni_serving_node *node, uint32_t first,
-                               kiln_model_tensor *tensor, kiln_error *err)
-{
-    kiln_status status = KILN_STATUS_OK;
-    uint32_t axis = first;
-    const kilni_serving_node *each = kilni_serving_node_find(node->members, "dims");
-    for (; each != NULL; each = kilni_serving_node_again(each), axis++) {
-        int64_t extent = -1;
-        KILN_TRY(out, status, kilni_serving_node_number(each, -1, INT32_MAX, &extent, err));
-        if (axis >= tensor->rank ||
-            (extent >= 0 && tensor->dims[axis] >= 0 && extent != tensor->dims[axis])) {
-            return kiln_fail(err, INVALID_ARGUMENT,
-                             "line %u: the dims of %.60s are not those of the model", each->line,
-                             tensor->name);
-        }
-        tensor->dims[axis] = extent >= 0 ? extent : tensor->dims[axis];
-    }
-    if (axis != first && axis != tensor->rank) {
-        return kiln_fail(err, INVALID_ARGUMENT, "line %u: %.60s has %u dims, the model has %u%s",
-                         node->line, tensor->name, axis - first, tensor->rank - first,
-                         first > 0 ? " behind the batch dimension" : "");
-    }
-out:
-    return status;
-}
-
-static kiln_status check_tensors(const kilni_serving_node *config, const char *key, uint32_t first,
-                                 kiln_model_tensor *tensors, uint32_t count, kiln_error *err)
-{
-    const kilni_serving_node *node = kilni_serving_node_find(config, key);
-    kiln_status status = KILN_STATUS_OK;
-    for (; node != NULL && status == KILN_STATUS_OK; node = kilni_serving_node_again(node)) {
-        const kilni_serving_node *name = kilni_serving_node_find(node->members, "name");
-        const kilni_serving_node *type = kilni_serving_node_find(node->members, "data_type");
-        kiln_model_tensor *tensor =
-            name != NULL && name->value != NULL ? find_tensor(tensors, count, name->value) : NULL;
-        if (tensor == NULL) {
-            return kiln_fail(err, INVALID_ARGUMENT, "line %u: the model has no %s \"%.60s\"",
-                             node->line, key,
-                             name != NULL && name->value != NULL ? name->value : "");
-        }
-        const char *named = kilni_serving_dtype_name(tensor->dtype);
-        if (type != NULL && type->value != NULL &&
-            (strncmp(type->value, "TYPE_", 5) != 0 || strcmp(type->value + 5, named) != 0)) {
-            return kiln_fail(err, INVALID_ARGUMENT, "line %u: %.60s is TYPE_%s in the model",
-                             type->line, tensor->name, named);
-        }
-        if (kilni_serving_node_find(node->members, "reshape") != NULL) {
-            return kiln_fail(err, UNIMPLEMENTED, "line %u: reshape is not served", node->line);
-        }
-        status = narrow_dims(node, first, tensor, err);
-    }
-    return status;
-}
-
 // ---- how it is run ----
 
 static kiln_status read_u64(const kilni_serving_node *members, const char *key, int64_t most,
@@ -345,23 +181,38 @@ kiln_status kilni_serving_policy_fill(const kilni_serving_node *config,
     const kilni_serving_node *batching = kilni_serving_node_find(config, "dynamic_batching");
     const char *symbol = NULL;
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, fill_tensors(in, n_in, "input", info->inputs, &info->n_inputs, err));
     KILN_TRY(out, status,
-             fill_tensors(out_infos, n_out, "output", info->outputs, &info->n_outputs, err));
-    bool open = n_in > 0 && has_batch(in, n_in, &symbol) && has_batch(out_infos, n_out, &symbol);
+             kilni_serving_tensors_fill(in, n_in, "input", info->inputs, &info->n_inputs, err));
+    KILN_TRY(out, status,
+             kilni_serving_tensors_fill(out_infos, n_out, "output", info->outputs, &info->n_outputs,
+                                        err));
+    bool open = n_in > 0 && kilni_serving_tensors_batched(in, n_in, &symbol) &&
+                kilni_serving_tensors_batched(out_infos, n_out, &symbol);
     info->max_batch = open ? defaults->max_batch : 0;
     info->max_queue = defaults->max_queue;
     KILN_TRY(out, status, read_u32(config, "max_batch_size", MOST_BATCH, &info->max_batch, err));
     if (info->max_batch > 0) {
         KILN_TRY(out, status,
-                 check_batch(info->inputs, info->n_inputs, "input", info->max_batch, err));
+                 kilni_serving_tensors_check_batch(info->inputs, info->n_inputs, "input",
+                                                   info->max_batch, err));
         KILN_TRY(out, status,
-                 check_batch(info->outputs, info->n_outputs, "output", info->max_batch, err));
+                 kilni_serving_tensors_check_batch(info->outputs, info->n_outputs, "output",
+                                                   info->max_batch, err));
     }
     uint32_t first = info->max_batch > 0 ? 1 : 0;
-    KILN_TRY(out, status, check_tensors(config, "input", first, info->inputs, info->n_inputs, err));
-    KILN_TRY(out, status,
-             check_tensors(config, "output", first, info->outputs, info->n_outputs, err));
+    KILN_TRY(
+        out, status,
+        kilni_serving_tensors_check(config, "input", first, info->inputs, info->n_inputs, err));
+    KILN_TRY(
+        out, status,
+        kilni_serving_tensors_check(config, "output", first, info->outputs, info->n_outputs, err));
+    KILN_TRY(out, status, kilni_serving_states_fill(config, info, err));
+    if (info->max_batch > 0 && info->n_inputs == 0) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "max_batch_size is %u, and no input says how many rows a request has: set "
+                         "it to 0",
+                         info->max_batch);
+    }
     info->batching = info->max_batch > 1 && (batching != NULL || config == NULL);
     if (batching != NULL && info->max_batch > 0) {
         KILN_TRY(out, status, fill_batching(batching->members, info, err));

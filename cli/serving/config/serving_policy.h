@@ -29,7 +29,7 @@ typedef struct kilni_serving_choice {
 
 /// Reads what a configuration says of the model as a whole. `config` NULL: there is none. Errors:
 /// INVALID_ARGUMENT for another model's configuration and damaged ones, UNIMPLEMENTED for what is
-/// not served: other backends, ensembles, sequences.
+/// not served: other backends, ensembles.
 kiln_status kilni_serving_policy_choose(const kilni_serving_node *config, const char *name,
                                         char out_file[KILN_MODEL_NAME],
                                         kilni_serving_choice *out_choice, kiln_error *err);
@@ -47,11 +47,5 @@ enum { KILNI_SERVING_INSTANCES = 16 };
 kiln_status kilni_serving_policy_place(const kilni_serving_node *config, uint32_t n_devices,
                                        uint32_t out_devices[KILNI_SERVING_INSTANCES],
                                        uint32_t *out_count, kiln_error *err);
-
-/// Name of an element type as the protocol has it, "FP32"; NULL for one that it has not.
-const char *kilni_serving_dtype_name(kiln_dtype dtype);
-
-/// The element type of a name; KILN_DTYPE_NONE for a name that is none.
-kiln_dtype kilni_serving_dtype_of(const char *name);
 
 #endif

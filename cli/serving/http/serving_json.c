@@ -4,8 +4,6 @@
 
 #include "serving_json.h"
 
-#include "serving_policy.h"
-
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -59,7 +57,7 @@ static kiln_status put_element(element_sink *sink, const json_t *item, kiln_erro
     sink->count++;
     return fits ? KILN_STATUS_OK
                 : kiln_fail(err, INVALID_ARGUMENT, "element %zu of input %.60s is no %s",
-                            sink->count - 1, sink->tensor->name, kilni_serving_dtype_name(dtype));
+                            sink->count - 1, sink->tensor->name, kiln_model_dtype_name(dtype));
 }
 
 /// Lists in lists, or one flat list; no deeper than a shape.
@@ -94,7 +92,7 @@ static kiln_status read_data(kiln_arena *arena, const json_t *data, kiln_model_t
     element_sink sink = {.tensor = tensor, .size = kiln_dtype_size(tensor->dtype)};
     if (tensor->dtype == KILN_DTYPE_F16 || tensor->dtype == KILN_DTYPE_BF16) {
         return kiln_fail(err, INVALID_ARGUMENT, "input %.60s: %s travels as binary data only",
-                         tensor->name, kilni_serving_dtype_name(tensor->dtype));
+                         tensor->name, kiln_model_dtype_name(tensor->dtype));
     }
     sink.room = count_numbers(data, 0);
     sink.to = kiln_arena_alloc(arena, (sink.room + 1) * sink.size);
@@ -206,7 +204,7 @@ static kiln_status read_input(kilni_json_infer *infer, const json_t *input, body
     kiln_model_tensor *tensor = &infer->request.inputs[infer->request.n_inputs++];
     KILN_TRY(out, status, copy_text(input, "name", tensor->name, sizeof(tensor->name), err));
     KILN_TRY(out, status, copy_text(input, "datatype", datatype, sizeof(datatype), err));
-    tensor->dtype = kilni_serving_dtype_of(datatype);
+    tensor->dtype = kiln_model_dtype_of(datatype);
     if (strcmp(datatype, "BYTES") == 0) {
         return kiln_fail(err, UNIMPLEMENTED, "input %.60s is BYTES: texts are not served",
                          tensor->name);
@@ -238,6 +236,24 @@ out:
     return status;
 }
 
+/// A sequence is named by a number, 0: none, or by a text.
+static kiln_status read_sequence(const json_t *parameters, kiln_model_request *request,
+                                 kiln_error *err)
+{
+    const json_t *id = json_object_get(parameters, "sequence_id");
+    request->sequence_start = json_is_true(json_object_get(parameters, "sequence_start"));
+    request->sequence_end = json_is_true(json_object_get(parameters, "sequence_end"));
+    if (!json_is_integer(id)) {
+        return copy_text(parameters, "sequence_id", request->sequence, sizeof(request->sequence),
+                         err);
+    }
+    if (json_integer_value(id) != 0) {
+        snprintf(request->sequence, sizeof(request->sequence), "%" PRIu64,
+                 (uint64_t)json_integer_value(id));
+    }
+    return KILN_STATUS_OK;
+}
+
 static kiln_status read_root(kilni_json_infer *infer, const json_t *root, body_rest *rest,
                              kiln_error *err)
 {
@@ -253,6 +269,7 @@ static kiln_status read_root(kilni_json_infer *infer, const json_t *root, body_r
     infer->all_binary = json_is_true(json_object_get(parameters, "binary_data_output"));
     infer->request.timeout_us = number_of(parameters, "timeout");
     infer->request.priority = number_of(parameters, "priority");
+    KILN_TRY(out, status, read_sequence(parameters, &infer->request, err));
     KILN_TRY(out, status, copy_text(root, "id", infer->id, sizeof(infer->id), err));
     for (size_t i = 0; i < json_array_size(inputs); i++) {
         KILN_TRY(out, status, read_input(infer, json_array_get(inputs, i), rest, err));
@@ -315,7 +332,7 @@ void kilni_json_text_put(kiln_string *out, const char *text)
     kiln_string_append(out, "\"", 1);
 }
 
-static void put_dims(kiln_string *out, const kiln_model_tensor *tensor, uint32_t first)
+void kilni_json_dims_put(kiln_string *out, const kiln_model_tensor *tensor, uint32_t first)
 {
     kiln_string_append(out, "[", 1);
     for (uint32_t i = first; i < tensor->rank; i++) {
@@ -396,8 +413,8 @@ static kiln_status put_output(kiln_string *out, const kiln_model_tensor *tensor,
     kiln_string_printf(out, "{\"name\":");
     kilni_json_text_put(out, tensor->name);
     kiln_string_printf(out,
-                       ",\"datatype\":\"%s\",\"shape\":", kilni_serving_dtype_name(tensor->dtype));
-    put_dims(out, tensor, 0);
+                       ",\"datatype\":\"%s\",\"shape\":", kiln_model_dtype_name(tensor->dtype));
+    kilni_json_dims_put(out, tensor, 0);
     if (tensor->region[0] != '\0') {
         kiln_string_printf(out, ",\"parameters\":{\"shared_memory_region\":");
         kilni_json_text_put(out, tensor->region);
@@ -444,118 +461,4 @@ kiln_status kilni_json_answer_put(kiln_string *out, const kilni_json_infer *infe
     }
     *out_json_length = any ? json_length : 0;
     return status;
-}
-
-// ---- descriptions ----
-
-static void put_tensors(kiln_string *out, const char *key, const kiln_model_tensor *tensors,
-                        uint32_t count)
-{
-    kiln_string_printf(out, ",\"%s\":[", key);
-    for (uint32_t i = 0; i < count; i++) {
-        kiln_string_printf(out, "%s{\"name\":", i > 0 ? "," : "");
-        kilni_json_text_put(out, tensors[i].name);
-        kiln_string_printf(
-            out, ",\"datatype\":\"%s\",\"shape\":", kilni_serving_dtype_name(tensors[i].dtype));
-        put_dims(out, &tensors[i], 0);
-        kiln_string_append(out, "}", 1);
-    }
-    kiln_string_append(out, "]", 1);
-}
-
-void kilni_json_metadata_put(kiln_string *out, const kiln_model_info *info)
-{
-    kiln_string_printf(out, "{\"name\":");
-    kilni_json_text_put(out, info->name);
-    kiln_string_printf(out, ",\"versions\":[");
-    for (uint32_t i = 0; i < info->n_versions; i++) {
-        kiln_string_printf(out, "%s\"%" PRIu64 "\"", i > 0 ? "," : "", info->versions[i]);
-    }
-    kiln_string_printf(out, "],\"platform\":\"kiln_onnx\"");
-    put_tensors(out, "inputs", info->inputs, info->n_inputs);
-    put_tensors(out, "outputs", info->outputs, info->n_outputs);
-    kiln_string_append(out, "}", 1);
-}
-
-static void put_config_tensors(kiln_string *out, const char *key, const kiln_model_info *info,
-                               const kiln_model_tensor *tensors, uint32_t count)
-{
-    kiln_string_printf(out, ",\"%s\":[", key);
-    for (uint32_t i = 0; i < count; i++) {
-        kiln_string_printf(out, "%s{\"name\":", i > 0 ? "," : "");
-        kilni_json_text_put(out, tensors[i].name);
-        kiln_string_printf(out, ",\"data_type\":\"TYPE_%s\",\"dims\":",
-                           kilni_serving_dtype_name(tensors[i].dtype));
-        put_dims(out, &tensors[i], info->max_batch > 0 ? 1 : 0);
-        kiln_string_append(out, "}", 1);
-    }
-    kiln_string_append(out, "]", 1);
-}
-
-void kilni_json_config_put(kiln_string *out, const kiln_model_info *info)
-{
-    kiln_string_printf(out, "{\"name\":");
-    kilni_json_text_put(out, info->name);
-    kiln_string_printf(out,
-                       ",\"platform\":\"kiln_onnx\",\"backend\":\"kiln\",\"max_batch_size\":%u",
-                       info->max_batch);
-    put_config_tensors(out, "input", info, info->inputs, info->n_inputs);
-    put_config_tensors(out, "output", info, info->outputs, info->n_outputs);
-    kiln_string_printf(out, ",\"instance_group\":[{\"name\":");
-    kilni_json_text_put(out, info->name);
-    kiln_string_printf(out, ",\"count\":%u}],\"default_model_filename\":", info->instances);
-    kilni_json_text_put(out, info->file);
-    if (info->batching) {
-        kiln_string_printf(out, ",\"dynamic_batching\":{\"preferred_batch_size\":[");
-        for (uint32_t i = 0; i < info->n_preferred; i++) {
-            kiln_string_printf(out, "%s%u", i > 0 ? "," : "", info->preferred[i]);
-        }
-        kiln_string_printf(out,
-                           "],\"max_queue_delay_microseconds\":%" PRIu64
-                           ",\"priority_levels\":%u,\"default_priority_level\":%u,"
-                           "\"default_queue_policy\":{\"default_timeout_microseconds\":%" PRIu64
-                           ",\"max_queue_size\":%u}}",
-                           info->queue_delay_us, info->priority_levels, info->default_priority,
-                           info->queue_timeout_us, info->max_queue);
-    }
-    kiln_string_append(out, "}", 1);
-}
-
-static void put_duration(kiln_string *out, const char *key, const kiln_model_duration *duration)
-{
-    kiln_string_printf(out, "\"%s\":{\"count\":%" PRIu64 ",\"ns\":%" PRIu64 "}", key,
-                       duration->count, duration->ns);
-}
-
-void kilni_json_stats_put(kiln_string *out, const kiln_model_stats *stats)
-{
-    const struct {
-        const char *key;
-        const kiln_model_duration *duration;
-    } rows[] = {{"success", &stats->success},     {"fail", &stats->fail},
-                {"queue", &stats->queue},         {"compute_input", &stats->input},
-                {"compute_infer", &stats->infer}, {"compute_output", &stats->output}};
-    kiln_string_printf(out, "{\"name\":");
-    kilni_json_text_put(out, stats->name);
-    kiln_string_printf(out,
-                       ",\"version\":\"%s\",\"last_inference\":%" PRIu64
-                       ",\"inference_count\":%" PRIu64 ",\"execution_count\":%" PRIu64
-                       ",\"inference_stats\":{",
-                       stats->version, stats->last_ms, stats->inferences, stats->executions);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        kiln_string_printf(out, "%s", i > 0 ? "," : "");
-        put_duration(out, rows[i].key, rows[i].duration);
-    }
-    kiln_string_printf(out, "},\"batch_stats\":[");
-    for (uint32_t i = 0; i < stats->n_batches; i++) {
-        const kiln_model_batch *batch = &stats->batches[i];
-        kiln_string_printf(out, "%s{\"batch_size\":%" PRIu64 ",", i > 0 ? "," : "", batch->size);
-        put_duration(out, "compute_input", &batch->input);
-        kiln_string_append(out, ",", 1);
-        put_duration(out, "compute_infer", &batch->infer);
-        kiln_string_append(out, ",", 1);
-        put_duration(out, "compute_output", &batch->output);
-        kiln_string_append(out, "}", 1);
-    }
-    kiln_string_printf(out, "]}");
 }

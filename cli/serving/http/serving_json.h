@@ -34,4 +34,7 @@ void kilni_json_stats_put(kiln_string *out, const kiln_model_stats *stats);
 /// A text in quotes.
 void kilni_json_text_put(kiln_string *out, const char *text);
 
+/// A list of extents, from `first` on.
+void kilni_json_dims_put(kiln_string *out, const kiln_model_tensor *tensor, uint32_t first);
+
 #endif

@@ -13,6 +13,7 @@ typedef struct metrics_row {
     struct metrics_row *next;
     char labels[KILN_MODEL_NAME + 64];
     uint32_t queued;
+    uint32_t sequences;
     kilni_serving_stats stats;
 } metrics_row;
 
@@ -31,6 +32,7 @@ static metrics_row *collect_rows(kiln_serving *serving)
         snprintf(row->labels, sizeof(row->labels), "model=\"%s\",version=\"%s\"", info->name,
                  info->version); // a folder's name has no quotes
         row->queued = kilni_serving_loaded_queued(each->loaded);
+        row->sequences = kilni_serving_loaded_sequences(each->loaded);
         kilni_serving_stats_copy(kilni_serving_loaded_stats(each->loaded), &row->stats);
         *link = row;
         link = &row->next;
@@ -89,6 +91,10 @@ static void put_models(kiln_string *out, const metrics_row *rows)
     put_head(out, "kiln_requests_queued", "gauge", "Requests that wait.");
     for (const metrics_row *row = rows; row != NULL; row = row->next) {
         kiln_string_printf(out, "kiln_requests_queued{%s} %u\n", row->labels, row->queued);
+    }
+    put_head(out, "kiln_sequences", "gauge", "Sequences whose states are held.");
+    for (const metrics_row *row = rows; row != NULL; row = row->next) {
+        kiln_string_printf(out, "kiln_sequences{%s} %u\n", row->labels, row->sequences);
     }
     put_head(out, "kiln_queue_seconds", "histogram", "Time of requests in the queue.");
     for (const metrics_row *row = rows; row != NULL; row = row->next) {

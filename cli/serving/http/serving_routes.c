@@ -93,7 +93,7 @@ static kiln_status route_server(route_call *call, kiln_error *err)
         &call->reply->body,
         "{\"name\":\"kiln\",\"version\":\"%s\",\"extensions\":[\"binary_tensor_data\","
         "\"model_repository\",\"model_configuration\",\"statistics\","
-        "\"system_shared_memory\",\"schedule_policy\"]}",
+        "\"system_shared_memory\",\"schedule_policy\",\"sequence\"]}",
         kiln_version());
     return KILN_STATUS_OK;
 }

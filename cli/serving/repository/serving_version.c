@@ -15,6 +15,7 @@
 /// An instance and its thread.
 typedef struct instance_worker {
     kilni_serving_loaded *of;
+    kilni_serving_queue *queue;
     kilni_serving_instance *instance;
     pthread_t thread;
     bool started;
@@ -24,7 +25,8 @@ struct kilni_serving_loaded {
     const kiln_env *env;
     kiln_model_info info;
     kiln_onnx_model *model;
-    kilni_serving_queue queue;
+    kilni_serving_queue queues[KILNI_SERVING_INSTANCES]; ///< one, or with sequences each instance's
+    kilni_serving_sequences sequences;
     kilni_serving_stats stats;
     instance_worker workers[KILNI_SERVING_INSTANCES];
     uint32_t n_workers;
@@ -66,7 +68,7 @@ static kiln_status check_size(const kilni_serving_source *source, kiln_device *d
 static void *work(void *pointer)
 {
     instance_worker *self = pointer;
-    kilni_serving_queue *queue = &self->of->queue;
+    kilni_serving_queue *queue = self->queue;
     kilni_serving_job *jobs = NULL;
     uint32_t count = 0;
     uint64_t rows = 0;
@@ -117,8 +119,10 @@ static kiln_status warm_up(kilni_serving_loaded *loaded, kilni_serving_instance 
 
 static kiln_status start_worker(kilni_serving_loaded *loaded, kiln_device *device, kiln_error *err)
 {
-    instance_worker *worker = &loaded->workers[loaded->n_workers++];
+    uint32_t index = loaded->n_workers++;
+    instance_worker *worker = &loaded->workers[index];
     worker->of = loaded;
+    worker->queue = &loaded->queues[loaded->info.sequences ? index : 0];
     kiln_status status = kilni_serving_instance_open(loaded->env, &loaded->info, loaded->model,
                                                      device, &worker->instance, err);
     if (status == KILN_STATUS_OK) {
@@ -153,6 +157,9 @@ static kiln_status fill_loaded(kilni_serving_loaded *loaded, const kilni_serving
     KILN_TRY(out, status,
              kilni_serving_policy_place(source->config, source->n_devices, devices,
                                         &info->instances, err));
+    if (info->sequences) {
+        KILN_TRY(out, status, kilni_serving_sequences_start(&loaded->sequences, err));
+    }
     for (uint32_t i = 0; i < info->instances; i++) {
         KILN_TRY(out, status, check_size(source, source->devices[devices[i]], err));
         KILN_TRY(out, status, start_worker(loaded, source->devices[devices[i]], err));
@@ -170,7 +177,10 @@ kiln_status kilni_serving_loaded_open(const kilni_serving_source *source,
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a model");
     }
     made->env = source->env;
-    kilni_serving_queue_init(&made->queue, &made->info);
+    for (uint32_t i = 0; i < KILNI_SERVING_INSTANCES; i++) {
+        kilni_serving_queue_init(&made->queues[i], &made->info);
+    }
+    kilni_serving_sequences_init(&made->sequences, source->env, &made->info);
     kilni_serving_stats_init(&made->stats);
     kiln_status status = fill_loaded(made, source, err);
     if (status != KILN_STATUS_OK) {
@@ -186,22 +196,29 @@ void kilni_serving_loaded_close(kilni_serving_loaded *loaded)
     if (loaded == NULL) {
         return;
     }
-    kilni_serving_queue_close(&loaded->queue);
+    kilni_serving_loaded_drain(loaded);
     for (uint32_t i = 0; i < loaded->n_workers; i++) {
         if (loaded->workers[i].started) {
             (void)pthread_join(loaded->workers[i].thread, NULL);
         }
+    }
+    kilni_serving_sequences_fini(&loaded->sequences);
+    for (uint32_t i = 0; i < loaded->n_workers; i++) {
         kilni_serving_instance_close(loaded->workers[i].instance);
     }
     kiln_onnx_model_close(loaded->model);
     kilni_serving_stats_fini(&loaded->stats);
-    kilni_serving_queue_fini(&loaded->queue);
+    for (uint32_t i = 0; i < KILNI_SERVING_INSTANCES; i++) {
+        kilni_serving_queue_fini(&loaded->queues[i]);
+    }
     kiln_free(loaded->env, loaded);
 }
 
 void kilni_serving_loaded_drain(kilni_serving_loaded *loaded)
 {
-    kilni_serving_queue_close(&loaded->queue);
+    for (uint32_t i = 0; i < KILNI_SERVING_INSTANCES; i++) {
+        kilni_serving_queue_close(&loaded->queues[i]);
+    }
 }
 
 const kiln_model_info *kilni_serving_loaded_info(const kilni_serving_loaded *loaded)
@@ -216,7 +233,16 @@ kilni_serving_stats *kilni_serving_loaded_stats(kilni_serving_loaded *loaded)
 
 uint32_t kilni_serving_loaded_queued(kilni_serving_loaded *loaded)
 {
-    return kilni_serving_queue_length(&loaded->queue);
+    uint32_t length = 0;
+    for (uint32_t i = 0; i < KILNI_SERVING_INSTANCES; i++) {
+        length += kilni_serving_queue_length(&loaded->queues[i]);
+    }
+    return length;
+}
+
+uint32_t kilni_serving_loaded_sequences(kilni_serving_loaded *loaded)
+{
+    return kilni_serving_sequences_count(&loaded->sequences);
 }
 
 // ---- inference ----
@@ -254,6 +280,22 @@ out:
     return status;
 }
 
+/// A request of a sequence goes to the instance that has its state.
+static kiln_status run_in_turn(kilni_serving_loaded *loaded, kilni_serving_job *job,
+                               kiln_error *err)
+{
+    kiln_status status =
+        kilni_serving_sequences_enter(&loaded->sequences, job->request, &job->sequence, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    uint32_t index = job->sequence != NULL ? job->sequence->instance : 0;
+    status = kilni_serving_queue_run(&loaded->queues[index], job, err);
+    kilni_serving_sequences_leave(&loaded->sequences, job->sequence,
+                                  status == KILN_STATUS_OK && job->request->sequence_end);
+    return status;
+}
+
 kiln_status kilni_serving_loaded_infer(kilni_serving_loaded *loaded, kilni_serving_regions *regions,
                                        const kiln_model_request *request,
                                        kiln_model_answer *out_answer, kiln_error *err)
@@ -266,7 +308,7 @@ kiln_status kilni_serving_loaded_infer(kilni_serving_loaded *loaded, kilni_servi
         status = find_regions(loaded, regions, &job, &list, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = kilni_serving_queue_run(&loaded->queue, &job, err);
+        status = run_in_turn(loaded, &job, err);
     }
     for (uint32_t i = 0; i < list.count; i++) {
         kilni_serving_regions_drop(regions, list.held[i]);

@@ -48,6 +48,7 @@ void kilni_serving_loaded_drain(kilni_serving_loaded *loaded);
 const kiln_model_info *kilni_serving_loaded_info(const kilni_serving_loaded *loaded);
 kilni_serving_stats *kilni_serving_loaded_stats(kilni_serving_loaded *loaded);
 uint32_t kilni_serving_loaded_queued(kilni_serving_loaded *loaded);
+uint32_t kilni_serving_loaded_sequences(kilni_serving_loaded *loaded);
 
 /// Runs a request and waits for it. Errors: as kiln_models' `infer`.
 kiln_status kilni_serving_loaded_infer(kilni_serving_loaded *loaded, kilni_serving_regions *regions,

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Runs a batch: inputs joined along the first extent, one run, results divided. Keeps a captured
-// graph for each set of shapes, those used last; a model that reads values is recorded each time.
+// graph for each set of shapes, those used last; a model that reads values or keeps states is
+// recorded each time.
 
 #include "serving_instance.h"
+
+#include "serving_carry.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -23,7 +26,9 @@ struct kilni_serving_instance {
     kiln_onnx_session *session;
     capture_entry captures[CAPTURES];
     uint64_t turn;
-    bool records; ///< the model reads values: it cannot be captured
+    bool records; ///< the model reads values or keeps states: it cannot be captured
+    uint32_t n_results; ///< of the model, those that do not travel counted
+    uint32_t places[KILN_MODEL_TENSORS]; ///< of the outputs that travel, among them
     char *staging[KILN_MODEL_TENSORS]; ///< where inputs of several jobs are joined
     size_t staging_bytes[KILN_MODEL_TENSORS];
 };
@@ -33,8 +38,22 @@ typedef struct instance_run {
     kiln_model_tensor inputs[KILN_MODEL_TENSORS];
     kiln_tensor *tensors[KILN_MODEL_TENSORS];
     kiln_tensor *results[KILN_MODEL_TENSORS];
+    kilni_serving_carry carry; ///< of a model that keeps states
     kilni_serving_times times;
 } instance_run;
+
+static void place_outputs(kilni_serving_instance *instance, const kiln_onnx_model *model)
+{
+    size_t count = 0;
+    const kiln_onnx_value_info *outputs = kiln_onnx_model_outputs(model, &count);
+    uint32_t made = 0;
+    for (size_t i = 0; i < count && made < instance->info->n_outputs; i++) {
+        if (strcmp(outputs[i].name, instance->info->outputs[made].name) == 0) {
+            instance->places[made++] = (uint32_t)i;
+        }
+    }
+    instance->n_results = (uint32_t)count;
+}
 
 kiln_status kilni_serving_instance_open(const kiln_env *env, const kiln_model_info *info,
                                         const kiln_onnx_model *model, kiln_device *device,
@@ -48,7 +67,12 @@ kiln_status kilni_serving_instance_open(const kiln_env *env, const kiln_model_in
     made->env = env;
     made->info = info;
     made->device = kiln_device_retain(device);
+    made->records = info->sequences;
+    place_outputs(made, model);
     kiln_status status = kiln_onnx_session_create(model, device, &made->session, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_serving_carry_bind(made->session, info, err);
+    }
     if (status != KILN_STATUS_OK) {
         kilni_serving_instance_close(made);
         return status;
@@ -222,6 +246,24 @@ static kiln_status wait_result(kiln_tensor *result, kiln_error *err)
     return status;
 }
 
+/// What cannot be captured.
+static kiln_status record(kilni_serving_instance *instance, instance_run *run, kiln_error *err)
+{
+    kiln_onnx_input inputs[KILN_MODEL_TENSORS];
+    kiln_tensor *results[KILN_MODEL_TENSORS] = {NULL};
+    const kiln_model_info *info = instance->info;
+    fill_inputs(instance, run, /*with_host=*/true, inputs);
+    kiln_status status = run->carry.sequence != NULL
+                             ? kilni_serving_carry_run(&run->carry, inputs, info->n_inputs, results,
+                                                       instance->n_results, err)
+                             : kiln_onnx_session_run(instance->session, inputs, info->n_inputs,
+                                                     results, instance->n_results, err);
+    for (uint32_t i = 0; i < info->n_outputs; i++) {
+        run->results[i] = results[instance->places[i]];
+    }
+    return status;
+}
+
 static kiln_status compute(kilni_serving_instance *instance, instance_run *run, kiln_error *err)
 {
     const kiln_model_info *info = instance->info;
@@ -234,10 +276,7 @@ static kiln_status compute(kilni_serving_instance *instance, instance_run *run, 
         return status;
     }
     if (entry == NULL) {
-        kiln_onnx_input inputs[KILN_MODEL_TENSORS];
-        fill_inputs(instance, run, /*with_host=*/true, inputs);
-        status = kiln_onnx_session_run(instance->session, inputs, info->n_inputs, run->results,
-                                       info->n_outputs, err);
+        status = record(instance, run, err);
     } else {
         entry->used = ++instance->turn;
         status = kiln_graph_run(entry->graph, run->tensors, info->n_inputs, run->results,
@@ -245,6 +284,9 @@ static kiln_status compute(kilni_serving_instance *instance, instance_run *run, 
     }
     if (status == KILN_STATUS_OK) {
         status = wait_result(run->results[0], err);
+        if (run->carry.sequence != NULL && status != KILN_STATUS_OK) {
+            run->carry.sequence->lost = true;
+        }
     }
     if (entry != NULL) {
         drop_failed(entry);
@@ -385,13 +427,28 @@ static kiln_status run_together(kilni_serving_instance *instance, kilni_serving_
     run->times.input_ns = lap_ns(&mark);
     status = status == KILN_STATUS_OK ? compute(instance, run, err) : status;
     run->times.infer_ns = lap_ns(&mark);
-    status = status == KILN_STATUS_OK ? divide(instance, run, jobs, rows, err) : status;
+    bool ran = status == KILN_STATUS_OK;
+    status = ran ? divide(instance, run, jobs, rows, err) : status;
     run->times.output_ns = lap_ns(&mark);
+    if (ran && jobs->sequence != NULL) { // it has gone on, and its client does not know how
+        jobs->sequence->lost = status != KILN_STATUS_OK || jobs->status != KILN_STATUS_OK;
+    }
     for (uint32_t i = 0; i < KILN_MODEL_TENSORS; i++) {
         kiln_release(run->tensors[i]);
         kiln_release(run->results[i]);
     }
     return status;
+}
+
+static void begin_carry(kilni_serving_instance *instance, instance_run *run,
+                        kilni_serving_sequence *sequence, uint64_t rows, bool ends)
+{
+    run->carry = (kilni_serving_carry){.session = instance->session,
+                                       .device = instance->device,
+                                       .info = instance->info,
+                                       .sequence = sequence,
+                                       .rows = rows,
+                                       .ends = ends};
 }
 
 static kiln_status run_jobs(kilni_serving_instance *instance, kilni_serving_job *jobs,
@@ -402,6 +459,7 @@ static kiln_status run_jobs(kilni_serving_instance *instance, kilni_serving_job 
     if (run == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a run");
     }
+    begin_carry(instance, run, jobs->sequence, rows, jobs->request->sequence_end);
     kiln_status status = run_together(instance, jobs, rows, run, err);
     if (status == KILN_STATUS_OK && stats != NULL) {
         kilni_serving_stats_ran(stats, rows, count, &run->times);
@@ -455,12 +513,15 @@ kiln_status kilni_serving_instance_warm(kilni_serving_instance *instance, uint64
         }
         input->data = instance->staging[i];
     }
+    kilni_serving_sequence sequence = {.id = "1"};
+    begin_carry(instance, run, info->sequences ? &sequence : NULL, rows, /*ends=*/true);
     status = status == KILN_STATUS_OK ? upload(instance, run, err) : status;
     status = status == KILN_STATUS_OK ? compute(instance, run, err) : status;
     for (uint32_t i = 0; i < KILN_MODEL_TENSORS; i++) {
         kiln_release(run->tensors[i]);
         kiln_release(run->results[i]);
     }
+    kiln_onnx_state_destroy(sequence.state);
     kiln_free(instance->env, run);
     return status;
 }

@@ -4,8 +4,6 @@
 
 #include "serving_job.h"
 
-#include "serving_policy.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,8 +76,8 @@ static kiln_status take_input(kilni_serving_job *job, const kiln_model_info *inf
         }
         if (given->dtype != expected->dtype) {
             return kiln_fail(err, INVALID_ARGUMENT, "input %.60s is %s, the model takes %s",
-                             given->name, kilni_serving_dtype_name(given->dtype),
-                             kilni_serving_dtype_name(expected->dtype));
+                             given->name, kiln_model_dtype_name(given->dtype),
+                             kiln_model_dtype_name(expected->dtype));
         }
         kiln_status status = check_dims(given, expected, info->max_batch, err);
         if (status == KILN_STATUS_OK) {

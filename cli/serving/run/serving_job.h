@@ -5,7 +5,7 @@
 /// A request on its way: checked against the model, its tensors found. It lies on the stack of the
 /// thread that waits for it.
 
-#include "remote_models.h"
+#include "serving_sequences.h"
 
 #include <pthread.h>
 
@@ -18,6 +18,7 @@ typedef struct kilni_serving_job {
     void *room[KILN_MODEL_TENSORS]; ///< of wanted outputs in shared memory
     uint32_t outputs[KILN_MODEL_TENSORS]; ///< of the model, in the answer's order
     uint32_t n_outputs;
+    kilni_serving_sequence *sequence; ///< NULL: the model keeps nothing
     uint64_t rows; ///< 1 where there is no batch dimension
     uint64_t priority;
     uint64_t turn; ///< in the queue's own time: rows that each caller has had before

@@ -16,7 +16,8 @@ BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL
 # What a page needs that is not everywhere.
 NEEDS = {"fusers/rust.md": ("/usr/bin/cargo", "/usr/bin/rustc")}
 # A person is slower than a server that starts.
-WAIT = "for try in $(seq 600); do (echo >/dev/tcp/127.0.0.1/3000) 2>/dev/null && break; sleep 0.1; done\n"
+WAIT = "for try in $(seq 600); do (echo >/dev/tcp/127.0.0.1/PORT) 2>/dev/null && break; sleep 0.1; done\n"
+PORT = re.compile(r"(?<=127\.0\.0\.1[:/])30\d\d\b")  # that pages name
 
 
 def environment(work, prefix):
@@ -43,10 +44,17 @@ def commands(folder, text):
     return found
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_ports(count):
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [str(probe.getsockname()[1]) for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def wait_after(command):
+    port = re.search(r"127\.0\.0\.1:(\d+)", command)
+    return WAIT.replace("PORT", port.group(1)) if port and command.endswith("&") else ""
 
 
 def follow(page, work, prefix):
@@ -56,9 +64,10 @@ def follow(page, work, prefix):
         text = file.read()
     steps = commands(folder, text)
     assert steps, "no command"
-    script = "".join(f"echo @{i}@\n{command}\n{WAIT if command.endswith('&') else ''}"
-                     for i, (command, _) in enumerate(steps))
-    script = re.sub(r"127\.0\.0\.1([:/])3000", rf"127.0.0.1\g<1>{free_port()}", script)
+    script = "".join(f"echo @{i}@\n{command}\n{wait_after(command)}" for i, (command, _) in enumerate(steps))
+    named = sorted(set(PORT.findall(script)))
+    free = dict(zip(named, free_ports(len(named))))
+    script = PORT.sub(lambda match: free[match.group()], script)
     script = script.replace("/usr/share/kiln", f"{prefix}/share/kiln")
     script = f"trap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\nexec 2>&1\n{script}echo @end@\n"
     done = subprocess.run(["bash", "-e", "-c", script], cwd=folder, env=environment(work, prefix), capture_output=True,

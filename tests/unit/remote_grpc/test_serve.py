@@ -590,6 +590,22 @@ def case_info(_):
         again.close()
 
 
+def case_info_lists_what_is_on(folder):
+    """The features that a session is told, less those that this server has not."""
+    sys.path.insert(0, os.path.join(SOURCE, "examples/remote_python"))
+    client = importlib.import_module("kiln_client")
+    env = {"KILN_CACHE_DIR": os.path.join(folder, "cache")}
+    socket_file = f"unix:{folder}/s"
+    for options, others, off in (((), {"listen": socket_file}, set()), ((), {}, {"memory"}),
+                                 (("--set", "weights-limit=0"), {"listen": socket_file}, {"weights"})):
+        with Server(KILN, *options, env=env, **others) as server:
+            session = client.Session(SOURCE, server.target)
+            features = list(session.info().features)
+            assert features == list(session.welcome.features), (features, session.welcome)
+            assert {"resume", "graphs", "transfer", "weights", "memory"} - set(features) == off, (options, features)
+            session.close()
+
+
 def case_expired_certificate(folder):
     """A server does not start with one, and does not take one in the place of a good one."""
     path = make_certificates(folder)
@@ -718,5 +734,5 @@ run_cases("unit/remote_grpc/serve",
            case_renewed_while_serving, case_one_line_says_why, case_many_connections, case_service_manager, case_units,
            case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
            case_open_calls_have_places_of_their_own, case_rapid_resets, case_reflection, case_wire_page_is_whole,
-           case_info, case_expired_certificate, case_grpcurl, case_python_from_proto, case_operator_of_a_plugin,
+           case_info, case_info_lists_what_is_on, case_expired_certificate, case_grpcurl, case_python_from_proto, case_operator_of_a_plugin,
            case_servers_know_each_other, case_client_library_links_no_opencl])

@@ -101,4 +101,24 @@ def case_clients_survive(_):
     assert late < early * 1.3 + 8192, (early, late)
 
 
-run_cases("unit/remote_grpc/soak", [case_clients_survive])
+def case_another_server_goes_on(_):
+    """Two servers, one is killed: all clients end at the other, wherever they began."""
+    first, second = Server(KILN), Server(KILN)
+    env = {**os.environ, "KILN_REMOTE_TIMEOUT": "300"}
+    both = f"{first.address},{second.target}"
+    clients = [subprocess.Popen([CLIENT, both, "3"], stdout=subprocess.PIPE, text=True, env=env) for _ in range(4)]
+    time.sleep(1)
+    first.process.kill()
+    said = [client.communicate(timeout=120)[0].strip() for client in clients]
+    late = subprocess.run([CLIENT, both, "1"], capture_output=True, text=True, env=env, timeout=120, check=False)
+    second.process.terminate()
+    sessions = int(re.search(r"\d+", second.process.stdout.read()).group(0))
+    second.stop()
+    first.stop()
+    assert all(line.endswith(" good") for line in [*said, late.stdout.strip()]), (said, late)
+    moved = sum(int(line.split()[3]) > 0 for line in said)
+    print(f"    {moved} of 4 clients moved")
+    assert sessions >= 1 + moved, (sessions, said)
+
+
+run_cases("unit/remote_grpc/soak", [case_clients_survive, case_another_server_goes_on])

@@ -55,6 +55,13 @@ def sum_of_rows():
                  [("y", TensorProto.FLOAT, ["n", 1])])
 
 
+def adder():
+    """total' = total + x; y = total' twice. It keeps total'."""
+    nodes = [helper.make_node("Add", ["total", "x"], ["next"]), helper.make_node("Add", ["next", "next"], ["y"])]
+    kept, given = [TensorProto.FLOAT, [2]], [TensorProto.FLOAT, ["n"]]
+    return model(nodes, [("x", *given), ("total", *kept)], [("next", *kept), ("y", *given)])
+
+
 def unknown():
     """An operator that nobody brings."""
     return model([helper.make_node("Mystery", ["x"], ["y"], domain="acme")], [("x", TensorProto.FLOAT, [3])],
@@ -73,6 +80,15 @@ instance_group [ { count: 1 kind: KIND_CPU } ]
 """
 
 
+ADDER = """
+max_batch_size: 0
+sequence_batching {
+  max_sequence_idle_microseconds: 600000000
+  state [ { input_name: "total" output_name: "next" data_type: TYPE_FP32 dims: [ 2 ] } ]
+}
+"""
+
+
 def usual(folder):
     """What most cases use."""
     put(folder, "scale", scale(2), 1, BATCHED)
@@ -83,6 +99,7 @@ def usual(folder):
     put(folder, "open", twice("FP32"), 1, "max_batch_size: 0\n")
     put(folder, "broken", b"this is no model")
     put(folder, "unknown", unknown())
+    put(folder, "adder", adder(), 1, ADDER)
     put(folder, "other", scale(1), 1, 'name: "another"\n')
     put(folder, "fixed", scale(5, first=1), 1, "max_batch_size: 0\n")
     assert onnx.load(os.path.join(folder, "scale/1/model.onnx"))

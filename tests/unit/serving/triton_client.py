@@ -59,6 +59,17 @@ def basics(client):
     refused(lambda: client.load_model("broken"), "not an ONNX file")
 
 
+def sequences(client):
+    """Over gRPC a name, too."""
+    x = numpy.float32([1, 2])
+    for each in (7, "name") if KIND == "grpc" else (7,):
+        assert infer(client, "adder", x, "FP32", sequence_id=each, sequence_start=True).tolist() == [2, 4]
+        assert infer(client, "adder", x, "FP32", sequence_id=each).tolist() == [4, 8]
+        assert infer(client, "adder", x, "FP32", sequence_id=each, sequence_end=True).tolist() == [6, 12]
+        refused(lambda id=each: infer(client, "adder", x, "FP32", sequence_id=id), "no sequence")
+    refused(lambda: infer(client, "adder", x, "FP32"), "sequence_id")
+
+
 def shared_memory(client):
     key = f"kiln_triton_{os.getpid()}"
     x = numpy.arange(4, dtype=numpy.float32)
@@ -107,5 +118,6 @@ def asynchronous(client):
 options = {"concurrency": 4} if KIND == "http" else {}
 with LIBRARY.InferenceServerClient(ADDRESS, **options) as made:
     basics(made)
+    sequences(made)
     shared_memory(made)
     asynchronous(made)

@@ -266,6 +266,49 @@ static void test_misuse(void)
     pw_free(&bytes);
 }
 
+/* A run with the values of `*state`, which has what the run left. Gives y's first number. */
+static float go_in(fixture *f, kiln_onnx_state **state, int64_t with)
+{
+    float y[COLUMNS] = {0};
+    KILN_CHECK_INT(kiln_onnx_session_exchange(f->session, state, &f->err), KILN_STATUS_OK);
+    KILN_CHECK_INT(go(f, 1, with, y), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_onnx_session_exchange(f->session, state, &f->err), KILN_STATUS_OK);
+    return y[0];
+}
+
+/* Runs in turn, each with values of its own; one that fails loses its own alone. */
+static void test_states_are_apart(void)
+{
+    pw bytes = growing_model();
+    fixture f;
+    float y[COLUMNS] = {0};
+    kiln_onnx_state *states[3] = {NULL};
+    KILN_CHECK_INT(open_fixture(&f, NULL, &bytes), KILN_STATUS_OK);
+    KILN_CHECK(kiln_onnx_session_exchange(f.session, &states[0], &f.err) ==
+                   KILN_STATUS_INVALID_ARGUMENT &&
+               states[0] == NULL);
+    KILN_CHECK_INT(bind(&f, 2), KILN_STATUS_OK);
+    for (int i = 0; i < 9; i++) { // longer than the reserve
+        for (int k = 0; k < 3; k++) {
+            if (i >= k) { // each has begun later
+                KILN_CHECK(go_in(&f, &states[k], i == k ? 0 : -1) == (float)(i - k + 1));
+            }
+        }
+    }
+    KILN_CHECK_INT(kiln_onnx_session_exchange(f.session, &states[1], &f.err), KILN_STATUS_OK);
+    kiln_onnx_input odd = {.name = "nobody"};
+    kiln_tensor *outputs[3] = {NULL};
+    KILN_CHECK(kiln_onnx_session_run(f.session, &odd, 1, outputs, 3, &f.err) != KILN_STATUS_OK);
+    KILN_CHECK(go(&f, 1, -1, y) == KILN_STATUS_INVALID_ARGUMENT); // what it had is gone
+    KILN_CHECK_INT(kiln_onnx_session_exchange(f.session, &states[1], &f.err), KILN_STATUS_OK);
+    KILN_CHECK(go_in(&f, &states[0], -1) == 10 && go_in(&f, &states[2], -1) == 8);
+    for (int k = 0; k < 3; k++) {
+        kiln_onnx_state_destroy(states[k]);
+    }
+    close_fixture(&f);
+    pw_free(&bytes);
+}
+
 /* After an allocation that fails the values are given again, and right. */
 static void test_each_allocation_fails(void)
 {
@@ -289,4 +332,5 @@ static void test_each_allocation_fails(void)
 }
 
 KILN_TEST_MAIN("unit/onnx/test_onnx_binding", KILN_TEST(test_grows), KILN_TEST(test_grows_in_place),
-               KILN_TEST(test_misuse), KILN_TEST(test_each_allocation_fails))
+               KILN_TEST(test_misuse), KILN_TEST(test_states_are_apart),
+               KILN_TEST(test_each_allocation_fails))

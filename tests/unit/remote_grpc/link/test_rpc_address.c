@@ -90,6 +90,38 @@ static void test_malformed(void)
     KILN_CHECK_INT(kilni_rpc_address_parse(NULL, &parsed, &err), KILN_STATUS_INVALID_ARGUMENT);
 }
 
+static void test_several_servers(void)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    static kilni_rpc_addresses list; // large
+    char many[256] = "grpc://a";
+    KILN_CHECK_INT(kilni_rpc_addresses_parse("grpcs://B:9,[0::1],c/2", &list, &err),
+                   KILN_STATUS_OK);
+    KILN_CHECK_STR(list.text, "grpcs://b:9,[::1]:3000,c:3000/2");
+    KILN_CHECK_INT(list.count, 3);
+    KILN_CHECK_STR(list.each[1].text, "grpcs://[::1]:3000/2");
+    KILN_CHECK_INT(kilni_rpc_addresses_parse("grpc://Host", &list, &err), KILN_STATUS_OK);
+    KILN_CHECK(list.count == 1 && strcmp(list.text, "grpc://host:3000/0") == 0);
+    KILN_CHECK_INT(kilni_rpc_addresses_parse("unix:/a://,b", &list, &err), KILN_STATUS_OK);
+    KILN_CHECK(list.count == 1 && strcmp(list.each[0].host, "/a://,b") == 0);
+    KILN_CHECK_INT(id_of("grpc://a,B"), id_of("grpc://a:3000,b/0"));
+    KILN_CHECK(id_of("grpc://a,b") != id_of("grpc://b,a"));
+    static const char *const wrong[] = {"grpc://a,",    "grpc://,a",    "grpc://a,,b",
+                                        "grpc://a/1,b", "grpc://a,b:x", "http://a,b"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        KILN_CHECK_INT(kilni_rpc_addresses_parse(wrong[i], &list, &err),
+                       KILN_STATUS_INVALID_ARGUMENT);
+    }
+    size_t length = strlen(many);
+    for (size_t i = 1; i < KILNI_RPC_SERVERS; i++) {
+        length += (size_t)snprintf(many + length, sizeof(many) - length, ",a");
+    }
+    KILN_CHECK_INT(kilni_rpc_addresses_parse(many, &list, &err), KILN_STATUS_OK);
+    snprintf(many + length, sizeof(many) - length, ",a");
+    KILN_CHECK_INT(kilni_rpc_addresses_parse(many, &list, &err), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_CONTAINS(err.message, "more than 16 servers");
+}
+
 /// It is what an option says, and nobody can parse it; but it has a number.
 static void test_default_has_a_number(void)
 {
@@ -223,5 +255,6 @@ static void test_threads(void)
 }
 
 KILN_TEST_MAIN("unit/remote_grpc/address", KILN_TEST(test_canonical), KILN_TEST(test_malformed),
-               KILN_TEST(test_default_has_a_number), KILN_TEST(test_equal_and_different),
-               KILN_TEST(test_many), KILN_TEST(test_device_ids), KILN_TEST(test_threads))
+               KILN_TEST(test_several_servers), KILN_TEST(test_default_has_a_number),
+               KILN_TEST(test_equal_and_different), KILN_TEST(test_many),
+               KILN_TEST(test_device_ids), KILN_TEST(test_threads))

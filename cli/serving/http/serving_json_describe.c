@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What a model takes, how it is run and what it has done, as JSON. Decides which of it is shown;
+// names are those of the protocol's configuration.
+
+#include "serving_json.h"
+
+#include <inttypes.h>
+
+static void put_tensors(kiln_string *out, const char *key, const kiln_model_tensor *tensors,
+                        uint32_t count)
+{
+    kiln_string_printf(out, ",\"%s\":[", key);
+    for (uint32_t i = 0; i < count; i++) {
+        kiln_string_printf(out, "%s{\"name\":", i > 0 ? "," : "");
+        kilni_json_text_put(out, tensors[i].name);
+        kiln_string_printf(
+            out, ",\"datatype\":\"%s\",\"shape\":", kiln_model_dtype_name(tensors[i].dtype));
+        kilni_json_dims_put(out, &tensors[i], 0);
+        kiln_string_append(out, "}", 1);
+    }
+    kiln_string_append(out, "]", 1);
+}
+
+void kilni_json_metadata_put(kiln_string *out, const kiln_model_info *info)
+{
+    kiln_string_printf(out, "{\"name\":");
+    kilni_json_text_put(out, info->name);
+    kiln_string_printf(out, ",\"versions\":[");
+    for (uint32_t i = 0; i < info->n_versions; i++) {
+        kiln_string_printf(out, "%s\"%" PRIu64 "\"", i > 0 ? "," : "", info->versions[i]);
+    }
+    kiln_string_printf(out, "],\"platform\":\"kiln_onnx\"");
+    put_tensors(out, "inputs", info->inputs, info->n_inputs);
+    put_tensors(out, "outputs", info->outputs, info->n_outputs);
+    kiln_string_append(out, "}", 1);
+}
+
+static void put_config_tensors(kiln_string *out, const char *key, const kiln_model_info *info,
+                               const kiln_model_tensor *tensors, uint32_t count)
+{
+    kiln_string_printf(out, ",\"%s\":[", key);
+    for (uint32_t i = 0; i < count; i++) {
+        kiln_string_printf(out, "%s{\"name\":", i > 0 ? "," : "");
+        kilni_json_text_put(out, tensors[i].name);
+        kiln_string_printf(
+            out, ",\"data_type\":\"TYPE_%s\",\"dims\":", kiln_model_dtype_name(tensors[i].dtype));
+        kilni_json_dims_put(out, &tensors[i], info->max_batch > 0 ? 1 : 0);
+        kiln_string_append(out, "}", 1);
+    }
+    kiln_string_append(out, "]", 1);
+}
+
+/// A word for each kind, at its number.
+static const char *const control_words[] = {"START", "READY", "END", "CORRID"};
+
+static void put_sequences(kiln_string *out, const kiln_model_info *info)
+{
+    kiln_string_printf(out,
+                       ",\"sequence_batching\":{\"max_sequence_idle_microseconds\":%" PRIu64
+                       ",\"oldest\":{\"max_candidate_sequences\":%u},\"control_input\":[",
+                       info->sequence_idle_us, info->max_sequences);
+    for (uint32_t i = 0; i < info->n_controls; i++) {
+        kiln_string_printf(out, "%s{\"name\":", i > 0 ? "," : "");
+        kilni_json_text_put(out, info->controls[i].input.name);
+        kiln_string_printf(out, ",\"control\":[{\"kind\":\"CONTROL_SEQUENCE_%s\"}]}",
+                           control_words[info->controls[i].kind]);
+    }
+    kiln_string_printf(out, "],\"state\":[");
+    for (uint32_t i = 0; i < info->n_states; i++) {
+        const kiln_model_state *state = &info->states[i];
+        kiln_string_printf(out, "%s{\"input_name\":", i > 0 ? "," : "");
+        kilni_json_text_put(out, state->input.name);
+        kiln_string_printf(out, ",\"output_name\":");
+        kilni_json_text_put(out, state->output);
+        kiln_string_printf(
+            out, ",\"data_type\":\"TYPE_%s\",\"dims\":", kiln_model_dtype_name(state->input.dtype));
+        kilni_json_dims_put(out, &state->input, info->max_batch > 0 ? 1 : 0);
+        kiln_string_append(out, "}", 1);
+    }
+    kiln_string_printf(out, "]}");
+}
+
+void kilni_json_config_put(kiln_string *out, const kiln_model_info *info)
+{
+    kiln_string_printf(out, "{\"name\":");
+    kilni_json_text_put(out, info->name);
+    kiln_string_printf(out,
+                       ",\"platform\":\"kiln_onnx\",\"backend\":\"kiln\",\"max_batch_size\":%u",
+                       info->max_batch);
+    put_config_tensors(out, "input", info, info->inputs, info->n_inputs);
+    put_config_tensors(out, "output", info, info->outputs, info->n_outputs);
+    kiln_string_printf(out, ",\"instance_group\":[{\"name\":");
+    kilni_json_text_put(out, info->name);
+    kiln_string_printf(out, ",\"count\":%u}],\"default_model_filename\":", info->instances);
+    kilni_json_text_put(out, info->file);
+    if (info->batching) {
+        kiln_string_printf(out, ",\"dynamic_batching\":{\"preferred_batch_size\":[");
+        for (uint32_t i = 0; i < info->n_preferred; i++) {
+            kiln_string_printf(out, "%s%u", i > 0 ? "," : "", info->preferred[i]);
+        }
+        kiln_string_printf(out,
+                           "],\"max_queue_delay_microseconds\":%" PRIu64
+                           ",\"priority_levels\":%u,\"default_priority_level\":%u,"
+                           "\"default_queue_policy\":{\"default_timeout_microseconds\":%" PRIu64
+                           ",\"max_queue_size\":%u}}",
+                           info->queue_delay_us, info->priority_levels, info->default_priority,
+                           info->queue_timeout_us, info->max_queue);
+    }
+    if (info->sequences) {
+        put_sequences(out, info);
+    }
+    kiln_string_append(out, "}", 1);
+}
+
+static void put_duration(kiln_string *out, const char *key, const kiln_model_duration *duration)
+{
+    kiln_string_printf(out, "\"%s\":{\"count\":%" PRIu64 ",\"ns\":%" PRIu64 "}", key,
+                       duration->count, duration->ns);
+}
+
+void kilni_json_stats_put(kiln_string *out, const kiln_model_stats *stats)
+{
+    const struct {
+        const char *key;
+        const kiln_model_duration *duration;
+    } rows[] = {{"success", &stats->success},     {"fail", &stats->fail},
+                {"queue", &stats->queue},         {"compute_input", &stats->input},
+                {"compute_infer", &stats->infer}, {"compute_output", &stats->output}};
+    kiln_string_printf(out, "{\"name\":");
+    kilni_json_text_put(out, stats->name);
+    kiln_string_printf(out,
+                       ",\"version\":\"%s\",\"last_inference\":%" PRIu64
+                       ",\"inference_count\":%" PRIu64 ",\"execution_count\":%" PRIu64
+                       ",\"inference_stats\":{",
+                       stats->version, stats->last_ms, stats->inferences, stats->executions);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        kiln_string_printf(out, "%s", i > 0 ? "," : "");
+        put_duration(out, rows[i].key, rows[i].duration);
+    }
+    kiln_string_printf(out, "},\"batch_stats\":[");
+    for (uint32_t i = 0; i < stats->n_batches; i++) {
+        const kiln_model_batch *batch = &stats->batches[i];
+        kiln_string_printf(out, "%s{\"batch_size\":%" PRIu64 ",", i > 0 ? "," : "", batch->size);
+        put_duration(out, "compute_input", &batch->input);
+        kiln_string_append(out, ",", 1);
+        put_duration(out, "compute_infer", &batch->infer);
+        kiln_string_append(out, ",", 1);
+        put_duration(out, "compute_output", &batch->output);
+        kiln_string_append(out, "}", 1);
+    }
+    kiln_string_printf(out, "]}");
+}
