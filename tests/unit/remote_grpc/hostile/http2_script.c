@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -102,7 +103,7 @@ static void flush_out(player *self)
     while (at < self->n_out) {
         ssize_t sent = send(self->fd, self->out + at, self->n_out - at, MSG_NOSIGNAL);
         if (sent <= 0) {
-            break; // the server has closed
+            break; // the server has closed, or reads no more
         }
         at += (size_t)sent;
     }
@@ -195,7 +196,9 @@ static int connect_to(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const struct timeval patience = {.tv_sec = 2}; // with a server that reads no more
     if (fd >= 0 && strlen(path) < sizeof(address.sun_path)) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
         memcpy(address.sun_path, path, strlen(path));
         if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0) {
             return fd;
