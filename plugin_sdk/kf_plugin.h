@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// kf_plugin.h: the plugin's table and the life of its objects, for fusers of one variant whose
-// blocks take operations one by one. Optional, C99 and later; in C++ see kiln_fuser.hpp.
+// kf_plugin.h: the plugin's table and the life of its objects, for fusers whose blocks take
+// operations one by one. Optional, C99 and later; in C++ see kiln_fuser.hpp.
 //
 // Include it once, last in the plugin's file, after what it needs:
 //
@@ -36,7 +36,13 @@
 //   static void opt_program(const kf_opt *, kf_program *out);
 //       by KF_OUT
 //
-// A fuser that needs more, as several variants or a saved state, writes the table by itself.
+// With KF_PLUGIN_VARIANTS defined, several programs do the same work, and the host measures which
+// is the fastest; builder_estimate speaks of variant 0. Instead of opt_program then:
+//
+//   static void opt_variant(const kf_opt *, uint32_t variant, kf_program *out);
+//       by KF_OUT; opt_facts says how many: behind kf_opt_info_fill, out->n_variants = N
+//
+// A fuser that needs more, as a saved state, writes the table by itself.
 #ifndef KILN_PLUGIN_SDK_KF_PLUGIN_H
 #define KILN_PLUGIN_SDK_KF_PLUGIN_H
 
@@ -173,10 +179,21 @@ static kf_status kf_plugin_opt_info(const kf_opt *opt, kf_opt_info *out)
 
 static kf_status kf_plugin_opt_describe(const kf_opt *opt, uint32_t variant, kf_program *out)
 {
+#ifdef KF_PLUGIN_VARIANTS
+    kf_opt_info info;
+    memset(&info, 0, sizeof(info));
+    info.struct_size = (uint32_t)sizeof(info);
+    opt_facts(opt, &info);
+    if (variant >= info.n_variants) {
+        return KF_E_INVALID;
+    }
+    opt_variant(opt, variant, out);
+#else
     if (variant != 0) {
         return KF_E_INVALID;
     }
     opt_program(opt, out);
+#endif
     return KF_OK;
 }
 

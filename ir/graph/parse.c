@@ -134,7 +134,8 @@ static kiln_status read_f64(parser *p, double *out_value)
     return KILN_STATUS_OK;
 }
 
-static kiln_status read_desc(parser *p, kiln_tensor_desc *out_desc)
+/// Dtype and dims.
+static kiln_status read_shape(parser *p, kiln_tensor_desc *out_desc)
 {
     char word[16];
     unsigned rank = 0;
@@ -157,13 +158,25 @@ static kiln_status read_desc(parser *p, kiln_tensor_desc *out_desc)
         }
     }
     out_desc->rank = (uint8_t)rank;
-    if (status == KILN_STATUS_OK && accept(p, "{")) {
-        char *end = NULL;
-        out_desc->scheme = strtoull(p->at, &end, 16);
-        p->at = end;
-        status = expect(p, "}");
-    }
     return status;
+}
+
+/// The scheme of quantised elements, when there is one.
+static kiln_status read_scheme(parser *p, kiln_tensor_desc *out_desc)
+{
+    char *end = NULL;
+    if (!accept(p, "{")) {
+        return KILN_STATUS_OK;
+    }
+    out_desc->scheme = strtoull(p->at, &end, 16);
+    p->at = end;
+    return expect(p, "}");
+}
+
+static kiln_status read_desc(parser *p, kiln_tensor_desc *out_desc)
+{
+    kiln_status status = read_shape(p, out_desc);
+    return status == KILN_STATUS_OK ? read_scheme(p, out_desc) : status;
 }
 
 static kiln_status read_tensor(parser *p, kiln_tensor_desc *out_desc)
@@ -279,7 +292,10 @@ static kiln_status read_constant(parser *p, kiln_attr *attr)
     if (tensor == NULL) {
         return no_memory(p);
     }
-    kiln_status status = read_desc(p, &tensor->desc);
+    kiln_status status = read_shape(p, &tensor->desc);
+    if (status == KILN_STATUS_OK && kiln_dtype_kind_of(tensor->desc.dtype) == KILN_KIND_QUANT) {
+        status = read_scheme(p, &tensor->desc); // its bytes come in braces, too
+    }
     int64_t bytes = status == KILN_STATUS_OK ? kiln_desc_bytes(&tensor->desc) : 0;
     if (status == KILN_STATUS_OK && (bytes < 0 || bytes > KILNI_IR_MAX_CONST)) {
         return SYNTAX(p, "a constant exceeds %d bytes", KILNI_IR_MAX_CONST);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace kiln
 {
@@ -57,6 +58,12 @@ class builder
     virtual void fuse(const values &values, const kf_op &op) = 0;
     virtual answer state() const = 0;
     virtual program finish() const = 0; ///< only when state() says ready
+    /// Other programs that do the same work, for the same `len`; state() speaks of finish()'s. The
+    /// host measures which is the fastest.
+    virtual std::vector<program> variants() const
+    {
+        return {};
+    }
     virtual std::unique_ptr<builder> clone() const = 0;
 };
 

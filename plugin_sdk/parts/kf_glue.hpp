@@ -9,8 +9,10 @@
 
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <new>
+#include <string>
 #include <utility>
 
 struct kf_fuser {
@@ -23,7 +25,15 @@ struct kf_builder {
     kiln::answer last; ///< what the views of the last answer point into
 };
 struct kf_opt {
-    kiln::sealed_program program;
+    std::deque<kiln::sealed_program> programs; ///< the default, then its variants
+    std::string key; ///< of all of them
+
+    void add(kiln::program p)
+    {
+        programs.emplace_back(std::move(p));
+        const kf_blob one = programs.back().info().key;
+        key.append(static_cast<const char *>(one.ptr), one.len);
+    }
 };
 
 namespace kiln
@@ -171,7 +181,12 @@ inline kf_status builder_finish(kf_builder *b, kf_opt **out)
         if (!b->self->state().ready) {
             return KF_E_INVALID;
         }
-        *out = new kf_opt{sealed_program(b->self->finish())};
+        auto made = std::make_unique<kf_opt>();
+        made->add(b->self->finish());
+        for (auto &variant : b->self->variants()) {
+            made->add(std::move(variant));
+        }
+        *out = made.release();
         return KF_OK;
     });
 }
@@ -183,17 +198,19 @@ inline void builder_destroy(kf_builder *b)
 
 inline kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
 {
-    const kf_opt_info view = opt->program.info();
+    kf_opt_info view = opt->programs.front().info();
+    view.n_variants = static_cast<std::uint32_t>(opt->programs.size());
+    view.key = kf_blob{opt->key.data(), opt->key.size()};
     KF_OUT(out, &view);
     return KF_OK;
 }
 
 inline kf_status opt_describe(const kf_opt *opt, std::uint32_t variant, kf_program *out)
 {
-    if (variant != 0) {
+    if (variant >= opt->programs.size()) {
         return KF_E_INVALID;
     }
-    const kf_program view = opt->program.view();
+    const kf_program view = opt->programs[variant].view();
     KF_OUT(out, &view);
     return KF_OK;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Any bytes as a frame of the remote protocol: refused in words, or a frame that encodes again, and
-// whose graph and data lie inside the message. Sequences of frames:
-// unit/remote_grpc/test_rpc_hostile.
+// whose graph and data lie inside the message. Sequences of frames: fuzz_sequence.c.
 #include "fuzz_target.h"
 #include "ir.h"
 #include "rpc_frame.h"

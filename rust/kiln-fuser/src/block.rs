@@ -31,6 +31,11 @@ pub trait Block<F>: Clone + Default + Send + 'static {
 
     /// Their program. Asked for only where `estimate` gave something.
     fn finish(&self, fuser: &F) -> Program;
+
+    /// Other programs that do the same work; `estimate` speaks of `finish`'s. The host measures which is the fastest.
+    fn variants(&self, _fuser: &F) -> Vec<Program> {
+        Vec::new()
+    }
 }
 
 /// What a program would cost. Formulas that are left empty are not told; without `ns` the host makes its own estimate.

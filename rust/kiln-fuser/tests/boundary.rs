@@ -46,6 +46,9 @@ impl Block<Counting> for Adds {
             ..Program::of("adds", "__kernel ...", Launch::default())
         }
     }
+    fn variants(&self, _fuser: &Counting) -> Vec<Program> {
+        vec![Program::of("wide", "__kernel wide ...", Launch::new("wide", sym(3)).local(16))]
+    }
 }
 
 kiln_fuser::plugin! {
@@ -175,7 +178,14 @@ fn a_program_is_described_as_it_was_made() {
         table().builder_destroy.unwrap()(builder); // the program outlives it
 
         let mut p = kf_program { struct_size: std::mem::size_of::<kf_program>() as u32, ..kf_program::default() };
-        assert_eq!(table().opt_describe.unwrap()(opt, 1, &mut p), KF_E_INVALID);
+        let mut info = kf_opt_info { struct_size: 48, ..kf_opt_info::default() };
+        assert_eq!(table().opt_info.unwrap()(opt, &mut info), KF_OK);
+        assert_eq!((info.len, info.n_variants), (2, 2));
+        let key = String::from_utf8(std::slice::from_raw_parts(info.key.ptr.cast(), info.key.len as usize).to_vec());
+        assert!(key.unwrap().contains("__kernel wide")); // the programs differ where only a variant does
+        assert_eq!(table().opt_describe.unwrap()(opt, 2, &mut p), KF_E_INVALID);
+        assert_eq!(table().opt_describe.unwrap()(opt, 1, &mut p), KF_OK);
+        assert_eq!((p.n_launches, p.n_temps, (**p.launches).kernel.len), (1, 0, 4));
         assert_eq!(table().opt_describe.unwrap()(opt, 0, &mut p), KF_OK);
         assert_eq!((p.n_sources, p.n_launches, p.n_temps, p.n_steps), (1, 2, 1, 1));
         assert_eq!(((*p.steps).kind, (*p.steps).index), (KF_STEP_LAUNCH, 1)); // the first one packs

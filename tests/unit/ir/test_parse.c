@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph_internal.h"
 #include "graph_support.h"
 
 static kiln_error err;
@@ -77,6 +78,77 @@ static void test_refuses(void)
             "more than 6 outputs");
 }
 
+/// One value of an attribute, in the form that attributes of plugins' operators have.
+static kiln_status read_alone(test_env *env, kiln_arena *arena, const char *text,
+                              kiln_attr_type type, kiln_attr *out_attr)
+{
+    kiln_arena_init(arena, &env->env);
+    return kilni_ir_parse_value(&text, type, arena, out_attr, &err);
+}
+
+static void test_values_alone(void)
+{
+    static const unsigned char bytes[] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0};
+    test_env env;
+    kiln_arena arena;
+    kiln_attr attr;
+    test_env_init(&env);
+    KILN_CHECK_INT(read_alone(&env, &arena, "f32[2] {0000803f000000c0}", KILN_ATTR_TENSOR, &attr),
+                   KILN_STATUS_OK);
+    KILN_CHECK_INT(attr.v.tensor->desc.dims[0], 2);
+    KILN_CHECK_MEM(attr.v.tensor->data, bytes, sizeof(bytes));
+    kiln_arena_fini(&arena);
+    KILN_CHECK_INT(read_alone(&env, &arena, "\"a\\x0a\\\"\\\\\"", KILN_ATTR_STRING, &attr),
+                   KILN_STATUS_OK);
+    KILN_CHECK_INT(attr.count, 4);
+    KILN_CHECK_MEM(attr.v.text, "a\n\"\\", 4);
+    kiln_arena_fini(&arena);
+    KILN_CHECK_INT(read_alone(&env, &arena, "[1.5, -inf]", KILN_ATTR_F64_LIST, &attr),
+                   KILN_STATUS_OK);
+    KILN_CHECK_INT(attr.count, 2);
+    KILN_CHECK(attr.v.floats[0] == 1.5 && isinf(attr.v.floats[1]));
+    kiln_arena_fini(&arena);
+    KILN_CHECK_INT(read_alone(&env, &arena, "bf16", KILN_ATTR_DTYPE, &attr), KILN_STATUS_OK);
+    KILN_CHECK_INT(attr.v.i, KILN_DTYPE_BF16);
+    kiln_arena_fini(&arena);
+    KILN_CHECK_INT(env.live, 0);
+}
+
+static void test_values_alone_refused(void)
+{
+    static const struct {
+        const char *text;
+        kiln_attr_type type;
+        const char *words;
+    } cases[] = {
+        {"f32[2] {00}", KILN_ATTR_TENSOR, "shorter than 8 bytes"},
+        {"f32[2] {0000803f0000c0", KILN_ATTR_TENSOR, "shorter than 8 bytes"},
+        {"f32[1] {0000803f00}", KILN_ATTR_TENSOR, "\"}\" is expected"},
+        {"f32[1] 0000803f", KILN_ATTR_TENSOR, "\"{\" is expected"},
+        {"f32[1] {0000803G}", KILN_ATTR_TENSOR, "shorter than 4 bytes"},
+        {"f32[1099511627776] {}", KILN_ATTR_TENSOR, "a constant exceeds"},
+        {"what[1] {}", KILN_ATTR_TENSOR, "what is no dtype"},
+        {"[1 2]", KILN_ATTR_I64_LIST, "\",\" is expected"},
+        {"[1,\n2]", KILN_ATTR_I64_LIST, "an integer"},
+        {"word", KILN_ATTR_DTYPE, "word is no dtype"},
+        {"word", KILN_ATTR_BOOL, "word is no truth"},
+        {"=", KILN_ATTR_BOOL, "a name is expected"},
+        {"word", KILN_ATTR_STRING, "is expected"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        test_env env;
+        kiln_arena arena;
+        kiln_attr attr;
+        test_env_init(&env);
+        kiln_status status = read_alone(&env, &arena, cases[i].text, cases[i].type, &attr);
+        kiln_test_check_int(status, KILN_STATUS_INVALID_ARGUMENT, __FILE__, __LINE__,
+                            cases[i].text);
+        KILN_CHECK_CONTAINS(err.message, cases[i].words);
+        kiln_arena_fini(&arena);
+        KILN_CHECK_INT(env.live, 0);
+    }
+}
+
 /* Every beginning of a good text, and every text with one byte changed: an answer, no crash, no
  * leak. */
 static void test_damaged(void)
@@ -106,4 +178,5 @@ static void test_damaged(void)
 }
 
 KILN_TEST_MAIN("unit/ir/parse", KILN_TEST(test_spacing), KILN_TEST(test_values),
-               KILN_TEST(test_refuses), KILN_TEST(test_damaged))
+               KILN_TEST(test_refuses), KILN_TEST(test_values_alone),
+               KILN_TEST(test_values_alone_refused), KILN_TEST(test_damaged))

@@ -73,14 +73,112 @@ const kf_plugin *kf_plugin_query_v1(std::uint32_t) { return nullptr; }
 """
 
 
-def forms():
-    """A program with a binary and a single-work-item form, through the C++ wrapper."""
+# What the host does with a finished block of two programs: FINISH makes `table` and `opt`.
+VARIANTS = """
+int main(void)
+{
+    kf_opt_info info = KF_ZERO;
+    kf_program p = KF_ZERO;
+    FINISH
+    info.struct_size = (uint32_t)sizeof(info);
+    p.struct_size = (uint32_t)sizeof(p);
+    if (table->opt_info(opt, &info) != KF_OK || info.n_variants != 2 || info.len != 3) {
+        return 1;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if (table->opt_describe(opt, i, &p) != KF_OK || p.n_launches != i + 1) {
+            return 2;
+        }
+    }
+    if (table->opt_describe(opt, 2, &p) != KF_E_INVALID || p.n_launches != 2) {
+        return 3;
+    }
+    table->opt_destroy(opt);
+    return 0;
+}
+"""
+
+VARIANTS_C = """#include "kf_util.h"
+#define KF_PLUGIN_ID "org.example.test"
+#define KF_PLUGIN_VERSION "1"
+#define KF_PLUGIN_VENDOR "Example"
+#define KF_PLUGIN_FUSERS KF_STR_INIT("two")
+#define KF_PLUGIN_VARIANTS
+struct kf_fuser { const kf_host *host; uint32_t index; };
+struct kf_builder { const kf_fuser *fuser; };
+struct kf_opt { kf_text name; };
+static kf_status fuser_init(kf_fuser *f, const kf_device *d) { (void)f; (void)d; return KF_OK; }
+static void builder_init(kf_builder *b) { (void)b; }
+static void builder_copy(kf_builder *to, const kf_builder *from) { (void)to; (void)from; }
+static void builder_push(kf_builder *b, const kf_block *k, const kf_op *op) { (void)b; (void)k; (void)op; }
+static uint32_t builder_is_closed(const kf_builder *b) { (void)b; return 0; }
+static uint32_t builder_is_ready(const kf_builder *b) { (void)b; return 1; }
+static void builder_estimate(kf_builder *b, kf_state *s) { (void)b; s->len = 3; }
+static kf_status opt_init(kf_opt *o, const kf_builder *b) { (void)b; kf_text_add(&o->name, "two"); return KF_OK; }
+static void opt_fini(kf_opt *o) { kf_text_free(&o->name); }
+static void opt_facts(const kf_opt *o, kf_opt_info *out)
+{
+    kf_opt_info_fill(out, 3, &o->name, (const uint8_t *)"key", 3);
+    out->n_variants = 2;
+}
+static void opt_variant(const kf_opt *o, uint32_t variant, kf_program *out)
+{
+    kf_program view;
+    (void)o;
+    memset(&view, 0, sizeof(view));
+    view.struct_size = (uint32_t)sizeof(view);
+    view.n_launches = variant + 1;
+    KF_OUT(out, &view);
+}
+#include "kf_plugin.h"
+#define KF_ZERO {0}
+#define FINISH const kf_plugin *table = kf_plugin_query_v1(0); kf_fuser *f; kf_builder *b; kf_opt *opt; \
+    if (table->fuser_create(0, 0, 0, &f) != KF_OK || table->builder_create(f, &b) != KF_OK || \
+        table->builder_finish(b, &opt) != KF_OK) { return 9; } \
+    table->builder_destroy(b); table->fuser_destroy(f);
+""" + VARIANTS
+
+VARIANTS_CPP = """#include "kiln_fuser.hpp"
+struct two : kiln::copyable_builder<two> {
+    void fuse(const kiln::values &, const kf_op &) override {}
+    kiln::answer state() const override { kiln::answer a; a.ready = true; a.len = 3; return a; }
+    kiln::program finish() const override { return made(1); }
+    std::vector<kiln::program> variants() const override
+    {
+        std::vector<kiln::program> all;
+        all.push_back(made(2));
+        return all;
+    }
+    static kiln::program made(int launches)
+    {
+        kiln::program p("two", 3);
+        const auto s = p.source("text");
+        for (int i = 0; i < launches; i++) { p.run(s, "k"); }
+        return p;
+    }
+};
+struct maker : kiln::fuser {
+    maker(const kf_host *, const kf_device &) {}
+    std::unique_ptr<kiln::builder> start() const override { return std::make_unique<two>(); }
+};
+KILN_PLUGIN("org.example.test", "1", "Example", kiln::fuser_named<maker>("two"))
+#define KF_ZERO {}
+#define FINISH const kf_plugin *table = kf_plugin_query_v1(0); kf_fuser *f; kf_builder *b; kf_opt *opt; \
+    const kf_device device = {}; \
+    if (table->fuser_create(nullptr, 0, &device, &f) != KF_OK || table->builder_create(f, &b) != KF_OK || \
+        table->builder_finish(b, &opt) != KF_OK) { return 9; } \
+    table->builder_destroy(b); table->fuser_destroy(f);
+""" + VARIANTS
+
+
+def runs(text, compiler, language, standard):
+    """What is wrong with a program that looks at the helpers: its end, or that there is none."""
     with tempfile.TemporaryDirectory() as folder:
-        program = os.path.join(folder, "forms")
-        run = subprocess.run(["g++", "-std=c++17", "-Wall", "-Wextra", "-Wconversion", "-Werror", *INCLUDE, "-x", "c++",
-                              "-", "-o", program], input=FORMS, capture_output=True, text=True, check=False)
+        program = os.path.join(folder, "program")
+        run = subprocess.run([compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wconversion", "-Werror", *INCLUDE, "-x",
+                              language, "-", "-o", program], input=text, capture_output=True, text=True, check=False)
         if run.returncode:
-            return [run.stderr[-300:]]
+            return [run.stderr[:300]]
         code = subprocess.run([program], check=False).returncode
         return [f"ends with {code}"] if code else []
 
@@ -111,7 +209,9 @@ def main():
                    "kf_plugin.h"):
         results[header] = matrix(header, crosses_abi=False)
     results["kiln_fuser.hpp"] = wrapper()
-    results["forms in C++"] = forms()
+    results["forms in C++"] = runs(FORMS, "g++", "c++", "c++17")
+    results["variants in C++"] = runs(VARIANTS_CPP, "g++", "c++", "c++17")
+    results["variants in C"] = runs(VARIANTS_C, "gcc", "c", "c99")
     results["template"] = template()
     for name, bad in results.items():
         for text in bad:

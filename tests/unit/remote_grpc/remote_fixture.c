@@ -77,6 +77,21 @@ uint32_t hand_try(hand *self, kilni_rpc_frame *frame)
     return 0;
 }
 
+/// Data may have come in pieces, small ones too: where they are depends on what came before them.
+static void gather_data(hand *self)
+{
+    size_t length = self->frame->data_length;
+    if (length == 0 || self->frame->data != NULL) {
+        return;
+    }
+    free(self->gathered);
+    self->gathered = malloc(length);
+    if (KILN_CHECK(self->gathered != NULL)) {
+        kilni_rpc_frame_data(self->frame, self->gathered);
+        self->frame->data = self->gathered;
+    }
+}
+
 uint32_t hand_ask(hand *self, kilni_rpc_frame *frame)
 {
     bool end = false;
@@ -88,6 +103,7 @@ uint32_t hand_ask(hand *self, kilni_rpc_frame *frame)
         !HAND_OK(self, kilni_rpc_inbox_decode(&self->env, self->inbox, &self->err))) {
         return UINT32_MAX;
     }
+    gather_data(self);
     KILN_CHECK_INT(self->frame->body.request, self->request);
     return self->frame->body.which_body == kiln_v1_Frame_answer_tag
                ? self->frame->body.body.answer.code
@@ -152,6 +168,7 @@ void hand_close(hand *self)
     kilni_rpc_stream_close(self->stream, NULL);
     kilni_rpc_inbox_clear(&self->env, self->inbox);
     free(self->inbox);
+    free(self->gathered);
 }
 
 void hand_write(hand *self, uint64_t buffer, uint64_t offset, uint64_t total, const void *data,

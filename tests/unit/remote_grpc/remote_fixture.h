@@ -36,7 +36,8 @@ typedef struct hand {
     kiln_env env;
     kilni_rpc_stream *stream;
     kilni_rpc_inbox *inbox;
-    kilni_rpc_frame *frame; ///< the inbox's
+    kilni_rpc_frame *frame; ///< the inbox's; its data in one piece
+    void *gathered; ///< they are, where they came in several
     uint64_t request;
     kiln_error err;
 } hand;

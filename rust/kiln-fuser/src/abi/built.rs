@@ -4,12 +4,26 @@ use crate::sys::*;
 use crate::{Arg, Code, Formula, Launch, Program, Source, Step, Temp};
 use std::{any::Any, mem::size_of, ptr};
 
-/// Immutable once it is made, so any thread may look at it.
-pub struct Built {
+/// A finished block. Immutable once it is made, so any thread may look at it.
+pub struct Finished {
     pub len: u32,
     pub name: String,
-    /// Equal keys are equal programs: it says all that the program is.
+    /// Equal keys are equal programs: it says all that they are.
     pub key: Vec<u8>,
+    /// The default, then its variants.
+    pub programs: Vec<Built>,
+}
+
+impl Finished {
+    pub fn new(first: Program, others: Vec<Program>, len: u32) -> Finished {
+        let mut all = vec![first];
+        all.extend(others);
+        let key = all.iter().map(|one| format!("{one:?}")).collect::<String>().into_bytes();
+        Finished { len, name: all[0].name.clone(), key, programs: all.into_iter().map(Built::new).collect() }
+    }
+}
+
+pub struct Built {
     pub program: kf_program,
     _kept: Kept,
 }
@@ -133,7 +147,7 @@ fn step(from: &Step) -> kf_step {
 }
 
 impl Built {
-    pub fn new(from: Program, len: u32) -> Built {
+    fn new(from: Program) -> Built {
         let mut kept = Kept::default();
         let sources: Vec<kf_source> = from.sources.iter().map(|s| kept.source(s)).collect();
         let launches: Vec<kf_launch> = from.launches.iter().map(|l| kept.launch(l)).collect();
@@ -152,6 +166,6 @@ impl Built {
             steps: kept.list(steps),
             guard: kept.formula(&from.guard),
         };
-        Built { len, key: format!("{from:?}").into_bytes(), name: from.name, program, _kept: kept }
+        Built { program, _kept: kept }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The functions of the plugin's table, for any type of fuser.
-use super::built::Built;
+use super::built::Finished;
 use crate::op::{list, report_of};
 use crate::sys::*;
 use crate::{Block, Decline, Device, Estimate, Fuser, Op};
@@ -245,7 +245,8 @@ pub unsafe extern "C" fn builder_finish<F: Fuser>(object: *mut kf_builder, out: 
             Some(ready) => ready,
             None => return KF_E_INVALID,
         };
-        *out = boxed(Built::new(ready.block.finish(&(*b.of).fuser), ready.len));
+        let fuser = &(*b.of).fuser;
+        *out = boxed(Finished::new(ready.block.finish(fuser), ready.block.variants(fuser), ready.len));
         KF_OK
     })
 }
@@ -257,11 +258,11 @@ pub unsafe extern "C" fn builder_destroy<F: Fuser>(object: *mut kf_builder) {
 // ---- finished blocks ------------------------------------------------------------------------------------------------
 
 pub unsafe extern "C" fn opt_info(opt: *const kf_opt, out: *mut kf_opt_info) -> kf_status {
-    let built = &*opt.cast::<Built>();
+    let built = &*opt.cast::<Finished>();
     let info = kf_opt_info {
         struct_size: size_of::<kf_opt_info>() as u32,
         len: built.len,
-        n_variants: 1,
+        n_variants: built.programs.len() as u32,
         name: kf_str { ptr: built.name.as_ptr().cast(), len: built.name.len() as u64 },
         key: kf_blob { ptr: built.key.as_ptr().cast(), len: built.key.len() as u64 },
         ..kf_opt_info::default()
@@ -270,12 +271,12 @@ pub unsafe extern "C" fn opt_info(opt: *const kf_opt, out: *mut kf_opt_info) -> 
 }
 
 pub unsafe extern "C" fn opt_describe(opt: *const kf_opt, variant: u32, out: *mut kf_program) -> kf_status {
-    match variant {
-        0 => put(out, &(*opt.cast::<Built>()).program),
-        _ => KF_E_INVALID,
+    match (*opt.cast::<Finished>()).programs.get(variant as usize) {
+        Some(one) => put(out, &one.program),
+        None => KF_E_INVALID,
     }
 }
 
 pub unsafe extern "C" fn opt_destroy(opt: *mut kf_opt) {
-    destroy(opt.cast::<Built>());
+    destroy(opt.cast::<Finished>());
 }

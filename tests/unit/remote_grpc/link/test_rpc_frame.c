@@ -5,6 +5,7 @@
 #include "rpc_frame.h"
 #include "rpc_limits.h"
 
+#include <grpc/byte_buffer.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,120 @@ static void test_number_for_bytes(void)
     free(frame);
 }
 
+// ---- messages in pieces ----
+
+/// A message in pieces of `size` bytes, as the network brings it; goes back through
+/// kilni_rpc_message_free. Each has memory of its own: gRPC joins what could be one.
+static kilni_rpc_message in_pieces(const void *bytes, size_t length, size_t size)
+{
+    grpc_slice slices[256];
+    size_t count = 0;
+    for (size_t at = 0; at < length && count < 256; at += size) {
+        size_t part = length - at < size ? length - at : size;
+        slices[count] = grpc_slice_malloc_large(part);
+        memcpy(GRPC_SLICE_START_PTR(slices[count]), (const char *)bytes + at, part);
+        count++;
+    }
+    kilni_rpc_message message = {.buffer = grpc_raw_byte_buffer_create(slices, count),
+                                 .length = length};
+    for (size_t i = 0; i < count; i++) {
+        grpc_slice_unref(slices[i]);
+    }
+    return message;
+}
+
+/// Whatever the pieces are, the frame is the same; its data are not gathered when they come last.
+static void test_pieces(void)
+{
+    kiln_env env = test_env();
+    kiln_error err = KILN_ERROR_INIT;
+    kilni_rpc_parcel *parcel = NULL;
+    kilni_rpc_frame *frame = malloc(sizeof(*frame));
+    kilni_rpc_inbox *inbox = calloc(1, sizeof(*inbox));
+    make_run(frame);
+    KILN_CHECK_INT(kilni_rpc_frame_encode(&env, frame, &parcel, &err), KILN_STATUS_OK);
+    for (size_t size = 1; size <= parcel->head_length; size++) {
+        char data[10] = "";
+        inbox->message = in_pieces(parcel->head, parcel->head_length, size);
+        KILN_CHECK_INT(kilni_rpc_inbox_decode(&env, inbox, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(inbox->frame.body.body.run.inputs[4].buffer, 104);
+        KILN_CHECK_MEM(inbox->frame.graph, "not a graph", 11);
+        if (KILN_CHECK_INT(inbox->frame.data_length, sizeof(data))) {
+            kilni_rpc_frame_data(&inbox->frame, data);
+            KILN_CHECK_MEM(data, "some bytes", sizeof(data));
+        }
+        KILN_CHECK(size >= 10 || inbox->frame.data == NULL); // they lie in several pieces
+        kilni_rpc_inbox_clear(&env, inbox);
+    }
+    kilni_rpc_parcel_free(&env, parcel);
+    free(inbox);
+    free(frame);
+}
+
+/// Fields of every wire type before the data, and what only looks like fields.
+static void test_fields_in_pieces(void)
+{
+    // Fields that the schema has not are passed over: 100 as a number, as 64 and as 32 bits, as
+    // bytes; then data "ab".
+    static const unsigned char good[] = {0xa0, 6,    1, 0xa1, 6,    1,    2, 3,   4,
+                                         5,    6,    7, 8,    0xa5, 6,    1, 2,   3,
+                                         4,    0xa2, 6, 1,    'x',  0x7a, 2, 'a', 'b'};
+    static const struct {
+        unsigned char bytes[16];
+        size_t length;
+    } bad[] = {
+        {{0xa0, 6, 0x80}, 3}, // a number without end
+        {{0xa1, 6, 1, 2}, 4}, // 64 bits that are 16
+        {{0xa5, 6, 1}, 3}, // 32 bits that are 8
+        {{0xa2, 6, 9, 'x'}, 4}, // more bytes than there are
+        {{0x7a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 'a'}, 12},
+        {{0xa3, 6, 1}, 3}, // a group
+        {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, 12},
+    };
+    kiln_env env = test_env();
+    kiln_error err = KILN_ERROR_INIT;
+    kilni_rpc_inbox *inbox = calloc(1, sizeof(*inbox));
+    char data[2] = "";
+    inbox->message = in_pieces(good, sizeof(good), 1);
+    KILN_CHECK_INT(kilni_rpc_inbox_decode(&env, inbox, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(inbox->frame.data_length, 2);
+    kilni_rpc_frame_data(&inbox->frame, data);
+    KILN_CHECK_MEM(data, "ab", 2);
+    kilni_rpc_inbox_clear(&env, inbox);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        inbox->message = in_pieces(bad[i].bytes, bad[i].length, 1);
+        KILN_CHECK_INT(kilni_rpc_inbox_decode(&env, inbox, &err), KILN_STATUS_INVALID_ARGUMENT);
+        KILN_CHECK_CONTAINS(err.message, "a damaged message");
+        kilni_rpc_inbox_clear(&env, inbox);
+    }
+    free(inbox);
+}
+
+/// Long data that may be held are not copied into the parcel, and short ones are.
+static void test_held_data(void)
+{
+    enum { LONG = 100000 };
+    kiln_env env = test_env();
+    kiln_error err = KILN_ERROR_INIT;
+    kilni_rpc_frame *frame = calloc(1, sizeof(*frame));
+    char *data = calloc(1, LONG);
+    for (size_t length = 1; length <= LONG; length += LONG - 1) {
+        kilni_rpc_parcel *parcel = NULL;
+        kilni_rpc_hold hold;
+        atomic_init(&hold.refs, 1);
+        frame->data = data;
+        frame->data_length = length;
+        frame->hold = &hold;
+        KILN_CHECK_INT(kilni_rpc_frame_encode(&env, frame, &parcel, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(atomic_load(&hold.refs), length == LONG ? 2 : 1);
+        KILN_CHECK(parcel->data == (length == LONG ? data : NULL));
+        kilni_rpc_parcel_free(&env, parcel);
+        KILN_CHECK_INT(atomic_load(&hold.refs), 1);
+    }
+    free(data);
+    free(frame);
+}
+
 static void test_limits(void)
 {
     kiln_error err = KILN_ERROR_INIT;
@@ -153,4 +268,5 @@ static void test_limits(void)
 }
 
 KILN_TEST_MAIN("unit/remote_grpc/frame", KILN_TEST(test_round_trip), KILN_TEST(test_damage),
-               KILN_TEST(test_too_many), KILN_TEST(test_number_for_bytes), KILN_TEST(test_limits))
+               KILN_TEST(test_too_many), KILN_TEST(test_number_for_bytes), KILN_TEST(test_pieces),
+               KILN_TEST(test_fields_in_pieces), KILN_TEST(test_held_data), KILN_TEST(test_limits))

@@ -3,28 +3,22 @@
 // every method. Nothing may crash, sessions of others go on, and memory stays bounded. How many
 // messages: the environment's KILN_TEST_MESSAGES; few by default, 100000 is the full run.
 
-#include "remote_fixture.h"
+#include "http2_script.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { USUAL = 4000, PATTERNS = 26, MOST_BYTES = 4096, PER_CALL = 12 };
+enum { USUAL = 4000, PER_CALL = 12 };
 #ifdef __SANITIZE_ADDRESS__
 enum { MOST_GROWTH_MIB = 2048 }; // freed memory is kept, and everything is larger
 #else
 enum { MOST_GROWTH_MIB = 256 };
 #endif
 
-typedef struct pattern {
-    size_t length;
-    unsigned char bytes[MOST_BYTES];
-} pattern;
-
 typedef struct stock {
-    pattern patterns[PATTERNS];
-    size_t count;
+    said said;
     uint64_t state; ///< of the random numbers: the same in every run
 } stock;
 
@@ -36,134 +30,6 @@ static uint64_t draw(stock *self, uint64_t below)
     return self->state % below;
 }
 
-// ---- what real sessions say ----
-
-static void add_bytes(stock *self, const void *bytes, size_t length)
-{
-    if (KILN_CHECK(length <= MOST_BYTES && self->count < PATTERNS)) {
-        memcpy(self->patterns[self->count].bytes, bytes, length);
-        self->patterns[self->count++].length = length;
-    }
-}
-
-static void add_frame(stock *self, const kiln_env *env, kilni_rpc_frame *frame)
-{
-    kilni_rpc_parcel *parcel = NULL;
-    kiln_error err = KILN_ERROR_INIT;
-    KILN_CHECK_INT(kilni_rpc_frame_encode(env, frame, &parcel, &err), KILN_STATUS_OK);
-    add_bytes(self, parcel->head, parcel->head_length);
-    kilni_rpc_parcel_free(env, parcel);
-}
-
-/// -(x + x).
-static void encode_graph(const kiln_env *env, kiln_blob *out_blob)
-{
-    kiln_ir_graph *graph = NULL;
-    kiln_error err = KILN_ERROR_INIT;
-    const kiln_tensor_desc x = hand_floats(1, 4);
-    const kiln_tensor_desc both[] = {x, x};
-    const kiln_tensor_desc y = hand_floats(2, 4);
-    const kiln_tensor_desc z = hand_floats(3, 4);
-    const uint64_t last = 3;
-    const kiln_op_record add = {
-        .op = KILN_OP_ADD, .n_inputs = 2, .n_outputs = 1, .inputs = both, .outputs = &y};
-    const kiln_op_record neg = {
-        .op = KILN_OP_NEG, .n_inputs = 1, .n_outputs = 1, .inputs = &y, .outputs = &z};
-    KILN_CHECK_INT(kiln_ir_graph_create(env, &graph, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(kiln_ir_graph_append(graph, &add, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(kiln_ir_graph_append(graph, &neg, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(kiln_ir_graph_set_io(graph, &x, 1, &last, 1, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(kiln_ir_encode(env, graph, out_blob, &err), KILN_STATUS_OK);
-    kiln_ir_graph_destroy(graph);
-}
-
-static void add_runs(stock *self, const kiln_env *env)
-{
-    kiln_blob graph = {0};
-    kilni_rpc_frame frame = {0};
-    kiln_v1_Run *run = &frame.body.body.run;
-    encode_graph(env, &graph);
-    frame.body.which_body = kiln_v1_Frame_run_tag;
-    frame.graph = graph.data;
-    frame.graph_length = graph.length;
-    run->inputs_count = run->outputs_count = 1;
-    run->inputs[0] = (kiln_v1_Binding){.value = 1, .buffer = 1};
-    run->outputs[0] = (kiln_v1_Binding){.value = 3, .buffer = 2};
-    add_frame(self, env, &frame);
-    run->graph = 1;
-    add_frame(self, env, &frame);
-    frame.graph_length = 0;
-    run->frees_count = 1;
-    run->frees[0] = 2;
-    add_frame(self, env, &frame);
-    kiln_free(env, graph.data);
-}
-
-static void add_offers(stock *self, const kiln_env *env)
-{
-    kilni_rpc_frame frame = {0};
-    frame.body.request = 9;
-    frame.body.which_body = kiln_v1_Frame_offer_tag;
-    frame.body.body.offer = (kiln_v1_Offer){.buffer = 1, .total = 16, .digest = {.size = 32}};
-    add_frame(self, env, &frame);
-    frame.body.body.offer = (kiln_v1_Offer){.graph = 1, .total = 99, .digest = {.size = 32}};
-    add_frame(self, env, &frame);
-}
-
-static void add_bodies(stock *self, const kiln_env *env)
-{
-    static const float data[] = {1, 2, 3, 4};
-    kilni_rpc_frame frame = {.data = data, .data_length = sizeof(data)};
-    frame.body.which_body = kiln_v1_Frame_write_tag;
-    frame.body.body.write = (kiln_v1_Write){.buffer = 1, .total = sizeof(data)};
-    add_frame(self, env, &frame);
-    frame = (kilni_rpc_frame){.data = data, .data_length = 4};
-    frame.body.which_body = kiln_v1_Frame_write_tag;
-    frame.body.body.write = (kiln_v1_Write){.buffer = 3, .offset = 4096, .total = 1 << 20};
-    add_frame(self, env, &frame);
-    static const int kinds[] = {kiln_v1_Frame_read_tag,     kiln_v1_Frame_fence_tag,
-                                kiln_v1_Frame_free_tag,     kiln_v1_Frame_forget_tag,
-                                kiln_v1_Frame_withdraw_tag, kiln_v1_Frame_close_tag,
-                                kiln_v1_Frame_answer_tag,   kiln_v1_Frame_welcome_tag};
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        frame = (kilni_rpc_frame){.data = NULL};
-        frame.body.request = i + 1;
-        frame.body.ack = i % 3;
-        frame.body.which_body = (pb_size_t)kinds[i];
-        if (kinds[i] == kiln_v1_Frame_read_tag) {
-            frame.body.body.read = (kiln_v1_Read){.buffer = 2, .length = sizeof(data)};
-        } else if (kinds[i] == kiln_v1_Frame_free_tag) {
-            frame.body.body.free.buffers[0] = 1;
-            frame.body.body.free.buffers_count = 1;
-        }
-        add_frame(self, env, &frame);
-    }
-    frame = (kilni_rpc_frame){.data = NULL};
-    frame.body.which_body = kiln_v1_Frame_expose_tag;
-    frame.body.body.expose =
-        (kiln_v1_Expose){.transfer = 1, .buffer = 1, .count = 1, .expiry_ms = 50};
-    frame.body.body.expose.secret.size = KILNI_RPC_TOKEN;
-    add_frame(self, env, &frame);
-    frame.body.which_body = kiln_v1_Frame_obtain_tag;
-    frame.body.body.obtain =
-        (kiln_v1_Obtain){.transfer = 1, .buffer = 4, .total = 16, .wait_ms = 1};
-    frame.body.body.obtain.secret.size = KILNI_RPC_TOKEN;
-    add_frame(self, env, &frame);
-}
-
-static void add_hello(stock *self, const kiln_env *env)
-{
-    kilni_rpc_frame frame = {0};
-    frame.body.request = 1;
-    frame.body.which_body = kiln_v1_Frame_hello_tag;
-    frame.body.body.hello.version = KILNI_RPC_VERSION;
-    add_frame(self, env, &frame);
-    frame.body.body.hello.resumable = true;
-    frame.body.body.hello.session = 7;
-    frame.body.body.hello.token.size = KILNI_RPC_TOKEN;
-    add_frame(self, env, &frame);
-}
-
 // ---- damage ----
 
 static size_t damage(stock *self, unsigned char *bytes, size_t length)
@@ -173,7 +39,7 @@ static size_t damage(stock *self, unsigned char *bytes, size_t length)
     for (uint64_t i = 0; i < times && length > 0; i++) {
         size_t at = (size_t)draw(self, length);
         size_t much = (size_t)draw(self, 16) + 1;
-        const pattern *other = &self->patterns[draw(self, self->count)];
+        const said_message *other = &self->said.messages[draw(self, self->said.count)];
         switch (draw(self, 6)) {
         case 0:
             bytes[at] ^= (unsigned char)(1 << draw(self, 8));
@@ -186,7 +52,7 @@ static size_t damage(stock *self, unsigned char *bytes, size_t length)
             break;
         case 3: // a piece of it again
             much = much < length - at ? much : length - at;
-            if (length + much <= MOST_BYTES) {
+            if (length + much <= SAID_BYTES) {
                 memmove(bytes + at + much, bytes + at, length - at);
                 length += much;
             }
@@ -233,14 +99,14 @@ static size_t attack(stock *self, const kiln_env *env, const kilni_rpc_address *
         return SIZE_MAX;
     }
     if (session && draw(self, 8) != 0) {
-        (void)!kilni_rpc_send_bytes(stream, self->patterns[0].bytes, self->patterns[0].length,
-                                    &err);
+        (void)!kilni_rpc_send_bytes(stream, self->said.messages[0].bytes,
+                                    self->said.messages[0].length, &err);
     }
     kiln_status status = KILN_STATUS_OK;
     uint64_t count = session ? draw(self, PER_CALL) + 1 : 1;
     for (uint64_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
-        unsigned char bytes[MOST_BYTES];
-        const pattern *chosen = &self->patterns[draw(self, self->count)];
+        unsigned char bytes[SAID_BYTES];
+        const said_message *chosen = &self->said.messages[draw(self, self->said.count)];
         memcpy(bytes, chosen->bytes, chosen->length);
         size_t length = damage(self, bytes, chosen->length);
         status = kilni_rpc_send_bytes(stream, bytes, length, &err);
@@ -289,10 +155,7 @@ static void test_damaged_messages(void)
     options.max_buffers = 64;
     options.resume_seconds = 1;
     self->state = 88172645463325252u;
-    add_hello(self, &env);
-    add_bodies(self, &env);
-    add_offers(self, &env);
-    add_runs(self, &env);
+    said_fill(&self->said, &env);
     if (!pair_open(&peers, &options) || !hand_open(&witness, &peers) ||
         !PAIR_OK(&peers, kilni_rpc_address_parse(kiln_rpc_server_address(peers.server, 0), &address,
                                                  &peers.err))) {
@@ -328,4 +191,42 @@ static void test_damaged_messages(void)
     free(self);
 }
 
-KILN_TEST_MAIN("unit/remote_grpc/hostile", KILN_TEST(test_damaged_messages))
+// ---- frames of HTTP/2 ----
+
+/// What fuzz_sequence.c plays reaches what it is meant for: a script that breaks no rule is
+/// answered, and after one that does, another is.
+static void test_scripts_are_heard(void)
+{
+    enum { HELLO = 0, WRITE = 2, READ = 4, RUN = 16 };
+    static const uint8_t good[] = {0,         HTTP2_CALL, 1,     0, //
+                                   HTTP2_SAY, 1,          HELLO, HTTP2_SAY, 1, WRITE,
+                                   HTTP2_SAY, 1,          RUN,   HTTP2_SAY, 1, READ};
+    static const uint8_t bad[] = {0,           HTTP2_CALL, 1,     0, // as above, behind a
+                                  HTTP2_FRAME, 9,          0,     1, // CONTINUATION of
+                                  2,           0x40,       0x81, // nothing
+                                  HTTP2_SAY,   1,          HELLO, HTTP2_SAY, 1, WRITE,
+                                  HTTP2_SAY,   1,          RUN,   HTTP2_SAY, 1, READ};
+    static const float doubled[] = {-2, -4, -6, -8};
+    const kiln_env env = {.allocator = kiln_allocator_default()};
+    const char *folder = kiln_test_tmpdir();
+    const char *path = kiln_test_path(folder, "socket");
+    char listen[512];
+    const char *const listens[] = {listen};
+    kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
+    pair peers;
+    said *messages = calloc(1, sizeof(*messages));
+    snprintf(listen, sizeof(listen), "unix:%s", path);
+    options.listen = listens;
+    options.n_listen = 1;
+    said_fill(messages, &env);
+    if (pair_open(&peers, &options)) {
+        KILN_CHECK(http2_play(path, messages, good, sizeof(good), doubled, sizeof(doubled)));
+        KILN_CHECK(!http2_play(path, messages, bad, sizeof(bad), doubled, sizeof(doubled)));
+        KILN_CHECK(http2_play(path, messages, good, sizeof(good), doubled, sizeof(doubled)));
+    }
+    pair_close(&peers);
+    free(messages);
+}
+
+KILN_TEST_MAIN("unit/remote_grpc/hostile", KILN_TEST(test_scripts_are_heard),
+               KILN_TEST(test_damaged_messages))
