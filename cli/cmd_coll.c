@@ -221,7 +221,6 @@ static double expected_at(const checker *self, const trial *what, uint32_t rank,
     case KILN_COLL_ALL_TO_ALL:
         return number_at(what, (uint32_t)(i / what->count), rank * what->count + i % what->count);
     case KILN_COLL_SEND:
-    case KILN_COLL_RECEIVE:
         return number_at(what, (uint32_t)((rank + ranks - 1) % ranks), i);
     case KILN_COLL_REDUCE_SCATTER:
         return combined_at(what, self->total,
@@ -321,7 +320,6 @@ static kiln_status call(const checker *self, const trial *what, kiln_tensor **in
     case KILN_COLL_ALL_TO_ALL:
         return kiln_collective_all_to_all(self->group, inputs, outputs, err);
     case KILN_COLL_SEND:
-    case KILN_COLL_RECEIVE:
         return pass_on(self, inputs, outputs, err);
     default:
         return kiln_collective_barrier(self->group, err);
@@ -358,11 +356,12 @@ static int64_t long_count(const checker *self)
 
 static kiln_status check_long(checker *self, kiln_coll_kind kind, kiln_error *err)
 {
-    const trial what = {.kind = kind,
-                        .op = KILN_COLL_MEAN,
-                        .dtype = KILN_DTYPE_F32,
-                        .count = long_count(self),
-                        .root = self->total - 1};
+    trial what = {.kind = kind,
+                  .op = KILN_COLL_MEAN,
+                  .dtype = KILN_DTYPE_F32,
+                  .count = long_count(self),
+                  .root = self->total - 1};
+    what.count /= has_parts(&what) ? self->total : 1;
     return kind == KILN_COLL_BARRIER ? KILN_STATUS_OK : run_trial(self, &what, err);
 }
 
@@ -427,7 +426,7 @@ static kiln_status check_all(checker *self, bool is_quiet, kiln_error *err)
             printf("%-15s %-13s not on %u ranks: %s\n", kiln_coll_kind_name(row->kind), row->name,
                    self->total, row->constraint);
         }
-        if (!fits) {
+        if (!fits || row->kind == KILN_COLL_RECEIVE) { // which goes with send
             continue;
         }
         snprintf(select, sizeof(select), "%s:%s", kiln_coll_kind_name(row->kind), row->name);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Under mpirun: groups and jobs over MPI one after another, side by side, in two contexts, after
-// one that failed, and groups that are split. coll_mpi.py runs it and looks for its last line.
+// one that failed, groups that are split, and an optimiser whose state they share. coll_mpi.py runs
+// it and looks for its last line.
 #include "collective.h"
 #include "kiln.h"
+#ifdef TEST_WITH_GRADIENTS
+#include "kiln_train.h"
+#endif
 
 #include <stdio.h>
 #include <string.h>
@@ -246,6 +250,73 @@ out:
     return status;
 }
 
+#ifdef TEST_WITH_GRADIENTS
+enum { ELEMS = 5 }; ///< no multiple of the ranks
+
+static kiln_status step_sets(const scene *self, kiln_collective *group, kiln_params **sets,
+                             kiln_error *err)
+{
+    kiln_optimiser_options options = KILN_OPTIMISER_OPTIONS_INIT;
+    const int64_t elems = ELEMS;
+    kiln_sharded *sharded = NULL;
+    kiln_tensor *gradients[DEVICES] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    options.rate = 1;
+    KILN_TRY(out, status, kiln_sharded_create(group, sets, DEVICES, &options, &sharded, err));
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        float data[ELEMS];
+        for (uint32_t k = 0; k < ELEMS; k++) {
+            data[k] = (float)((kiln_collective_rank(group) + i) * 2 + k);
+        }
+        KILN_TRY(out, status,
+                 kiln_tensor_create(self->devices[i], KILN_DTYPE_F32, 1, &elems, data,
+                                    &gradients[i], err));
+    }
+    KILN_TRY(out, status, kiln_sharded_step(sharded, gradients, DEVICES, err));
+out:
+    release(gradients);
+    kiln_sharded_destroy(sharded);
+    return status;
+}
+
+/// Zeros less the mean of the gradients 2 * rank + element.
+static kiln_status share_state(const scene *self, kiln_collective *group, kiln_error *err)
+{
+    const int64_t elems = ELEMS;
+    const float mean = (float)(kiln_collective_ranks(group) - 1);
+    kiln_params *sets[DEVICES] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    for (int i = 0; i < DEVICES; i++) {
+        KILN_TRY(out, status, kiln_params_create(self->devices[i], 0, &sets[i], err));
+        KILN_TRY(out, status, kiln_params_add(sets[i], "w", KILN_DTYPE_F32, 1, &elems, NULL, err));
+    }
+    KILN_TRY(out, status, step_sets(self, group, sets, err));
+    for (int i = 0; i < DEVICES; i++) {
+        float got[ELEMS];
+        KILN_TRY(out, status, kiln_read(kiln_params_tensor(sets[i], 0), got, sizeof(got), err));
+        for (int k = 0; k < ELEMS; k++) {
+            if (got[k] != -mean - (float)k) {
+                status = kiln_fail(err, DATA_LOSS, "a shared step: %g at %d", (double)got[k], k);
+                goto out;
+            }
+        }
+    }
+out:
+    for (int i = 0; i < DEVICES; i++) {
+        kiln_params_destroy(sets[i]);
+    }
+    return status;
+}
+#else
+static kiln_status share_state(const scene *self, kiln_collective *group, kiln_error *err)
+{
+    (void)self;
+    (void)group;
+    (void)err;
+    return KILN_STATUS_OK;
+}
+#endif
+
 /// Process 0 asks for another sum than the others: the group fails everywhere.
 static kiln_status disagree(const scene *self, kiln_error *err)
 {
@@ -282,6 +353,7 @@ static kiln_status run_groups(const scene *self, kiln_error *err)
     KILN_TRY(out, status, split_within(group, err));
     KILN_TRY(out, status, split_across(group, err));
     KILN_TRY(out, status, send_to_last(self, group, err));
+    KILN_TRY(out, status, share_state(self, group, err));
     KILN_TRY(out, status, run_job(self, group, "second", err));
     KILN_TRY(out, status, split_across(group, err));
     KILN_TRY(out, status, broadcast(self, group, err));
