@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Parameters as rows, and pieces of rows as tensors. Who gets which piece is kiln_sharded.c's.
+// Parameters as rows, and pieces of rows as tensors: in which row and at which place a parameter
+// lies, and what is recorded to cut a row or to join one. Who gets which piece is kiln_sharded.c's.
 #include "sharded_internal.h"
 
 static kiln_status place_one(kilni_shard_layout *layout, const kiln_params *params, size_t index,

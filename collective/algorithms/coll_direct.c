@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One message between two ranks. The root of the call is the other one.
+// One message between two ranks, whole: the sender's input becomes the receiver's output. The root
+// of the call is the other rank. That both want the same was agreed before.
 #include "coll_algorithms.h"
 
 void kilni_coll_send_direct(kilni_coll_schedule *schedule, const kilni_coll_shape *shape)
