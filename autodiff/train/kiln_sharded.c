@@ -81,8 +81,6 @@ kiln_status kiln_sharded_create(kiln_collective *group, kiln_params *const *sets
                                 const kiln_optimiser_options *options, kiln_sharded **out_sharded,
                                 kiln_error *err)
 {
-    const kiln_optimiser_options none = KILN_OPTIMISER_OPTIONS_INIT;
-    kiln_optimiser_options own = options != NULL ? *options : none;
     if (group == NULL || out_sharded == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "group and out_sharded must not be NULL");
     }
@@ -102,7 +100,7 @@ kiln_status kiln_sharded_create(kiln_collective *group, kiln_params *const *sets
     KILN_TRY(out, status,
              kilni_shard_layout_init(sets[0], kiln_collective_ranks(group), &sharded->layout, err));
     for (size_t i = 0; i < n_sets; i++) {
-        KILN_TRY(out, status, open_member(sharded, i, sets[i], &own, err));
+        KILN_TRY(out, status, open_member(sharded, i, sets[i], options, err));
         sharded->clip = sharded->members[i].optimiser->options.clip;
         sharded->members[i].optimiser->options.clip = 0; // of all members together
     }
@@ -388,7 +386,7 @@ static kiln_status unscale_parts(const kiln_sharded *sharded, step_tensors *part
 static kiln_status step_parts(const kiln_sharded *sharded, step_tensors *parts, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    if (sharded->clip != 0) {
+    if (sharded->clip != 0 && sharded->layout.n_rows > 0) {
         KILN_TRY(out, status, clip_parts(sharded, parts, err));
     }
     for (size_t m = 0; m < sharded->count; m++) {

@@ -72,14 +72,12 @@ kiln_status kiln_coll_group_split(kiln_coll_group *group, const kiln_coll_wish *
                                   int32_t colour, kiln_coll_group **out_group, kiln_error *err)
 {
     kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
-    char *select = NULL;
-    bool has_select = false;
     uint32_t *ranks = kiln_alloc_array(group->env, group->ranks, sizeof(*ranks));
     kiln_status status = KILN_STATUS_OK;
     *out_group = NULL;
     pthread_mutex_lock(&group->mutex);
-    has_select = group->select != NULL;
-    select = has_select ? kiln_strdup(group->env, group->select) : NULL;
+    bool has_select = group->select != NULL;
+    char *select = has_select ? kiln_strdup(group->env, group->select) : NULL;
     pthread_mutex_unlock(&group->mutex);
     if (ranks == NULL || (has_select && select == NULL)) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a group");

@@ -190,13 +190,11 @@ static kiln_status split_across(kiln_collective *group, kiln_error *err)
         goto out;
     }
     KILN_TRY(out, status, kiln_collective_split(group, colours, keys, more, err)); // beside
-    for (int round = 0; round < EPOCHS; round++) {
-        KILN_TRY(out, status, sum_part(parts[0], &numbers[0], even, "even ranks", err));
-        KILN_TRY(out, status,
-                 sum_part(more[1], &numbers[1], even + (float)(total / 2), "odd ranks", err));
-        KILN_TRY(out, status,
-                 sum_part(parts[1], &numbers[1], even + (float)(total / 2), "odd ranks", err));
-    }
+    KILN_TRY(out, status, sum_part(parts[0], &numbers[0], even, "even ranks", err));
+    KILN_TRY(out, status,
+             sum_part(more[1], &numbers[1], even + (float)(total / 2), "odd ranks", err));
+    KILN_TRY(out, status,
+             sum_part(parts[1], &numbers[1], even + (float)(total / 2), "odd ranks", err));
 out:
     destroy_parts(more);
     destroy_parts(parts);
@@ -355,7 +353,6 @@ static kiln_status run_groups(const scene *self, kiln_error *err)
     KILN_TRY(out, status, send_to_last(self, group, err));
     KILN_TRY(out, status, share_state(self, group, err));
     KILN_TRY(out, status, run_job(self, group, "second", err));
-    KILN_TRY(out, status, split_across(group, err));
     KILN_TRY(out, status, broadcast(self, group, err));
 out:
     kiln_collective_destroy(group);
