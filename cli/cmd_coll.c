@@ -199,6 +199,12 @@ static double combined_at(const trial *what, uint32_t ranks, int64_t i)
     return value;
 }
 
+/// Whether an input has a part for each rank.
+static bool has_parts(const trial *what)
+{
+    return what->kind == KILN_COLL_SCATTER || what->kind == KILN_COLL_ALL_TO_ALL;
+}
+
 /// Element `i` of what `rank` gets.
 static double expected_at(const checker *self, const trial *what, uint32_t rank, int64_t i)
 {
@@ -207,8 +213,15 @@ static double expected_at(const checker *self, const trial *what, uint32_t rank,
     switch (what->kind) {
     case KILN_COLL_BROADCAST:
         return number_at(what, what->root, i);
+    case KILN_COLL_GATHER:
     case KILN_COLL_ALL_GATHER:
         return number_at(what, (uint32_t)(i / what->count), i % what->count);
+    case KILN_COLL_SCATTER:
+        return number_at(what, what->root, rank * what->count + i);
+    case KILN_COLL_ALL_TO_ALL:
+        return number_at(what, (uint32_t)(i / what->count), rank * what->count + i % what->count);
+    case KILN_COLL_SEND:
+        return number_at(what, (uint32_t)((rank + ranks - 1) % ranks), i);
     case KILN_COLL_REDUCE_SCATTER:
         return combined_at(what, self->total,
                            what->count / ranks * rank + (rank < extra ? rank : extra) + i);
@@ -249,17 +262,39 @@ static kiln_status check_coll_output(checker *self, const trial *what, uint32_t 
 static kiln_status make_inputs(const checker *self, const trial *what, kiln_tensor **inputs,
                                kiln_error *err)
 {
-    unsigned char *data = malloc((size_t)what->count * kiln_dtype_size(what->dtype) + 1);
+    const int64_t count = what->count * (has_parts(what) ? self->total : 1);
+    unsigned char *data = malloc((size_t)count * kiln_dtype_size(what->dtype) + 1);
     kiln_status status =
         data != NULL ? KILN_STATUS_OK : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for inputs");
     for (uint32_t k = 0; k < self->count && status == KILN_STATUS_OK; k++) {
-        for (int64_t i = 0; i < what->count; i++) {
+        for (int64_t i = 0; i < count; i++) {
             put(what->dtype, data, i, number_at(what, self->first + k, i));
         }
-        status = kiln_tensor_create(self->devices[k], what->dtype, 1, &what->count, data,
-                                    &inputs[k], err);
+        status =
+            kiln_tensor_create(self->devices[k], what->dtype, 1, &count, data, &inputs[k], err);
     }
     free(data);
+    return status;
+}
+
+/// Every rank sends to the next one; each pair is called on by the processes that have a part in
+/// it.
+static kiln_status pass_on(const checker *self, kiln_tensor **inputs, kiln_tensor **outputs,
+                           kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t from = 0; from < self->total && self->total > 1; from++) {
+        uint32_t to = (from + 1) % self->total;
+        uint32_t sender = from - self->first; // in this process where below the count
+        uint32_t receiver = to - self->first;
+        if (sender < self->count && status == KILN_STATUS_OK) {
+            status = kiln_collective_send(self->group, inputs[sender], from, to, err);
+        }
+        if (receiver < self->count && status == KILN_STATUS_OK) {
+            status = kiln_collective_receive(self->group, inputs[receiver], from, to,
+                                             &outputs[receiver], err);
+        }
+    }
     return status;
 }
 
@@ -278,6 +313,14 @@ static kiln_status call(const checker *self, const trial *what, kiln_tensor **in
         return kiln_collective_all_gather(self->group, inputs, outputs, err);
     case KILN_COLL_REDUCE_SCATTER:
         return kiln_collective_reduce_scatter(self->group, inputs, op, outputs, err);
+    case KILN_COLL_GATHER:
+        return kiln_collective_gather(self->group, inputs, what->root, outputs, err);
+    case KILN_COLL_SCATTER:
+        return kiln_collective_scatter(self->group, inputs, what->root, outputs, err);
+    case KILN_COLL_ALL_TO_ALL:
+        return kiln_collective_all_to_all(self->group, inputs, outputs, err);
+    case KILN_COLL_SEND:
+        return pass_on(self, inputs, outputs, err);
     default:
         return kiln_collective_barrier(self->group, err);
     }
@@ -313,11 +356,12 @@ static int64_t long_count(const checker *self)
 
 static kiln_status check_long(checker *self, kiln_coll_kind kind, kiln_error *err)
 {
-    const trial what = {.kind = kind,
-                        .op = KILN_COLL_MEAN,
-                        .dtype = KILN_DTYPE_F32,
-                        .count = long_count(self),
-                        .root = self->total - 1};
+    trial what = {.kind = kind,
+                  .op = KILN_COLL_MEAN,
+                  .dtype = KILN_DTYPE_F32,
+                  .count = long_count(self),
+                  .root = self->total - 1};
+    what.count /= has_parts(&what) ? self->total : 1;
     return kind == KILN_COLL_BARRIER ? KILN_STATUS_OK : run_trial(self, &what, err);
 }
 
@@ -382,7 +426,7 @@ static kiln_status check_all(checker *self, bool is_quiet, kiln_error *err)
             printf("%-15s %-13s not on %u ranks: %s\n", kiln_coll_kind_name(row->kind), row->name,
                    self->total, row->constraint);
         }
-        if (!fits) {
+        if (!fits || row->kind == KILN_COLL_RECEIVE) { // which goes with send
             continue;
         }
         snprintf(select, sizeof(select), "%s:%s", kiln_coll_kind_name(row->kind), row->name);

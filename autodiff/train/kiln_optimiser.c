@@ -419,7 +419,8 @@ out:
     return status;
 }
 
-static kiln_status step(kiln_optimiser *optimiser, kiln_tensor *const *gradients, kiln_error *err)
+kiln_status kilni_optimiser_step_as_is(kiln_optimiser *optimiser, kiln_tensor *const *gradients,
+                                       kiln_error *err)
 {
     kiln_status status = optimiser->options.captured != 0
                              ? step_captured(optimiser, gradients, err)
@@ -446,7 +447,7 @@ static kiln_status step_scaled(kiln_optimiser *optimiser, kiln_tensor *const *gr
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a step");
     }
     KILN_TRY(out, status, kilni_optimiser_unscale(optimiser, gradients, own, err));
-    KILN_TRY(out, status, step(optimiser, own, err));
+    KILN_TRY(out, status, kilni_optimiser_step_as_is(optimiser, own, err));
     kilni_optimiser_adapt_scale(optimiser, true);
 out:
     for (size_t i = 0; i < optimiser->count; i++) {
@@ -472,5 +473,5 @@ kiln_status kiln_optimiser_step(kiln_optimiser *optimiser, kiln_tensor *const *g
         }
     }
     return optimiser->scale != 0 ? step_scaled(optimiser, gradients, err)
-                                 : step(optimiser, gradients, err);
+                                 : kilni_optimiser_step_as_is(optimiser, gradients, err);
 }

@@ -80,9 +80,8 @@ out:
     return status;
 }
 
-/// min(1, most / (sqrt(total) + 1e-6)), of rank 0.
-static kiln_status factor_of(kiln_device *device, kiln_tensor *total, double most,
-                             kiln_tensor **out_factor, kiln_error *err)
+kiln_status kilni_optimiser_clip_factor(kiln_device *device, kiln_tensor *total, double most,
+                                        kiln_tensor **out_factor, kiln_error *err)
 {
     kiln_tensor *t[5] = {NULL};
     kiln_status status = KILN_STATUS_OK;
@@ -111,15 +110,21 @@ static kiln_dtype norm_dtype(kiln_tensor *const *gradients, size_t count)
     return dtype;
 }
 
+kiln_status kilni_optimiser_squares_record(kiln_tensor *const *gradients, size_t count,
+                                           kiln_tensor **out_total, kiln_error *err)
+{
+    return kilni_gradients_fold(gradients, count, norm_dtype(gradients, count), square_sum,
+                                kiln_sum, out_total, err);
+}
+
 kiln_status kilni_optimiser_clip_record(kiln_device *device, kiln_tensor *const *gradients,
                                         size_t count, double most, kiln_tensor **out_factor,
                                         kiln_error *err)
 {
     kiln_tensor *total = NULL;
-    kiln_status status = kilni_gradients_fold(gradients, count, norm_dtype(gradients, count),
-                                              square_sum, kiln_sum, &total, err);
+    kiln_status status = kilni_optimiser_squares_record(gradients, count, &total, err);
     if (status == KILN_STATUS_OK && total != NULL) {
-        status = factor_of(device, total, most, out_factor, err);
+        status = kilni_optimiser_clip_factor(device, total, most, out_factor, err);
     }
     kiln_release(total);
     return status;

@@ -82,6 +82,17 @@ kiln_status kilni_optimiser_clip_record(kiln_device *device, kiln_tensor *const 
                                         size_t count, double most, kiln_tensor **out_factor,
                                         kiln_error *err);
 
+/// The two halves of it: the sum of all squares, as one element of rank 1, NULL when there is none;
+/// and min(1, most / (sqrt(total) + 1e-6)), of rank 0.
+kiln_status kilni_optimiser_squares_record(kiln_tensor *const *gradients, size_t count,
+                                           kiln_tensor **out_total, kiln_error *err);
+kiln_status kilni_optimiser_clip_factor(kiln_device *device, kiln_tensor *total, double most,
+                                        kiln_tensor **out_factor, kiln_error *err);
+
+/// A step with gradients that fit and are not scaled.
+kiln_status kilni_optimiser_step_as_is(kiln_optimiser *optimiser, kiln_tensor *const *gradients,
+                                       kiln_error *err);
+
 /// Whether all elements of all gradients are finite. Waits. NULL gradients are.
 kiln_status kilni_optimiser_check_finite(const kiln_optimiser *optimiser,
                                          kiln_tensor *const *gradients, bool *out_finite,

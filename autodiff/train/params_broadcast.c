@@ -5,10 +5,15 @@
 
 #include <string.h>
 
-static kiln_status check_sets(kiln_params *const *sets, size_t n_sets, kiln_error *err)
+kiln_status kilni_params_check_alike(kiln_params *const *sets, size_t n_sets, kiln_error *err)
 {
+    for (size_t i = 0; sets != NULL && i < n_sets; i++) {
+        if (sets[i] == NULL) {
+            return kiln_fail(err, INVALID_ARGUMENT, "set %zu of parameters is NULL", i);
+        }
+    }
     if (sets == NULL || n_sets == 0) {
-        return kiln_fail(err, INVALID_ARGUMENT, "a broadcast needs sets of parameters");
+        return kiln_fail(err, INVALID_ARGUMENT, "a group needs sets of parameters");
     }
     for (size_t i = 1; i < n_sets; i++) {
         if (sets[i]->count != sets[0]->count) {
@@ -50,7 +55,7 @@ static kiln_status fetch(kiln_collective *group, kiln_params *const *sets, size_
 kiln_status kiln_params_broadcast(kiln_collective *group, kiln_params *const *sets, size_t n_sets,
                                   uint32_t root, kiln_error *err)
 {
-    kiln_status status = check_sets(sets, n_sets, err);
+    kiln_status status = kilni_params_check_alike(sets, n_sets, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }

@@ -24,6 +24,9 @@ struct kiln_params {
 /// The value becomes the parameter's; the set takes the reference.
 void kilni_params_replace(kiln_params *params, size_t index, kiln_tensor *take_value);
 
+/// Sets of a group's members: none is NULL, and all have the same names in one order.
+kiln_status kilni_params_check_alike(kiln_params *const *sets, size_t n_sets, kiln_error *err);
+
 /// Fills memory with initial values: numbers of the stream that `seed` and `name` give.
 /// `options` is whole, and `desc` a float's. Errors: RESOURCE_EXHAUSTED, INVALID_ARGUMENT.
 kiln_status kilni_init_fill(const kiln_env *env, uint64_t seed, const char *name,

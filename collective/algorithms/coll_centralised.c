@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reduction at one rank: it takes the others' values in the order of ranks from itself on, whoever
-// sends first. Few messages, so the choice for short ones; a long one makes the root the
-// bottleneck. The order of combining is (x[root] op x[root+1]) op x[root+2] ..., round to root-1.
+// All at one rank, which sends to or receives from every other. A reduction: it takes the others'
+// values in the order of ranks from itself on, whoever sends first. Few messages, so the choice for
+// short ones; a long one makes the root the bottleneck. The order of combining is (x[root] op
+// x[root+1]) op x[root+2] ..., round to root-1.
 #include "coll_algorithms.h"
 
 /// WORK of the root holds the result; the others send their input.
@@ -92,4 +93,36 @@ void kilni_coll_broadcast_centralised(kilni_coll_schedule *schedule, const kilni
         kilni_coll_send(schedule, (shape->root + i) % shape->ranks, SLOT_OUTPUT, whole);
     }
     kilni_coll_fence(schedule);
+}
+
+void kilni_coll_gather_centralised(kilni_coll_schedule *schedule, const kilni_coll_shape *shape)
+{
+    const uint64_t count = shape->count;
+    if (shape->rank != shape->root) {
+        kilni_coll_send(schedule, shape->root, SLOT_INPUT, (kilni_coll_range){0, count});
+        kilni_coll_fence(schedule);
+        return;
+    }
+    kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_OUTPUT, count * shape->root},
+                    (kilni_coll_operand){SLOT_INPUT, 0}, count, /*divide=*/false);
+    for (uint32_t i = 1; i < shape->ranks; i++) {
+        uint32_t peer = (shape->root + i) % shape->ranks;
+        kilni_coll_receive(schedule, peer, SLOT_OUTPUT, (kilni_coll_range){count * peer, count});
+    }
+}
+
+void kilni_coll_scatter_centralised(kilni_coll_schedule *schedule, const kilni_coll_shape *shape)
+{
+    const uint64_t count = shape->count;
+    if (shape->rank != shape->root) {
+        kilni_coll_receive(schedule, shape->root, SLOT_OUTPUT, (kilni_coll_range){0, count});
+        return;
+    }
+    for (uint32_t i = 1; i < shape->ranks; i++) {
+        uint32_t peer = (shape->root + i) % shape->ranks;
+        kilni_coll_send(schedule, peer, SLOT_INPUT, (kilni_coll_range){count * peer, count});
+    }
+    kilni_coll_fence(schedule); // the output may be the input
+    kilni_coll_copy(schedule, (kilni_coll_operand){SLOT_OUTPUT, 0},
+                    (kilni_coll_operand){SLOT_INPUT, count * shape->root}, count, /*divide=*/false);
 }

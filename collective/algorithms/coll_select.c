@@ -29,7 +29,8 @@ static const algorithm_row rows[KILN_COLL_ALGORITHM_COUNT] = {
 };
 
 static const char *const kind_names[KILN_COLL_KIND_COUNT] = {
-    "all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "barrier"};
+    "all_reduce", "reduce",  "broadcast",  "all_gather", "reduce_scatter", "barrier",
+    "gather",     "scatter", "all_to_all", "send",       "receive"};
 static const char *const op_names[KILN_COLL_OP_COUNT] = {"sum", "mean", "min", "max", "prod"};
 
 const char *kiln_coll_kind_name(kiln_coll_kind kind)

@@ -20,6 +20,11 @@ typedef enum kiln_coll_kind {
     KILN_COLL_ALL_GATHER = 3,
     KILN_COLL_REDUCE_SCATTER = 4,
     KILN_COLL_BARRIER = 5,
+    KILN_COLL_GATHER = 6,
+    KILN_COLL_SCATTER = 7,
+    KILN_COLL_ALL_TO_ALL = 8,
+    KILN_COLL_SEND = 9, ///< between two ranks, of which the others know nothing
+    KILN_COLL_RECEIVE = 10,
     KILN_COLL_KIND_COUNT
 } kiln_coll_kind;
 

@@ -8,18 +8,25 @@
 static kiln_status check_buffers(const kiln_coll_member *member, const kiln_coll_call *call,
                                  kiln_error *err)
 {
+    const kiln_coll_kind kind = call->kind;
     bool is_root = member->rank == call->root;
-    bool needs_input = call->kind != KILN_COLL_BROADCAST || is_root;
-    bool needs_output = call->kind != KILN_COLL_REDUCE || is_root;
-    if (call->kind == KILN_COLL_REDUCE_SCATTER) {
+    bool needs_input = kind != KILN_COLL_RECEIVE &&
+                       ((kind != KILN_COLL_BROADCAST && kind != KILN_COLL_SCATTER) || is_root);
+    bool needs_output = kind != KILN_COLL_SEND &&
+                        ((kind != KILN_COLL_REDUCE && kind != KILN_COLL_GATHER) || is_root);
+    if (kind == KILN_COLL_REDUCE_SCATTER) {
         needs_output = kilni_coll_part(call->count, member->group->ranks, member->rank).count > 0;
     }
-    if (call->kind == KILN_COLL_BARRIER || call->count == 0) {
+    if (kind == KILN_COLL_BARRIER || call->count == 0) {
         return KILN_STATUS_OK;
     }
+    if (kind == KILN_COLL_ALL_TO_ALL && call->input == call->output) {
+        return kiln_fail(err, INVALID_ARGUMENT, "all_to_all on rank %u: the output is the input",
+                         member->rank);
+    }
     if ((needs_input && call->input == NULL) || (needs_output && call->output == NULL)) {
-        return kiln_fail(err, INVALID_ARGUMENT, "%s on rank %u needs %s",
-                         kiln_coll_kind_name(call->kind), member->rank,
+        return kiln_fail(err, INVALID_ARGUMENT, "%s on rank %u needs %s", kiln_coll_kind_name(kind),
+                         member->rank,
                          call->input == NULL && needs_input ? "an input" : "an output");
     }
     return KILN_STATUS_OK;
@@ -45,6 +52,9 @@ static kiln_status check_call(const kiln_coll_member *member, const kiln_coll_ca
     }
     if (call->root >= ranks) {
         return kiln_fail(err, INVALID_ARGUMENT, "root %u of a group of %u", call->root, ranks);
+    }
+    if (kilni_coll_is_paired(call->kind) && call->root == member->rank) {
+        return kiln_fail(err, INVALID_ARGUMENT, "rank %u cannot send to itself", call->root);
     }
     if (call->count > (uint64_t)PTRDIFF_MAX / 8 / ranks) {
         return kiln_fail(err, INVALID_ARGUMENT, "%llu elements for %u ranks are too many",

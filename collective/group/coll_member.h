@@ -4,7 +4,8 @@
 
 /// A group, its members and their requests, as the files of this room see them, from the bottom up:
 /// coll_request.c (how a call ended), coll_guard.c (calls whose worker does not come back),
-/// coll_group.c, coll_worker.c (carries calls out), coll_member.c, coll_call.c (starts them).
+/// coll_group.c, coll_split.c, coll_worker.c (carries calls out), coll_member.c, coll_call.c
+/// (starts them).
 
 #include "coll_hub.h"
 #include "coll_marker.h"
@@ -79,6 +80,12 @@ struct kiln_coll_member {
 };
 
 // ---- requests and workers ----
+
+/// Whether a call is between two ranks.
+static inline bool kilni_coll_is_paired(kiln_coll_kind kind)
+{
+    return kind == KILN_COLL_SEND || kind == KILN_COLL_RECEIVE;
+}
 
 /// With two references, or with one when nobody waits for it. NULL: no memory.
 kiln_coll_request *kilni_coll_request_create(const kiln_env *env, const kiln_coll_call *call,

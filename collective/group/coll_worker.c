@@ -6,11 +6,14 @@
 #include "coll_execute.h"
 #include "coll_member.h"
 
+#include <string.h>
+
 static kiln_coll_signature signature_of(const kiln_coll_call *call)
 {
     bool combines = call->kind == KILN_COLL_ALL_REDUCE || call->kind == KILN_COLL_REDUCE ||
                     call->kind == KILN_COLL_REDUCE_SCATTER;
-    bool has_root = call->kind == KILN_COLL_REDUCE || call->kind == KILN_COLL_BROADCAST;
+    bool has_root = call->kind == KILN_COLL_REDUCE || call->kind == KILN_COLL_BROADCAST ||
+                    call->kind == KILN_COLL_GATHER || call->kind == KILN_COLL_SCATTER;
     return (kiln_coll_signature){
         .kind = (uint32_t)call->kind,
         .op = combines ? (uint32_t)call->op : 0,
@@ -41,7 +44,7 @@ static kiln_status run_schedule(kiln_coll_member *member, const kiln_coll_call *
         .memory = member->memory,
         .transport = member->transport,
         .call = call,
-        .sequence = member->sequence,
+        .sequence = kilni_coll_is_paired(call->kind) ? KILN_COLL_PAIR : member->sequence,
         .deadline_ns = member->group->deadline_ns,
         .chunk_bytes = member->group->chunk_bytes,
         .rank = member->rank,
@@ -53,23 +56,71 @@ static kiln_status run_schedule(kiln_coll_member *member, const kiln_coll_call *
     return kilni_coll_execute(&run, &schedule, err);
 }
 
+// ---- agreement ----
+
+/// What the two ranks of a pair must have in common.
+static kiln_coll_signature pair_signature(const kiln_coll_call *call)
+{
+    kiln_coll_signature signature = signature_of(call);
+    signature.kind = KILN_COLL_SEND;
+    signature.algorithm = KILN_COLL_SEND_DIRECT;
+    return signature;
+}
+
+/// The sender tells what it sends, before it does; the receiver compares.
+static kiln_status agree_pair(kiln_coll_member *member, const kiln_coll_call *call, kiln_error *err)
+{
+    kiln_coll_transport *transport = member->transport;
+    const kiln_coll_signature own = pair_signature(call);
+    kiln_coll_signature told = own;
+    kiln_coll_message message = {.is_send = call->kind == KILN_COLL_SEND,
+                                 .peer = call->root,
+                                 .sequence = KILN_COLL_PAIR,
+                                 .data = &told,
+                                 .bytes = sizeof(told)};
+    kiln_status status = transport->ops->post(transport, &message, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    status =
+        transport->ops->wait(transport, &message, kiln_time_ns() + member->group->deadline_ns, err);
+    if (status != KILN_STATUS_OK) {
+        transport->ops->cancel(transport, &message);
+    } else if (memcmp(&own, &told, sizeof(own)) != 0) {
+        char wanted[96];
+        char sent[96];
+        kilni_coll_signature_text(&own, wanted);
+        kilni_coll_signature_text(&told, sent);
+        status = kiln_fail(err, INVALID_ARGUMENT, "it receives %s, but rank %u sends %s", wanted,
+                           call->root, sent);
+    }
+    return status;
+}
+
+static kiln_status agree(kiln_coll_member *member, const kiln_coll_call *call, kiln_error *err)
+{
+    const kiln_coll_signature signature = signature_of(call);
+    if (kilni_coll_is_paired(call->kind)) {
+        return agree_pair(member, call, err);
+    }
+    member->sequence++;
+    return member->transport->ops->agree(member->transport, member->sequence, &signature,
+                                         kiln_time_ns() + member->group->deadline_ns, err);
+}
+
 /// One call from beginning to end. An error of this rank's own is told to the others, and then read
 /// back, so that every rank reports the same words.
 static kiln_status carry_out(kiln_coll_member *member, kiln_coll_request *request, kiln_error *err)
 {
     kiln_coll_transport *transport = member->transport;
     const kiln_coll_call *call = &request->call;
-    const kiln_coll_signature signature = signature_of(call);
     kiln_status status = KILN_STATUS_OK;
-    member->sequence++;
     KILN_TRY(out, status, transport->ops->failure(transport, NULL, err));
     kilni_coll_marker *marker = request->marker;
     request->marker = NULL;
     KILN_TRY(out, status,
              kilni_coll_marker_wait(marker, kiln_time_ns() + member->group->deadline_ns, err));
-    KILN_TRY(out, status,
-             transport->ops->agree(transport, member->sequence, &signature,
-                                   kiln_time_ns() + member->group->deadline_ns, err));
+    KILN_TRY(out, status, agree(member, call, err));
     kilni_coll_watch_touch(&member->watch, COLL_WORKER);
     KILN_TRY(out, status, run_schedule(member, call, err));
 out:

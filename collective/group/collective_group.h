@@ -90,13 +90,41 @@ KILN_API void kiln_coll_member_drain(kiln_coll_member *member);
 /// starts a call. Its requests stay valid.
 KILN_API void kiln_coll_member_destroy(kiln_coll_member *member);
 
+// ---- parts of a group ----
+
+/// What a rank asks for in a split of its group.
+typedef struct kiln_coll_wish {
+    int32_t colour; ///< ranks of one colour make a group; below 0: the rank joins none
+    int32_t key; ///< their order in it; ranks of one key keep theirs
+    int32_t mark; ///< kiln_coll_group_mark in the rank's process
+} kiln_coll_wish;
+
+/// What ranks of this process put into their wishes, so that all processes number the parts alike.
+KILN_API int32_t kiln_coll_group_mark(const kiln_coll_group *group);
+
+/// The number that `rank` of `ranks` gets in its part; UINT32_MAX: it joins none.
+KILN_API uint32_t kiln_coll_split_rank(const kiln_coll_wish *wishes, uint32_t ranks, uint32_t rank);
+
+/// Makes the group of the ranks that wish `colour`, with the parent's deadline, pieces and choice
+/// of algorithms. `wishes` has one entry for each rank of the parent, and is the same in all
+/// processes that have such ranks: each of them calls this once. Groups of several processes are
+/// split, made and destroyed in one order. The part lives on without its parent. The caller owns
+/// `*out_group`. Errors: also the parent's failure, and UNIMPLEMENTED for a network without parts.
+KILN_NODISCARD KILN_API kiln_status kiln_coll_group_split(kiln_coll_group *group,
+                                                          const kiln_coll_wish *wishes,
+                                                          int32_t colour,
+                                                          kiln_coll_group **out_group,
+                                                          kiln_error *err);
+
 // ---- calls ----
 
-/// One collective call, as one rank makes it. `count` is: of all elements for all-reduce, reduce
-/// and broadcast; of one rank's part for all-gather (the output has ranks * count); of all elements
-/// of the input for reduce-scatter, of which rank r gets the r-th part: the first count % ranks
-/// parts have one element more. Output may be the input. Buffers not needed by this rank may be
-/// NULL.
+/// One collective call, as one rank makes it. `count` is: of all elements for all-reduce, reduce,
+/// broadcast, send and receive; of one rank's part for all-gather and gather (the output has ranks
+/// * count), scatter (the root's input has) and all-to-all (both have: part i goes to rank i, where
+/// it becomes the part of the rank that sent it); of all elements of the input for reduce-scatter,
+/// of which rank r gets the r-th part: the first count % ranks parts have one element more. `root`
+/// of a send or receive is the other rank. Output may be the input, but for all-to-all. Buffers not
+/// needed by this rank may be NULL.
 typedef struct kiln_coll_call {
     uint32_t struct_size;
     kiln_coll_kind kind;
@@ -120,6 +148,11 @@ typedef struct kiln_coll_call {
         .struct_size = (uint32_t)sizeof(kiln_coll_call)                                            \
     }
 
+/// A send and its receive are the affair of two ranks: only they agree, and other ranks need not
+/// come. Between two ranks sends arrive in their order, and both ranks order them alike among their
+/// calls on the group. Within a process a send ends when its receive has come: two ranks that both
+/// send to each other first end at the deadline.
+///
 /// Begins a call and returns. Work that was issued to the rank's memory before is waited for, on
 /// the worker. With `out_request` NULL the end is told by the call's event alone. `*out_request` is
 /// the caller's and goes back through kiln_coll_wait. The buffers stay untouched until the call has

@@ -12,11 +12,12 @@
 #include <time.h>
 
 enum { TAG_HELLO, TAG_HEAD, TAG_DATA, TAGS };
-enum { FIRST_TAG = 7701, TAG_SETS = 4096 }; // of networks one after another; MPI has 32767 at least
+// Of networks one after another, and of parts of them; MPI has 32767 tags at least.
+enum { FIRST_TAG = 7701, TAG_SETS = 4096, FIRST_PART_TAG = FIRST_TAG + TAGS * TAG_SETS };
 enum { MOST_AT_ONCE = 256 << 20 }; // bytes of one MPI message: its counts are ints
 static const uint64_t beat_ns = 100000000;
-static const uint64_t grace_ns = 300000000; // process 0 decides on failures, if it answers in time
-static const uint32_t protocol = 0x4b4c4e31;
+static const uint64_t grace_ns = 300000000; // the judge decides on failures, if it answers in time
+static const uint32_t protocol = 0x4b4c4e32;
 
 typedef enum head_kind {
     HEAD_ARRIVE,
@@ -59,9 +60,9 @@ typedef struct job {
 
 typedef struct process {
     uint32_t first_rank;
-    uint32_t local_ranks;
+    uint32_t local_ranks; ///< 0: the process is none of a part's
     uint64_t heard_ns;
-    bool said_bye;
+    bool said_bye; ///< or has nothing to say
     job *beat; ///< the last one, while it is on its way
 } process;
 
@@ -82,13 +83,15 @@ typedef struct mpi_network {
     int first_tag;
     uint32_t local_ranks;
     uint32_t self; ///< process
+    uint32_t judge; ///< the process of rank 0, which decides on failures
+    bool is_part; ///< its processes know each other already
     uint32_t n_processes;
     process *processes;
     uint32_t n_ranks;
     rank_state *ranks;
     job *jobs;
     bool told_failure;
-    uint64_t proposed_ns; ///< when process 0 was asked to decide; 0: not
+    uint64_t proposed_ns; ///< when the judge was asked to decide; 0: not
     uint64_t next_beat_ns;
     uint64_t silence_ns; ///< after which a process counts as dead
     uint64_t deadline_ns;
@@ -353,7 +356,8 @@ static bool take_heads(mpi_network *net)
     bool active = false;
     for (uint32_t i = 0; i < net->n_processes; i++) {
         head what;
-        for (int n = 0; n < 64 && i != net->self && receive_head(net, i, &what); n++) {
+        bool speaks = i != net->self && net->processes[i].local_ranks > 0;
+        for (int n = 0; n < 64 && speaks && receive_head(net, i, &what); n++) {
             what.text[sizeof(what.text) - 1] = '\0';
             take_head(net, i, &what);
             active = true;
@@ -400,10 +404,12 @@ static void act_for_others(mpi_network *net)
 static bool tell_arrivals(mpi_network *net)
 {
     bool active = false;
-    uint32_t first = net->processes[net->self].first_rank;
-    for (uint32_t rank = first; rank < first + net->local_ranks; rank++) {
+    for (uint32_t rank = 0; rank < net->n_ranks; rank++) {
         kiln_coll_arrival now;
         rank_state *state = &net->ranks[rank];
+        if (state->process != net->self) {
+            continue;
+        }
         kiln_coll_hub_arrival(net->hub, rank, &now);
         while (state->told < now.sequence) {
             state->told++;
@@ -455,8 +461,9 @@ static bool send_waiting(mpi_network *net)
     return active;
 }
 
-/// What went wrong becomes the group's failure when process 0 says so, which takes the first that
-/// it hears of: so all report the same. Where it does not answer, it is what was found here.
+/// What went wrong becomes the group's failure when the process of rank 0 says so, which takes the
+/// first that it hears of: so all report the same. Where it does not answer, it is what was found
+/// here.
 static void decide_failure(mpi_network *net)
 {
     int32_t rank = -1;
@@ -464,13 +471,14 @@ static void decide_failure(mpi_network *net)
     if (!kiln_coll_hub_proposal(net->hub, &rank, &error)) {
         return;
     }
-    if (net->self == 0 || (net->proposed_ns != 0 && kiln_time_ns() > net->proposed_ns + grace_ns)) {
+    if (net->self == net->judge ||
+        (net->proposed_ns != 0 && kiln_time_ns() > net->proposed_ns + grace_ns)) {
         kiln_coll_hub_fail(net->hub, (uint32_t)rank, &error);
     } else if (net->proposed_ns == 0) {
         head what = {.kind = HEAD_PROPOSE, .rank = (uint32_t)rank, .code = error.code};
         memcpy(what.text, error.message, sizeof(what.text));
         net->proposed_ns = kiln_time_ns();
-        (void)send_head(net, 0, &what);
+        (void)send_head(net, net->judge, &what);
     }
 }
 
@@ -575,7 +583,7 @@ static bool part(mpi_network *net)
     }
     (void)serve_once(net);
     for (uint32_t i = 0; i < net->n_processes; i++) {
-        if (i != net->self) {
+        if (i != net->self && net->processes[i].local_ranks > 0) {
             (void)send_head(net, i, &(head){.kind = HEAD_BYE});
         }
     }
@@ -713,7 +721,7 @@ static void *run(void *user)
 {
     mpi_network *net = user;
     kiln_error err = KILN_ERROR_INIT;
-    kiln_status status = meet(net, &err);
+    kiln_status status = net->is_part ? KILN_STATUS_OK : meet(net, &err);
     pthread_mutex_lock(&net->lock);
     net->phase = status == KILN_STATUS_OK ? PHASE_READY : PHASE_FAILED;
     net->error = err;
@@ -759,12 +767,93 @@ static void network_detach(kiln_coll_network *network)
     network_free(net);
 }
 
+static uint32_t network_next_part(kiln_coll_network *network)
+{
+    (void)network;
+    return kilni_mpi_next_part();
+}
+
+static kiln_status network_part(kiln_coll_network *network, const uint32_t *ranks, uint32_t count,
+                                uint32_t number, kiln_coll_network **out_network, kiln_error *err);
+
 static const kiln_coll_network_ops network_ops = {
     .struct_size = (uint32_t)sizeof(kiln_coll_network_ops),
     .name = "mpi",
     .attach = network_attach,
     .detach = network_detach,
+    .next_part = network_next_part,
+    .part = network_part,
 };
+
+static void network_init(mpi_network *net, const kiln_env *env, const kilni_mpi_process *own,
+                         int first_tag)
+{
+    pthread_mutex_init(&net->lock, NULL);
+    pthread_cond_init(&net->changed, NULL);
+    net->base.ops = &network_ops;
+    net->env = env;
+    net->mpi = own->mpi;
+    net->self = own->self;
+    net->n_processes = own->count;
+    net->first_tag = first_tag + TAGS * (int)(own->network % TAG_SETS);
+}
+
+/// On failure the network is freed.
+static kiln_status start_network(mpi_network *net, kiln_error *err)
+{
+    if (pthread_create(&net->thread, NULL, run, net) != 0) {
+        kilni_mpi_leave(/*sound=*/true);
+        network_free(net);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a network");
+    }
+    return KILN_STATUS_OK;
+}
+
+// ---- parts ----
+
+/// Which of the processes are in the part, and with which ranks.
+static void number_part(mpi_network *net, const mpi_network *whole, const uint32_t *ranks)
+{
+    for (uint32_t i = 0; i < net->n_ranks; i++) {
+        uint32_t owner = whole->ranks[ranks[i]].process;
+        process *of = &net->processes[owner];
+        net->ranks[i].process = owner;
+        of->first_rank = of->local_ranks == 0 ? i : of->first_rank;
+        of->local_ranks++;
+    }
+    for (uint32_t i = 0; i < net->n_processes; i++) {
+        net->processes[i].said_bye = net->processes[i].local_ranks == 0;
+    }
+    net->local_ranks = net->processes[net->self].local_ranks;
+    net->judge = net->ranks[0].process;
+}
+
+static kiln_status network_part(kiln_coll_network *network, const uint32_t *ranks, uint32_t count,
+                                uint32_t number, kiln_coll_network **out_network, kiln_error *err)
+{
+    const mpi_network *whole = (const mpi_network *)network;
+    kilni_mpi_process own;
+    mpi_network *net = kiln_alloc(whole->env, sizeof(*net));
+    *out_network = NULL;
+    if (net == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a network");
+    }
+    kilni_mpi_enter_part(number, &own);
+    network_init(net, whole->env, &own, FIRST_PART_TAG);
+    net->is_part = true;
+    net->n_ranks = count;
+    net->processes = kiln_alloc_array(net->env, net->n_processes, sizeof(*net->processes));
+    net->ranks = kiln_alloc_array(net->env, count, sizeof(*net->ranks));
+    if (net->processes == NULL || net->ranks == NULL) {
+        kilni_mpi_leave(/*sound=*/true);
+        network_free(net);
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a group of %u ranks", count);
+    }
+    number_part(net, whole, ranks);
+    kiln_status status = start_network(net, err);
+    *out_network = status == KILN_STATUS_OK ? &net->base : NULL;
+    return status;
+}
 
 /// Waits until all processes have met, or one has not come by the deadline.
 static kiln_status await_ready(mpi_network *net, kiln_error *err)
@@ -811,20 +900,12 @@ KILN_API kiln_status kiln_coll_mpi_open(const kiln_env *env, uint32_t local_rank
         kiln_free(env, net);
         return status;
     }
-    pthread_mutex_init(&net->lock, NULL);
-    pthread_cond_init(&net->changed, NULL);
-    net->base.ops = &network_ops;
-    net->env = env;
-    net->mpi = own.mpi;
-    net->self = own.self;
-    net->n_processes = own.count;
-    net->first_tag = FIRST_TAG + TAGS * (int)(own.network % TAG_SETS);
+    network_init(net, env, &own, FIRST_TAG);
     net->local_ranks = local_ranks;
     net->deadline_ns = deadline_ns;
-    if (pthread_create(&net->thread, NULL, run, net) != 0) {
-        kilni_mpi_leave(/*sound=*/true);
-        network_free(net);
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a network");
+    status = start_network(net, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     status = await_ready(net, err);
     if (status != KILN_STATUS_OK) {

@@ -24,6 +24,7 @@ static struct {
     bool exits;
     bool unsound;
     uint32_t users; ///< networks
+    uint32_t next_part; ///< above the numbers of all parts that this process is in
 } once = {
     .calls = PTHREAD_MUTEX_INITIALIZER,
     .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -153,6 +154,24 @@ kiln_status kilni_mpi_enter(uint64_t deadline_ns, kilni_mpi_process *out_process
     }
     pthread_mutex_unlock(&once.lock);
     return status;
+}
+
+void kilni_mpi_enter_part(uint32_t number, kilni_mpi_process *out_process)
+{
+    pthread_mutex_lock(&once.lock);
+    *out_process = once.process;
+    out_process->network = number;
+    once.next_part = number >= once.next_part ? number + 1 : once.next_part;
+    once.users++;
+    pthread_mutex_unlock(&once.lock);
+}
+
+uint32_t kilni_mpi_next_part(void)
+{
+    pthread_mutex_lock(&once.lock);
+    uint32_t number = once.next_part;
+    pthread_mutex_unlock(&once.lock);
+    return number;
 }
 
 void kilni_mpi_leave(bool sound)

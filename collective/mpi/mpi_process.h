@@ -20,6 +20,13 @@ typedef struct kilni_mpi_process {
 /// DEADLINE_EXCEEDED.
 kiln_status kilni_mpi_enter(uint64_t deadline_ns, kilni_mpi_process *out_process, kiln_error *err);
 
+/// As enter, for a network of some of the processes, which agreed on its number among such ones.
+/// MPI is started.
+void kilni_mpi_enter_part(uint32_t number, kilni_mpi_process *out_process);
+
+/// A number that no part of this process has had.
+uint32_t kilni_mpi_next_part(void);
+
 /// A network has ended. After one that was not sound, where a message may still be on its way or
 /// a process be lost, MPI is left as it is when this process ends.
 void kilni_mpi_leave(bool sound);

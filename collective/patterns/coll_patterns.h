@@ -25,6 +25,13 @@ typedef struct kilni_coll_ring_step {
 kilni_coll_ring_step kilni_coll_ring_at(uint32_t ranks, uint32_t rank, uint32_t step,
                                         uint32_t shift);
 
+/// All-to-all by pairs: whom a rank sends to and receives from in step 1, 2, ... below `ranks`.
+typedef struct kilni_coll_pairwise_step {
+    uint32_t to;
+    uint32_t from;
+} kilni_coll_pairwise_step;
+kilni_coll_pairwise_step kilni_coll_pairwise_at(uint32_t ranks, uint32_t rank, uint32_t step);
+
 /// A tree of `arity` over the ranks counted from `root`. Parent of the root: none (UINT32_MAX).
 uint32_t kilni_coll_tree_parent(uint32_t ranks, uint32_t arity, uint32_t root, uint32_t rank);
 /// The index-th child, UINT32_MAX past the last.

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/// For the network's word on what the group's failure is; process 0 takes at most 0.3 s.
+/// For the network's word on what the group's failure is; its judge takes at most 0.3 s.
 static const uint64_t answer_ns = 800000000u;
 
 void kilni_coll_hub_wake(kilni_hub_end *end)

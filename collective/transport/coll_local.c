@@ -113,6 +113,12 @@ static kiln_status take_over(kilni_hub_end *end, kiln_coll_message *message,
 {
     kiln_coll_hub *hub = end->hub;
     message->state = MESSAGE_DONE;
+    if ((sent->sequence == KILN_COLL_PAIR) != (message->sequence == KILN_COLL_PAIR)) {
+        kilni_coll_hub_give_back(hub, sent);
+        return kilni_coll_hub_poison(end, end->rank, KILN_STATUS_INVALID_ARGUMENT,
+                                     "its sends and receives come between other calls than those "
+                                     "of the other rank");
+    }
     if (sent->bytes != message->bytes || sent->sequence != message->sequence) {
         kilni_coll_hub_give_back(hub, sent);
         return kilni_coll_hub_poison(end, end->rank, KILN_STATUS_INTERNAL,
@@ -137,8 +143,13 @@ static kiln_status take_over(kilni_hub_end *end, kiln_coll_message *message,
 static kiln_status timed_out(kilni_hub_end *end, const kiln_coll_message *message)
 {
     char text[96];
-    snprintf(text, sizeof(text), "did not go on with call %llu before the deadline",
-             (unsigned long long)message->sequence);
+    if (message->sequence == KILN_COLL_PAIR) {
+        snprintf(text, sizeof(text), "did not come to a %s before the deadline",
+                 message->is_send ? "receive" : "send");
+    } else {
+        snprintf(text, sizeof(text), "did not go on with call %llu before the deadline",
+                 (unsigned long long)message->sequence);
+    }
     return kilni_coll_hub_poison(end, kilni_coll_hub_find_late(end->hub, message->peer),
                                  KILN_STATUS_DEADLINE_EXCEEDED, text);
 }

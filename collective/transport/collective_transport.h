@@ -28,12 +28,17 @@ typedef struct kiln_coll_signature {
     uint64_t tag;
 } kiln_coll_signature;
 
+/// In place of a call's number: a call between two ranks, which no other one counts. Calls of all
+/// ranks are counted from 1.
+#define KILN_COLL_PAIR 0u
+
 /// Bytes on their way. Owned by the worker, in the transport's hands from post until wait or cancel
 /// return.
 typedef struct kiln_coll_message {
     bool is_send;
     uint32_t peer;
-    uint64_t sequence; ///< number of the call; messages of one pair arrive in the order posted
+    uint64_t sequence; ///< number of the call, or KILN_COLL_PAIR; messages of one pair arrive in
+                       ///< the order posted
     void *data;
     size_t bytes;
     /// Of a receive: called instead of copying to `data`, with what has come. NULL: copy.
@@ -103,6 +108,13 @@ typedef struct kiln_coll_network_ops {
     /// Ends that, whether it began or not, and frees the network. The hub is not touched
     /// afterwards.
     void (*detach)(kiln_coll_network *network);
+    /// A number that no network of this process has had, for a part that is to come: the largest of
+    /// those that the part's processes know is one that none of them has used.
+    uint32_t (*next_part)(kiln_coll_network *network);
+    /// A network of its own for some of the ranks: `ranks[i]` becomes rank i. All their processes
+    /// give the same ranks and the same number. Nothing waits. The parent may be detached before.
+    kiln_status (*part)(kiln_coll_network *network, const uint32_t *ranks, uint32_t count,
+                        uint32_t number, kiln_coll_network **out_network, kiln_error *err);
 } kiln_coll_network_ops;
 
 struct kiln_coll_network { ///< first member of every network

@@ -148,6 +148,15 @@ static kiln_status run_call(kiln_collective *group, const group_call *call,
     if (strcmp(call->what, "reduce_scatter") == 0) {
         return kiln_collective_reduce_scatter(group, inputs, call->op, made, err);
     }
+    if (strcmp(call->what, "gather") == 0) {
+        return kiln_collective_gather(group, inputs, call->root, made, err);
+    }
+    if (strcmp(call->what, "scatter") == 0) {
+        return kiln_collective_scatter(group, inputs, call->root, made, err);
+    }
+    if (strcmp(call->what, "all_to_all") == 0) {
+        return kiln_collective_all_to_all(group, inputs, made, err);
+    }
     return kiln_fail(err, INVALID_ARGUMENT, "there is no collective %s", call->what);
 }
 

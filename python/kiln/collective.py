@@ -47,6 +47,18 @@ class Group:
         """Combined as by all_reduce; device i gets part i of the elements, with one axis."""
         return self._group.call("reduce_scatter", list(arrays), op, 0)
 
+    def gather(self, arrays, /, *, root=0):
+        """As all_gather, for the member `root` alone; the others get None."""
+        return self._group.call("gather", list(arrays), "", root)
+
+    def scatter(self, arrays, /, *, root=0):
+        """Equal parts of the array of the member `root` along axis 0, one for each device; the others give its shape."""
+        return self._group.call("scatter", list(arrays), "", root)
+
+    def all_to_all(self, arrays, /):
+        """Device i gets the i-th of as many equal parts along axis 0 of each array, in the order of the members."""
+        return self._group.call("all_to_all", list(arrays), "", 0)
+
     def barrier(self):
         """Returns when every member has come here and all calls before have ended."""
         self._group.barrier()

@@ -17,7 +17,7 @@ static kiln_status open_rank(kiln_collective *collective, uint32_t index, kiln_d
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    status = kiln_coll_member_create(collective->group, collective->first + index, &memory->base,
+    status = kiln_coll_member_create(collective->group, rank->number, &memory->base,
                                      /*transport=*/NULL, &rank->member, err);
     if (status != KILN_STATUS_OK) {
         memory->base.ops->close(&memory->base);
@@ -45,21 +45,28 @@ static kiln_status check_devices(kiln_device *const *devices, size_t count,
     return KILN_STATUS_OK;
 }
 
-/// Makes the group and its members; takes the network over.
-static kiln_status open_group(kiln_collective *collective, kiln_device *const *devices,
-                              const kiln_coll_group_options *options, kiln_error *err)
+static kiln_status open_ranks(kiln_collective *collective, kiln_device *const *devices,
+                              kiln_error *err)
 {
-    kiln_status status =
-        kiln_coll_group_create(&collective->context->env, options, &collective->group, err);
+    kiln_status status = KILN_STATUS_OK;
     size_t count = collective->count;
-    collective->total = options->ranks;
-    collective->deadline_ns = options->deadline_ns != 0 ? options->deadline_ns : 30000000000u;
     collective->count = 0;
     for (size_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
         collective->count = i + 1;
         status = open_rank(collective, (uint32_t)i, devices[i], err);
     }
     return status;
+}
+
+/// Makes the group and its members; takes the network over.
+static kiln_status open_group(kiln_collective *collective, kiln_device *const *devices,
+                              const kiln_coll_group_options *options, kiln_error *err)
+{
+    kiln_status status =
+        kiln_coll_group_create(&collective->context->env, options, &collective->group, err);
+    collective->total = options->ranks;
+    collective->deadline_ns = options->deadline_ns != 0 ? options->deadline_ns : 30000000000u;
+    return status == KILN_STATUS_OK ? open_ranks(collective, devices, err) : status;
 }
 
 /// A collective without group and members.
@@ -86,6 +93,10 @@ static kiln_status create(kiln_device *const *devices, size_t count,
     collective->context = context;
     collective->ranks = ranks;
     collective->count = count;
+    for (size_t i = 0; i < count; i++) {
+        ranks[i].number = (uint32_t)i;
+    }
+    atomic_init(&collective->holds, 1);
     pthread_mutex_init(&collective->lock, NULL);
     *out_collective = collective;
     return KILN_STATUS_OK;
@@ -181,6 +192,70 @@ out:
     return status;
 }
 
+/// The devices of this process that wish the colour, in the order of their new numbers, which
+/// `out_numbers` gets. Returns how many.
+static size_t choose_devices(const kiln_collective *whole, const kiln_coll_wish *wishes,
+                             int32_t colour, kiln_device **out_devices, uint32_t *out_numbers)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < whole->count; i++) {
+        uint32_t rank = whole->ranks[i].number;
+        if (wishes[rank].colour != colour) {
+            continue;
+        }
+        uint32_t number = kiln_coll_split_rank(wishes, whole->total, rank);
+        size_t at = count++;
+        for (; at > 0 && out_numbers[at - 1] > number; at--) {
+            out_devices[at] = out_devices[at - 1];
+            out_numbers[at] = out_numbers[at - 1];
+        }
+        out_devices[at] = whole->ranks[i].memory->device;
+        out_numbers[at] = number;
+    }
+    return count;
+}
+
+static kiln_status open_part(const kiln_collective *whole, const kiln_coll_wish *wishes,
+                             int32_t colour, kiln_collective *collective,
+                             kiln_device *const *devices, kiln_error *err)
+{
+    kiln_status status =
+        kiln_coll_group_split(whole->group, wishes, colour, &collective->group, err);
+    for (uint32_t i = 0; i < whole->total; i++) {
+        collective->total += wishes[i].colour == colour;
+    }
+    collective->deadline_ns = whole->deadline_ns;
+    return status == KILN_STATUS_OK ? open_ranks(collective, devices, err) : status;
+}
+
+kiln_status kilni_collective_part(const kiln_collective *whole, const kiln_coll_wish *wishes,
+                                  int32_t colour, kiln_collective **out_part, kiln_error *err)
+{
+    const kiln_env *env = &whole->context->env;
+    kiln_device **devices = kiln_alloc_array(env, whole->count, sizeof(kiln_device *));
+    uint32_t *numbers = kiln_alloc_array(env, whole->count, sizeof(*numbers));
+    kiln_collective *part = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    if (devices == NULL || numbers == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a group of devices");
+        goto out;
+    }
+    size_t count = choose_devices(whole, wishes, colour, devices, numbers);
+    KILN_TRY(out, status, create(devices, count, /*options=*/NULL, &part, err));
+    for (size_t i = 0; i < count; i++) {
+        part->ranks[i].number = numbers[i];
+    }
+    KILN_TRY(out, status, open_part(whole, wishes, colour, part, devices, err));
+    list_group(part);
+    *out_part = part;
+    part = NULL;
+out:
+    kiln_collective_destroy(part);
+    kiln_free(env, (void *)devices);
+    kiln_free(env, numbers);
+    return status;
+}
+
 /// The network is in a library of its own, so that nothing needs MPI.
 static kiln_status settle_mpi(kiln_collective *collective, kiln_coll_group_options *options,
                               kiln_error *err)
@@ -200,7 +275,9 @@ static kiln_status settle_mpi(kiln_collective *collective, kiln_coll_group_optio
                             &options->network, &place, err);
     }
     if (status == KILN_STATUS_OK) {
-        collective->first = place.first_rank;
+        for (size_t i = 0; i < collective->count; i++) {
+            collective->ranks[i].number += place.first_rank;
+        }
         options->ranks = place.ranks;
         options->ranks_per_node = place.ranks_per_node;
     }
@@ -234,7 +311,7 @@ uint32_t kiln_collective_rank(const kiln_collective *collective)
     if (collective == NULL) {
         return 0;
     }
-    return collective->first;
+    return collective->ranks[0].number;
 }
 
 uint32_t kiln_collective_ranks(const kiln_collective *collective)
@@ -245,8 +322,23 @@ uint32_t kiln_collective_ranks(const kiln_collective *collective)
     return collective->total;
 }
 
+kiln_device *kiln_collective_member(const kiln_collective *collective, size_t index,
+                                    uint32_t *out_rank)
+{
+    if (collective == NULL || index >= collective->count) {
+        return NULL;
+    }
+    if (out_rank != NULL) {
+        *out_rank = collective->ranks[index].number;
+    }
+    return collective->ranks[index].memory->device;
+}
+
 void kiln_collective_destroy(kiln_collective *collective)
 {
+    if (collective != NULL && atomic_fetch_sub(&collective->holds, 1) > 1) {
+        return;
+    }
     bool opened = collective != NULL && collective->group != NULL;
     for (size_t i = 0; opened && i < collective->count; i++) {
         if (collective->ranks[i].member != NULL) {

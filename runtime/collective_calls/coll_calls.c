@@ -39,6 +39,14 @@ static kiln_status lend_place(kiln_device *device, kilni_rank_call *call,
     return kilni_binding_dense(device, desc, binding, &call->input, err);
 }
 
+/// What a call counts: all elements of an input, or of one part where the input has one for each
+/// rank.
+static uint64_t count_of(const rank_start *how, const kiln_tensor_desc *input)
+{
+    bool has_parts = how->kind == KILN_COLL_SCATTER || how->kind == KILN_COLL_ALL_TO_ALL;
+    return (uint64_t)kiln_desc_count(input) / (has_parts ? how->collective->total : 1);
+}
+
 /// Hands a prepared call to the rank's worker. Nothing waits. Under the device's lock.
 static kiln_status start_rank(const rank_start *how, const kiln_tensor_desc *input,
                               kilni_rank_call *prepared, kiln_error *err)
@@ -49,7 +57,7 @@ static kiln_status start_rank(const rank_start *how, const kiln_tensor_desc *inp
     call.op = how->op;
     call.root = how->root;
     call.dtype = input->dtype;
-    call.count = (uint64_t)kiln_desc_count(input);
+    call.count = count_of(how, input);
     call.tag = kiln_hash64(input->dims, input->rank * sizeof(input->dims[0]), input->rank);
     call.input = (kiln_coll_buffer *)prepared->input.view.buffer;
     call.input_offset = (uint64_t)prepared->input.view.offset_bytes;
@@ -66,23 +74,43 @@ static kiln_status start_rank(const rank_start *how, const kiln_tensor_desc *inp
 
 // ---- what a call is ----
 
-/// One call on all ranks of this process.
+/// One call on ranks of this process: all of them, or one that sends or receives.
 typedef struct call_plan {
     kiln_collective *collective;
     kiln_coll_kind kind;
     kiln_coll_op op;
-    uint32_t root;
-    kiln_tensor *const *inputs; ///< one for each rank, all of one shape and dtype
-    kiln_tensor **out_tensors; ///< one for each rank; those without a result stay NULL. NULL: the
-                               ///< inputs become the results
+    uint32_t root; ///< of a send or receive the other rank
+    uint32_t begin; ///< the ranks of this process that take part
+    uint32_t end;
+    kiln_tensor *const *inputs; ///< one for each of these, all of one shape and dtype
+    kiln_tensor **out_tensors; ///< likewise; those without a result stay NULL. NULL: the inputs
+                               ///< become the results
 } call_plan;
+
+static kiln_tensor *input_of(const call_plan *plan, size_t rank)
+{
+    return plan->inputs[rank - plan->begin];
+}
+
+/// Where the result of a rank goes.
+static kiln_tensor **place_of(const call_plan *plan, size_t rank)
+{
+    return &plan->out_tensors[rank - plan->begin];
+}
+
+/// Whether the elements of the rank's input matter, or only its shape.
+static bool is_read(const call_plan *plan, uint32_t rank)
+{
+    return plan->kind != KILN_COLL_RECEIVE &&
+           (plan->kind != KILN_COLL_SCATTER || plan->collective->ranks[rank].number == plan->root);
+}
 
 static kiln_status check_inputs(const call_plan *plan, kiln_error *err)
 {
     const kiln_collective *collective = plan->collective;
     kiln_tensor *const *inputs = plan->inputs;
-    for (size_t i = 0; i < collective->count; i++) {
-        const kiln_tensor *tensor = inputs[i];
+    for (size_t i = plan->begin; i < plan->end; i++) {
+        const kiln_tensor *tensor = input_of(plan, i);
         if (tensor == NULL || tensor->device != collective->ranks[i].memory->device) {
             return kiln_fail(err, INVALID_ARGUMENT, "rank %zu: the tensor is not on device %s", i,
                              collective->ranks[i].memory->device->address);
@@ -110,12 +138,18 @@ static bool describe_output(const call_plan *plan, uint32_t rank, kiln_tensor_de
     int64_t count = kiln_desc_count(input);
     *out_desc = *input;
     switch (plan->kind) {
+    case KILN_COLL_SEND:
+        return false;
     case KILN_COLL_REDUCE:
         return rank == plan->root;
+    case KILN_COLL_SCATTER:
+        out_desc->dims[0] /= ranks;
+        return true;
+    case KILN_COLL_GATHER:
     case KILN_COLL_ALL_GATHER:
         out_desc->rank = input->rank == 0 ? 1 : input->rank;
         out_desc->dims[0] = input->rank == 0 ? ranks : input->dims[0] * ranks;
-        return true;
+        return plan->kind == KILN_COLL_ALL_GATHER || rank == plan->root;
     case KILN_COLL_REDUCE_SCATTER:
         out_desc->rank = 1;
         out_desc->dims[0] = count / ranks + (rank < count % ranks);
@@ -130,8 +164,9 @@ static kiln_status await_input(const call_plan *plan, uint32_t rank, kiln_error 
 {
     const kilni_collective_rank *own = &plan->collective->ranks[rank];
     uint64_t deadline_ns = kiln_time_ns() + plan->collective->deadline_ns;
+    kiln_tensor *input = input_of(plan, rank);
     kiln_status status =
-        kilni_await_futures_until(own->memory->device, &plan->inputs[rank], 1, deadline_ns, err);
+        kilni_await_futures_until(own->memory->device, &input, 1, deadline_ns, err);
     if (status == KILN_STATUS_DEADLINE_EXCEEDED) {
         kiln_coll_member_abort(own->member, err);
         status = kiln_coll_group_status(plan->collective->group, NULL, err);
@@ -212,14 +247,16 @@ static kiln_status prepare_locked(const call_plan *plan, uint32_t rank, kilni_ra
     kiln_tensor_desc desc;
     kiln_status status = KILN_STATUS_OK;
     kilni_device_sweep(device);
-    KILN_TRY(out, status, await_input(plan, rank, err));
-    KILN_TRY(out, status, lend_input(device, call, plan->inputs[rank], err));
+    if (is_read(plan, rank)) {
+        KILN_TRY(out, status, await_input(plan, rank, err));
+        KILN_TRY(out, status, lend_input(device, call, input_of(plan, rank), err));
+    }
     // What the input depends on by now, not what the output will.
     call->depends = kilni_dependencies_retain(kilni_binding_dependencies(&call->input));
     if (plan->out_tensors == NULL) {
-        KILN_TRY(out, status, take_in_place(device, call, plan->inputs[rank], err));
-    } else if (describe_output(plan, plan->collective->first + rank, &desc)) {
-        KILN_TRY(out, status, make_output(device, call, &desc, &plan->out_tensors[rank], err));
+        KILN_TRY(out, status, take_in_place(device, call, input_of(plan, rank), err));
+    } else if (describe_output(plan, plan->collective->ranks[rank].number, &desc)) {
+        KILN_TRY(out, status, make_output(device, call, &desc, place_of(plan, rank), err));
     }
     KILN_TRY(out, status, device->backend->device->flush(device->backend, err));
 out:
@@ -263,7 +300,7 @@ static void drop_call(const call_plan *plan, size_t rank, kilni_rank_call *call,
     if (call != NULL) {
         pthread_mutex_lock(&device->lock);
         bool keeps_value = plan->out_tensors == NULL && call->future != NULL;
-        plan->inputs[rank]->unresolved = !keeps_value && plan->inputs[rank]->unresolved;
+        input_of(plan, rank)->unresolved = !keeps_value && input_of(plan, rank)->unresolved;
         kilni_rank_call_free(device, call, keeps_value ? &none : cause);
         pthread_mutex_unlock(&device->lock);
     }
@@ -274,12 +311,13 @@ static kiln_status run_locked(const call_plan *plan, kilni_rank_call **calls, ki
     const kiln_collective *collective = plan->collective;
     kiln_status status = kiln_coll_group_status(collective->group, NULL, err);
     // All devices get their work before any of them is waited for.
-    for (uint32_t i = 0; i < collective->count && status == KILN_STATUS_OK; i++) {
+    for (uint32_t i = plan->begin; i < plan->end && status == KILN_STATUS_OK; i++) {
         status = prepare(plan, i, &calls[i], err);
     }
-    for (uint32_t i = 0; i < collective->count && status == KILN_STATUS_OK; i++) {
+    for (uint32_t i = plan->begin; i < plan->end && status == KILN_STATUS_OK; i++) {
         status = start(plan, i, calls[i], err);
-        if (status != KILN_STATUS_OK && i > 0) { // the others would wait for it to the deadline
+        if (status != KILN_STATUS_OK &&
+            i > plan->begin) { // the others would wait for it to the deadline
             kiln_coll_member_abort(collective->ranks[i].member, err);
         }
         calls[i] = status == KILN_STATUS_OK ? NULL : calls[i]; // the event's now
@@ -299,11 +337,11 @@ static kiln_status run(call_plan *plan, kiln_error *err)
     pthread_mutex_lock(&collective->lock);
     kiln_status status = run_locked(plan, calls, &cause);
     pthread_mutex_unlock(&collective->lock);
-    for (size_t i = 0; i < collective->count && status != KILN_STATUS_OK; i++) {
+    for (size_t i = plan->begin; i < plan->end && status != KILN_STATUS_OK; i++) {
         drop_call(plan, i, calls[i], &cause);
         if (plan->out_tensors != NULL) {
-            kiln_release(plan->out_tensors[i]);
-            plan->out_tensors[i] = NULL;
+            kiln_release(*place_of(plan, i));
+            *place_of(plan, i) = NULL;
         }
     }
     if (status != KILN_STATUS_OK && err != NULL) {
@@ -507,6 +545,7 @@ static kiln_status plan_call(kiln_collective *collective, kiln_coll_kind kind, c
     }
     *out_plan = (call_plan){.collective = collective,
                             .kind = kind,
+                            .end = (uint32_t)collective->count,
                             .op = op == NULL ? KILN_COLL_OP_COUNT : kiln_coll_op_from_name(op),
                             .root = root,
                             .inputs = inputs,
@@ -523,6 +562,24 @@ static kiln_status plan_call(kiln_collective *collective, kiln_coll_kind kind, c
     return check_inputs(out_plan, err);
 }
 
+/// Rows along axis 0 that a call of `kind` cannot make more or less of.
+static kiln_status check_rows(kiln_coll_kind kind, const kiln_tensor_desc *input, uint32_t total,
+                              kiln_error *err)
+{
+    bool gathers = kind == KILN_COLL_ALL_GATHER || kind == KILN_COLL_GATHER;
+    bool has_parts = kind == KILN_COLL_SCATTER || kind == KILN_COLL_ALL_TO_ALL;
+    if (gathers && input->rank > 0 && input->dims[0] > INT64_MAX / total) { // without elements
+        return kiln_fail(err, OUT_OF_RANGE, "%lld rows of each of %u ranks are too many",
+                         (long long)input->dims[0], total);
+    }
+    if (has_parts && (input->rank == 0 || input->dims[0] % total != 0)) {
+        return kiln_fail(err, INVALID_ARGUMENT, "%s: %lld rows cannot be cut into %u equal parts",
+                         kiln_coll_kind_name(kind),
+                         input->rank == 0 ? 1LL : (long long)input->dims[0], total);
+    }
+    return KILN_STATUS_OK;
+}
+
 static kiln_status call_all(kiln_collective *collective, kiln_coll_kind kind, const char *op,
                             uint32_t root, kiln_tensor *const *inputs, kiln_tensor **out_tensors,
                             kiln_error *err)
@@ -532,10 +589,8 @@ static kiln_status call_all(kiln_collective *collective, kiln_coll_kind kind, co
         return kiln_fail(err, INVALID_ARGUMENT, "collective, inputs and outputs must not be NULL");
     }
     kiln_status status = plan_call(collective, kind, op, root, inputs, out_tensors, &plan, err);
-    if (status == KILN_STATUS_OK && kind == KILN_COLL_ALL_GATHER && inputs[0]->desc.rank > 0 &&
-        inputs[0]->desc.dims[0] > INT64_MAX / collective->total) { // of rows without elements
-        status = kiln_fail(err, OUT_OF_RANGE, "%lld rows of each of %u ranks are too many",
-                           (long long)inputs[0]->desc.dims[0], collective->total);
+    if (status == KILN_STATUS_OK) {
+        status = check_rows(kind, &inputs[0]->desc, collective->total, err);
     }
     return status == KILN_STATUS_OK ? run(&plan, err) : status;
 }
@@ -601,6 +656,70 @@ kiln_status kiln_collective_reduce_scatter(kiln_collective *collective, kiln_ten
 {
     return call_all(collective, KILN_COLL_REDUCE_SCATTER, op, 0, inputs, out_tensors, err);
 }
+
+kiln_status kiln_collective_gather(kiln_collective *collective, kiln_tensor *const *inputs,
+                                   uint32_t root, kiln_tensor **out_tensors, kiln_error *err)
+{
+    return call_all(collective, KILN_COLL_GATHER, "sum", root, inputs, out_tensors, err);
+}
+
+kiln_status kiln_collective_scatter(kiln_collective *collective, kiln_tensor *const *inputs,
+                                    uint32_t root, kiln_tensor **out_tensors, kiln_error *err)
+{
+    return call_all(collective, KILN_COLL_SCATTER, "sum", root, inputs, out_tensors, err);
+}
+
+kiln_status kiln_collective_all_to_all(kiln_collective *collective, kiln_tensor *const *inputs,
+                                       kiln_tensor **out_tensors, kiln_error *err)
+{
+    return call_all(collective, KILN_COLL_ALL_TO_ALL, "sum", 0, inputs, out_tensors, err);
+}
+
+// ---- between two ranks ----
+
+/// A send or receive of rank `own`, which is one of this process.
+static kiln_status call_one(kiln_collective *collective, kiln_coll_kind kind, kiln_tensor *tensor,
+                            uint32_t own, uint32_t other, kiln_tensor **out_tensor, kiln_error *err)
+{
+    if (collective == NULL || tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "collective and tensor must not be NULL");
+    }
+    call_plan plan = {.collective = collective,
+                      .kind = kind,
+                      .root = other,
+                      .inputs = &tensor,
+                      .out_tensors = out_tensor};
+    while (plan.begin < collective->count && collective->ranks[plan.begin].number != own) {
+        plan.begin++;
+    }
+    plan.end = plan.begin + 1;
+    if (plan.begin == collective->count || other >= collective->total || other == own) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "%s: rank %u is none of this process, or rank %u none of the %u others",
+                         kiln_coll_kind_name(kind), own, other, collective->total - 1);
+    }
+    kiln_status status = check_inputs(&plan, err);
+    return status == KILN_STATUS_OK ? run(&plan, err) : status;
+}
+
+kiln_status kiln_collective_send(kiln_collective *collective, kiln_tensor *tensor, uint32_t from,
+                                 uint32_t to, kiln_error *err)
+{
+    kiln_tensor *none = NULL;
+    return call_one(collective, KILN_COLL_SEND, tensor, from, to, &none, err);
+}
+
+kiln_status kiln_collective_receive(kiln_collective *collective, kiln_tensor *like, uint32_t from,
+                                    uint32_t to, kiln_tensor **out_tensor, kiln_error *err)
+{
+    if (out_tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "out_tensor must not be NULL");
+    }
+    *out_tensor = NULL;
+    return call_one(collective, KILN_COLL_RECEIVE, like, to, from, out_tensor, err);
+}
+
+// ---- the barrier ----
 
 /// Starts the barrier on all ranks of this process; what was started is waited for.
 static kiln_status barrier(kiln_collective *collective, kiln_coll_request **requests,

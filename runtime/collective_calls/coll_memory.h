@@ -49,21 +49,27 @@ void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln
 typedef struct kilni_collective_rank {
     kilni_device_memory *memory; ///< the member's
     kiln_coll_member *member;
+    uint32_t number; ///< among all ranks; ascending
 } kilni_collective_rank;
 
 struct kiln_collective {
     kiln_context *context;
     kiln_coll_group *group;
     int64_t id; ///< of this process, never 0
+    atomic_uint holds; ///< each is given up by a destroy
     pthread_mutex_t lock; ///< one call starts at a time, on all ranks
     size_t count; ///< ranks of this process
-    uint32_t first; ///< of these among all
     uint32_t total;
     uint64_t deadline_ns; ///< of one wait
     kilni_collective_rank *ranks;
     uint32_t users; ///< operations that start a call right now; the context's lock of groups
     struct kiln_collective *next; ///< in the context's list; likewise
 };
+
+/// The part of a group that wishes `colour`, which devices of this process do; the caller holds it.
+/// `wishes` are of all ranks.
+kiln_status kilni_collective_part(const kiln_collective *whole, const kiln_coll_wish *wishes,
+                                  int32_t colour, kiln_collective **out_part, kiln_error *err);
 
 /// The group with this id, for as long as it takes to start a call, or NULL.
 kiln_collective *kilni_collective_enter(kiln_context *context, int64_t id);

@@ -34,8 +34,9 @@ KILN_NODISCARD KILN_API kiln_status kiln_collective_create(
     kiln_device *const *devices, size_t count, const struct kiln_coll_group_options *options,
     kiln_collective **out_collective, kiln_error *err);
 
-/// Frees the group. It waits for calls that were started, at most until their deadline. A group
-/// over MPI waits until the other processes destroy theirs. Takes NULL.
+/// Gives up a hold of the group; the last one frees it. It waits for calls that were started, at
+/// most until their deadline. A group over MPI waits until the other processes destroy theirs.
+/// Takes NULL.
 KILN_API void kiln_collective_destroy(kiln_collective *collective);
 
 /// Makes a group over all processes that mpirun started, each of which calls this with its devices.
@@ -48,6 +49,26 @@ KILN_API void kiln_collective_destroy(kiln_collective *collective);
 KILN_NODISCARD KILN_API kiln_status kiln_collective_create_mpi(
     kiln_device *const *devices, size_t count, const struct kiln_coll_group_options *options,
     kiln_collective **out_collective, kiln_error *err);
+
+/// Splits a group: ranks whose colours are equal make a group of their own, in the order of their
+/// keys, and of their ranks where keys are equal. colours[i] and keys[i] are those of the i-th rank
+/// of this process; a colour below 0 joins no group, `keys` may be NULL. out_parts[i] is the group
+/// of that rank, or NULL. Ranks of one colour get the same one, and each of them a hold of it
+/// (kiln_collective_destroy). A part takes the tensors of its own members, in the order of
+/// kiln_collective_member; it has its parent's deadline and choice of algorithms, fails by itself,
+/// and may outlive its parent. Over MPI all processes of the group split it at the same point of
+/// their calls, the call waits for them, and parts of one split are destroyed in the order of their
+/// colours. On failure all parts are NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_collective_split(kiln_collective *collective,
+                                                          const int32_t *colours,
+                                                          const int32_t *keys,
+                                                          kiln_collective **out_parts,
+                                                          kiln_error *err);
+
+/// The device of the index-th rank of this process, in ascending order of ranks, which is borrowed;
+/// NULL past the last. `out_rank` gets its rank among all; it may be NULL.
+KILN_API kiln_device *kiln_collective_member(const kiln_collective *collective, size_t index,
+                                             uint32_t *out_rank);
 
 /// The first rank of this process.
 KILN_API uint32_t kiln_collective_rank(const kiln_collective *collective);
@@ -99,6 +120,45 @@ KILN_NODISCARD KILN_API kiln_status kiln_collective_reduce_scatter(kiln_collecti
                                                                    const char *op,
                                                                    kiln_tensor **out_tensors,
                                                                    kiln_error *err);
+
+/// Puts the inputs one after the other along axis 0; device `root` gets all of it, the others get
+/// NULL.
+KILN_NODISCARD KILN_API kiln_status kiln_collective_gather(kiln_collective *collective,
+                                                           kiln_tensor *const *inputs,
+                                                           uint32_t root, kiln_tensor **out_tensors,
+                                                           kiln_error *err);
+
+/// Cuts the input of `root` along axis 0 into as many equal parts as there are ranks; device i gets
+/// part i. The other inputs give its shape and are not read.
+KILN_NODISCARD KILN_API kiln_status kiln_collective_scatter(kiln_collective *collective,
+                                                            kiln_tensor *const *inputs,
+                                                            uint32_t root,
+                                                            kiln_tensor **out_tensors,
+                                                            kiln_error *err);
+
+/// Cuts every input along axis 0 into as many equal parts as there are ranks. Device i gets part i
+/// of all inputs, in the order of ranks along axis 0.
+KILN_NODISCARD KILN_API kiln_status kiln_collective_all_to_all(kiln_collective *collective,
+                                                               kiln_tensor *const *inputs,
+                                                               kiln_tensor **out_tensors,
+                                                               kiln_error *err);
+
+/// Sends a tensor of rank `from`, one of this process, to rank `to`, and returns at once. Only
+/// these two ranks take part: other ranks, also those of other processes, need not call. Both order
+/// it alike among their calls on the group. In one process a send ends when its receive has come,
+/// so that two ranks which send to each other, and receive after that, end at the deadline. A
+/// failure of the send is the group's.
+KILN_NODISCARD KILN_API kiln_status kiln_collective_send(kiln_collective *collective,
+                                                         kiln_tensor *tensor, uint32_t from,
+                                                         uint32_t to, kiln_error *err);
+
+/// Receives on rank `to`, one of this process, what rank `from` sends. `like`, on its device, gives
+/// dtype and shape, which the sender's must be, and is not read. `*out_tensor` is a result like the
+/// others, to be resolved.
+KILN_NODISCARD KILN_API kiln_status kiln_collective_receive(kiln_collective *collective,
+                                                            kiln_tensor *like, uint32_t from,
+                                                            uint32_t to, kiln_tensor **out_tensor,
+                                                            kiln_error *err);
 
 /// Combines the tensors as all_reduce does, in their own memory where nobody else sees it. The
 /// tensors themselves become the results and must be resolved; nobody else may use them meanwhile.

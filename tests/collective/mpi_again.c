@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Under mpirun: groups and jobs over MPI one after another, side by side, in two contexts, and
-// after one that failed. coll_mpi.py runs it and looks for its last line.
+// Under mpirun: groups and jobs over MPI one after another, side by side, in two contexts, after
+// one that failed, groups that are split, and an optimiser whose state they share. coll_mpi.py runs
+// it and looks for its last line.
 #include "collective.h"
 #include "kiln.h"
+#ifdef TEST_WITH_GRADIENTS
+#include "kiln_train.h"
+#endif
 
 #include <stdio.h>
 #include <string.h>
@@ -131,6 +135,186 @@ out:
     return status;
 }
 
+// ---- split groups ----
+
+static void destroy_parts(kiln_collective **parts)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        kiln_collective_destroy(parts[i]);
+        parts[i] = NULL;
+    }
+}
+
+/// The sum of all its members' numbers comes to each; `numbers` are of this process's.
+static kiln_status sum_part(kiln_collective *part, const float *numbers, float wanted,
+                            const char *what, kiln_error *err)
+{
+    kiln_tensor *inputs[DEVICES] = {NULL};
+    kiln_tensor *outputs[DEVICES] = {NULL};
+    kiln_device *device = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; (device = kiln_collective_member(part, i, NULL)) != NULL; i++) {
+        KILN_TRY(out, status,
+                 kiln_tensor_create(device, KILN_DTYPE_F32, 0, NULL, &numbers[i], &inputs[i], err));
+    }
+    KILN_TRY(out, status, kiln_collective_all_reduce(part, inputs, "sum", outputs, err));
+    for (size_t i = 0; kiln_collective_member(part, i, NULL) != NULL; i++) {
+        KILN_TRY(out, status, kiln_collective_resolve(outputs[i], err));
+        KILN_TRY(out, status, expect(outputs[i], wanted, what, err));
+    }
+out:
+    release(inputs);
+    release(outputs);
+    return status;
+}
+
+/// One part has the first device of each process, the other the second, in backward order: each
+/// process is in both, and both are used at once.
+static kiln_status split_across(kiln_collective *group, kiln_error *err)
+{
+    const uint32_t first = kiln_collective_rank(group);
+    const uint32_t total = kiln_collective_ranks(group);
+    const float numbers[DEVICES] = {(float)first, (float)(first + 1)};
+    const int32_t colours[DEVICES] = {0, 1};
+    const int32_t keys[DEVICES] = {0, -(int32_t)first};
+    const float even = (float)(total / 2) * (float)(total / 2 - 1); // 0 + 2 + ..
+    kiln_collective *parts[DEVICES] = {NULL};
+    kiln_collective *more[DEVICES] = {NULL};
+    uint32_t rank = 0;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_collective_split(group, colours, keys, parts, err));
+    (void)kiln_collective_member(parts[1], 0, &rank);
+    if (kiln_collective_rank(parts[0]) != first / 2 || rank != total / 2 - 1 - first / 2) {
+        status = kiln_fail(err, DATA_LOSS, "ranks %u and %u of parts",
+                           kiln_collective_rank(parts[0]), rank);
+        goto out;
+    }
+    KILN_TRY(out, status, kiln_collective_split(group, colours, keys, more, err)); // beside
+    KILN_TRY(out, status, sum_part(parts[0], &numbers[0], even, "even ranks", err));
+    KILN_TRY(out, status,
+             sum_part(more[1], &numbers[1], even + (float)(total / 2), "odd ranks", err));
+    KILN_TRY(out, status,
+             sum_part(parts[1], &numbers[1], even + (float)(total / 2), "odd ranks", err));
+out:
+    destroy_parts(more);
+    destroy_parts(parts);
+    return status;
+}
+
+/// The devices of each process by themselves, and in one process once more: the others do not count
+/// it, and all go on together.
+static kiln_status split_within(kiln_collective *group, kiln_error *err)
+{
+    const uint32_t first = kiln_collective_rank(group);
+    const float numbers[DEVICES] = {1, 2};
+    const int32_t colours[DEVICES] = {(int32_t)first, (int32_t)first};
+    const int32_t again[DEVICES] = {-1, 3};
+    kiln_collective *parts[DEVICES] = {NULL};
+    kiln_collective *ones[DEVICES] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_collective_split(group, colours, NULL, parts, err));
+    KILN_TRY(out, status, sum_part(parts[0], numbers, 3, "one process", err));
+    if (first == 0) {
+        KILN_TRY(out, status, kiln_collective_split(parts[0], again, NULL, ones, err));
+        KILN_TRY(out, status, sum_part(ones[1], &numbers[1], 2, "one rank", err));
+    }
+out:
+    destroy_parts(ones);
+    destroy_parts(parts);
+    return status;
+}
+
+/// The first rank of each process sends to the last of all, and the others make no call.
+static kiln_status send_to_last(const scene *self, kiln_collective *group, kiln_error *err)
+{
+    const uint32_t first = kiln_collective_rank(group);
+    const uint32_t last = kiln_collective_ranks(group) - 1;
+    kiln_tensor *numbers[DEVICES] = {NULL};
+    kiln_tensor *came = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, make_ranks(self, first, numbers, err));
+    KILN_TRY(out, status, kiln_collective_send(group, numbers[0], first, last, err));
+    for (uint32_t from = 0; from < last && first + DEVICES > last; from += DEVICES) {
+        kiln_release(came);
+        came = NULL;
+        KILN_TRY(out, status,
+                 kiln_collective_receive(group, numbers[DEVICES - 1], from, last, &came, err));
+        KILN_TRY(out, status, kiln_collective_resolve(came, err));
+        KILN_TRY(out, status, expect(came, (float)from, "a message", err));
+    }
+out:
+    kiln_release(came);
+    release(numbers);
+    return status;
+}
+
+#ifdef TEST_WITH_GRADIENTS
+enum { ELEMS = 5 }; ///< no multiple of the ranks
+
+static kiln_status step_sets(const scene *self, kiln_collective *group, kiln_params **sets,
+                             kiln_error *err)
+{
+    kiln_optimiser_options options = KILN_OPTIMISER_OPTIONS_INIT;
+    const int64_t elems = ELEMS;
+    kiln_sharded *sharded = NULL;
+    kiln_tensor *gradients[DEVICES] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    options.rate = 1;
+    KILN_TRY(out, status, kiln_sharded_create(group, sets, DEVICES, &options, &sharded, err));
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        float data[ELEMS];
+        for (uint32_t k = 0; k < ELEMS; k++) {
+            data[k] = (float)((kiln_collective_rank(group) + i) * 2 + k);
+        }
+        KILN_TRY(out, status,
+                 kiln_tensor_create(self->devices[i], KILN_DTYPE_F32, 1, &elems, data,
+                                    &gradients[i], err));
+    }
+    KILN_TRY(out, status, kiln_sharded_step(sharded, gradients, DEVICES, err));
+out:
+    release(gradients);
+    kiln_sharded_destroy(sharded);
+    return status;
+}
+
+/// Zeros less the mean of the gradients 2 * rank + element.
+static kiln_status share_state(const scene *self, kiln_collective *group, kiln_error *err)
+{
+    const int64_t elems = ELEMS;
+    const float mean = (float)(kiln_collective_ranks(group) - 1);
+    kiln_params *sets[DEVICES] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    for (int i = 0; i < DEVICES; i++) {
+        KILN_TRY(out, status, kiln_params_create(self->devices[i], 0, &sets[i], err));
+        KILN_TRY(out, status, kiln_params_add(sets[i], "w", KILN_DTYPE_F32, 1, &elems, NULL, err));
+    }
+    KILN_TRY(out, status, step_sets(self, group, sets, err));
+    for (int i = 0; i < DEVICES; i++) {
+        float got[ELEMS];
+        KILN_TRY(out, status, kiln_read(kiln_params_tensor(sets[i], 0), got, sizeof(got), err));
+        for (int k = 0; k < ELEMS; k++) {
+            if (got[k] != -mean - (float)k) {
+                status = kiln_fail(err, DATA_LOSS, "a shared step: %g at %d", (double)got[k], k);
+                goto out;
+            }
+        }
+    }
+out:
+    for (int i = 0; i < DEVICES; i++) {
+        kiln_params_destroy(sets[i]);
+    }
+    return status;
+}
+#else
+static kiln_status share_state(const scene *self, kiln_collective *group, kiln_error *err)
+{
+    (void)self;
+    (void)group;
+    (void)err;
+    return KILN_STATUS_OK;
+}
+#endif
+
 /// Process 0 asks for another sum than the others: the group fails everywhere.
 static kiln_status disagree(const scene *self, kiln_error *err)
 {
@@ -164,6 +348,10 @@ static kiln_status run_groups(const scene *self, kiln_error *err)
     KILN_TRY(out, status, kiln_collective_create_mpi(self->devices, DEVICES, NULL, &group, err));
     KILN_TRY(out, status, broadcast(self, group, err));
     KILN_TRY(out, status, run_job(self, group, "first", err));
+    KILN_TRY(out, status, split_within(group, err));
+    KILN_TRY(out, status, split_across(group, err));
+    KILN_TRY(out, status, send_to_last(self, group, err));
+    KILN_TRY(out, status, share_state(self, group, err));
     KILN_TRY(out, status, run_job(self, group, "second", err));
     KILN_TRY(out, status, broadcast(self, group, err));
 out:

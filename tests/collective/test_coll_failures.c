@@ -263,7 +263,11 @@ static void test_bad_calls(void)
     fixture fix;
     bool ok = fixture_init(&fix, 2, DEADLINE_MS, NULL);
     kiln_coll_call call = all_reduce(&data, 0);
-    kiln_coll_call bad[8] = {call, call, call, call, call, call, call, call};
+    enum { BAD = 12 };
+    kiln_coll_call bad[BAD];
+    for (int i = 0; i < BAD; i++) {
+        bad[i] = call;
+    }
     bad[0].struct_size = 8;
     bad[1].kind = KILN_COLL_KIND_COUNT;
     bad[2].op = KILN_COLL_OP_COUNT;
@@ -272,7 +276,17 @@ static void test_bad_calls(void)
     bad[5].count = UINT64_MAX / 2;
     bad[6].output = NULL;
     bad[7].algorithm = KILN_COLL_BROADCAST_TREE;
-    for (int i = 0; i < 8 && ok; i++) {
+    for (int i = 8; i < BAD; i++) {
+        bad[i].algorithm = KILN_COLL_AUTO;
+    }
+    bad[8].kind = KILN_COLL_ALL_TO_ALL; // its output is its input
+    bad[9].kind = KILN_COLL_SEND; // to itself
+    bad[10].kind = KILN_COLL_RECEIVE;
+    bad[10].root = 1;
+    bad[10].output = NULL;
+    bad[11].kind = KILN_COLL_SCATTER;
+    bad[11].input = NULL;
+    for (int i = 0; i < BAD && ok; i++) {
         kiln_coll_request *request = NULL;
         kiln_error err = KILN_ERROR_INIT;
         KILN_CHECK_INT(kiln_coll_start(fix.members[0], &bad[i], &request, &err),
@@ -280,6 +294,31 @@ static void test_bad_calls(void)
         KILN_CHECK(request == NULL && err.message[0] != 0);
     }
     KILN_CHECK_INT(kiln_coll_group_status(fix.group, NULL, NULL), KILN_STATUS_OK);
+    fixture_fini(&fix);
+}
+
+/// A message of a send waits where another call's is due, as between processes, where a send does
+/// not wait for its receive.
+static void test_pair_among_other_calls(void)
+{
+    static arrays data;
+    fixture fix;
+    kiln_coll_call calls[2];
+    kiln_status status[2];
+    kiln_error errors[2];
+    kiln_coll_message message = {.sender = 1,
+                                 .peer = 0,
+                                 .sequence = KILN_COLL_PAIR,
+                                 .data = data.values[2],
+                                 .bytes = sizeof(data.values[2])};
+    if (fixture_init_delayed(&fix, 2, 60000, /*delay_us=*/1, NULL)) {
+        fill_calls(&data, 2, calls);
+        kiln_coll_hub_deliver(fix.hub, &message);
+        fixture_run(&fix, calls, status, errors);
+        check_same(&fix, status, errors);
+        check_poisoned(&fix, KILN_STATUS_INVALID_ARGUMENT, 0, "come between other calls");
+        KILN_CHECK(kiln_coll_hub_delivered(fix.hub, &message));
+    }
     fixture_fini(&fix);
 }
 
@@ -757,6 +796,7 @@ KILN_TEST_MAIN("collective/failures", KILN_TEST(test_sound_group), KILN_TEST(tes
                KILN_TEST(test_duplicate_call), KILN_TEST(test_rank_that_left),
                KILN_TEST(test_leaving_with_calls_pending), KILN_TEST(test_disagreement),
                KILN_TEST(test_bad_calls), KILN_TEST(test_bad_groups),
+               KILN_TEST(test_pair_among_other_calls),
                KILN_TEST_PARAM(test_failing_memory, "failing memory, ring f32", &ring_f32),
                KILN_TEST_PARAM(test_failing_memory, "failing memory, ring f16", &ring_f16),
                KILN_TEST_PARAM(test_failing_memory, "failing memory, centralised", &centralised),

@@ -260,6 +260,11 @@ static expected_range output_of(const kiln_coll_call *call, uint32_t ranks, uint
     case KILN_COLL_REDUCE_SCATTER:
         part = kilni_coll_part(call->count, ranks, rank);
         return (expected_range){part.start, part.count};
+    case KILN_COLL_GATHER:
+        return (expected_range){0, rank == call->root ? call->count * ranks : 0};
+    case KILN_COLL_SCATTER:
+        return (expected_range){call->count * rank, call->count};
+    case KILN_COLL_ALL_TO_ALL:
     case KILN_COLL_ALL_GATHER:
         return (expected_range){0, call->count * ranks};
     case KILN_COLL_BARRIER:
@@ -270,13 +275,17 @@ static expected_range output_of(const kiln_coll_call *call, uint32_t ranks, uint
 }
 
 static number expected_at(const kiln_coll_call *call, void *const *inputs, uint32_t ranks,
-                          uint64_t index)
+                          uint32_t rank, uint64_t index)
 {
-    if (call->kind == KILN_COLL_BROADCAST) {
+    if (call->kind == KILN_COLL_BROADCAST || call->kind == KILN_COLL_SCATTER) {
         return load(call->dtype, inputs[call->root], index);
     }
-    if (call->kind == KILN_COLL_ALL_GATHER) {
+    if (call->kind == KILN_COLL_ALL_GATHER || call->kind == KILN_COLL_GATHER) {
         return load(call->dtype, inputs[index / call->count], index % call->count);
+    }
+    if (call->kind == KILN_COLL_ALL_TO_ALL) {
+        return load(call->dtype, inputs[index / call->count],
+                    call->count * rank + index % call->count);
     }
     number value;
     switch ((int)call->algorithm) {
@@ -307,7 +316,7 @@ static bool check_rank(const kiln_coll_call *call, void *const *inputs, uint32_t
     size_t size = kiln_dtype_size(call->dtype);
     for (uint64_t i = 0; i < range.count; i++) {
         unsigned char wanted[8];
-        save(call->dtype, wanted, 0, expected_at(call, inputs, ranks, range.start + i));
+        save(call->dtype, wanted, 0, expected_at(call, inputs, ranks, rank, range.start + i));
         if (memcmp(wanted, output + i * size, size) != 0) {
             KILN_FAIL("%s %s %s %s, %u ranks of %llu, in place %d: rank %u differs at %llu",
                       kiln_coll_kind_name(call->kind),
@@ -350,29 +359,47 @@ static void *must_alloc(size_t bytes)
     return data;
 }
 
-static rank_buffers make_buffers(const kiln_coll_call *call, uint32_t ranks, uint32_t rank)
+/// Elements of an input and of an output, in counts.
+static bool has_part_for_each(kiln_coll_kind kind, bool of_output)
+{
+    bool gathers = kind == KILN_COLL_ALL_GATHER || kind == KILN_COLL_GATHER;
+    return kind == KILN_COLL_ALL_TO_ALL || (of_output ? gathers : kind == KILN_COLL_SCATTER);
+}
+
+static uint64_t input_elems(const kiln_coll_call *call, uint32_t ranks)
+{
+    return call->count * (has_part_for_each(call->kind, false) ? ranks : 1);
+}
+
+static rank_buffers make_buffers(const kiln_coll_call *call, uint32_t ranks, uint32_t rank,
+                                 bool in_place)
 {
     size_t size = kiln_dtype_size(call->dtype);
-    bool gathers = call->kind == KILN_COLL_ALL_GATHER;
+    uint64_t elems = input_elems(call, ranks);
     rank_buffers buffers = {0};
-    buffers.output_bytes = (size_t)call->count * size * (gathers ? ranks : 1);
-    buffers.input = must_alloc((size_t)call->count * size + 1);
+    buffers.output_bytes =
+        (size_t)call->count * size * (has_part_for_each(call->kind, true) ? ranks : 1);
+    if (in_place && buffers.output_bytes < elems * size) {
+        buffers.output_bytes = elems * size;
+    }
+    buffers.input = must_alloc((size_t)elems * size + 1);
     buffers.output = must_alloc(buffers.output_bytes + 2 * SHIFT_BYTES);
     memset(buffers.output, GUARD, buffers.output_bytes + 2 * SHIFT_BYTES);
-    fill(call->dtype, buffers.input, call->count, rank);
+    fill(call->dtype, buffers.input, elems, rank);
     return buffers;
 }
 
 /// Points the call at this rank's buffers; in place, the input is first put into the output.
-static void aim(kiln_coll_call *call, const rank_buffers *buffers, uint32_t rank, bool in_place)
+static void aim(kiln_coll_call *call, const rank_buffers *buffers, uint32_t ranks, uint32_t rank,
+                bool in_place)
 {
-    uint64_t own =
-        call->kind == KILN_COLL_ALL_GATHER ? rank * call->count * kiln_dtype_size(call->dtype) : 0;
+    bool gathers = call->kind == KILN_COLL_ALL_GATHER || call->kind == KILN_COLL_GATHER;
+    uint64_t own = gathers ? rank * call->count * kiln_dtype_size(call->dtype) : 0;
     call->input = (kiln_coll_buffer *)buffers->input;
     call->output = (kiln_coll_buffer *)buffers->output;
     call->output_offset = SHIFT_BYTES;
     if (in_place) {
-        size_t bytes = (size_t)call->count * kiln_dtype_size(call->dtype);
+        size_t bytes = (size_t)input_elems(call, ranks) * kiln_dtype_size(call->dtype);
         memcpy(buffers->output + SHIFT_BYTES + own, buffers->input, bytes);
         call->input = call->output;
         call->input_offset = SHIFT_BYTES + own;
@@ -387,10 +414,10 @@ static bool run_case(fixture *fix, kiln_coll_call call, bool in_place)
     void *inputs[FIXTURE_RANKS] = {NULL};
     bool ok = true;
     for (uint32_t i = 0; i < fix->ranks; i++) {
-        buffers[i] = make_buffers(&call, fix->ranks, i);
+        buffers[i] = make_buffers(&call, fix->ranks, i, in_place);
         inputs[i] = buffers[i].input;
         calls[i] = call;
-        aim(&calls[i], &buffers[i], i, in_place);
+        aim(&calls[i], &buffers[i], fix->ranks, i, in_place);
     }
     fixture_run(fix, calls, status, NULL);
     for (uint32_t i = 0; i < fix->ranks && ok; i++) {
@@ -411,7 +438,7 @@ static bool run_lengths(fixture *fix, kiln_coll_call call)
 {
     const uint64_t counts[] = {0, 1, fix->ranks - 1, fix->ranks + 1, 1021};
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
-        for (int in_place = 0; in_place < 2; in_place++) {
+        for (int in_place = 0; in_place < (call.kind == KILN_COLL_ALL_TO_ALL ? 1 : 2); in_place++) {
             call.count = counts[c];
             call.root = (uint32_t)(c % fix->ranks);
             if (!run_case(fix, call, in_place != 0)) {
@@ -424,13 +451,77 @@ static bool run_lengths(fixture *fix, kiln_coll_call call)
 
 static bool combines(kiln_coll_kind kind)
 {
-    return kind != KILN_COLL_BROADCAST && kind != KILN_COLL_ALL_GATHER && kind != KILN_COLL_BARRIER;
+    return kind == KILN_COLL_ALL_REDUCE || kind == KILN_COLL_REDUCE ||
+           kind == KILN_COLL_REDUCE_SCATTER;
+}
+
+/// Messages from the first rank to the last, two of them, around a barrier, while the others have
+/// that barrier only.
+static bool run_pair(fixture *fix, kiln_dtype dtype, uint64_t count)
+{
+    const uint32_t last = fix->ranks - 1;
+    rank_buffers buffers[2];
+    void *inputs[FIXTURE_RANKS] = {NULL};
+    bool ok = true;
+    kiln_coll_call call = KILN_COLL_CALL_INIT;
+    call.dtype = dtype;
+    call.count = count;
+    for (uint32_t i = 0; i < 2; i++) {
+        buffers[i] = make_buffers(&call, fix->ranks, i, false);
+    }
+    inputs[0] = buffers[0].input;
+    for (int round = 0; round < 2 && ok; round++) {
+        kiln_coll_request *requests[3] = {NULL};
+        kiln_coll_call calls[3] = {call, call, call};
+        calls[0].kind = KILN_COLL_SEND;
+        calls[0].root = last;
+        calls[1].kind = KILN_COLL_RECEIVE;
+        aim(&calls[0], &buffers[0], fix->ranks, 0, false);
+        aim(&calls[1], &buffers[1], fix->ranks, last, false);
+        for (uint32_t i = 0; i < 2; i++) {
+            ok = KILN_CHECK_INT(
+                     kiln_coll_start(fix->members[i * last], &calls[i], &requests[i], NULL), 0) &&
+                 ok;
+        }
+        calls[2].kind = KILN_COLL_BARRIER;
+        for (uint32_t i = 0; i < fix->ranks && ok; i++) {
+            ok = KILN_CHECK_INT(
+                kiln_coll_start(fix->members[i], &calls[2], i == 0 ? &requests[2] : NULL, NULL), 0);
+        }
+        for (uint32_t i = 0; i < 3; i++) {
+            ok = (requests[i] == NULL ||
+                  KILN_CHECK_INT(kiln_coll_wait(requests[i], NULL), KILN_STATUS_OK)) &&
+                 ok;
+        }
+        calls[1].algorithm = KILN_COLL_BROADCAST_TREE;
+        calls[1].kind = KILN_COLL_BROADCAST; // what the receiver has is what a root sent
+        ok = ok && KILN_CHECK(guards_hold(&buffers[1])) &&
+             check_rank(&calls[1], inputs, fix->ranks, last, buffers[1].output + SHIFT_BYTES);
+        memset(buffers[1].output, GUARD, buffers[1].output_bytes + 2 * SHIFT_BYTES);
+    }
+    for (uint32_t i = 0; i < fix->ranks; i++) {
+        kiln_coll_member_drain(fix->members[i]);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        free(buffers[i].input);
+        free(buffers[i].output);
+    }
+    return ok;
+}
+
+static bool run_pairs(fixture *fix, kiln_dtype dtype)
+{
+    return fix->ranks == 1 ||
+           (run_pair(fix, dtype, 0) && run_pair(fix, dtype, 1) && run_pair(fix, dtype, 1021));
 }
 
 /// All algorithms for one dtype and operation.
 static bool run_algorithms(fixture *fix, kiln_dtype dtype, kiln_coll_op op)
 {
-    for (int a = 1; a < KILN_COLL_ALGORITHM_COUNT; a++) {
+    if (op == KILN_COLL_SUM && !run_pairs(fix, dtype)) {
+        return false;
+    }
+    for (int a = 1; a < KILN_COLL_SEND_DIRECT; a++) {
         kiln_coll_call call = KILN_COLL_CALL_INIT;
         call.algorithm = (kiln_coll_algorithm)a;
         call.kind = kiln_coll_algorithm_row(call.algorithm)->kind;

@@ -83,6 +83,10 @@ pub struct kiln_request {
     _private: [u8; 0],
 }
 #[repr(C)]
+pub struct kiln_sharded {
+    _private: [u8; 0],
+}
+#[repr(C)]
 pub struct kiln_store {
     _private: [u8; 0],
 }
@@ -2405,8 +2409,9 @@ extern "C" {
     /// offers groups whose ranks are not driven from one thread. The group holds its devices. The
     /// caller owns `*out_collective` (kiln_collective_destroy).
     pub fn kiln_collective_create(devices: *const *mut kiln_device, count: usize, options: *const kiln_coll_group_options, out_collective: *mut *mut kiln_collective, err: *mut kiln_error) -> kiln_status;
-    /// Frees the group. It waits for calls that were started, at most until their deadline. A group
-    /// over MPI waits until the other processes destroy theirs. Takes NULL.
+    /// Gives up a hold of the group; the last one frees it. It waits for calls that were started, at
+    /// most until their deadline. A group over MPI waits until the other processes destroy theirs.
+    /// Takes NULL.
     pub fn kiln_collective_destroy(collective: *mut kiln_collective);
     /// Makes a group over all processes that mpirun started, each of which calls this with its devices.
     /// Its ranks follow those of the processes before it. Collective calls take the tensors of this
@@ -2416,6 +2421,19 @@ extern "C" {
     /// UNAVAILABLE without MPI, FAILED_PRECONDITION when others started it without threads,
     /// DEADLINE_EXCEEDED when a process did not come.
     pub fn kiln_collective_create_mpi(devices: *const *mut kiln_device, count: usize, options: *const kiln_coll_group_options, out_collective: *mut *mut kiln_collective, err: *mut kiln_error) -> kiln_status;
+    /// Splits a group: ranks whose colours are equal make a group of their own, in the order of their
+    /// keys, and of their ranks where keys are equal. colours[i] and keys[i] are those of the i-th rank
+    /// of this process; a colour below 0 joins no group, `keys` may be NULL. out_parts[i] is the group
+    /// of that rank, or NULL. Ranks of one colour get the same one, and each of them a hold of it
+    /// (kiln_collective_destroy). A part takes the tensors of its own members, in the order of
+    /// kiln_collective_member; it has its parent's deadline and choice of algorithms, fails by itself,
+    /// and may outlive its parent. Over MPI all processes of the group split it at the same point of
+    /// their calls, the call waits for them, and parts of one split are destroyed in the order of their
+    /// colours. On failure all parts are NULL.
+    pub fn kiln_collective_split(collective: *mut kiln_collective, colours: *const i32, keys: *const i32, out_parts: *mut *mut kiln_collective, err: *mut kiln_error) -> kiln_status;
+    /// The device of the index-th rank of this process, in ascending order of ranks, which is borrowed;
+    /// NULL past the last. `out_rank` gets its rank among all; it may be NULL.
+    pub fn kiln_collective_member(collective: *const kiln_collective, index: usize, out_rank: *mut u32) -> *mut kiln_device;
     /// The first rank of this process.
     pub fn kiln_collective_rank(collective: *const kiln_collective) -> u32;
     /// How many ranks there are in all processes.
@@ -2440,6 +2458,25 @@ extern "C" {
     /// Combines all inputs; device i gets part i of the elements in row-major order, as a tensor of
     /// rank 1. The first count % devices parts have one element more. `op` is as for all_reduce.
     pub fn kiln_collective_reduce_scatter(collective: *mut kiln_collective, inputs: *const *mut kiln_tensor, op: *const c_char, out_tensors: *mut *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
+    /// Puts the inputs one after the other along axis 0; device `root` gets all of it, the others get
+    /// NULL.
+    pub fn kiln_collective_gather(collective: *mut kiln_collective, inputs: *const *mut kiln_tensor, root: u32, out_tensors: *mut *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
+    /// Cuts the input of `root` along axis 0 into as many equal parts as there are ranks; device i gets
+    /// part i. The other inputs give its shape and are not read.
+    pub fn kiln_collective_scatter(collective: *mut kiln_collective, inputs: *const *mut kiln_tensor, root: u32, out_tensors: *mut *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
+    /// Cuts every input along axis 0 into as many equal parts as there are ranks. Device i gets part i
+    /// of all inputs, in the order of ranks along axis 0.
+    pub fn kiln_collective_all_to_all(collective: *mut kiln_collective, inputs: *const *mut kiln_tensor, out_tensors: *mut *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
+    /// Sends a tensor of rank `from`, one of this process, to rank `to`, and returns at once. Only
+    /// these two ranks take part: other ranks, also those of other processes, need not call. Both order
+    /// it alike among their calls on the group. In one process a send ends when its receive has come,
+    /// so that two ranks which send to each other, and receive after that, end at the deadline. A
+    /// failure of the send is the group's.
+    pub fn kiln_collective_send(collective: *mut kiln_collective, tensor: *mut kiln_tensor, from: u32, to: u32, err: *mut kiln_error) -> kiln_status;
+    /// Receives on rank `to`, one of this process, what rank `from` sends. `like`, on its device, gives
+    /// dtype and shape, which the sender's must be, and is not read. `*out_tensor` is a result like the
+    /// others, to be resolved.
+    pub fn kiln_collective_receive(collective: *mut kiln_collective, like: *mut kiln_tensor, from: u32, to: u32, out_tensor: *mut *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
     /// Combines the tensors as all_reduce does, in their own memory where nobody else sees it. The
     /// tensors themselves become the results and must be resolved; nobody else may use them meanwhile.
     /// A tensor whose part was refused keeps its value. Errors: also FAILED_PRECONDITION in a capture.
@@ -3648,4 +3685,24 @@ extern "C" {
     /// Takes all that kiln_optimiser_save wrote, for a set of the same names, shapes and dtypes and the
     /// same rule. On failure nothing has changed. Errors: also those of kiln_params_load.
     pub fn kiln_optimiser_load(optimiser: *mut kiln_optimiser, path: *const c_char, err: *mut kiln_error) -> kiln_status;
+    /// Makes one of all parameters that the sets have now. sets[i] is of the group's device i in this
+    /// process (kiln_collective_member); all members, in all processes, have the same parameters in one
+    /// order, and the same values (kiln_params_broadcast). Group and sets outlive it; the sets get no
+    /// further parameters. `options` may be NULL. The caller owns `*out_sharded`
+    /// (kiln_sharded_destroy).
+    pub fn kiln_sharded_create(group: *mut kiln_collective, sets: *const *mut kiln_params, n_sets: usize, options: *const kiln_optimiser_options, out_sharded: *mut *mut kiln_sharded, err: *mut kiln_error) -> kiln_status;
+    /// Frees it and its state; the parameters stay. Takes NULL.
+    pub fn kiln_sharded_destroy(sharded: *mut kiln_sharded);
+    /// Makes a step on all members of this process; all processes make it at the same point of their
+    /// calls on the group. gradients[i * parameters + p], on the device of set i, is what member i has
+    /// for parameter p, as its backward pass gives it; none is NULL. The mean over the members is taken
+    /// here, so they are not to be averaged before. Wrong gradients change nothing; a step that fails
+    /// on the way may have changed state, and the parameters of some members. With scaling of the loss
+    /// it waits until it knows whether the gradients of all members are finite.
+    pub fn kiln_sharded_step(sharded: *mut kiln_sharded, gradients: *const *mut kiln_tensor, n_gradients: usize, err: *mut kiln_error) -> kiln_status;
+    /// The optimiser of member i of this process, to ask for its rate and number of steps, to scale its
+    /// loss, and to save and load its part of the state (kiln_optimiser_save, a file for each member).
+    /// Parameters are saved from their set: what loads both goes on bit for bit, in a group of as many
+    /// members. Steps are made by kiln_sharded_step. NULL past the last. Lives as long as `sharded`.
+    pub fn kiln_sharded_optimiser(sharded: *const kiln_sharded, member: usize) -> *mut kiln_optimiser;
 }

@@ -129,5 +129,27 @@ static void test_doubling(void)
     }
 }
 
+/// In each step every rank is the goal of one other and hears from who sends to it; after all steps
+/// each has had every other one.
+static void test_pairwise(void)
+{
+    for (uint32_t ranks = 1; ranks <= MOST; ranks++) {
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            bool seen[MOST] = {false};
+            seen[rank] = true;
+            for (uint32_t step = 1; step < ranks; step++) {
+                kilni_coll_pairwise_step at = kilni_coll_pairwise_at(ranks, rank, step);
+                if (at.to >= ranks || seen[at.to] ||
+                    kilni_coll_pairwise_at(ranks, at.to, step).from != rank) {
+                    KILN_FAIL("%u ranks, rank %u, step %u", ranks, rank, step);
+                    return;
+                }
+                seen[at.to] = true;
+            }
+            KILN_CHECK(memchr(seen, false, ranks) == NULL);
+        }
+    }
+}
+
 KILN_TEST_MAIN("unit/collective/patterns", KILN_TEST(test_parts), KILN_TEST(test_ring),
-               KILN_TEST(test_tree), KILN_TEST(test_doubling))
+               KILN_TEST(test_tree), KILN_TEST(test_doubling), KILN_TEST(test_pairwise))

@@ -60,8 +60,12 @@ static bool pairs_up(const kilni_coll_schedule *schedules, uint32_t from, uint32
 static uint64_t slot_limit(const kiln_coll_algorithm_info *row, kilni_coll_slot slot,
                            uint64_t count, uint32_t ranks)
 {
-    bool gathers = row->kind == KILN_COLL_ALL_GATHER && slot == SLOT_OUTPUT;
-    bool scatters = row->kind == KILN_COLL_REDUCE_SCATTER && slot == SLOT_OUTPUT;
+    const kiln_coll_kind kind = row->kind;
+    bool all_to_all = kind == KILN_COLL_ALL_TO_ALL;
+    bool gathers = ((kind == KILN_COLL_ALL_GATHER || kind == KILN_COLL_GATHER || all_to_all) &&
+                    slot == SLOT_OUTPUT) ||
+                   ((kind == KILN_COLL_SCATTER || all_to_all) && slot == SLOT_INPUT);
+    bool scatters = kind == KILN_COLL_REDUCE_SCATTER && slot == SLOT_OUTPUT;
     return gathers ? count * ranks : scatters ? (count + ranks - 1) / ranks : count;
 }
 
@@ -126,9 +130,29 @@ static void check_algorithm(kiln_coll_algorithm algorithm, uint32_t ranks, uint6
     kiln_arena_fini(&arena);
 }
 
+/// One message from the sender's input to the receiver's output.
+static void test_pairs(void)
+{
+    static const uint64_t counts[] = {0, 1, 1021};
+    kiln_env env = {.allocator = kiln_allocator_default()};
+    kiln_arena arena;
+    kiln_arena_init(&arena, &env);
+    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+        kilni_coll_schedule both[2] = {{.arena = &arena}, {.arena = &arena}};
+        const kilni_coll_shape from = {.rank = 0, .ranks = 2, .root = 1, .count = counts[c]};
+        const kilni_coll_shape to = {.rank = 1, .ranks = 2, .root = 0, .count = counts[c]};
+        kilni_coll_init_of(KILN_COLL_SEND_DIRECT)(&both[0], &from);
+        kilni_coll_init_of(KILN_COLL_RECEIVE_DIRECT)(&both[1], &to);
+        KILN_CHECK(pairs_up(both, 0, 1) && pairs_up(both, 1, 0) && keeps_sent(&both[0]));
+        KILN_CHECK(both[0].slot_elems[SLOT_INPUT] == counts[c]);
+        KILN_CHECK(both[1].slot_elems[SLOT_OUTPUT] == counts[c]);
+    }
+    kiln_arena_fini(&arena);
+}
+
 static void test_all(void)
 {
-    for (int a = 1; a < KILN_COLL_ALGORITHM_COUNT; a++) {
+    for (int a = 1; a < KILN_COLL_SEND_DIRECT; a++) { // what all ranks do
         for (uint32_t ranks = 1; ranks <= MOST; ranks++) {
             const uint64_t counts[] = {0, 1, ranks - 1, ranks, ranks + 1, 1021};
             for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
@@ -141,4 +165,4 @@ static void test_all(void)
     }
 }
 
-KILN_TEST_MAIN("unit/collective/schedules", KILN_TEST(test_all))
+KILN_TEST_MAIN("unit/collective/schedules", KILN_TEST(test_all), KILN_TEST(test_pairs))

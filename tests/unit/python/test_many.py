@@ -143,6 +143,9 @@ class Groups(kiln_case.Case):
         self.check(group.broadcast(arrays, root=1), [10, 30], [10, 30])
         self.check(group.all_gather(arrays), [1, 2, 10, 30], [1, 2, 10, 30])
         self.check(group.reduce_scatter(arrays), [11], [32])
+        self.check(group.gather(arrays, root=1), None, [1, 2, 10, 30])
+        self.check(group.scatter(arrays, root=1), [10], [30])
+        self.check(group.all_to_all(arrays), [1, 10], [2, 30])
         group.barrier()
         self.assertEqual([str(array.device) for array in group.all_reduce(arrays)], list(self.DEVICES))
 

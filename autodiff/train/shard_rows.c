@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Parameters as rows, and pieces of rows as tensors: in which row and at which place a parameter
+// lies, and what is recorded to cut a row or to join one. Who gets which piece is kiln_sharded.c's.
+#include "sharded_internal.h"
+
+static kiln_status place_one(kilni_shard_layout *layout, const kiln_params *params, size_t index,
+                             kiln_error *err)
+{
+    const kiln_tensor *value = kiln_params_tensor(params, index);
+    kiln_dtype dtype = kiln_tensor_dtype(value);
+    size_t row = 0;
+    if (kiln_dtype_kind_of(dtype) != KILN_KIND_FLOAT) {
+        return kiln_fail(err, INVALID_ARGUMENT, "parameter %.64s is %s; only floats are optimised",
+                         kiln_params_name(params, index), kiln_dtype_name(dtype));
+    }
+    while (row < layout->n_rows && layout->rows[row].dtype != dtype) {
+        row++;
+    }
+    if (row == layout->n_rows) {
+        layout->rows[layout->n_rows++] = (kilni_shard_row){.dtype = dtype};
+    }
+    layout->places[index] = (kilni_shard_place){
+        .row = row, .start = layout->rows[row].elems, .count = kiln_tensor_count(value)};
+    layout->rows[row].elems += layout->places[index].count;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kilni_shard_layout_init(const kiln_params *params, uint32_t parts,
+                                    kilni_shard_layout *out_layout, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    *out_layout = (kilni_shard_layout){
+        .env = params->env,
+        .parts = parts,
+        .count = params->count,
+        .places = kiln_alloc_array(params->env, params->count + 1, sizeof(kilni_shard_place))};
+    if (out_layout->places == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu parameters", params->count);
+    }
+    for (size_t i = 0; i < params->count && status == KILN_STATUS_OK; i++) {
+        status = place_one(out_layout, params, i, err);
+    }
+    for (size_t i = 0; i < out_layout->n_rows; i++) {
+        kilni_shard_row *row = &out_layout->rows[i];
+        row->part = row->elems > 0 ? (row->elems + parts - 1) / parts : 1;
+    }
+    return status;
+}
+
+void kilni_shard_layout_fini(kilni_shard_layout *layout)
+{
+    kiln_free(layout->env, layout->places);
+    layout->places = NULL;
+}
+
+// ---- pieces ----
+
+/// Elements [from, to) of a tensor of `count`, as a tensor of rank 1.
+static kiln_status cut_flat(kiln_tensor *tensor, int64_t count, int64_t from, int64_t to,
+                            kiln_tensor **out_tensor, kiln_error *err)
+{
+    const int64_t step = 1;
+    kiln_tensor *flat = NULL;
+    kiln_status status = kiln_reshape(tensor, &count, 1, &flat, err);
+    if (status == KILN_STATUS_OK && from == 0 && to == count) {
+        *out_tensor = flat;
+        return status;
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_slice(flat, &from, 1, &to, 1, &step, 1, out_tensor, err);
+    }
+    kiln_release(flat);
+    return status;
+}
+
+/// Joins parts end to end, as many at once as one operation takes; they are given up.
+static kiln_status join_row(kiln_tensor **parts, size_t count, kiln_tensor **out_tensor,
+                            kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    while (count > 1 && status == KILN_STATUS_OK) {
+        size_t joined = 0;
+        for (size_t at = 0; at < count && status == KILN_STATUS_OK; at += KILN_MAX_INPUTS) {
+            size_t n = count - at < KILN_MAX_INPUTS ? count - at : KILN_MAX_INPUTS;
+            kiln_tensor *row = NULL;
+            status = kiln_concat(&parts[at], n, /*axis=*/0, &row, err);
+            for (size_t i = at; i < at + n; i++) {
+                kiln_release(parts[i]);
+                parts[i] = NULL;
+            }
+            parts[joined++] = row;
+        }
+        count = joined;
+    }
+    if (status == KILN_STATUS_OK) {
+        *out_tensor = parts[0];
+        parts[0] = NULL;
+    }
+    return status;
+}
+
+kiln_status kilni_shard_cut(const kilni_shard_layout *layout, kiln_device *device,
+                            kiln_tensor *const *tensors, size_t row, int64_t start, int64_t count,
+                            kiln_tensor **out_tensor, kiln_error *err)
+{
+    const kilni_shard_row *own = &layout->rows[row];
+    kiln_tensor **parts = kiln_alloc_array(layout->env, layout->count + 1, sizeof(kiln_tensor *));
+    size_t n_parts = 0;
+    int64_t end = start + count;
+    int64_t padding = end - (start > own->elems ? start : own->elems);
+    kiln_status status = KILN_STATUS_OK;
+    if (parts == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a row of parameters");
+    }
+    for (size_t i = 0; i < layout->count; i++) {
+        const kilni_shard_place *place = &layout->places[i];
+        int64_t from = start > place->start ? start - place->start : 0;
+        int64_t to = end - place->start < place->count ? end - place->start : place->count;
+        if (place->row == row && from < to) {
+            KILN_TRY(out, status,
+                     cut_flat(tensors[i], place->count, from, to, &parts[n_parts], err));
+            n_parts++;
+        }
+    }
+    if (padding > 0) {
+        KILN_TRY(out, status,
+                 kiln_full(device, &padding, 1, own->dtype, kiln_f64(0), &parts[n_parts], err));
+        n_parts++;
+    }
+    status = join_row(parts, n_parts, out_tensor, err);
+out:
+    for (size_t i = 0; i < layout->count + 1; i++) {
+        kiln_release(parts[i]);
+    }
+    kiln_free(layout->env, (void *)parts);
+    return status;
+}
+
+kiln_status kilni_shard_take(const kilni_shard_layout *layout, kiln_tensor *whole, size_t index,
+                             const kiln_tensor *like, kiln_tensor **out_tensor, kiln_error *err)
+{
+    const kilni_shard_place *place = &layout->places[index];
+    kiln_tensor *flat = NULL;
+    kiln_status status = cut_flat(whole, kiln_tensor_count(whole), place->start,
+                                  place->start + place->count, &flat, err);
+    if (status == KILN_STATUS_OK) {
+        status =
+            kiln_reshape(flat, kiln_tensor_dims(like), kiln_tensor_rank(like), out_tensor, err);
+    }
+    kiln_release(flat);
+    return status;
+}
