@@ -283,12 +283,14 @@ def lost_output_is_told():
     told += [["--help"], ["--version"], ["ops"], ["ops", "matmul"], ["config"], ["devices"], ["plugin", "list"],
              ["plugin", "abi"], ["cache", "stat"], ["coll", "list"], ["run", MODEL, "--input", INPUT, *FAST],
              ["explain", MODEL]]
-    for arguments in told:
-        with open("/dev/full", "w", encoding="ascii") as full:
-            run = subprocess.run([KILN, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
-                                 timeout=300)
-        assert run.returncode == 1, f"{arguments}: rc {run.returncode}"
-        assert run.stderr.count("kiln: standard output cannot be written") == 1, f"{arguments}: {run.stderr!r}"
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "KILN_CACHE_DIR": folder}
+        for arguments in told:
+            with open("/dev/full", "w", encoding="ascii") as full:
+                run = subprocess.run([KILN, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                                     timeout=300, env=env)
+            assert run.returncode == 1, f"{arguments}: rc {run.returncode}"
+            assert run.stderr.count("kiln: standard output cannot be written") == 1, f"{arguments}: {run.stderr!r}"
     with open("/dev/full", "w", encoding="ascii") as full:
         run = subprocess.run([KILN, "run"], stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=300)
     assert run.returncode == 2, "nothing was lost of what was wrong usage"
