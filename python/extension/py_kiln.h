@@ -225,6 +225,20 @@ PyObject *kilni_py_operate(kiln_op op, PyObject *const *inputs, size_t n_inputs)
 /// The default device's array of a number, or what asarray makes of another object.
 PyObject *kilni_py_as_array(PyObject *object);
 
+// ---- functions that tapes call (py_callback.c) ----
+
+struct kiln_tape;
+
+/// `_checkpoint(function, arrays)`: the function, from a list of arrays to one, is computed now,
+/// and again on the way back.
+PyObject *kilni_py_checkpoint(struct kiln_tape *tape, PyObject *args);
+
+/// `_custom(inputs, outputs, function)`: the function goes from gradients to gradients.
+PyObject *kilni_py_custom(struct kiln_tape *tape, PyObject *args);
+
+/// The exception of a function that a tape called, or else that of the status. Gives NULL.
+PyObject *kilni_py_raise_through(const kiln_error *err);
+
 // ---- graphs and models (py_graph.c, py_model.c) ----
 
 /// The capture that this thread is in; 0: none.

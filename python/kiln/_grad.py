@@ -3,13 +3,14 @@
 import functools
 import threading
 
-from . import _kiln
+from . import _creation, _kiln
 from ._compile import _flatten, _unflatten
 from ._kiln import Array, Tape, detach
 
-__all__ = ["Tape", "detach", "grad", "no_grad", "tape", "value_and_grad"]
+__all__ = ["Tape", "checkpoint", "custom_gradient", "detach", "grad", "no_grad", "tape", "value_and_grad"]
 
-_here = threading.local()  # .tapes: those of calls of value_and_grad that go on, the innermost last
+# .tapes: those of calls of value_and_grad that go on, the innermost last; .aside: of parts that are computed
+_here = threading.local()
 
 
 def tape(device=None, /):
@@ -24,13 +25,14 @@ class no_grad:
     """Within `with kiln.no_grad():` nothing is tracked by the calls of grad and value_and_grad around it."""
 
     def __enter__(self):
-        self._paused, _here.tapes = _tapes(), []
+        self._were, _here.tapes = _tapes(), []
+        self._paused = [*self._were, *getattr(_here, "aside", ())]
         for one in self._paused:
             one._pause(True)
         return self
 
     def __exit__(self, *_):
-        _here.tapes = self._paused
+        _here.tapes = self._were
         for one in self._paused:
             one._pause(False)
 
@@ -78,6 +80,8 @@ def _run(function, args, keywords, leaves, has_aux):
         tapes[-1].track([leaf for leaf in leaves if not tapes[-1].tracks(leaf)])
         result = function(*args, **keywords)
         return result, _gradients(tapes[-1], _loss(result, has_aux), leaves)
+    if getattr(_here, "aside", ()):
+        raise _kiln.InvalidArgumentError("gradients are not taken within kiln.checkpoint; take them around it")
     with _kiln._tape(leaves[0].device) as own:
         tapes.append(own)
         try:
@@ -117,3 +121,99 @@ def grad(function, /, argnums=0, *, has_aux=False):
         return (made, result[1]) if has_aux else made
 
     return gradient
+
+
+def _alias(array):
+    return _kiln.operators["reshape"](array, array.shape)
+
+
+def checkpoint(function, /, *, tape=None):
+    """The function, of whose inside a tape keeps nothing: on the way back it is computed once more.
+
+    It must do the same both times, and take no gradients itself. Arrays in its arguments and its results may stand in tuples, lists and dicts; there
+    are at most 6 in the results. Arrays that it uses from outside have gradients too. `tape` is for those who made a
+    tape themselves.
+    """
+    @functools.wraps(function)
+    def part(*args, **keywords):
+        own = tape or (_tapes()[-1] if _tapes() else None)
+        return function(*args, **keywords) if own is None else _compute_part(own, function, args, keywords)
+
+    return part
+
+
+def _compute_part(own, function, args, keywords):
+    leaves, forms, tracked = [], [], set()
+    tree = _flatten((args, keywords), leaves)
+
+    def run(arrays):
+        inner, inner_keywords = _unflatten(tree, iter(arrays))
+        outputs = []
+        were, aside = _tapes(), getattr(_here, "aside", ())
+        _here.tapes, _here.aside = [], (*aside, own)
+        try:
+            forms.append(_flatten(function(*inner, **inner_keywords), outputs))
+        finally:
+            _here.tapes, _here.aside = were, aside
+        if forms[-1] != forms[0]:
+            raise _kiln.InvalidArgumentError("a checkpoint's function gave something else the second time")
+        if len(forms) == 1:  # nothing that was made meanwhile is tracked
+            tracked.update(i for i, output in enumerate(outputs) if own.tracks(output))
+        return [_alias(output) if i in tracked else output for i, output in enumerate(outputs)]
+
+    made = own._checkpoint(run, leaves)
+    return _unflatten(forms[0], iter(made))
+
+
+def custom_gradient(function, /, *, tape=None):
+    """The first result of a function whose second one says what its gradient is.
+
+    `function` gives a result and a function from the result's gradient to the gradients of the arguments: one for one
+    argument, a tuple for several, None for 0. They have the forms of result and arguments, with at most 64 arrays in
+    the arguments and 6 in the result. Nothing that `function` computes is tracked. Arguments by name have no gradient.
+    """
+    @functools.wraps(function)
+    def result_of(*args, **keywords):
+        own = tape or (_tapes()[-1] if _tapes() else None)
+        return function(*args, **keywords)[0] if own is None else _compute_custom(own, function, args, keywords)
+
+    return result_of
+
+
+def _compute_custom(own, function, args, keywords):
+    counts, leaves, outputs = [], [], []
+    for arg in args:
+        before = len(leaves)
+        _flatten(arg, leaves)
+        counts.append(len(leaves) - before)
+    own._pause(True)
+    try:
+        with no_grad():
+            result, backward = function(*args, **keywords)
+            form = _flatten(result, outputs)
+            outputs = [_alias(output) if own.tracks(output) else output for output in outputs]
+    finally:
+        own._pause(False)
+    facts = [(output.shape, output.dtype, output.device) for output in outputs]
+
+    def back(gradients):
+        whole = [_creation.zeros(shape, dtype=dtype, device=device) if gradient is None else gradient
+                 for gradient, (shape, dtype, device) in zip(gradients, facts)]
+        given = backward(_unflatten(form, iter(whole)))
+        given = (given,) if len(counts) == 1 else given
+        if not isinstance(given, (tuple, list)) or len(given) != len(counts):
+            raise _kiln.InvalidArgumentError(f"a custom gradient is to give a tuple of {len(counts)} gradients")
+        return [leaf for gradient, count in zip(given, counts) for leaf in _leaves_of(gradient, count)]
+
+    own._custom(leaves, outputs, back)
+    return _unflatten(form, iter(outputs))
+
+
+def _leaves_of(gradient, count):
+    if gradient is None:
+        return [None] * count
+    leaves = []
+    _flatten(gradient, leaves)
+    if len(leaves) != count:
+        raise _kiln.InvalidArgumentError(f"a custom gradient has {len(leaves)} arrays for an argument of {count}")
+    return leaves
