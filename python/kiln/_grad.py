@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Gradients of functions, on the tapes of the extension."""
+import contextlib
 import functools
 import threading
 
@@ -9,8 +10,24 @@ from ._kiln import Array, Tape, detach
 
 __all__ = ["Tape", "checkpoint", "custom_gradient", "detach", "grad", "no_grad", "tape", "value_and_grad"]
 
-# .tapes: those of calls of value_and_grad that go on, the innermost last; .aside: of parts that are computed
-_here = threading.local()
+
+class _Here(threading.local):
+    tapes = ()  # of calls of value_and_grad that go on, the innermost last
+    parts = ()  # tapes of parts that are computed right now
+    again = None  # the tape of a part that is computed again, and so tracked
+
+
+_here = _Here()
+
+
+@contextlib.contextmanager
+def _within(tapes, parts, again):
+    were = _here.tapes, _here.parts, _here.again
+    _here.tapes, _here.parts, _here.again = tapes, parts, again
+    try:
+        yield
+    finally:
+        _here.tapes, _here.parts, _here.again = were
 
 
 def tape(device=None, /):
@@ -25,22 +42,17 @@ class no_grad:
     """Within `with kiln.no_grad():` nothing is tracked by the calls of grad and value_and_grad around it."""
 
     def __enter__(self):
-        self._were, _here.tapes = _tapes(), []
-        self._paused = [*self._were, *getattr(_here, "aside", ())]
+        self._paused = (*_here.tapes, *_here.parts)
+        self._state = _within((), (), None)
+        self._state.__enter__()
         for one in self._paused:
             one._pause(True)
         return self
 
     def __exit__(self, *_):
-        _here.tapes = self._were
+        self._state.__exit__(None, None, None)
         for one in self._paused:
             one._pause(False)
-
-
-def _tapes():
-    if not hasattr(_here, "tapes"):
-        _here.tapes = []
-    return _here.tapes
 
 
 def value_and_grad(function, /, argnums=0, *, has_aux=False):
@@ -75,23 +87,20 @@ def value_and_grad(function, /, argnums=0, *, has_aux=False):
 
 def _run(function, args, keywords, leaves, has_aux):
     """The result, and a gradient for each of `leaves`. The outermost call has the tape, inner ones use it."""
-    tapes = _tapes()
-    if tapes:
-        tapes[-1].track([leaf for leaf in leaves if not tapes[-1].tracks(leaf)])
+    if _here.tapes:
+        own = _here.tapes[-1]
+        own.track([leaf for leaf in leaves if not own.tracks(leaf)])
         result = function(*args, **keywords)
-        return result, _gradients(tapes[-1], _loss(result, has_aux), leaves)
-    if getattr(_here, "aside", ()):
+        return result, _gradients(own, _loss(result, has_aux), leaves)
+    if _here.parts:
         raise _kiln.InvalidArgumentError("gradients are not taken within kiln.checkpoint; take them around it")
     with _kiln._tape(leaves[0].device) as own:
-        tapes.append(own)
-        try:
+        with _within((own,), (), None):
             own.track(leaves)
             result = function(*args, **keywords)
             loss = _loss(result, has_aux)
             if own.tracks(loss):
                 own.backward(loss)
-        finally:
-            tapes.pop()
         return result, [own.gradient(leaf) for leaf in leaves]
 
 
@@ -136,8 +145,9 @@ def checkpoint(function, /, *, tape=None):
     """
     @functools.wraps(function)
     def part(*args, **keywords):
-        own = tape or (_tapes()[-1] if _tapes() else None)
-        return function(*args, **keywords) if own is None else _compute_part(own, function, args, keywords)
+        own = tape or (_here.tapes[-1] if _here.tapes else None)
+        inside = own is None or own in _here.parts  # of a part, which is computed again as a whole
+        return function(*args, **keywords) if inside else _compute_part(own, function, args, keywords)
 
     return part
 
@@ -149,12 +159,8 @@ def _compute_part(own, function, args, keywords):
     def run(arrays):
         inner, inner_keywords = _unflatten(tree, iter(arrays))
         outputs = []
-        were, aside = _tapes(), getattr(_here, "aside", ())
-        _here.tapes, _here.aside = [], (*aside, own)
-        try:
+        with _within((), (*_here.parts, own), own if forms else None):
             forms.append(_flatten(function(*inner, **inner_keywords), outputs))
-        finally:
-            _here.tapes, _here.aside = were, aside
         if forms[-1] != forms[0]:
             raise _kiln.InvalidArgumentError("a checkpoint's function gave something else the second time")
         if len(forms) == 1:  # nothing that was made meanwhile is tracked
@@ -174,8 +180,9 @@ def custom_gradient(function, /, *, tape=None):
     """
     @functools.wraps(function)
     def result_of(*args, **keywords):
-        own = tape or (_tapes()[-1] if _tapes() else None)
-        return function(*args, **keywords)[0] if own is None else _compute_custom(own, function, args, keywords)
+        own = tape or (_here.tapes[-1] if _here.tapes else _here.again)
+        untracked = own is None or (own in _here.parts and own is not _here.again)
+        return function(*args, **keywords)[0] if untracked else _compute_custom(own, function, args, keywords)
 
     return result_of
 
