@@ -206,12 +206,13 @@ static kiln_status run_bench(bench_arguments *arguments, kiln_error *err)
         return kiln_fail(err, UNAVAILABLE, "%s: %s", path, strerror(errno));
     }
     kiln_status status = arguments->entry->run(options, err);
-    bool lost = options->lines != NULL && ferror(options->lines) != 0;
-    if (options->lines != NULL && options->lines != stdout) {
-        lost = fclose(options->lines) != 0 || lost;
+    if (options->lines == NULL || options->lines == stdout) {
+        return status; // lost standard output is told at the end, for all commands alike
     }
+    bool lost = ferror(options->lines) != 0;
+    lost = fclose(options->lines) != 0 || lost;
     return status == KILN_STATUS_OK && lost
-               ? kiln_fail(err, UNAVAILABLE, "%s cannot be written", path != NULL ? path : "-")
+               ? kiln_fail(err, UNAVAILABLE, "%s cannot be written", path)
                : status;
 }
 
