@@ -139,9 +139,9 @@ def _alias(array):
 def checkpoint(function, /, *, tape=None):
     """The function, of whose inside a tape keeps nothing: on the way back it is computed once more.
 
-    It must do the same both times, and take no gradients itself. Arrays in its arguments and its results may stand in tuples, lists and dicts; there
-    are at most 6 in the results. Arrays that it uses from outside have gradients too. `tape` is for those who made a
-    tape themselves.
+    It must do the same both times, and take no gradients itself. Arrays in its arguments and its results may stand in
+    tuples, lists and dicts; there are at most 6 in the results. Arrays that it uses from outside have gradients too.
+    `tape` is for those who made a tape themselves.
     """
     @functools.wraps(function)
     def part(*args, **keywords):

@@ -146,7 +146,8 @@ class TapeFunctions(kiln_case.Case):
                             ("the second time", kiln.checkpoint(lambda x: (x, next(other)))),
                             ("not taken within", kiln.checkpoint(kiln.grad(kiln.sum))),
                             ("not like its input", kiln.custom_gradient(lambda x: (x * 1, kiln.sum))),
-                            ("1 arrays for an argument of 0", kiln.custom_gradient(lambda x, k: (x * 1, lambda g: (g, g)))),
+                            ("1 arrays for an argument of 0",
+                             kiln.custom_gradient(lambda x, k: (x * 1, lambda g: (g, g)))),
                             ("a tuple of 2", kiln.custom_gradient(lambda x, k: (x * 1, lambda g: g)))):
             extra = (2,) if wrong.startswith(("1 arrays", "a tuple")) else ()
             with self.assertRaisesRegex(ValueError, wrong):
