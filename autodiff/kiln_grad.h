@@ -102,7 +102,8 @@ KILN_NODISCARD KILN_API kiln_status kiln_tape_custom(kiln_tape *tape, kiln_tenso
                                                      void (*drop_user)(void *user), void *user,
                                                      kiln_error *err);
 
-/// A part of a computation: from `inputs` to `out_outputs`, which the caller releases.
+/// A part of a computation: from `inputs` to `out_outputs`, which the caller releases. It may leave
+/// outputs NULL, the same ones each time.
 typedef kiln_status (*kiln_part_fn)(void *user, kiln_tensor *const *inputs,
                                     kiln_tensor **out_outputs, kiln_error *err);
 

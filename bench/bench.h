@@ -17,7 +17,8 @@ typedef struct bench_options {
     const char *program; ///< path of the running command, for benches that start it again
     const char *model; ///< of `start`
     const char *only; ///< NULL, or a word in the names of the cases to measure
-    bool json;
+    bool json; ///< no table
+    FILE *lines; ///< where each result goes as a line of JSON; NULL: nowhere
     uint32_t samples; ///< 0: the bench's own number
     const char *names[BENCH_MOST_NAMES]; ///< of the cases to measure; none: all
     size_t n_names;

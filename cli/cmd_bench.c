@@ -3,8 +3,9 @@
 // How a table or a JSON line looks is in bench_report.c.
 
 #include "bench.h"
-#include "cli.h"
+#include "cli_json.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,6 @@
 
 static const struct argp_option bench_options_table[] = {
     {"device", 'd', "ADDRESS", 0, "device to measure on", 0},
-    {"json", 'j', NULL, 0, "one JSON object a line instead of a table", 0},
     {"runs", 'r', "COUNT", 0, "timed runs of each figure", 0},
     {"samples", 'n', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
     {"only", 'o', "WORD", 0,
@@ -30,6 +30,7 @@ static const struct argp_option bench_options_table[] = {
 
 typedef struct bench_arguments {
     bench_options options;
+    cli_json_options json;
     const bench_entry *entry;
 } bench_arguments;
 
@@ -84,11 +85,11 @@ static error_t parse_bench_option(int key, char *text, struct argp_state *state)
     bench_arguments *arguments = state->input;
     char *end = NULL;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &arguments->json;
+        return 0;
     case 'd':
         arguments->options.device = text;
-        return 0;
-    case 'j':
-        arguments->options.json = true;
         return 0;
     case 'm':
         arguments->options.model = text;
@@ -194,15 +195,37 @@ static char *list_benches(int key, const char *text, void *input)
     return list;
 }
 
+/// An object a line: some benches take minutes for one.
+static kiln_status run_bench(bench_arguments *arguments, kiln_error *err)
+{
+    bench_options *options = &arguments->options;
+    const char *path = arguments->json.path;
+    options->json = cli_json_is_shown(&arguments->json);
+    options->lines = options->json ? stdout : arguments->json.wanted ? fopen(path, "w") : NULL;
+    if (arguments->json.wanted && options->lines == NULL) {
+        return kiln_fail(err, UNAVAILABLE, "%s: %s", path, strerror(errno));
+    }
+    kiln_status status = arguments->entry->run(options, err);
+    if (options->lines == NULL || options->lines == stdout) {
+        return status; // lost standard output is told at the end, for all commands alike
+    }
+    bool lost = ferror(options->lines) != 0;
+    lost = fclose(options->lines) != 0 || lost;
+    return status == KILN_STATUS_OK && lost
+               ? kiln_fail(err, UNAVAILABLE, "%s cannot be written", path)
+               : status;
+}
+
 int cmd_bench(int argc, char **argv)
 {
+    static const struct argp_child children[] = {{&cli_json_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         bench_options_table,
         parse_bench_option,
         "NAME [CASE...]",
         "Measures; every figure beside a peer's of the same run. A ratio is larger when "
         "better.\v",
-        NULL,
+        children,
         list_benches,
         NULL};
     char self[4096];
@@ -216,7 +239,7 @@ int cmd_bench(int argc, char **argv)
     self[length > 0 ? length : 0] = '\0';
     arguments.options.program = self;
     kiln_error err = KILN_ERROR_INIT;
-    if (arguments.entry->run(&arguments.options, &err) != KILN_STATUS_OK) {
+    if (run_bench(&arguments, &err) != KILN_STATUS_OK) {
         return cli_fail("bench", &err);
     }
     return CLI_OK;

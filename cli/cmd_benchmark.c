@@ -423,13 +423,11 @@ int cmd_benchmark(int argc, char **argv)
         .model.device.several = true, .seconds = 5, .warmup = 0.5, .streams = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_error err = KILN_ERROR_INIT;
-    kiln_status status =
-        options.json.path != NULL ? cli_check_output(options.json.path, &err) : KILN_STATUS_OK;
-    benchmark *b = status == KILN_STATUS_OK ? calloc(1, sizeof(*b)) : NULL;
-    if (status == KILN_STATUS_OK && b == NULL) {
+    kiln_status status = KILN_STATUS_OK;
+    benchmark *b = calloc(1, sizeof(*b));
+    if (b == NULL) {
         status = kiln_fail(&err, RESOURCE_EXHAUSTED, "no memory");
-    }
-    if (b != NULL) {
+    } else {
         b->options = &options;
         for (size_t i = 0; i < MOST_STREAMS; i++) {
             b->streams[i].of = b;

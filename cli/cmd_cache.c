@@ -16,6 +16,8 @@ typedef struct cache_options {
 
 static error_t parse_cache_option(int key, char *text, struct argp_state *state)
 {
+    static const char *const actions[] = {"stat", "clear", "prepare", NULL};
+    char guess[CLI_GUESS_ROOM];
     cache_options *options = state->input;
     const char **action = &options->action;
     switch (key) {
@@ -24,8 +26,8 @@ static error_t parse_cache_option(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (*action != NULL || (strcmp(text, "stat") != 0 && strcmp(text, "clear") != 0)) {
-            argp_error(state, "say stat, clear, prepare MODEL or prepare --builtin, not \"%s\"",
-                       text);
+            argp_error(state, "say stat, clear, prepare MODEL or prepare --builtin, not \"%s\"%s",
+                       text, cli_guess(guess, text, cli_listed_name, actions));
         }
         *action = text;
         return 0;

@@ -568,11 +568,30 @@ static const struct argp_option choices[] = {
     {"write-counts", KEY_WRITE, "FILE", 0, "write kernels and host nodes of each case to FILE", 0},
     {0}};
 
+/// What would stop the job is told before a device is opened; a folder that cannot be read does
+/// when there is no other.
+static kiln_status check_files(const check_options *options, kiln_error *err)
+{
+    if (options->counts != NULL && access(options->counts, R_OK) != 0) {
+        return kiln_fail(err, NOT_FOUND, "cannot read %s", options->counts);
+    }
+    for (int i = 0; i < options->n_folders; i++) {
+        if (access(options->folders[i], R_OK | X_OK) == 0) {
+            return options->write_counts != NULL ? cli_check_output(options->write_counts, err)
+                                                 : KILN_STATUS_OK;
+        }
+    }
+    return kiln_fail(err, NOT_FOUND, "cannot read folder %s", options->folders[0]);
+}
+
 static int run_all(check_state *state)
 {
     kiln_error err = KILN_ERROR_INIT;
     const check_options *options = state->options;
-    kiln_status status = cli_open_context(&options->device, &state->context, &err);
+    kiln_status status = check_files(options, &err);
+    if (status == KILN_STATUS_OK) {
+        status = cli_open_context(&options->device, &state->context, &err);
+    }
     if (status == KILN_STATUS_OK) {
         status = cli_open_device(&options->device, state->context, &state->device, &err);
     }

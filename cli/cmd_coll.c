@@ -32,6 +32,8 @@ static const struct argp_option coll_options_table[] = {
 
 static error_t parse_coll_option(int key, char *text, struct argp_state *state)
 {
+    static const char *const actions[] = {"list", "check", NULL};
+    char guess[CLI_GUESS_ROOM];
     coll_options *options = state->input;
     char *end = NULL;
     switch (key) {
@@ -54,7 +56,8 @@ static error_t parse_coll_option(int key, char *text, struct argp_state *state)
     case ARGP_KEY_ARG:
         options->is_check = strcmp(text, "check") == 0;
         if (state->arg_num > 0 || (!options->is_check && strcmp(text, "list") != 0)) {
-            argp_error(state, "say list or check");
+            argp_error(state, "say list or check, not \"%s\"%s", text,
+                       cli_guess(guess, text, cli_listed_name, actions));
         }
         return 0;
     case ARGP_KEY_NO_ARGS:

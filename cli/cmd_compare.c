@@ -296,11 +296,7 @@ int cmd_compare(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     kiln_error err = KILN_ERROR_INIT;
     comparison c = {.options = &options};
-    kiln_status status =
-        options.json.path != NULL ? cli_check_output(options.json.path, &err) : KILN_STATUS_OK;
-    if (status == KILN_STATUS_OK) {
-        status = compare_model(&c, &err);
-    }
+    kiln_status status = compare_model(&c, &err);
     if (status == KILN_STATUS_OK) {
         status = tell_comparison(&c, &err);
     }

@@ -198,9 +198,6 @@ static kiln_status explain(explain_options *options, kiln_error *err)
     if (options->html != NULL) {
         KILN_TRY(out, status, cli_check_output(options->html, err));
     }
-    if (options->json.path != NULL) {
-        KILN_TRY(out, status, cli_check_output(options->json.path, err));
-    }
     status = model_session_open(&session, &options->model, /*invent=*/true, err);
     if (status == KILN_STATUS_OK) {
         status = cli_check_local(session.device, "explain", err);

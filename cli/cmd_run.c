@@ -394,9 +394,6 @@ static kiln_status check_run(run_options *options, kiln_error *err)
     if (options->expected != NULL && access(options->expected, R_OK) != 0) {
         return kiln_fail(err, NOT_FOUND, "%s: %s", options->expected, strerror(errno));
     }
-    if (options->json.path != NULL) {
-        KILN_TRY(out, status, cli_check_output(options->json.path, err));
-    }
     if (options->model.trace != NULL) {
         KILN_TRY(out, status, cli_check_output(options->model.trace, err));
     }
@@ -410,11 +407,11 @@ static kiln_status check_bundle_options(const run_options *options, kiln_error *
 {
     const model_options *model = &options->model;
     return model->random || model->n_shapes > 0 || model->batch != 0 || model->trace != NULL ||
-                   options->memory || options->profile || options->turns || options->json.wanted ||
-                   model->device.n_more > 0
-               ? kiln_fail(err, INVALID_ARGUMENT,
-                           "a bundle takes --input, --output, --runs, --expected, --row, --top, "
-                           "--labels, --draw and --no-compile, and the options of one device")
+                   options->memory || options->profile || options->turns || model->device.n_more > 0
+               ? kiln_fail(
+                     err, INVALID_ARGUMENT,
+                     "a bundle takes --input, --output, --runs, --expected, --row, --top, "
+                     "--labels, --draw, --json and --no-compile, and the options of one device")
                : KILN_STATUS_OK;
 }
 
@@ -454,8 +451,13 @@ static kiln_status run_bundle(run_options *options, kiln_error *err)
         take_bundle_result(&result, &run);
         status = show_results(&run, options, err);
     }
-    if (status == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK && !cli_json_is_shown(&options->json)) {
         bundle_print_report(&result);
+    }
+    if (status == KILN_STATUS_OK && options->json.wanted) {
+        json_t *made = bundle_report_json(&request, &result);
+        model_results_json(made, &run, &options->labels, options->top);
+        status = cli_json_write(&options->json, made, err);
     }
     bundle_result_free(&result);
     return status;

@@ -4,7 +4,7 @@
 // are its limits, its progress and what it says at the end.
 
 #include "cl_backend.h"
-#include "cli.h"
+#include "cli_json.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 
 typedef struct tune_blas_options {
     cli_device_options device;
+    cli_json_options json;
     kiln_dtype dtype;
     unsigned long seconds; ///< 0: not said
     bool again;
@@ -61,6 +62,7 @@ static error_t parse_tune_blas_option(int key, char *text, struct argp_state *st
         return 0;
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &options->device;
+        state->child_inputs[1] = &options->json;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -108,23 +110,19 @@ static kiln_status read_parameters(const char *path, char **out_text, size_t *ou
                              path);
 }
 
-static kiln_status bring_parameters(kiln_backend *backend, const char *path, kiln_error *err)
+static kiln_status bring_parameters(const tune_blas_options *options, kiln_backend *backend,
+                                    const char *text, size_t length, json_t *told, kiln_error *err)
 {
-    char *text = NULL;
-    size_t length = 0;
     uint32_t lines = 0;
-    kiln_status status = read_parameters(path, &text, &length, err);
-    if (status == KILN_STATUS_OK) {
-        status = kiln_cl_blas_import(backend, text, length, &lines, err);
-        if (status != KILN_STATUS_OK) {
-            (void)kiln_error_context(err, "%s", path);
-        }
+    kiln_status status = kiln_cl_blas_import(backend, text, length, &lines, err);
+    if (status != KILN_STATUS_OK) {
+        return kiln_error_context(err, "%s", options->import_path);
     }
-    free(text);
-    if (status == KILN_STATUS_OK) {
+    json_object_set_new(told, "lines_taken", json_integer(lines));
+    if (!cli_json_is_shown(&options->json)) {
         printf("%u of its lines are of this device\n", lines);
     }
-    return status;
+    return KILN_STATUS_OK;
 }
 
 // ---- the search ----
@@ -138,16 +136,42 @@ static void show_search(double done, void *user)
     }
 }
 
+static void print_search(const kiln_cl_blas_report *report)
+{
+    printf("%u sets of parameters tried, %u of them refused or wrong\n", report->tried,
+           report->refused);
+    printf("  small products  %7.1f GFLOP/s, %.1f with what ships\n", report->small_after * 1e-9,
+           report->small_before * 1e-9);
+    printf("  large products  %7.1f GFLOP/s, %.1f with what ships\n", report->large_after * 1e-9,
+           report->large_before * 1e-9);
+    printf("  large are those from %u on\n", report->border);
+}
+
+/// Speeds are FLOP/s.
+static json_t *search_json(const kiln_cl_blas_report *report)
+{
+    return json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "tried", (json_int_t)report->tried,
+                     "refused", (json_int_t)report->refused, "border", (json_int_t)report->border,
+                     "small_before", cli_json_figure(report->small_before), "small_after",
+                     cli_json_figure(report->small_after), "large_before",
+                     cli_json_figure(report->large_before), "large_after",
+                     cli_json_figure(report->large_after));
+}
+
 static kiln_status search_parameters(const tune_blas_options *options, kiln_backend *backend,
-                                     kiln_error *err)
+                                     json_t *told, kiln_error *err)
 {
     enum { USUAL_SECONDS = 120 };
     uint64_t seconds = options->seconds != 0 ? options->seconds : USUAL_SECONDS;
     kiln_cl_blas_report report;
     bool fresh = false;
     (void)kiln_cl_blas_searched(backend, options->dtype, &fresh);
+    bool silent = cli_json_is_shown(&options->json);
     if (fresh && !options->again) {
-        printf("nothing to search: what is known is less than 30 days old (--again searches)\n");
+        if (!silent) {
+            printf(
+                "nothing to search: what is known is less than 30 days old (--again searches)\n");
+        }
         return KILN_STATUS_OK;
     }
     kiln_status status = kiln_cl_blas_search(
@@ -158,13 +182,10 @@ static kiln_status search_parameters(const tune_blas_options *options, kiln_back
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    printf("%u sets of parameters tried, %u of them refused or wrong\n", report.tried,
-           report.refused);
-    printf("  small products  %7.1f GFLOP/s, %.1f with what ships\n", report.small_after * 1e-9,
-           report.small_before * 1e-9);
-    printf("  large products  %7.1f GFLOP/s, %.1f with what ships\n", report.large_after * 1e-9,
-           report.large_before * 1e-9);
-    printf("  large are those from %u on\n", report.border);
+    json_object_set_new(told, "search", search_json(&report));
+    if (!silent) {
+        print_search(&report);
+    }
     return KILN_STATUS_OK;
 }
 
@@ -175,26 +196,42 @@ static kiln_status tune_blas(const tune_blas_options *options, kiln_context *con
 {
     const kiln_env *env = kiln_context_env(context);
     kiln_backend *backend = NULL;
-    kiln_status status = cli_open_opencl(&options->device, env, &backend, err);
-    if (status == KILN_STATUS_OK && options->import_path != NULL) {
-        status = bring_parameters(backend, options->import_path, err);
+    json_t *told = json_pack("{s:n, s:n}", "lines_taken", "search");
+    char *brought = NULL;
+    size_t length = 0;
+    kiln_status status = KILN_STATUS_OK;
+    if (options->import_path != NULL) {
+        KILN_TRY(out, status, read_parameters(options->import_path, &brought, &length, err));
     }
-    bool only_files = options->import_path != NULL || options->export_path != NULL;
-    if (status == KILN_STATUS_OK && (!only_files || options->seconds != 0)) {
-        status = search_parameters(options, backend, err);
+    if (options->export_path != NULL) {
+        KILN_TRY(out, status, cli_check_output(options->export_path, err));
     }
-    if (status == KILN_STATUS_OK && options->export_path != NULL) {
-        status = write_parameters(env, backend, options->export_path, err);
+    KILN_TRY(out, status, cli_open_opencl(&options->device, env, &backend, err));
+    if (brought != NULL) {
+        KILN_TRY(out, status, bring_parameters(options, backend, brought, length, told, err));
     }
+    if (options->seconds != 0 || (options->import_path == NULL && options->export_path == NULL)) {
+        KILN_TRY(out, status, search_parameters(options, backend, told, err));
+    }
+    if (options->export_path != NULL) {
+        KILN_TRY(out, status, write_parameters(env, backend, options->export_path, err));
+    }
+    if (options->json.wanted) {
+        status = cli_json_write(&options->json, json_incref(told), err);
+    }
+out:
+    json_decref(told);
     if (backend != NULL) {
         backend->device->close(backend);
     }
+    free(brought);
     return status;
 }
 
 int cmd_tune_blas(int argc, char **argv)
 {
-    static const struct argp_child children[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
+    static const struct argp_child children[] = {
+        {&cli_device_argp, 0, NULL, 0}, {&cli_json_argp, 0, NULL, 0}, {0}};
     static const struct argp argp = {
         tune_blas_table,
         parse_tune_blas_option,

@@ -103,8 +103,8 @@ endfunction()
 function(kiln_product_target)
     add_custom_target(product)
     get_property(plugins GLOBAL PROPERTY KILN_SHIPPED_PLUGINS)
-    foreach(target IN LISTS plugins ITEMS kiln_library kiln_remote kiln_client kiln_mpi kiln
-            kiln_help kiln_cpp_headers)
+    foreach(target IN LISTS plugins ITEMS kiln_library kiln_remote kiln_client kiln_mpi kiln_ort kiln
+            kiln_help kiln_cpp_headers kiln_python_package)
         if(TARGET ${target})
             add_dependencies(product ${target})
         endif()

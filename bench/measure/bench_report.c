@@ -38,7 +38,7 @@ void bench_header(const bench_options *options)
     }
 }
 
-static void print_json(const bench_result *result)
+static void print_json(FILE *file, const bench_result *result)
 {
     json_t *object = json_pack(
         "{s:s, s:f, s:s, s:s, s:f, s:s, s:s, s:i}", "case", result->name, "value", result->value,
@@ -49,7 +49,8 @@ static void print_json(const bench_result *result)
     }
     char *text = object != NULL ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     if (text != NULL) {
-        puts(text);
+        fprintf(file, "%s\n", text);
+        fflush(file); // what is measured next takes minutes
     }
     free(text);
     json_decref(object);
@@ -57,9 +58,10 @@ static void print_json(const bench_result *result)
 
 void bench_report(const bench_options *options, const bench_result *result)
 {
-    if (options->json) {
-        print_json(result);
-    } else {
+    if (options->lines != NULL) {
+        print_json(options->lines, result);
+    }
+    if (!options->json) {
         char bar[16] = "-";
         if (result->bar > 0) {
             snprintf(bar, sizeof(bar), "%.2f%s", result->bar,

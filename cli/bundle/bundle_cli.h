@@ -5,7 +5,7 @@
 /// What the words of `kiln bundle` share: running a bundle on arrays.
 
 #include "base_npy.h"
-#include "cli.h"
+#include "cli_json.h"
 
 int bundle_make(int argc, char **argv);
 int bundle_run_word(int argc, char **argv);
@@ -54,6 +54,8 @@ kiln_status bundle_execute(const bundle_request *request, bundle_result *out_res
 void bundle_result_free(bundle_result *result);
 /// Device, times, where the programs came from.
 void bundle_print_report(const bundle_result *result);
+/// The same, and what the outputs are; NULL without memory.
+json_t *bundle_report_json(const bundle_request *request, const bundle_result *result);
 
 /// Runs a bundle once on zeros for each of its sets of shapes, and waits.
 kiln_status bundle_try_all(kiln_device *device, kiln_bundle *bundle, kiln_error *err);

@@ -6,6 +6,8 @@
 #include "bundle_cli.h"
 #include "model_run.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,6 +267,25 @@ static void spoil_bundle(const char *folder)
     }
 }
 
+/// What would be told at the end only: a bundle goes into a new folder, or into an empty one.
+static kiln_status check_folder(const char *folder, kiln_error *err)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, NULL, NULL);
+    for (int i = 0; i < count; i++) {
+        free(entries[i]);
+    }
+    free(entries);
+    if (count < 0) {
+        return errno == ENOENT ? cli_check_output(folder, err)
+                               : kiln_fail(err, UNAVAILABLE, "%.150s: %s", folder, strerror(errno));
+    }
+    return count == 2 // itself, and the folder above
+               ? KILN_STATUS_OK
+               : kiln_fail(err, ALREADY_EXISTS,
+                           "%.150s is not empty: remove it or name another folder", folder);
+}
+
 static kiln_status make_bundle(make_sets *sets, kiln_bundle_info *out_info, kiln_error *err)
 {
     kiln_bundle_maker *maker = NULL;
@@ -322,7 +343,10 @@ int bundle_make(int argc, char **argv)
         return cli_fail("bundle", &err);
     }
     parse_sets(sets, argc, argv);
-    kiln_status status = set_recording(sets, &err);
+    kiln_status status = check_folder(sets->options[0].output, &err);
+    if (status == KILN_STATUS_OK) {
+        status = set_recording(sets, &err);
+    }
     if (status == KILN_STATUS_OK) {
         status = make_bundle(sets, &info, &err);
     }

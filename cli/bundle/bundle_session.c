@@ -81,39 +81,47 @@ static kiln_status find_value(const kiln_bundle *bundle, bool output, const bund
 
 // ---- inputs ----
 
-static kiln_status load_input(kiln_device *device, const kiln_bundle *bundle,
-                              const bundle_file *file, size_t place, kiln_tensor **tensors,
-                              kiln_error *err)
+/// What is wrong with the files is told before a device is opened.
+static kiln_status read_files(const bundle_request *request, kiln_npy *arrays, kiln_error *err)
 {
-    kiln_npy array = {0};
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < request->n_inputs && status == KILN_STATUS_OK; i++) {
+        status = kiln_npy_read(request->inputs[i].path, &arrays[i], err);
+        if (status == KILN_STATUS_OK && arrays[i].texts != NULL) {
+            status =
+                kiln_fail(err, INVALID_ARGUMENT, "%.150s holds strings", request->inputs[i].path);
+        }
+    }
+    for (size_t i = 0; i < request->n_outputs && status == KILN_STATUS_OK; i++) {
+        status = cli_check_output(request->outputs[i].path, err);
+    }
+    return status;
+}
+
+static kiln_status load_input(kiln_device *device, const kiln_bundle *bundle,
+                              const bundle_file *file, size_t place, const kiln_npy *array,
+                              kiln_tensor **tensors, kiln_error *err)
+{
     size_t index = 0;
     kiln_status status = find_value(bundle, false, file, place, &index, err);
-    if (status == KILN_STATUS_OK) {
-        status = kiln_npy_read(file->path, &array, err);
-    }
     if (status != KILN_STATUS_OK) {
         return status;
     }
     kiln_dtype wanted = kiln_bundle_input(bundle, 0, (uint32_t)index)->dtype;
-    bool bits = array.dtype == KILN_DTYPE_U8 && kiln_dtype_kind_of(wanted) == KILN_KIND_SMALL;
-    if (array.texts != NULL) {
-        status = kiln_fail(err, INVALID_ARGUMENT, "%.150s holds strings", file->path);
-    } else {
-        kiln_release(tensors[index]);
-        status = kiln_tensor_create(device, bits ? wanted : array.dtype, array.rank, array.dims,
-                                    array.data, &tensors[index], err);
-    }
-    kiln_npy_free(&array);
-    return status;
+    bool bits = array->dtype == KILN_DTYPE_U8 && kiln_dtype_kind_of(wanted) == KILN_KIND_SMALL;
+    kiln_release(tensors[index]);
+    tensors[index] = NULL;
+    return kiln_tensor_create(device, bits ? wanted : array->dtype, array->rank, array->dims,
+                              array->data, &tensors[index], err);
 }
 
 static kiln_status load_inputs(kiln_device *device, const kiln_bundle *bundle,
-                               const bundle_request *request, kiln_tensor **tensors,
-                               kiln_error *err)
+                               const bundle_request *request, const kiln_npy *arrays,
+                               kiln_tensor **tensors, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = 0; i < request->n_inputs && status == KILN_STATUS_OK; i++) {
-        status = load_input(device, bundle, &request->inputs[i], i, tensors, err);
+        status = load_input(device, bundle, &request->inputs[i], i, &arrays[i], tensors, err);
     }
     for (uint32_t i = 0; status == KILN_STATUS_OK && kiln_bundle_input(bundle, 0, i) != NULL; i++) {
         if (tensors[i] == NULL) {
@@ -226,7 +234,7 @@ static kiln_status write_wanted(const kiln_bundle *bundle, const bundle_request 
 }
 
 static kiln_status run_opened(kiln_device *device, const bundle_request *request,
-                              bundle_result *result, kiln_error *err)
+                              const kiln_npy *arrays, bundle_result *result, kiln_error *err)
 {
     kiln_bundle_options options = KILN_BUNDLE_OPTIONS_INIT;
     kiln_bundle *bundle = NULL;
@@ -238,7 +246,7 @@ static kiln_status run_opened(kiln_device *device, const bundle_request *request
     result->info.struct_size = sizeof(result->info);
     kiln_bundle_info_get(bundle, &result->info);
     KILN_TRY(out, status, check_room(&result->info, err));
-    KILN_TRY(out, status, load_inputs(device, bundle, request, inputs, err));
+    KILN_TRY(out, status, load_inputs(device, bundle, request, arrays, inputs, err));
     result->n_outputs = result->info.n_outputs;
     for (uint32_t i = 0; i < result->info.n_outputs; i++) {
         snprintf(result->names[i], sizeof(result->names[i]), "%s",
@@ -261,19 +269,23 @@ kiln_status bundle_execute(const bundle_request *request, bundle_result *out_res
 {
     kiln_context *context = NULL;
     kiln_device *device = NULL;
+    kiln_npy arrays[BUNDLE_MOST_IO] = {{0}};
+    kiln_status status = KILN_STATUS_OK;
     memset(out_result, 0, sizeof(*out_result));
-    kiln_status status = cli_open_context(request->device, &context, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    status = cli_open_device(request->device, context, &device, err);
-    if (status == KILN_STATUS_OK) {
-        snprintf(out_result->device_name, sizeof(out_result->device_name), "%s",
-                 kiln_device_info_of(device)->name);
-        status = run_opened(device, request, out_result, err);
-    }
+    KILN_TRY(out, status, read_files(request, arrays, err));
+    KILN_TRY(out, status, cli_open_context(request->device, &context, err));
+    KILN_TRY(out, status, cli_open_device(request->device, context, &device, err));
+    snprintf(out_result->device_name, sizeof(out_result->device_name), "%s",
+             kiln_device_info_of(device)->name);
+    status = run_opened(device, request, arrays, out_result, err);
+out:
     kiln_device_release(device);
-    cli_close_context(context);
+    if (context != NULL) {
+        cli_close_context(context);
+    }
+    for (size_t i = 0; i < BUNDLE_MOST_IO; i++) {
+        kiln_npy_free(&arrays[i]);
+    }
     return status;
 }
 
@@ -299,4 +311,33 @@ void bundle_print_report(const bundle_result *result)
     }
     printf("constants: %s", cli_format_bytes(text, (double)info->constant_bytes));
     printf(", memory between steps: %s\n", cli_format_bytes(text, (double)info->scratch_bytes));
+}
+
+static json_t *output_facts(const char *name, const kiln_npy *array)
+{
+    json_t *dims = json_array();
+    for (size_t i = 0; i < array->rank; i++) {
+        json_array_append_new(dims, json_integer((json_int_t)array->dims[i]));
+    }
+    return json_pack("{s:o, s:s, s:o, s:I}", "name", cli_json_text(name), "dtype",
+                     kiln_dtype_name(array->dtype), "dims", dims, "elements",
+                     (json_int_t)kiln_npy_count(array));
+}
+
+json_t *bundle_report_json(const bundle_request *request, const bundle_result *result)
+{
+    const kiln_bundle_info *info = &result->info;
+    json_t *outputs = json_array();
+    for (size_t i = 0; i < result->n_outputs; i++) {
+        json_array_append_new(outputs, output_facts(result->names[i], &result->outputs[i]));
+    }
+    json_t *programs = json_pack("{s:I, s:I, s:I, s:I}", "all", (json_int_t)info->n_programs,
+                                 "from_binaries", (json_int_t)info->loaded, "from_sources",
+                                 (json_int_t)info->compiled, "changes", (json_int_t)info->changes);
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:f, s:o, s:I, s:I, s:I}", "model", cli_json_text(request->folder),
+        "device", cli_json_text(result->device_name), "outputs", outputs, "programs", programs,
+        "first_run_ns", result->first_ns, "repeated_run_ns", cli_json_figure(result->repeat_ns),
+        "runs", (json_int_t)request->repeats, "constant_bytes", (json_int_t)info->constant_bytes,
+        "scratch_bytes", (json_int_t)info->scratch_bytes);
 }

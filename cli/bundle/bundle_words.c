@@ -11,6 +11,7 @@ enum { OPTION_NO_COMPILE = 256, OPTION_FACTS, OPTION_NAME, OPTION_DRIVER, MOST_F
 
 typedef struct tools_options {
     cli_device_options device;
+    cli_json_options json;
     bundle_request request;
     const char *facts;
     const char *name;
@@ -53,6 +54,18 @@ static error_t parse_place(int key, char *text, struct argp_state *state)
 }
 
 static const struct argp_child device_child[] = {{&cli_device_argp, 0, NULL, 0}, {0}};
+static const struct argp_child json_children[] = {
+    {&cli_device_argp, 0, NULL, 0}, {&cli_json_argp, 0, NULL, 0}, {0}};
+
+/// Of words that print a table.
+static error_t parse_place_and_json(int key, char *text, struct argp_state *state)
+{
+    tools_options *options = state->input;
+    if (key == ARGP_KEY_INIT) {
+        state->child_inputs[1] = &options->json;
+    }
+    return parse_place(key, text, state);
+}
 
 static kiln_status open_device(const tools_options *options, kiln_context **out_context,
                                kiln_device **out_device, kiln_error *err)
@@ -100,7 +113,16 @@ static error_t parse_bundle_run(int key, char *text, struct argp_state *state)
         request->no_compile = true;
         return 0;
     default:
-        return parse_place(key, text, state);
+        return parse_place_and_json(key, text, state);
+    }
+}
+
+static void print_outputs(const bundle_result *result)
+{
+    for (size_t i = 0; i < result->n_outputs; i++) {
+        size_t count = kiln_npy_count(&result->outputs[i]);
+        printf("%s: %s, %zu %s\n", result->names[i], kiln_dtype_name(result->outputs[i].dtype),
+               count, kiln_plural(count, "element", "elements"));
     }
 }
 
@@ -112,9 +134,9 @@ int bundle_run_word(int argc, char **argv)
         {"runs", 'r', "COUNT", 0, "repeated runs after the first, which are timed (default 20)", 0},
         {"no-compile", OPTION_NO_COMPILE, NULL, 0, "run from binaries alone", 0},
         {0}};
-    static const struct argp argp = {table,        parse_bundle_run,
-                                     "FOLDER",     "Runs a bundle on inputs from .npy files.",
-                                     device_child, NULL,
+    static const struct argp argp = {table,         parse_bundle_run,
+                                     "FOLDER",      "Runs a bundle on inputs from .npy files.",
+                                     json_children, NULL,
                                      NULL};
     tools_options options = {.request = {.repeats = 20}};
     bundle_result result;
@@ -122,13 +144,12 @@ int bundle_run_word(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &options);
     options.request.device = &options.device;
     kiln_status status = bundle_execute(&options.request, &result, &err);
-    for (size_t i = 0; i < result.n_outputs && status == KILN_STATUS_OK; i++) {
-        printf("%s: %s, %zu %s\n", result.names[i], kiln_dtype_name(result.outputs[i].dtype),
-               kiln_npy_count(&result.outputs[i]),
-               kiln_plural(kiln_npy_count(&result.outputs[i]), "element", "elements"));
-    }
-    if (status == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK && !cli_json_is_shown(&options.json)) {
+        print_outputs(&result);
         bundle_print_report(&result);
+    }
+    if (status == KILN_STATUS_OK && options.json.wanted) {
+        status = cli_json_write(&options.json, bundle_report_json(&options.request, &result), &err);
     }
     bundle_result_free(&result);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("bundle run", &err);
@@ -136,10 +157,34 @@ int bundle_run_word(int argc, char **argv)
 
 // ---- check ----
 
-static void print_miss(const char *text, void *user)
+static void add_miss(const char *text, void *user)
 {
-    (void)user;
-    printf("missing: %s\n", text);
+    json_t *misses = user;
+    json_array_append_new(misses, cli_json_text(text));
+}
+
+/// Takes the list over.
+static kiln_status tell_misses(const tools_options *options, const char *device,
+                               json_t *take_misses, kiln_error *err)
+{
+    size_t count = json_array_size(take_misses);
+    if (!cli_json_is_shown(&options->json)) {
+        for (size_t i = 0; i < count; i++) {
+            printf("missing: %s\n", json_string_value(json_array_get(take_misses, i)));
+        }
+        if (count == 0) {
+            printf("%s has all of it\n", device);
+        }
+    }
+    if (options->json.wanted) {
+        return cli_json_write(&options->json,
+                              json_pack("{s:o, s:o, s:o}", "bundle",
+                                        cli_json_text(options->request.folder), "device",
+                                        cli_json_text(device), "missing", take_misses),
+                              err);
+    }
+    json_decref(take_misses);
+    return KILN_STATUS_OK;
 }
 
 static kiln_status check_for(const tools_options *options, kiln_context *context,
@@ -159,12 +204,15 @@ static kiln_status check_for(const tools_options *options, kiln_context *context
         status = cli_open_device(&options->device, context, &device, err);
         facts = status == KILN_STATUS_OK ? kiln_device_info_of(device) : NULL;
     }
+    json_t *misses = json_array();
     if (status == KILN_STATUS_OK) {
-        status = kiln_bundle_check(env, options->request.folder, facts, print_miss, NULL,
+        status = kiln_bundle_check(env, options->request.folder, facts, add_miss, misses,
                                    out_misses, err);
     }
-    if (status == KILN_STATUS_OK && *out_misses == 0) {
-        printf("%s has all of it\n", facts->name);
+    if (status == KILN_STATUS_OK) {
+        status = tell_misses(options, facts->name, misses, err);
+    } else {
+        json_decref(misses);
     }
     kiln_device_release(device);
     kiln_arena_fini(&arena);
@@ -178,9 +226,9 @@ int bundle_check(int argc, char **argv)
          "of the device, as `kiln bundle facts` wrote them there, in place of a device here", 0},
         {0}};
     static const struct argp argp = {
-        table,        parse_place,
-        "FOLDER",     "Checks the files of a bundle, and lists what a device would miss.",
-        device_child, NULL,
+        table,         parse_place_and_json,
+        "FOLDER",      "Checks the files of a bundle, and lists what a device would miss.",
+        json_children, NULL,
         NULL};
     tools_options options = {0};
     uint32_t misses = 0;
@@ -360,7 +408,11 @@ int bundle_facts(int argc, char **argv)
     kiln_device *device = NULL;
     char *text = NULL;
     argp_parse(&argp, argc, argv, 0, NULL, &options);
-    kiln_status status = open_device(&options, &context, &device, &err);
+    kiln_status status =
+        options.output != NULL ? cli_check_output(options.output, &err) : KILN_STATUS_OK;
+    if (status == KILN_STATUS_OK) {
+        status = open_device(&options, &context, &device, &err);
+    }
     if (status == KILN_STATUS_OK) {
         status = kiln_bundle_facts(device, &text, &err);
     }

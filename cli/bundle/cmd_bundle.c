@@ -20,7 +20,8 @@ static const cli_command bundle_words[] = {
     {0},
 };
 
-/// Whether an argument cannot be a word: a file, or an option of make.
+/// Whether an argument cannot be a word: a file, or what can only be meant as one, or an option of
+/// make.
 static bool begins_make(const char *text)
 {
     static const char *const told[] = {"--help", "-h", "-?", "--version", "-V"};
@@ -34,7 +35,7 @@ static bool begins_make(const char *text)
             return false;
         }
     }
-    return text[0] == '-' || access(text, F_OK) == 0;
+    return text[0] == '-' || strpbrk(text, "./") != NULL || access(text, F_OK) == 0;
 }
 
 int cmd_bundle(int argc, char **argv)

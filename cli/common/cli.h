@@ -33,6 +33,8 @@ typedef const char *(*cli_name_fn)(size_t index, const void *user);
 enum { CLI_GUESS_ROOM = 96 };
 const char *cli_guess(char out_text[CLI_GUESS_ROOM], const char *name, cli_name_fn names,
                       const void *user);
+/// As cli_name_fn, over an array of texts that NULL ends.
+const char *cli_listed_name(size_t index, const void *list);
 
 /// Whether every device records the operator as simpler ones, so that no fuser ever sees it.
 bool cli_op_is_always_expanded(kiln_op op);

@@ -57,3 +57,8 @@ const char *cli_guess(char out_text[CLI_GUESS_ROOM], const char *name, cli_name_
     }
     return out_text;
 }
+
+const char *cli_listed_name(size_t index, const void *list)
+{
+    return ((const char *const *)list)[index];
+}

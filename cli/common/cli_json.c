@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// --json, and the values that commands write with it. Decides where JSON goes and how texts and
-// figures that JSON cannot hold are written.
+// --json, and the values that commands write with it. Decides where JSON goes, tries that before
+// the command does anything, and says how texts and figures that JSON cannot hold are written.
 
 #include "cli_json.h"
 
@@ -18,11 +18,15 @@ static const struct argp_option json_options_table[] = {
 static error_t parse_json(int key, char *text, struct argp_state *state)
 {
     cli_json_options *options = state->input;
+    kiln_error err = KILN_ERROR_INIT;
     if (key != 'j') {
         return ARGP_ERR_UNKNOWN;
     }
     options->wanted = true;
     options->path = text;
+    if (text != NULL && cli_check_output(text, &err) != KILN_STATUS_OK) {
+        argp_failure(state, CLI_FAILED, 0, "%s", err.message); // ends the process
+    }
     return 0;
 }
 

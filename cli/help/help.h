@@ -62,6 +62,9 @@ void help_guess_begin(int argc, char **argv);
 kiln_status help_write_pages(const char *folder, kiln_error *err);
 kiln_status help_print_page(const char *command, kiln_error *err);
 
+/// As cli_name_fn, over the commands of `kiln`.
+const char *help_command(size_t index, const void *unused);
+
 /// The script that completes `kiln` in a shell: bash, zsh or fish.
 kiln_status help_print_completion(const char *shell, kiln_error *err);
 const char *help_shell(size_t index, const void *unused); ///< as cli_name_fn

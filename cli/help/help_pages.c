@@ -204,8 +204,11 @@ kiln_status help_print_page(const char *command, kiln_error *err)
     const help_writer writer = {write_page, write_words, &all};
     kiln_status status = help_walk(&writer, err);
     if (status == KILN_STATUS_OK && !*found) {
-        status =
-            kiln_fail(err, NOT_FOUND, "there is no command `%s`; `kiln help` lists them", command);
+        char guess[CLI_GUESS_ROOM];
+        const char *word = strchr(command, ' ');
+        cli_guess(guess, word != NULL ? word + 1 : command, help_command, NULL);
+        status = kiln_fail(err, NOT_FOUND, "there is no command `%s`%s%s `kiln help` lists them",
+                           command, guess, guess[0] != '\0' ? "" : ";");
     }
     (void)munmap(found, sizeof(*found));
     return status;

@@ -155,3 +155,9 @@ kiln_status help_walk(const help_writer *writer, kiln_error *err)
 {
     return describe_all(writer, "kiln", all_commands, err);
 }
+
+const char *help_command(size_t index, const void *unused)
+{
+    (void)unused;
+    return all_commands[index].name;
+}

@@ -230,22 +230,31 @@ static json_t *work_json(const model_run_report *report)
                      (json_int_t)report->peak_bytes);
 }
 
+void model_results_json(json_t *object, const model_run *run, const model_labels *labels, long top)
+{
+    bool computes = run->report.computes;
+    json_t *outputs = json_array();
+    for (size_t i = 0; computes && i < run->n_outputs; i++) {
+        json_array_append_new(outputs, output_json(run->names[i], &run->outputs[i]));
+    }
+    json_object_set_new(object, "outputs", outputs);
+    json_object_set_new(object, "top",
+                        computes && run->n_outputs > 0
+                            ? top_json(&run->outputs[0], labels, top > 0 ? (size_t)top : 1)
+                            : json_null());
+}
+
 json_t *model_run_json(const model_options *options, const model_run *run,
                        const model_labels *labels, long top)
 {
     const model_run_report *report = &run->report;
-    json_t *outputs = json_array();
-    for (size_t i = 0; report->computes && i < run->n_outputs; i++) {
-        json_array_append_new(outputs, output_json(run->names[i], &run->outputs[i]));
-    }
-    bool ranked = report->computes && run->n_outputs > 0;
-    json_t *best =
-        ranked ? top_json(&run->outputs[0], labels, top > 0 ? (size_t)top : 1) : json_null();
     json_t *spent = report->profile_rows != NULL ? json_incref(report->profile_rows) : json_null();
-    return json_pack("{s:o, s:o, s:O*, s:o, s:o, s:f, s:o, s:i, s:o, s:o, s:o}", "model",
-                     cli_json_text(options->model), "device", cli_json_text(report->device_name),
-                     "parts", report->parts, "outputs", outputs, "top", best, "first_run_ns",
-                     report->first_ns, "repeated_run_ns", cli_json_figure(report->repeat_ns),
-                     "runs", (int)report->repeats, "work", work_json(report), "times",
-                     times_json(&report->times), "profile", spent);
+    json_t *made = json_pack(
+        "{s:o, s:o, s:O*, s:n, s:n, s:f, s:o, s:i, s:o, s:o, s:o}", "model",
+        cli_json_text(options->model), "device", cli_json_text(report->device_name), "parts",
+        report->parts, "outputs", "top", "first_run_ns", report->first_ns, "repeated_run_ns",
+        cli_json_figure(report->repeat_ns), "runs", (int)report->repeats, "work", work_json(report),
+        "times", times_json(&report->times), "profile", spent);
+    model_results_json(made, run, labels, top);
+    return made;
 }

@@ -22,6 +22,8 @@ void model_labels_free(model_labels *labels);
 /// Each output, then the `top` best classes of the first one if it scores classes: [n] or [rows,n].
 /// 0: the best of a single row alone.
 void model_print_outputs(const model_run *run, const model_labels *labels, long top);
+/// Sets "outputs" and "top" of an object.
+void model_results_json(json_t *object, const model_run *run, const model_labels *labels, long top);
 /// Outputs, classes, times and counts; NULL without memory.
 json_t *model_run_json(const model_options *options, const model_run *run,
                        const model_labels *labels, long top);

@@ -19,6 +19,7 @@ typedef struct tape_object {
     kiln_tape *tape; ///< NULL: closed
     orphan *place; ///< made with the tape, for one that ends on another thread
     unsigned long thread;
+    unsigned busy; ///< calls that go on, in which functions in Python may run
 } tape_object;
 
 static PyTypeObject *tape_type;
@@ -84,6 +85,7 @@ static PyObject *new_tape(kiln_tape *take_tape)
     made->tape = take_tape;
     made->place = place;
     made->thread = PyThread_get_thread_ident();
+    made->busy = 0;
     open_tapes++;
     return (PyObject *)made;
 }
@@ -120,9 +122,23 @@ static kiln_tape *tape_of(PyObject *self)
     return object->tape;
 }
 
+/// As tape_of, for what must not happen while the tape calls a function.
+static kiln_tape *idle_tape_of(PyObject *self)
+{
+    kiln_tape *tape = tape_of(self);
+    if (tape != NULL && ((tape_object *)self)->busy > 0) {
+        PyErr_SetString(PyExc_RuntimeError, "the tape is calling this very function");
+        return NULL;
+    }
+    return tape;
+}
+
 static PyObject *close_tape(PyObject *self, PyObject *nothing)
 {
     (void)nothing;
+    if (((tape_object *)self)->tape != NULL && ((tape_object *)self)->busy > 0) {
+        return (PyObject *)idle_tape_of(self);
+    }
     end_tape((tape_object *)self);
     end_orphans();
     Py_RETURN_NONE;
@@ -188,14 +204,16 @@ static PyObject *backward(PyObject *self, PyObject *args)
     kiln_tensor *tensors[2];
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
-    kiln_tape *tape = tape_of(self);
+    kiln_tape *tape = idle_tape_of(self);
     if (tape == NULL || !PyArg_ParseTuple(args, "O|O:backward", &loss, &seed) ||
         loss_of(loss, seed, tensors) < 0) {
         return NULL;
     }
+    ((tape_object *)self)->busy++;
     KILNI_PY_CALL_WITH(status, &err, tensors, 2, kiln_backward(tape, tensors[0], tensors[1], &err));
+    ((tape_object *)self)->busy--;
     if (status != KILN_STATUS_OK) {
-        return kilni_py_raise(&err);
+        return kilni_py_raise_through(&err);
     }
     Py_RETURN_NONE;
 }
@@ -220,16 +238,18 @@ static PyObject *gradients(PyObject *self, PyObject *args)
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
     size_t count = 0;
-    kiln_tape *tape = tape_of(self);
+    kiln_tape *tape = idle_tape_of(self);
     if (tape == NULL || !PyArg_ParseTuple(args, "OO|O:gradients", &loss, &arrays, &seed) ||
         loss_of(loss, seed, tensors) < 0 ||
         kilni_py_tensors(arrays, tensors + 2, MAX_LEAVES, &count) < 0) {
         return NULL;
     }
+    ((tape_object *)self)->busy++;
     KILNI_PY_CALL_WITH(
         status, &err, tensors, count + 2,
         kiln_gradients(tape, tensors[0], tensors[1], tensors + 2, count, made, &err));
-    return status == KILN_STATUS_OK ? kilni_py_list_of(made, count) : kilni_py_raise(&err);
+    ((tape_object *)self)->busy--;
+    return status == KILN_STATUS_OK ? kilni_py_list_of(made, count) : kilni_py_raise_through(&err);
 }
 
 static PyObject *pause_tape(PyObject *self, PyObject *on)
@@ -241,6 +261,24 @@ static PyObject *pause_tape(PyObject *self, PyObject *on)
     }
     (truth == 1 ? kiln_tape_pause : kiln_tape_resume)(tape);
     Py_RETURN_NONE;
+}
+
+static PyObject *checkpoint(PyObject *self, PyObject *args)
+{
+    kiln_tape *tape = idle_tape_of(self);
+    if (tape == NULL) {
+        return NULL;
+    }
+    ((tape_object *)self)->busy++;
+    PyObject *made = kilni_py_checkpoint(tape, args);
+    ((tape_object *)self)->busy--;
+    return made;
+}
+
+static PyObject *custom(PyObject *self, PyObject *args)
+{
+    kiln_tape *tape = tape_of(self);
+    return tape != NULL ? kilni_py_custom(tape, args) : NULL;
 }
 
 static PyObject *enter(PyObject *self, PyObject *nothing)
@@ -272,6 +310,8 @@ static PyMethodDef methods[] = {
      "gradients($self, loss, arrays, seed=None, /)\n--\n\nThe gradients of the loss for tracked "
      "arrays. The tape keeps all, and the gradients are\ntracked themselves."},
     {"_pause", pause_tape, METH_O, NULL},
+    {"_checkpoint", checkpoint, METH_VARARGS, NULL},
+    {"_custom", custom, METH_VARARGS, NULL},
     {"close", close_tape, METH_NOARGS,
      "close($self, /)\n--\n\nEnds the tape; nothing is tracked any more. `with` does it too."},
     {"__enter__", enter, METH_NOARGS, NULL},

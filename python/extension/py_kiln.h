@@ -141,7 +141,7 @@ PyObject *kilni_py_device_new(kiln_device *take_device);
 /// `*out_owner` holds.
 kiln_device *kilni_py_device_of(PyObject *object, PyObject **out_owner);
 
-// ---- arrays (py_array.c, py_memory.c, py_number.c) ----
+// ---- arrays (py_array.c, py_memory.c, py_dlpack.c, py_number.c) ----
 
 int kilni_py_array_init(PyObject *module);
 
@@ -180,8 +180,9 @@ int kilni_py_ints(PyObject *object, const char *what, int64_t *out_values, size_
 /// The only element of an array as a Python number.
 PyObject *kilni_py_array_item(PyObject *self, PyObject *nothing);
 
-/// Adds functions that make arrays of memory to the module.
+/// Add functions that make arrays of memory to the module.
 int kilni_py_memory_init(PyObject *module);
+int kilni_py_dlpack_init(PyObject *module);
 
 /// An array with a copy of `data`, dense.
 PyObject *kilni_py_create(kiln_device *device, kiln_dtype dtype, size_t rank, const int64_t *dims,
@@ -223,6 +224,20 @@ PyObject *kilni_py_operate(kiln_op op, PyObject *const *inputs, size_t n_inputs)
 
 /// The default device's array of a number, or what asarray makes of another object.
 PyObject *kilni_py_as_array(PyObject *object);
+
+// ---- functions that tapes call (py_callback.c) ----
+
+struct kiln_tape;
+
+/// `_checkpoint(function, arrays)`: the function, from a list of arrays to one, is computed now,
+/// and again on the way back.
+PyObject *kilni_py_checkpoint(struct kiln_tape *tape, PyObject *args);
+
+/// `_custom(inputs, outputs, function)`: the function goes from gradients to gradients.
+PyObject *kilni_py_custom(struct kiln_tape *tape, PyObject *args);
+
+/// The exception of a function that a tape called, or else that of the status. Gives NULL.
+PyObject *kilni_py_raise_through(const kiln_error *err);
 
 // ---- graphs and models (py_graph.c, py_model.c) ----
 

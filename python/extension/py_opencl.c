@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Memory objects of OpenCL for DLPack's kDLOpenCL. Decides when a value is there and who holds it;
-// capsules are py_memory.c's.
+// capsules are py_dlpack.c's.
 
 #include "py_kiln.h"
 

@@ -1,15 +1,33 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Gradients of functions, on the tapes of the extension."""
+import contextlib
 import functools
 import threading
 
-from . import _kiln
+from . import _creation, _kiln
 from ._compile import _flatten, _unflatten
 from ._kiln import Array, Tape, detach
 
-__all__ = ["Tape", "detach", "grad", "no_grad", "tape", "value_and_grad"]
+__all__ = ["Tape", "checkpoint", "custom_gradient", "detach", "grad", "no_grad", "tape", "value_and_grad"]
 
-_here = threading.local()  # .tapes: those of calls of value_and_grad that go on, the innermost last
+
+class _Here(threading.local):
+    tapes = ()  # of calls of value_and_grad that go on, the innermost last
+    parts = ()  # tapes of parts that are computed right now
+    again = None  # the tape of a part that is computed again, and so tracked
+
+
+_here = _Here()
+
+
+@contextlib.contextmanager
+def _within(tapes, parts, again):
+    were = _here.tapes, _here.parts, _here.again
+    _here.tapes, _here.parts, _here.again = tapes, parts, again
+    try:
+        yield
+    finally:
+        _here.tapes, _here.parts, _here.again = were
 
 
 def tape(device=None, /):
@@ -24,21 +42,17 @@ class no_grad:
     """Within `with kiln.no_grad():` nothing is tracked by the calls of grad and value_and_grad around it."""
 
     def __enter__(self):
-        self._paused, _here.tapes = _tapes(), []
+        self._paused = (*_here.tapes, *_here.parts)
+        self._state = _within((), (), None)
+        self._state.__enter__()
         for one in self._paused:
             one._pause(True)
         return self
 
     def __exit__(self, *_):
-        _here.tapes = self._paused
+        self._state.__exit__(None, None, None)
         for one in self._paused:
             one._pause(False)
-
-
-def _tapes():
-    if not hasattr(_here, "tapes"):
-        _here.tapes = []
-    return _here.tapes
 
 
 def value_and_grad(function, /, argnums=0, *, has_aux=False):
@@ -73,21 +87,20 @@ def value_and_grad(function, /, argnums=0, *, has_aux=False):
 
 def _run(function, args, keywords, leaves, has_aux):
     """The result, and a gradient for each of `leaves`. The outermost call has the tape, inner ones use it."""
-    tapes = _tapes()
-    if tapes:
-        tapes[-1].track([leaf for leaf in leaves if not tapes[-1].tracks(leaf)])
+    if _here.tapes:
+        own = _here.tapes[-1]
+        own.track([leaf for leaf in leaves if not own.tracks(leaf)])
         result = function(*args, **keywords)
-        return result, _gradients(tapes[-1], _loss(result, has_aux), leaves)
+        return result, _gradients(own, _loss(result, has_aux), leaves)
+    if _here.parts:
+        raise _kiln.InvalidArgumentError("gradients are not taken within kiln.checkpoint; take them around it")
     with _kiln._tape(leaves[0].device) as own:
-        tapes.append(own)
-        try:
+        with _within((own,), (), None):
             own.track(leaves)
             result = function(*args, **keywords)
             loss = _loss(result, has_aux)
             if own.tracks(loss):
                 own.backward(loss)
-        finally:
-            tapes.pop()
         return result, [own.gradient(leaf) for leaf in leaves]
 
 
@@ -117,3 +130,97 @@ def grad(function, /, argnums=0, *, has_aux=False):
         return (made, result[1]) if has_aux else made
 
     return gradient
+
+
+def _alias(array):
+    return _kiln.operators["reshape"](array, array.shape)
+
+
+def checkpoint(function, /, *, tape=None):
+    """The function, of whose inside a tape keeps nothing: on the way back it is computed once more.
+
+    It must do the same both times, and take no gradients itself. Arrays in its arguments and its results may stand in
+    tuples, lists and dicts; there are at most 6 in the results. Arrays that it uses from outside have gradients too.
+    `tape` is for those who made a tape themselves.
+    """
+    @functools.wraps(function)
+    def part(*args, **keywords):
+        own = tape or (_here.tapes[-1] if _here.tapes else None)
+        inside = own is None or own in _here.parts  # of a part, which is computed again as a whole
+        return function(*args, **keywords) if inside else _compute_part(own, function, args, keywords)
+
+    return part
+
+
+def _compute_part(own, function, args, keywords):
+    leaves, forms, tracked = [], [], set()
+    tree = _flatten((args, keywords), leaves)
+
+    def run(arrays):
+        inner, inner_keywords = _unflatten(tree, iter(arrays))
+        outputs = []
+        with _within((), (*_here.parts, own), own if forms else None):
+            forms.append(_flatten(function(*inner, **inner_keywords), outputs))
+        if forms[-1] != forms[0]:
+            raise _kiln.InvalidArgumentError("a checkpoint's function gave something else the second time")
+        if len(forms) == 1:  # nothing that was made meanwhile is tracked
+            tracked.update(i for i, output in enumerate(outputs) if own.tracks(output))
+        return [_alias(output) if i in tracked else output for i, output in enumerate(outputs)]
+
+    made = own._checkpoint(run, leaves)
+    return _unflatten(forms[0], iter(made))
+
+
+def custom_gradient(function, /, *, tape=None):
+    """The first result of a function whose second one says what its gradient is.
+
+    `function` gives a result and a function from the result's gradient to the gradients of the arguments: one for one
+    argument, a tuple for several, None for 0. They have the forms of result and arguments, with at most 64 arrays in
+    the arguments and 6 in the result. Nothing that `function` computes is tracked. Arguments by name have no gradient.
+    """
+    @functools.wraps(function)
+    def result_of(*args, **keywords):
+        own = tape or (_here.tapes[-1] if _here.tapes else _here.again)
+        untracked = own is None or (own in _here.parts and own is not _here.again)
+        return function(*args, **keywords)[0] if untracked else _compute_custom(own, function, args, keywords)
+
+    return result_of
+
+
+def _compute_custom(own, function, args, keywords):
+    counts, leaves, outputs = [], [], []
+    for arg in args:
+        before = len(leaves)
+        _flatten(arg, leaves)
+        counts.append(len(leaves) - before)
+    own._pause(True)
+    try:
+        with no_grad():
+            result, backward = function(*args, **keywords)
+            form = _flatten(result, outputs)
+            outputs = [_alias(output) if own.tracks(output) else output for output in outputs]
+    finally:
+        own._pause(False)
+    facts = [(output.shape, output.dtype, output.device) for output in outputs]
+
+    def back(gradients):
+        whole = [_creation.zeros(shape, dtype=dtype, device=device) if gradient is None else gradient
+                 for gradient, (shape, dtype, device) in zip(gradients, facts)]
+        given = backward(_unflatten(form, iter(whole)))
+        given = (given,) if len(counts) == 1 else given
+        if not isinstance(given, (tuple, list)) or len(given) != len(counts):
+            raise _kiln.InvalidArgumentError(f"a custom gradient is to give a tuple of {len(counts)} gradients")
+        return [leaf for gradient, count in zip(given, counts) for leaf in _leaves_of(gradient, count)]
+
+    own._custom(leaves, outputs, back)
+    return _unflatten(form, iter(outputs))
+
+
+def _leaves_of(gradient, count):
+    if gradient is None:
+        return [None] * count
+    leaves = []
+    _flatten(gradient, leaves)
+    if len(leaves) != count:
+        raise _kiln.InvalidArgumentError(f"a custom gradient has {len(leaves)} arrays for an argument of {count}")
+    return leaves

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Installs into an empty prefix and builds a program against it, as a user would."""
+import glob
 import os
 import re
 import shutil
@@ -281,6 +282,21 @@ def sdk_package(prefix, work, template):
             or fuser_problems(f"{folder}/build/mine.so") + fuser_problems(f"{folder}/build/renamed.so"))
 
 
+def product(build):
+    """Every file that the installation copies and that is built comes with `product`, which is what `./dev build` makes."""
+    def ninja(*words):
+        return subprocess.run(["ninja", "-C", build, "-t", *words], capture_output=True, text=True, check=True).stdout
+    if not os.path.exists(os.path.join(build, "build.ninja")):
+        return "not built by ninja"
+    copied = set()
+    for script in glob.glob(f"{build}/**/cmake_install.cmake", recursive=True):
+        with open(script, encoding="utf-8") as file:
+            copied.update(re.findall(f'"{re.escape(build)}/([^"$:]+)"', file.read()))
+    built = {line.split(": ")[0] for line in ninja("targets", "all").splitlines()}
+    made = {word.removeprefix(f"{build}/") for word in re.split(r'[\s"]+', ninja("commands", "product"))}
+    return [f"{name} is installed, and not in product" for name in sorted(copied & built - made)]
+
+
 def main():
     config = structure.load(sys.argv).config
     if not config["libkiln"]:
@@ -288,7 +304,7 @@ def main():
     libdir = config["libdir"]
     with tempfile.TemporaryDirectory(prefix="kiln-install-") as work:
         prefix = os.path.join(work, "prefix")
-        cases = {"install": run(["cmake", "--install", config["build_dir"], "--prefix", prefix])}
+        cases = {"product": product(config["build_dir"]), "install": run(["cmake", "--install", config["build_dir"], "--prefix", prefix])}
         if not cases["install"]:
             cases["files"] = files(prefix, config)
             cases["headers alone"] = headers_alone(prefix)

@@ -1,36 +1,34 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Follows CONTRIBUTING's recipe for a command on a copy of the tree: `kiln greet`, by three files."""
+"""Follows CONTRIBUTING's first change, which is its recipe for a command, on a copy of the tree: `kiln greet`, by three
+files and a test. `./dev build` compiles and links what changed, with this build's objects for the rest."""
+import os
 import sys
 
 import recipe
 import structure
 
-SOURCE = '''// SPDX-License-Identifier: MIT OR Apache-2.0
-// `kiln greet`: says a word. Decides nothing; the recipe of a command is tried with it.
-#include "cli.h"
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from pages import commands  # noqa: E402
 
-#include <stdio.h>
+CHANGED = {"cli/cmd_greet.c", "cli/commands.def", "cli/CMakeLists.txt", "tests/unit/cli/test_commands.py"}
 
-int cmd_greet(int argc, char **argv)
-{
-    static const struct argp argp = {NULL, NULL, NULL, "Says a word.", NULL, NULL, NULL};
-    argp_parse(&argp, argc, argv, 0, NULL, NULL);
-    printf("good morning\\n");
-    return CLI_OK;
-}
-'''
+
+def build(copy):
+    return copy.configure() or copy.compile("cli/cmd_greet.c", "cli/kiln_main.c") + copy.link("bin/kiln")
 
 
 def steps(copy):
-    copy.create("cli/cmd_greet.c", SOURCE)
-    copy.insert("cli/commands.def", "KILN_COMMAND(bench,", 'KILN_COMMAND(greet, NOTHING, "greet", "say a word")\n')
-    copy.insert("cli/CMakeLists.txt", "    cmd_ops.c\n", "    cmd_greet.c\n")
-    yield "configure", copy.configure()
-    yield "build", copy.compile("cli/cmd_greet.c", "cli/kiln_main.c") + copy.link("bin/kiln")
-    yield "three files", copy.counts(3)
+    page = copy.read("CONTRIBUTING.md")
+    os.symlink(copy.build, copy.path("build"))
+    for command, promises in commands(copy.root, page):
+        if command == "./dev build":
+            yield command, build(copy)
+        else:
+            yield command, recipe.said(recipe.Copy.call(copy, "bash", "-ec", command), *promises)
+    names = copy.changed()
+    yield "three files and a test", [] if names == CHANGED else [f"changed: {sorted(names)}"]
     yield "in the help", recipe.said(copy.kiln("--help"), "  greet       say a word\n")
     yield "its own help", recipe.said(copy.kiln("greet", "--help"), "Usage: kiln greet")
-    yield "runs", recipe.said(copy.kiln("greet"), "good morning")
 
 
 if __name__ == "__main__":

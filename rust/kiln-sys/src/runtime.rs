@@ -669,7 +669,8 @@ pub const KILN_HANDLE_QUANTISED: kiln_handle_kind = 4;
 /// A gradient in the caller's words: fills out_gradients[i] with the gradient for input i, which
 /// the tape releases, or leaves NULL for 0. `gradients[i]` is that of output i; NULL: 0.
 pub type kiln_gradient_fn = Option<unsafe extern "C" fn(*mut c_void, *const *mut kiln_tensor, *mut *mut kiln_tensor, *mut kiln_error) -> kiln_status>;
-/// A part of a computation: from `inputs` to `out_outputs`, which the caller releases.
+/// A part of a computation: from `inputs` to `out_outputs`, which the caller releases. It may leave
+/// outputs NULL, the same ones each time.
 pub type kiln_part_fn = Option<unsafe extern "C" fn(*mut c_void, *const *mut kiln_tensor, *mut *mut kiln_tensor, *mut kiln_error) -> kiln_status>;
 pub type kiln_init = c_uint;
 pub const KILN_INIT_CONSTANT: kiln_init = 0;

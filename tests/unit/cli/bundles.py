@@ -450,6 +450,37 @@ def facts_of_another_machine_tell_what_it_would_miss():
     kiln("bundle", "compile", folder, layer="", cache=None, code=1)
 
 
+@case
+def results_are_json_too():
+    folder = digits_bundle()
+    told = json.loads(kiln("run", folder, *THREE, "--runs", "1", "--top", "2", "--json"))
+    best = [one["class"] for one in told["top"][0]]
+    assert best[0] == 3 and len(best) == 2 and len(told["outputs"][0]["values"]) == 10, told
+    assert told["programs"]["from_sources"] == 0 and told["first_run_ns"] > 0 and told["runs"] == 1, told
+    path = file_of("run.json")
+    assert "log_probability: f32, 10 elements" in kiln("bundle", "run", folder, *THREE, "--runs", "0", f"--json={path}")
+    with open(path, encoding="utf-8") as file:
+        own = json.load(file)
+    assert own["outputs"][0]["dims"] == [1, 10] and own["repeated_run_ns"] is None, own
+    assert json.loads(kiln("bundle", "check", folder, "--json"))["missing"] == []
+    facts = file_of("other.json")
+    with open(facts_file(), encoding="utf-8") as file:
+        read = json.load(file)
+    with open(facts, "w", encoding="utf-8") as file:
+        json.dump({**read, "name": "a board", "compiler": False}, file)
+    told = json.loads(kiln("bundle", "check", folder, "--facts", facts, "--json", code=1))
+    assert told["device"] == "a board" and len(told["missing"]) == len(manifest_of(folder)["programs"]), told
+
+
+@case
+def files_are_tried_before_a_device_opens():
+    folder = digits_bundle()
+    for wrong in (["--input", "/nowhere.npy"], [*THREE, "--output", "/nowhere/x.npy"]):
+        for word in (["run"], ["bundle", "run"]):
+            said = kiln(*word, folder, *wrong, code=1, KILN_DEVICE="opencl:99")
+            assert "/nowhere" in said, said
+
+
 def main():
     wanted, failed = sys.argv[4:], 0
     for function in CASES:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Pages of docs/ that lead from nothing to a result, word for word, outside the tree against an installed Kiln.
 
-In a console block `$ ` begins a command; a line without it is in what the command before prints. A block with a file
-name is that file. All commands of a page run in one shell, which ends at the first that fails."""
+All commands of a page run in one shell, which ends at the first that fails."""
 import os
 import re
 import socket
@@ -12,7 +11,9 @@ import tempfile
 
 BUILD, ROOT, LIBDIR = sys.argv[1:4]
 PAGES = sys.argv[4:]
-BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+from pages import commands  # noqa: E402
+
 # What a page needs that is not everywhere.
 NEEDS = {"fusers/rust.md": ("/usr/bin/cargo", "/usr/bin/rustc")}
 # A person is slower than a server that starts.
@@ -24,24 +25,8 @@ def environment(work, prefix):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("KILN_", "CARGO", "RUST"))}
     env.update(PATH=f"{prefix}/bin:/usr/bin:{env['PATH']}", CMAKE_PREFIX_PATH=prefix, LD_LIBRARY_PATH=f"{prefix}/{LIBDIR}",
                PKG_CONFIG_PATH=f"{prefix}/{LIBDIR}/pkgconfig", KILN_CACHE_DIR=f"{work}/cache",
-               CARGO_HOME=f"{work}/cargo")
+               CARGO_HOME=f"{work}/cargo", PYTHONPATH=f"{BUILD}/python")
     return env
-
-
-def commands(folder, text):
-    """Pairs of a command and what it promises to print; files are written on the way."""
-    found = []
-    for kind, name, block in BLOCK.findall(text):
-        if name:
-            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                file.write(block)
-        elif kind == "console":
-            for line in block.splitlines():
-                if line.startswith("$ "):
-                    found.append((line[2:], []))
-                elif line:
-                    found[-1][1].append(line)
-    return found
 
 
 def free_ports(count):

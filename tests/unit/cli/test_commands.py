@@ -668,6 +668,8 @@ def parameters_of_clblast_are_shipped():
         keep["KILN_CACHE_DIR"] = os.path.join(folder, "elsewhere")
         expect(kiln("tune", "blas", "--import", file, **keep), 0, f"{len(lines)} of its lines are of this device")
         expect(kiln("tune", "blas", **keep), 0, "nothing to search", "--again")
+        told = json.loads(kiln("tune", "blas", "--import", file, "--json", **keep).stdout)
+        assert told == {"lines_taken": len(lines), "search": None}, told
         with open(file, "a", encoding="utf-8") as text:
             text.write("nonsense\n")
         expect_error(kiln("tune", "blas", "--import", file, **keep), "blas.txt: line ", "is not: device | dtype")

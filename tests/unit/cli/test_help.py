@@ -63,6 +63,9 @@ def wrong_words_are_guessed():
         run = kiln(*words)
         assert run.returncode == 2 and "did you mean" not in run.stderr, run
     expect_error(kiln("config", "--set", "tun=off"), 'did you mean "tune"?')
+    for words, guess in ((("coll", "chek"), "check"), (("cache", "sat"), "stat"), (("cache", "prepar", "x"), "prepare")):
+        expect(kiln(*words), 2, f'did you mean "{guess}"?', stream="stderr")
+    expect_error(kiln("man", "rnu"), 'did you mean "run"? `kiln help` lists them')
     run = kiln("completion", "zhs")
     expect_error(run, 'did you mean "zsh"?', code=2)
 

@@ -166,8 +166,16 @@ def what_is_wrong_is_told_before_a_device_opens():
                   ["--input", INPUT, "--json=/nowhere/x"], ["--input", INPUT, "--labels", "/nowhere"]):
         run = kiln("run", MODEL, "--device", "opencl:99", *wrong)
         expect_error(run, "/nowhere")
-    expect_error(kiln("explain", MODEL, "--device", "opencl:99", "--html", "/nowhere/x"), "/nowhere")
-    expect_error(kiln("explain", MODEL, "--device", "opencl:99", "--json=/nowhere/x"), "/nowhere")
+    for wrong in (["explain", MODEL, "--html", "/nowhere/x"], ["explain", MODEL, "--json=/nowhere/x"],
+                  ["tune", MODEL, "--json=/nowhere/x"], ["benchmark", MODEL, "--json=/nowhere/x"],
+                  ["compare", MODEL, "--json=/nowhere/x"], ["bench", "elementwise", "--json=/nowhere/x"],
+                  ["tune", "blas", "--export", "/nowhere/x"], ["tune", "blas", "--import", "/nowhere/x"],
+                  ["bundle", "facts", "-o", "/nowhere/x"], ["bundle", MODEL, "--random", "-o", "/nowhere/x"],
+                  ["bundle", "/nowhere.onnx", "-o", "x"], ["check-onnx", "/nowhere"],
+                  ["check-onnx", ROOT, "--counts", "/nowhere"], ["check-onnx", ROOT, "--write-counts", "/nowhere/x"]):
+        expect_error(kiln(*wrong, KILN_DEVICE="opencl:99"), "/nowhere")
+    expect_error(kiln("bundle", MODEL, "--random", "-o", ROOT, KILN_DEVICE="opencl:99"), "is not empty")
+    expect_error(kiln("ops", "--json=/nowhere/x"), "/nowhere/x")
 
 
 @case
@@ -205,7 +213,8 @@ def json_everywhere():
     assert told("ops", "conv")["name"] == "conv"
     assert {option["name"] for option in told("config")} >= {"device", "tune"}
     assert told("config", "--set", "tune=off") != told("config")
-    assert {"programs", "folder", "bytes"} <= set(told("cache", "stat"))
+    with tempfile.TemporaryDirectory() as folder:
+        assert {"programs", "folder", "bytes"} <= set(told("cache", "stat", "--set", f"cache-dir={folder}"))
     assert "all_reduce" in {row["collective"] for row in told("coll", "list")}
     plugins = told("plugin", "list")
     assert len(plugins) == len(kiln("plugin", "list").stdout.splitlines())

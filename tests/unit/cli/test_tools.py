@@ -46,6 +46,20 @@ def benchmark_runs_streams_side_by_side():
 
 
 @case
+def bench_writes_a_line_of_json_for_each_figure():
+    """On standard output in place of the table, or in a file beside it."""
+    lines = kiln("bench", "overhead", "--runs", "1", "--json").stdout.splitlines()
+    figures = [json.loads(line) for line in lines]
+    assert len(figures) > 5 and all(one["value"] > 0 and one["unit"] == "ns" for one in figures), lines
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "figures.json")
+        expect(kiln("bench", "overhead", "--runs", "1", f"--json={path}"), 0, "against", figures[0]["case"])
+        with open(path, encoding="utf-8") as file:
+            assert [json.loads(line)["case"] for line in file] == [one["case"] for one in figures]
+    expect(kiln("bench", "overhead", "--runs", "1", "--json=/dev/full"), 1, "/dev/full", stream="stderr")
+
+
+@case
 def compare_agrees_with_the_reference():
     run = kiln("compare", MODEL, "--input", INPUT, KILN_DEVICE="opencl:0")
     expect(run, 0, "values compared with reference, 0 differ", "Conv", "same")
