@@ -204,8 +204,8 @@ def several_devices_divide_a_model():
 
 @case
 def json_everywhere():
-    def told(*arguments):
-        run = kiln(*arguments, "--json")
+    def told(*arguments, **environment):
+        run = kiln(*arguments, "--json", **environment)
         expect(run, 0)
         return json.loads(run.stdout)
     ops = told("ops")
@@ -214,7 +214,7 @@ def json_everywhere():
     assert {option["name"] for option in told("config")} >= {"device", "tune"}
     assert told("config", "--set", "tune=off") != told("config")
     with tempfile.TemporaryDirectory() as folder:
-        assert {"programs", "folder", "bytes"} <= set(told("cache", "stat", "--set", f"cache-dir={folder}"))
+        assert {"programs", "folder", "bytes"} <= set(told("cache", "stat", KILN_CACHE_DIR=folder))
     assert "all_reduce" in {row["collective"] for row in told("coll", "list")}
     plugins = told("plugin", "list")
     assert len(plugins) == len(kiln("plugin", "list").stdout.splitlines())
