@@ -124,7 +124,7 @@ void kiln_coll_member_destroy(kiln_coll_member *member)
     kiln_coll_group *group = member->group;
     kiln_coll_transport *transport = member->transport;
     pthread_mutex_lock(&member->mutex);
-    bool pending = member->first != NULL || member->is_busy;
+    bool pending = member->first != NULL || member->current != NULL; // not one that is signalled
     member->is_closing = true;
     pthread_cond_broadcast(&member->changed);
     pthread_mutex_unlock(&member->mutex);

@@ -111,10 +111,11 @@ kiln_status gpt_team_tell(gpt_team *team, kiln_tensor *const *losses, bool stop,
     return status;
 }
 
-static kiln_status read_news(gpt_team *team, kiln_param_id id, float *out_value, kiln_error *err)
+static kiln_status read_news(gpt_team *team, uint32_t member, kiln_param_id id, float *out_value,
+                             kiln_error *err)
 {
     kiln_tensor *mean = NULL;
-    kiln_status status = kiln_gradsync_gradient(team->news, /*member=*/0, id, &mean, err);
+    kiln_status status = kiln_gradsync_gradient(team->news, member, id, &mean, err);
     if (status == KILN_STATUS_OK) {
         status = kiln_read(mean, out_value, sizeof(*out_value), err);
     }
@@ -122,16 +123,19 @@ static kiln_status read_news(gpt_team *team, kiln_param_id id, float *out_value,
     return status;
 }
 
+/// Every member hears all of it: a member that left before would take others' news with it.
 kiln_status gpt_team_hear(gpt_team *team, float *out_loss, bool *out_stop, kiln_error *err)
 {
-    float stops = 0;
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t m = 0; m < team->count && status == KILN_STATUS_OK; m++) {
         status = kiln_gradsync_sync(team->news, m, err);
     }
-    KILN_TRY(out, status, read_news(team, LOSS, out_loss, err));
-    KILN_TRY(out, status, read_news(team, STOP, &stops, err));
-    *out_stop = stops > 0;
+    for (uint32_t m = 0; m < team->count && status == KILN_STATUS_OK; m++) {
+        float stops = 0;
+        KILN_TRY(out, status, read_news(team, m, LOSS, out_loss, err));
+        KILN_TRY(out, status, read_news(team, m, STOP, &stops, err));
+        *out_stop = stops > 0;
+    }
 out:
     return status;
 }

@@ -83,7 +83,8 @@ KILN_NODISCARD KILN_API kiln_status kiln_gradsync_remove(kiln_context *context, 
 /// Takes one more reference to the job and returns it. Takes NULL.
 KILN_API kiln_gradsync *kiln_gradsync_retain(kiln_gradsync *job);
 
-/// Gives up one reference to the job. Takes NULL.
+/// Gives up one reference to the job. The last one closes it and cancels what is pending, in other
+/// processes too: read the last results of every member before. Takes NULL.
 KILN_API void kiln_gradsync_release(kiln_gradsync *job);
 
 /// Begins the member's next epoch and says which parameters it will submit, perhaps none. After

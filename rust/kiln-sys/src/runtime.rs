@@ -2591,7 +2591,8 @@ extern "C" {
     pub fn kiln_gradsync_remove(context: *mut kiln_context, name: *const c_char, err: *mut kiln_error) -> kiln_status;
     /// Takes one more reference to the job and returns it. Takes NULL.
     pub fn kiln_gradsync_retain(job: *mut kiln_gradsync) -> *mut kiln_gradsync;
-    /// Gives up one reference to the job. Takes NULL.
+    /// Gives up one reference to the job. The last one closes it and cancels what is pending, in other
+    /// processes too: read the last results of every member before. Takes NULL.
     pub fn kiln_gradsync_release(job: *mut kiln_gradsync);
     /// Begins the member's next epoch and says which parameters it will submit, perhaps none. After
     /// kiln_gradsync_finish it waits for the next round.
