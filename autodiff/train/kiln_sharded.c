@@ -204,8 +204,8 @@ static kiln_status combine(const kiln_sharded *sharded, const step_tensors *own,
 static kiln_status agree_on_finite(const kiln_sharded *sharded, const step_tensors *parts,
                                    bool *out_finite, kiln_error *err)
 {
-    step_tensors own = {NULL};
-    step_tensors worst = {NULL};
+    step_tensors own = {NULL, 0};
+    step_tensors worst = {NULL, 0};
     float bad = 0;
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, tensors_init(sharded, sharded->count, &own, err));
@@ -255,8 +255,8 @@ static kiln_status scale_rows(const kiln_sharded *sharded, step_tensors *parts, 
 /// The norm is that of the gradients of all parameters: its squares are summed over the members.
 static kiln_status clip_parts(const kiln_sharded *sharded, step_tensors *parts, kiln_error *err)
 {
-    step_tensors squares = {NULL};
-    step_tensors sums = {NULL};
+    step_tensors squares = {NULL, 0};
+    step_tensors sums = {NULL, 0};
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, tensors_init(sharded, sharded->count, &squares, err));
     KILN_TRY(out, status, tensors_init(sharded, sharded->count, &sums, err));
@@ -342,7 +342,7 @@ static kiln_status take_values(const kiln_sharded *sharded, size_t index, const 
 static kiln_status spread_values(const kiln_sharded *sharded, kiln_error *err)
 {
     const size_t count = sharded->count;
-    step_tensors whole = {NULL};
+    step_tensors whole = {NULL, 0};
     kiln_tensor **own = kiln_alloc_array(sharded->env, count, sizeof(kiln_tensor *));
     kiln_status status = own != NULL
                              ? tensors_init(sharded, sharded->layout.n_rows * count, &whole, err)
