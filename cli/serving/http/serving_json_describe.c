@@ -6,19 +6,42 @@
 
 #include <inttypes.h>
 
-static void put_tensors(kiln_string *out, const char *key, const kiln_model_tensor *tensors,
-                        uint32_t count)
+/// How a part of the protocol tells the form of a tensor.
+typedef struct form_words {
+    const char *dtype;
+    const char *prefix; ///< of the element type's name
+    const char *dims;
+} form_words;
+
+static const form_words of_metadata = {"datatype", "", "shape"};
+static const form_words of_config = {"data_type", "TYPE_", "dims"};
+
+/// Ends a tensor's object. The first `skipped` dimensions are not shown.
+static void put_form(kiln_string *out, const form_words *words, const kiln_model_tensor *tensor,
+                     uint32_t skipped)
+{
+    kiln_string_printf(out, ",\"%s\":\"%s%s\",\"%s\":", words->dtype, words->prefix,
+                       kiln_model_dtype_name(tensor->dtype), words->dims);
+    kilni_json_dims_put(out, tensor, skipped);
+    kiln_string_append(out, "}", 1);
+}
+
+static void put_tensors(kiln_string *out, const char *key, const form_words *words,
+                        const kiln_model_tensor *tensors, uint32_t count, uint32_t skipped)
 {
     kiln_string_printf(out, ",\"%s\":[", key);
     for (uint32_t i = 0; i < count; i++) {
         kiln_string_printf(out, "%s{\"name\":", i > 0 ? "," : "");
         kilni_json_text_put(out, tensors[i].name);
-        kiln_string_printf(
-            out, ",\"datatype\":\"%s\",\"shape\":", kiln_model_dtype_name(tensors[i].dtype));
-        kilni_json_dims_put(out, &tensors[i], 0);
-        kiln_string_append(out, "}", 1);
+        put_form(out, words, &tensors[i], skipped);
     }
     kiln_string_append(out, "]", 1);
+}
+
+/// Dimensions that a configuration leaves out: the batch.
+static uint32_t batch_dims(const kiln_model_info *info)
+{
+    return info->max_batch > 0 ? 1 : 0;
 }
 
 void kilni_json_metadata_put(kiln_string *out, const kiln_model_info *info)
@@ -30,24 +53,9 @@ void kilni_json_metadata_put(kiln_string *out, const kiln_model_info *info)
         kiln_string_printf(out, "%s\"%" PRIu64 "\"", i > 0 ? "," : "", info->versions[i]);
     }
     kiln_string_printf(out, "],\"platform\":\"kiln_onnx\"");
-    put_tensors(out, "inputs", info->inputs, info->n_inputs);
-    put_tensors(out, "outputs", info->outputs, info->n_outputs);
+    put_tensors(out, "inputs", &of_metadata, info->inputs, info->n_inputs, 0);
+    put_tensors(out, "outputs", &of_metadata, info->outputs, info->n_outputs, 0);
     kiln_string_append(out, "}", 1);
-}
-
-static void put_config_tensors(kiln_string *out, const char *key, const kiln_model_info *info,
-                               const kiln_model_tensor *tensors, uint32_t count)
-{
-    kiln_string_printf(out, ",\"%s\":[", key);
-    for (uint32_t i = 0; i < count; i++) {
-        kiln_string_printf(out, "%s{\"name\":", i > 0 ? "," : "");
-        kilni_json_text_put(out, tensors[i].name);
-        kiln_string_printf(
-            out, ",\"data_type\":\"TYPE_%s\",\"dims\":", kiln_model_dtype_name(tensors[i].dtype));
-        kilni_json_dims_put(out, &tensors[i], info->max_batch > 0 ? 1 : 0);
-        kiln_string_append(out, "}", 1);
-    }
-    kiln_string_append(out, "]", 1);
 }
 
 /// A word for each kind, at its number.
@@ -72,10 +80,7 @@ static void put_sequences(kiln_string *out, const kiln_model_info *info)
         kilni_json_text_put(out, state->input.name);
         kiln_string_printf(out, ",\"output_name\":");
         kilni_json_text_put(out, state->output);
-        kiln_string_printf(
-            out, ",\"data_type\":\"TYPE_%s\",\"dims\":", kiln_model_dtype_name(state->input.dtype));
-        kilni_json_dims_put(out, &state->input, info->max_batch > 0 ? 1 : 0);
-        kiln_string_append(out, "}", 1);
+        put_form(out, &of_config, &state->input, batch_dims(info));
     }
     kiln_string_printf(out, "]}");
 }
@@ -87,8 +92,8 @@ void kilni_json_config_put(kiln_string *out, const kiln_model_info *info)
     kiln_string_printf(out,
                        ",\"platform\":\"kiln_onnx\",\"backend\":\"kiln\",\"max_batch_size\":%u",
                        info->max_batch);
-    put_config_tensors(out, "input", info, info->inputs, info->n_inputs);
-    put_config_tensors(out, "output", info, info->outputs, info->n_outputs);
+    put_tensors(out, "input", &of_config, info->inputs, info->n_inputs, batch_dims(info));
+    put_tensors(out, "output", &of_config, info->outputs, info->n_outputs, batch_dims(info));
     kiln_string_printf(out, ",\"instance_group\":[{\"name\":");
     kilni_json_text_put(out, info->name);
     kiln_string_printf(out, ",\"count\":%u}],\"default_model_filename\":", info->instances);
