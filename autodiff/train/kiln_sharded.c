@@ -294,15 +294,19 @@ static kiln_status step_member(const kiln_sharded *sharded, size_t index, const 
     const shard_member *self = &sharded->members[index];
     const kilni_shard_layout *layout = &sharded->layout;
     kiln_tensor *rows[KILNI_FLOATS] = {NULL};
-    step_tensors values;
-    kiln_status status = tensors_init(sharded, layout->count, &values, err);
-    for (size_t p = 0; p < layout->count && status == KILN_STATUS_OK; p++) {
-        values.all[p] = kiln_retain(self->set->all[p].value);
+    kiln_status status = KILN_STATUS_OK;
+    kiln_tensor **values =
+        kiln_alloc_array(sharded->env, layout->count + 1, sizeof(kiln_tensor *)); // the set's
+    if (values == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a step");
+    }
+    for (size_t p = 0; p < layout->count; p++) {
+        values[p] = self->set->all[p].value;
     }
     for (size_t r = 0; r < layout->n_rows && status == KILN_STATUS_OK; r++) {
         kiln_tensor *value = NULL;
         int64_t part = layout->rows[r].part;
-        status = kilni_shard_cut(layout, self->set->device, values.all, r, part * self->rank, part,
+        status = kilni_shard_cut(layout, self->set->device, values, r, part * self->rank, part,
                                  &value, err);
         if (status == KILN_STATUS_OK) {
             kilni_params_replace(self->own, r, value);
@@ -312,7 +316,7 @@ static kiln_status step_member(const kiln_sharded *sharded, size_t index, const 
     if (status == KILN_STATUS_OK) {
         status = kilni_optimiser_step_as_is(self->optimiser, rows, err);
     }
-    tensors_fini(sharded, &values);
+    kiln_free(sharded->env, (void *)values);
     return status;
 }
 
