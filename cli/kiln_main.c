@@ -48,6 +48,8 @@ static void check_output(void)
 
 int main(int argc, char **argv)
 {
+    // A message in one write: lines of several processes on one terminal do not mix.
+    (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
     argp_err_exit_status = CLI_USAGE;
     help_begin(commands);
     (void)atexit(check_output);

@@ -6,6 +6,7 @@ import pty
 import re
 import resource
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -39,6 +40,18 @@ def run_prints_the_job():
     run = kiln("run", MODEL, "--input", INPUT)
     expect(run, 0, "predicted class: 3", "first run:", "repeated run:", "operations: ",
            "fused blocks", "kernels launched:", "peak of device memory:")
+
+
+@case
+def an_error_is_written_at_once():
+    """Processes under one launcher write to one place: what they say does not mix."""
+    for arguments in (["run", "/no/such.onnx"], ["coll", "check", "--device", "nothing:7"], ["rum"], ["run", "--nosuch"]):
+        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # a message for each write
+        with here, there:
+            here.setblocking(False)
+            subprocess.run([KILN, *arguments], stderr=there.fileno(), stdout=subprocess.DEVNULL, check=False, timeout=300)
+            said = here.recv(4096)
+            assert said.startswith(b"kiln") and said.endswith(b"\n"), (arguments, said)
 
 
 @case
