@@ -13,20 +13,27 @@ function(kiln_missing text)
     set_property(GLOBAL APPEND_STRING PROPERTY KILN_MISSING "  ${text}\n")
 endfunction()
 
-# kiln_need(NAME HEADER file [LIBRARY names...] [PKG pkg-config's name] [OPTIONAL] DEBIAN .. FEDORA .. [WITHOUT ..])
-#
-# pkg-config says where to look first. Without LIBRARY the header is all there is. What is OPTIONAL and not found is no
-# target.
-function(kiln_need name)
-    cmake_parse_arguments(arg "OPTIONAL" "HEADER;PKG" "LIBRARY" ${ARGN})
-    if(arg_PKG AND PKG_CONFIG_FOUND)
-        pkg_check_modules(KILN_PC_${name} QUIET ${arg_PKG})
-    endif()
+# kiln_find(OUT NAME): the folder of the header and the library that arg_HEADER and arg_LIBRARY of the caller name.
+function(kiln_find out name)
     find_path(KILN_INCLUDE_${name} ${arg_HEADER} HINTS ${KILN_PC_${name}_INCLUDE_DIRS} PATH_SUFFIXES nanopb)
     set(parts ${KILN_INCLUDE_${name}})
     if(arg_LIBRARY)
         find_library(KILN_LIBRARY_${name} NAMES ${arg_LIBRARY} HINTS ${KILN_PC_${name}_LIBRARY_DIRS})
         list(APPEND parts ${KILN_LIBRARY_${name}})
+    endif()
+    set(${out} ${parts} PARENT_SCOPE)
+endfunction()
+
+# kiln_need(NAME HEADER file [LIBRARY names...] [PKG pkg-config's name] [OPTIONAL] DEBIAN .. FEDORA .. [WITHOUT ..])
+#
+# pkg-config is asked for folders where CMake finds nothing by itself: all that gRPC needs takes it seconds to read.
+# Without LIBRARY the header is all there is. What is OPTIONAL and not found is no target.
+function(kiln_need name)
+    cmake_parse_arguments(arg "OPTIONAL" "HEADER;PKG" "LIBRARY" ${ARGN})
+    kiln_find(parts ${name})
+    if("${parts}" MATCHES "-NOTFOUND" AND arg_PKG AND PKG_CONFIG_FOUND)
+        pkg_check_modules(KILN_PC_${name} QUIET ${arg_PKG})
+        kiln_find(parts ${name})
     endif()
     if("${parts}" MATCHES "-NOTFOUND")
         if(NOT arg_OPTIONAL)
