@@ -4,6 +4,8 @@
 
 #include "picture.h"
 
+#include "ir_attr.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,6 +6,8 @@
 
 #include "base_npy.h"
 
+#include <stdbool.h>
+
 /// A picture of other proportions than the input: stretched, its middle, or all of it with black
 /// beside.
 typedef enum picture_resize { PICTURE_STRETCH, PICTURE_CROP, PICTURE_PAD } picture_resize;
