@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The peers of `kiln bench models`, each in a process of its own that runs a model when it is told.
 
-    bench_models_peers.py WHO THREADS FOLDER      WHO: onnxruntime, openvino, torch, tinygrad
+    bench_models_peers.py WHO THREADS FOLDER      WHO: onnxruntime, openvino, torch, tinygrad; or Kiln by another door:
+                                                  provider (of ONNX Runtime), compiled (by torch.compile)
     bench_models_peers.py exact FOLDER FILE       the first output in 64 bits, by PyTorch, as .npy
     bench_models_peers.py apart A B               the largest difference, over the largest value of B
 
@@ -73,9 +74,37 @@ def tinygrad(_, path, inputs):
                    step(**{name: Tensor(array).realize() for name, array in inputs.items()})]
 
 
+def provider(_, path, inputs):
+    import onnxruntime as ort
+    from kiln.onnx import provider_library
+    yield ort.__version__
+    ort.register_execution_provider_library("Kiln", provider_library())
+    options = ort.SessionOptions()
+    options.add_provider_for_devices([d for d in ort.get_ep_devices() if d.ep_name == "Kiln"][:1], {})
+    session = ort.InferenceSession(path, options)
+    yield lambda: session.run(None, inputs)
+
+
+def compiled(threads, path, inputs):
+    import torch as library
+    from kiln.torch import backend
+    yield library.__version__
+    library.set_num_threads(threads)
+    from bench_models_torch import Graph, Module
+    run = library.compile(Module(Graph(path, library.float32)).eval(), backend=backend, dynamic=False)
+    tensors = {name: library.from_numpy(array) for name, array in inputs.items()}
+
+    def outputs():
+        with library.no_grad():
+            return [value.numpy() for value in run(tensors)]
+    yield outputs
+
+
+WHO = {who.__name__: who for who in (onnxruntime, openvino, torch, tinygrad, provider, compiled)}
+
+
 def speak(who, threads, folder):
-    peer = {"onnxruntime": onnxruntime, "openvino": openvino, "torch": torch, "tinygrad": tinygrad}[who](
-        threads, folder + "/model.onnx", read_inputs(folder))
+    peer = WHO[who](threads, folder + "/model.onnx", read_inputs(folder))
     try:
         version = next(peer)
     except ImportError:

@@ -103,13 +103,32 @@ class Graph:
         made = torch.from_numpy(array.copy())
         return made.to(self.dtype) if made.is_floating_point() else made
 
+    def compute(self, values):
+        """The outputs, from the inputs and constants by name."""
+        values = dict(values)
+        for call, names, outputs, dead in self.steps:
+            results = call(*(values[name] if isinstance(name, str) else name for name in names))
+            values.update(zip(outputs, results if isinstance(results, tuple) else (results,)))
+            for name in dead:
+                values.pop(name, None)
+        return [values[name] for name in self.outputs]
+
     def run(self, inputs):
-        values = dict(self.constants)
-        values.update({name: self.tensor(array) for name, array in inputs.items()})
         with torch.no_grad():
-            for call, names, outputs, dead in self.steps:
-                results = call(*(values[name] if isinstance(name, str) else name for name in names))
-                values.update(zip(outputs, results if isinstance(results, tuple) else (results,)))
-                for name in dead:
-                    values.pop(name, None)
-        return [values[name].numpy() for name in self.outputs]
+            found = self.compute({**self.constants, **{name: self.tensor(array) for name, array in inputs.items()}})
+        return [value.numpy() for value in found]
+
+
+class Module(torch.nn.Module):
+    """A graph as torch.compile takes it: constants are buffers."""
+
+    def __init__(self, graph):
+        super().__init__()
+        self.graph = graph
+        self.names = {name: f"constant_{i}" for i, name in enumerate(graph.constants)}
+        for name, buffer in self.names.items():
+            self.register_buffer(buffer, graph.constants[name])
+
+    def forward(self, inputs):
+        constants = {name: getattr(self, buffer) for name, buffer in self.names.items()}
+        return self.graph.compute({**constants, **inputs})

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What other work on the machine costs Kiln, by models as write_models.py makes them.
+"""Kiln in turns with itself or with ONNX Runtime: what other work on the machine costs it, what a door of another
+library costs, by models as write_models.py makes them.
 
-    beside_load.py facts  [OPTION...] KILN FOLDER/NAME...
-    beside_load.py beside [OPTION...] KILN FOLDER/NAME...
+    in_turns.py facts  [OPTION...] KILN FOLDER/NAME...
+    in_turns.py beside [OPTION...] KILN FOLDER/NAME...
+    in_turns.py doors  [OPTION...] KILN FOLDER/NAME...
 
 `facts`: two caches, each filled by ten processes that tune lazily; the first of one cache runs beside busy processes
 (8, or --busy), all others do not. Then a process on either cache runs in turns with the other. The ratio is the time
@@ -11,6 +13,9 @@ with the quiet cache to that with the other: 1 says that the load left nothing b
 
 `beside`: Kiln and ONNX Runtime in turns, each alone and beside one busy process (or --busy). The ratio is ONNX
 Runtime's time to Kiln's: above 1 Kiln is ahead.
+
+`doors`: `kiln run`, Kiln as a provider of ONNX Runtime, and Kiln under torch.compile, in turns. The ratio is the time
+of `kiln run` to that of the door. The interpreter needs ONNX Runtime, PyTorch and the package kiln.
 
 NAME may be productN, an N x N x N product, which is written. Times are medians of turns (and their least), in wall
 time; on a machine with other work only the ratio means something. With --json one object a line.
@@ -127,6 +132,23 @@ def beside(options, folder):
     return found
 
 
+def doors(options, folder):
+    peers = os.path.join(HERE, "../cases/bench_models_peers.py")
+    threads = str(len(os.sched_getaffinity(0)))
+    with Speaker(kiln_command(options.kiln, folder, "--turns")) as kiln, \
+            Speaker([options.python, peers, "provider", threads, folder]) as provider, \
+            Speaker([options.python, peers, "compiled", threads, folder]) as compiled:
+        sides = {"kiln run": kiln, "provider": provider, "torch.compile": compiled}
+        times = {name: [] for name in sides}
+        for turn in range(options.turns + options.warm):
+            order = list(sides.items())
+            for name, speaker in order if turn % 2 == 0 else reversed(order):
+                took = speaker.run(options.seconds)
+                if turn >= options.warm:
+                    times[name].append(took)
+    return [("kiln run", door, times) for door in ("provider", "torch.compile")]
+
+
 def tell(options, case, upper, lower, times):
     ratios = [a / b for a, b in zip(times[upper], times[lower])]
     row = {"case": case, "ratio": statistics.median(ratios), "against": upper, "value": statistics.median(times[lower]),
@@ -140,13 +162,14 @@ def tell(options, case, upper, lower, times):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("facts", "beside"))
+    parser.add_argument("what", choices=("facts", "beside", "doors"))
     parser.add_argument("kiln")
     parser.add_argument("folders", nargs="+", metavar="FOLDER/NAME")
     parser.add_argument("--busy", type=int, help="processes beside (default 8 for facts, 1 for beside)")
     parser.add_argument("--processes", type=int, default=10, help="that use a cache, the last of them timed")
     parser.add_argument("--repeat", type=int, default=30, help="runs of each of the others")
     parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--warm", type=int, default=3, help="turns of doors before those that count")
     parser.add_argument("--seconds", type=float, default=0.3, help="of one turn")
     parser.add_argument("--python", default=sys.executable, help="interpreter that has ONNX Runtime")
     parser.add_argument("--json", action="store_true")
@@ -156,7 +179,7 @@ def main():
         case = os.path.basename(folder.rstrip("/"))
         if case.startswith("product") and not os.path.exists(folder + "/model.onnx"):
             write_product(folder, int(case[7:]))
-        for found in (facts if options.what == "facts" else beside)(options, folder):
+        for found in {"facts": facts, "beside": beside, "doors": doors}[options.what](options, folder):
             tell(options, case, *found)
 
 
