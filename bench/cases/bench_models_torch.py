@@ -38,6 +38,13 @@ def conv(attributes, _):
     return lambda x, w, b=None: F.conv2d(x, w, b, **settings)
 
 
+def gather(attributes, constants):
+    if constants[1] is not None and constants[1].dim() == 0:
+        place = int(constants[1])
+        return lambda x, _: x.select(attributes["axis"], place)
+    return lambda x, at: F.embedding(at, x)
+
+
 def dequantize(attributes, _):
     def call(x, scale, zero):
         if scale.dim() > 0:
@@ -72,8 +79,7 @@ MAKERS = {
     "Reshape": always(lambda x, shape: x.reshape(shape)), "Expand": always(lambda x, shape: x.expand(shape)),
     "Squeeze": always(lambda x, axes: x.squeeze(axes[0])), "Unsqueeze": always(lambda x, axes: x.unsqueeze(axes[0])),
     "Split": lambda a, _: lambda x, sizes: torch.split(x, sizes, a["axis"]),
-    "Gather": lambda a, _: lambda x, at: (x.select(a["axis"], int(at)) if at.dim() == 0 and "axis" in a
-                                          else F.embedding(at, x)),
+    "Gather": gather,
     "QuantizeLinear": always(lambda x, scale, zero: torch.clamp(torch.round(x / scale) + zero, 0, 255).to(torch.uint8)),
     "DequantizeLinear": dequantize, "LSTM": recurrent("lstm", (0, 2, 3, 1)), "GRU": recurrent("gru", (1, 0, 2)),
 }
