@@ -19,7 +19,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from . import _aten, _kiln, ops
+from . import _aten, _kiln, _products, ops
 from ._compile import compile as _capture
 
 aten = torch.ops.aten
@@ -217,6 +217,24 @@ def _order(traced):
     return order if lasting != sorted(lasting) else None
 
 
+def _read_parts(node, made):
+    """Without the results that nobody reads: what is alive when a recording ends is computed."""
+    if not isinstance(made, tuple):
+        return made
+    read = {user.args[1] for user in node.users if user.target is operator.getitem}
+    return tuple(part if i in read else None for i, part in enumerate(made))
+
+
+def _ends(nodes, outputs):
+    """For a node, those that nobody reads after it."""
+    last = {n: user for user in nodes for n in user.all_input_nodes}
+    ends, inner = {}, set(nodes) - set(outputs)
+    for node, user in last.items():
+        if node in inner:
+            ends.setdefault(user, []).append(node)
+    return ends
+
+
 class _Part(torch.nn.Module):
     """Nodes that Kiln runs: recorded for each set of shapes, replayed afterwards."""
 
@@ -232,6 +250,7 @@ class _Part(torch.nn.Module):
         outputs = next(n for n in graph.nodes if n.op == "output").args[0]
         self._outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
         self._single = not isinstance(outputs, (tuple, list))
+        self._ends = _ends(self._nodes, self._outputs)
         self._orders = [_order(n.meta["val"]) if isinstance(n.meta.get("val"), torch.Tensor) else None
                         for n in self._outputs]
         self._places = [i for i, n in enumerate(self._inputs) if n in self._fixed]
@@ -265,7 +284,9 @@ class _Part(torch.nn.Module):
         for node in self._nodes:
             if node not in self._fixed:
                 args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), env.__getitem__)
-                env[node] = _apply(node, args, kwargs)
+                env[node] = _read_parts(node, _apply(node, args, kwargs))
+                for dead in self._ends.get(node, ()):
+                    del env[dead]
         made = []
         for node, order in zip(self._outputs, self._orders):
             value = None if node in self._fixed else env[node]
@@ -305,6 +326,7 @@ def _constants():
 
 def _on_kiln(module, fixed):
     """What runs the graph, with the parts that Kiln serves on Kiln; the inputs numbered in `fixed` are constants."""
+    _products.make_whole(module)
     split = CapabilityBasedPartitioner(module, _Support(), allows_single_node_partition=True).partition_and_fuse()
     places = {n: i for i, n in enumerate(n for n in split.graph.nodes if n.op == "placeholder")}
     for node in list(split.graph.nodes):

@@ -199,6 +199,37 @@ class Training(Log):
 
 
 class Behaviour(Log):
+    def test_products_are_whole(self):
+        """No view stands between a product and what follows it."""
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        def heads(x, w, v, bias):
+            q, k = ((x @ m).view(2, 5, 3, 4).transpose(1, 2) for m in (w, w))
+            y = torch.softmax(q @ k.transpose(-1, -2) / 2, -1) @ k
+            return F.linear(y.transpose(1, 2).reshape(2, 5, 12), v, bias) + x
+
+        given = [torch.randn(2, 5, 12), torch.randn(12, 12), torch.randn(12, 12), torch.randn(12)]
+        traced = make_fx(heads, tracing_mode="fake")(*given)
+        before = {str(node.target) for node in traced.graph.nodes}
+        kiln._products.make_whole(traced)
+        targets = [str(node.target) for node in traced.graph.nodes]
+        self.assertTrue({"aten.mm.default", "aten.bmm.default"} < before, before)
+        self.assertEqual(targets.count("aten.matmul.default"), 5)
+        self.assertFalse({"aten.mm.default", "aten.bmm.default", "aten.addmm.default"} & set(targets))
+        self.assertTrue(torch.allclose(traced(*given), heads(*given), atol=1e-5))
+
+    def test_what_nobody_reads_is_not_computed(self):
+        """A layer norm's mean and deviation are for training."""
+        compiled = torch.compile(nn.LayerNorm(768).eval(), backend=kiln.torch.backend, fullgraph=True)
+        x = torch.randn(128, 768)
+        with torch.no_grad():
+            for _ in range(3):
+                compiled(x)
+            before = dict(kiln.device().stats)
+            compiled(x)
+            after = dict(kiln.device().stats)
+        self.assertLessEqual(after["blocks_fused"] - before["blocks_fused"], 1)
+
     def test_entry_point(self):
         import tomllib
         with open(os.path.join(ROOT, "python/pyproject.toml"), "rb") as file:
