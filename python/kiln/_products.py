@@ -4,10 +4,11 @@ them; between a product and what follows it, these views end the block that Kiln
 import torch
 
 aten = torch.ops.aten
+VIEWS = (aten.view.default, aten._unsafe_view.default)
 
 
-def _is(node, target):
-    return isinstance(node, torch.fx.Node) and node.target is target
+def _is(node, *targets):
+    return isinstance(node, torch.fx.Node) and node.target in targets
 
 
 def _known_shape(node):
@@ -18,7 +19,7 @@ def _known_shape(node):
 
 def _whole(flat):
     """The operand that was flattened to `flat`, and its lengths before; itself where nothing was."""
-    if not _is(flat, aten.view.default):
+    if not _is(flat, *VIEWS):
         return flat, _known_shape(flat)
     spread = flat.args[0]
     whole = spread.args[0] if _is(spread, aten.expand.default) else spread
@@ -38,7 +39,7 @@ def _product(graph, node, left, right):
     if a_shape[-1] != b_shape[-2] or b_shape[-1] != flat[-1]:
         return None
     wanted = a_shape[:-1] + flat[-1:]
-    views = [user for user in node.users if _is(user, aten.view.default) and _known_shape(user) == wanted]
+    views = [user for user in node.users if _is(user, *VIEWS) and _known_shape(user) == wanted]
     if not views or len(views) != len(node.users):
         return None
     with graph.inserting_before(views[0]):
