@@ -7,9 +7,14 @@
 #include "rpc_services.h"
 
 #include <malloc.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { HOUSEKEEPING_MS = 1000 };
+
+/// How often free memory goes back while there are sessions, and after which growth.
+enum { TRIM_S = 5, TRIM_SHARE = 16, TRIM_LEAST_BYTES = 8 << 20 };
 
 // ---- keeping house ----
 
@@ -32,6 +37,48 @@ static void trim(kiln_rpc_server *server)
     (void)malloc_trim(0);
 #endif
 }
+
+#if defined(__GLIBC__)
+/// What this process has in memory; 0: not known.
+static uint64_t resident_bytes(void)
+{
+    unsigned long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file != NULL) {
+        if (fscanf(file, "%*u %llu", &pages) != 1) {
+            pages = 0;
+        }
+        fclose(file);
+    }
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/// Threads of sessions take and free memory, compilers much of it, each in an arena of its own, and
+/// an arena keeps what is free. So while sessions come and go, free pages go back whenever the
+/// process has grown by some share since the last time.
+static void trim_growth(kiln_rpc_server *server, uint64_t now)
+{
+    if (now < server->trim_after_ns) {
+        return;
+    }
+    server->trim_after_ns = now + TRIM_S * UINT64_C(1000000000);
+    uint64_t bytes = resident_bytes();
+    uint64_t share = server->trimmed_bytes / TRIM_SHARE;
+    if (bytes > server->trimmed_bytes + (share > TRIM_LEAST_BYTES ? share : TRIM_LEAST_BYTES)) {
+        (void)malloc_trim(0);
+        bytes = resident_bytes();
+        server->trimmed_bytes = bytes;
+    } else if (bytes < server->trimmed_bytes) {
+        server->trimmed_bytes = bytes;
+    }
+}
+#else
+static void trim_growth(kiln_rpc_server *server, uint64_t now)
+{
+    (void)server;
+    (void)now;
+}
+#endif
 
 /// Whether something may be over, or may have changed, without anybody telling: sessions expire,
 /// those who watch go, files are written. Under the lock.
@@ -73,6 +120,8 @@ static void *keep_house(void *pointer)
         kilni_rpc_watch_look(server);
         if (to_trim) {
             trim(server);
+        } else {
+            trim_growth(server, kiln_time_ns());
         }
     }
     kilni_rpc_watch_look(server); // they are told goodbye
@@ -132,6 +181,7 @@ static kiln_status make_turns(kiln_rpc_server *server, kiln_error *err)
     server->session.parties = &server->parties;
     server->session.pause = kilni_rpc_pause;
     server->session.server = server;
+    server->session.stopping = &server->stopping;
     return status;
 }
 

@@ -96,6 +96,9 @@ struct kiln_rpc_server {
     bool to_look_all; ///< there was no place for one
     uint32_t resumed;
     uint64_t opened;
+    // The housekeeper's own.
+    uint64_t trim_after_ns;
+    uint64_t trimmed_bytes; ///< that the process had in memory after it was trimmed, or less
 };
 
 /// Copies and checks the options. Errors: as kiln_rpc_server_create. `fini` also after a failure.

@@ -172,7 +172,7 @@ static kiln_status serve_frames(kilni_rpc_session *session, kilni_rpc_inbox *inb
                                 kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    while (status == KILN_STATUS_OK && !*out_end) {
+    while (status == KILN_STATUS_OK && !*out_end && !atomic_load(session->options->stopping)) {
         status = kilni_rpc_link_receive(&session->link, -1, inbox, out_end, err);
         if (status == KILN_STATUS_OK && !*out_end) {
             *out_end = inbox->frame.body.which_body == kiln_v1_Frame_close_tag;
@@ -203,6 +203,9 @@ bool kilni_rpc_session_serve(kilni_rpc_session *session, kilni_rpc_stream *strea
         (void)serve_frames(session, inbox, &end, out_error);
     }
     kiln_free(session->env, inbox);
+    if (atomic_load(session->options->stopping)) {
+        return false; // nobody comes back, and what was not launched is dropped
+    }
     // Another thread may go on with the session: what this one has recorded must not wait for it.
     (void)!kiln_flush(session->device, &ignored);
     return session->link.resumable && session->link.cut && !end && !session->dropped;

@@ -82,6 +82,7 @@ typedef struct kilni_rpc_session_options {
     kilni_rpc_turns *const *turns; ///< of each device
     kilni_rpc_pause_fn pause;
     void *server;
+    const atomic_bool *stopping; ///< the server's: nothing more is begun
 } kilni_rpc_session_options;
 
 /// What a session has launched and not waited for.
