@@ -169,6 +169,31 @@ static kiln_status start_threads(kiln_rpc_server *server, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
+static uint64_t dtype_mask(kiln_device *device, uint32_t usage)
+{
+    uint64_t mask = 0;
+    for (int dtype = 1; dtype < KILN_DTYPE_LIMIT; dtype++) {
+        if ((kiln_device_dtype_usage(device, (kiln_dtype)dtype) & usage) != 0) {
+            mask |= UINT64_C(1) << dtype;
+        }
+    }
+    return mask;
+}
+
+static void take_devices(kiln_rpc_server *server, kiln_device *const *devices, uint32_t n_devices)
+{
+    for (uint32_t i = 0; i < n_devices; i++) {
+        server->devices[i] = kiln_device_retain(devices[i]);
+        server->dtypes[i] =
+            (kilni_rpc_dtypes){.storage = dtype_mask(devices[i], KILN_USAGE_STORAGE),
+                               .arithmetic = dtype_mask(devices[i], KILN_USAGE_ARITHMETIC),
+                               .accelerated = dtype_mask(devices[i], KILN_USAGE_ACCELERATED)};
+    }
+    server->session.devices = server->devices;
+    server->session.dtypes = server->dtypes;
+    server->session.n_devices = n_devices;
+}
+
 static kiln_status make_turns(kiln_rpc_server *server, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
@@ -281,11 +306,7 @@ kiln_status kiln_rpc_server_create(kiln_device *const *devices, uint32_t n_devic
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&server->changed, &clock);
     pthread_condattr_destroy(&clock);
-    for (uint32_t i = 0; i < n_devices; i++) {
-        server->devices[i] = kiln_device_retain(devices[i]);
-    }
-    server->session.devices = server->devices;
-    server->session.n_devices = n_devices;
+    take_devices(server, devices, n_devices);
     kiln_status status = make_turns(server, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_server_settings(server, &known, err);

@@ -45,6 +45,7 @@ typedef struct kilni_rpc_watch kilni_rpc_watch;
 struct kiln_rpc_server {
     const kiln_env *env;
     kiln_device *devices[KILNI_RPC_DEVICES]; ///< held
+    kilni_rpc_dtypes dtypes[KILNI_RPC_DEVICES];
     kilni_rpc_session_options session;
     atomic_ullong raw_bytes; ///< that sessions hold and no operation has used
     const kiln_models *models; ///< borrowed; NULL: none
