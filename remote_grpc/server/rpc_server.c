@@ -14,7 +14,7 @@
 enum { HOUSEKEEPING_MS = 1000 };
 
 /// How often free memory goes back while there are sessions, and after which growth.
-enum { TRIM_S = 5, TRIM_SHARE = 16, TRIM_LEAST_BYTES = 8 << 20 };
+enum { TRIM_S = 5, TRIM_SHARE = 128, TRIM_LEAST_BYTES = 1 << 20 };
 
 // ---- keeping house ----
 
