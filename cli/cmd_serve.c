@@ -319,16 +319,16 @@ static void raise_files(void)
 static void *end_in_time(void *grace_seconds)
 {
     static const char said[] = "kiln serve: the end took too long; what was not stored is lost\n";
-    const struct timespec rest = {.tv_sec = *(const uint32_t *)grace_seconds};
+    const struct timespec rest = {.tv_sec = (time_t)(uintptr_t)grace_seconds};
     (void)nanosleep(&rest, NULL);
     (void)!write(STDERR_FILENO, said, sizeof(said) - 1);
     _exit(CLI_OK);
 }
 
-static void begin_end(uint32_t *grace_seconds)
+static void begin_end(uint32_t grace_seconds)
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, end_in_time, grace_seconds) == 0) {
+    if (pthread_create(&thread, NULL, end_in_time, (void *)(uintptr_t)grace_seconds) == 0) {
         (void)pthread_detach(thread);
     }
 }
@@ -364,7 +364,7 @@ static kiln_status serve(serve_options *options, const sigset_t *signals, kiln_e
              serve_models_listen(options->models, &options->server, &api, server, log, err));
     say_where(&api, server, group, options->models, devices, n_devices);
     wait_end(&api, server, options->models, signals, options->grace_seconds);
-    begin_end(&options->grace_seconds);
+    begin_end(options->grace_seconds);
 out:
     serve_models_hang_up(options->models);
     if (server != NULL) {

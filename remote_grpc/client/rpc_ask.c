@@ -44,15 +44,16 @@ kiln_status kilni_rpc_ask(const kiln_env *env, const kilni_rpc_address *address,
     return status;
 }
 
-/// Sessions and calls of models; UINT64_MAX: the server does not say, or is not there.
+/// Sessions and calls of models; UINT64_MAX: the server does not say, is not there or leaves.
 static uint64_t load_of(const kiln_env *env, const kilni_rpc_address *address,
                         const kilni_rpc_identity *identity)
 {
-    enum { LOAD = 8, SESSIONS = 1, CALLS = 2 }; // of InfoResponse
+    enum { LOAD = 8, SESSIONS = 1, CALLS = 2, DRAINING = 5 }; // of InfoResponse
     kiln_error ignored = KILN_ERROR_INIT;
     kilni_wire_piece reply = {NULL, 0};
     kilni_wire_field field;
     uint64_t load = 0;
+    bool leaves = false;
     if (kilni_rpc_ask(env, address, identity, KILNI_RPC_INFO, &reply, &ignored) != KILN_STATUS_OK) {
         return UINT64_MAX;
     }
@@ -60,9 +61,10 @@ static uint64_t load_of(const kiln_env *env, const kilni_rpc_address *address,
     while (kilni_wire_take(&row, &field)) {
         bool counts = !field.is_bytes && (field.number == SESSIONS || field.number == CALLS);
         load += counts ? field.value : 0;
+        leaves = leaves || (field.number == DRAINING && field.value != 0);
     }
     kiln_free(env, (void *)(uintptr_t)reply.bytes);
-    return load;
+    return leaves ? UINT64_MAX : load;
 }
 
 uint32_t kilni_rpc_least_busy(const kiln_env *env, const kilni_rpc_addresses *servers,

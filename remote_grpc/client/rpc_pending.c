@@ -98,13 +98,15 @@ void kilni_rpc_pending_wait(kiln_pending *pending, bool cancel)
         pending->target = NULL;
     }
     while (!cancel && !pending->done) {
-        if (kilni_rpc_client_take(self, /*timeout_ms=*/0, &ignored) ==
-            KILN_STATUS_DEADLINE_EXCEEDED) {
-            kilni_rpc_stream *stream = self->link.stream;
+        kilni_rpc_stream *stream = self->link.stream;
+        if (stream != NULL) {
             uint64_t seen = kilni_rpc_stand_by(stream);
             pthread_mutex_unlock(&self->lock);
             kilni_rpc_await(stream, seen);
             pthread_mutex_lock(&self->lock);
+        }
+        if (!pending->done) {
+            (void)!kilni_rpc_client_take(self, /*timeout_ms=*/0, &ignored);
         }
     }
     pthread_mutex_unlock(&self->lock);

@@ -225,7 +225,7 @@ uint64_t kilni_rpc_stand_by(kilni_rpc_stream *stream)
 void kilni_rpc_await(kilni_rpc_stream *stream, uint64_t seen)
 {
     pthread_mutex_lock(&stream->arrival_lock);
-    if (stream->receiving) {
+    if (stream->arrivals == seen && arm(stream)) {
         await_arrival(stream, kilni_grpc_forever(), seen);
     }
     stream->bystanders--;

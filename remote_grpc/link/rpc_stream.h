@@ -78,8 +78,7 @@ kiln_status kilni_rpc_receive(kilni_rpc_stream *stream, int64_t timeout_ms,
 
 /// For threads that wait beside the one that receives: `stand_by`, in turn with that one, says how
 /// far the stream is and keeps it from closing, and must be followed by `await`, which returns when
-/// something was there since, taken or not, or the call has ended; on any thread. It waits only if
-/// a receive has timed out before.
+/// something was there since, taken or not, or the call has ended; on any thread.
 uint64_t kilni_rpc_stand_by(kilni_rpc_stream *stream);
 void kilni_rpc_await(kilni_rpc_stream *stream, uint64_t seen);
 
