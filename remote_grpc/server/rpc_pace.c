@@ -47,7 +47,7 @@ void kilni_rpc_pace_give(kilni_rpc_session *session)
 static kiln_status check_stopping(const kilni_rpc_session *session, kiln_error *err)
 {
     return atomic_load(session->options->stopping)
-               ? kiln_fail(err, CANCELLED, "the server is shutting down")
+               ? kiln_fail(err, UNAVAILABLE, "the server is shutting down")
                : KILN_STATUS_OK;
 }
 

@@ -149,10 +149,10 @@ static void test_nobody_is_there(void)
 }
 
 /// Sessions that stay are spread evenly, whatever the beginning: by chance alone that would happen
-/// once in 500 times.
+/// once in a thousand times.
 static void test_who_has_less_to_do_is_chosen(void)
 {
-    enum { CLIENTS = 12 };
+    enum { CLIENTS = 20 };
     replicas self;
     kiln_backend *clients[CLIENTS] = {NULL}; // a context has one device of an address
     bool good = open_replicas(&self, 0);
