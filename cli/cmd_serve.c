@@ -11,12 +11,14 @@
 #include "serve_models.h"
 #include "serve_notify.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MAX_DEVICES = 64, MAX_LISTEN = 16, MAX_PEERS = 64, STEP_MS = 100 };
 
@@ -312,6 +314,25 @@ static void raise_files(void)
     }
 }
 
+/// What is left at the end may take long: a device stores what it has compiled, and with PoCL
+/// compiles for that. It has as long as the clients had; the rest is compiled by the next server.
+static void *end_in_time(void *grace_seconds)
+{
+    static const char said[] = "kiln serve: the end took too long; what was not stored is lost\n";
+    const struct timespec rest = {.tv_sec = (time_t)(uintptr_t)grace_seconds};
+    (void)nanosleep(&rest, NULL);
+    (void)!write(STDERR_FILENO, said, sizeof(said) - 1);
+    _exit(CLI_OK);
+}
+
+static void begin_end(uint32_t grace_seconds)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, end_in_time, (void *)(uintptr_t)grace_seconds) == 0) {
+        (void)pthread_detach(thread);
+    }
+}
+
 static kiln_status serve(serve_options *options, const sigset_t *signals, kiln_error *err)
 {
     serve_library api = {0};
@@ -343,6 +364,7 @@ static kiln_status serve(serve_options *options, const sigset_t *signals, kiln_e
              serve_models_listen(options->models, &options->server, &api, server, log, err));
     say_where(&api, server, group, options->models, devices, n_devices);
     wait_end(&api, server, options->models, signals, options->grace_seconds);
+    begin_end(options->grace_seconds);
 out:
     serve_models_hang_up(options->models);
     if (server != NULL) {

@@ -254,14 +254,6 @@ static kiln_status begin_read(kilni_rpc_client *self, kiln_buffer *buffer, size_
     return status;
 }
 
-static kiln_status read_now(kilni_rpc_client *self, kiln_buffer *buffer, size_t offset,
-                            void *out_data, size_t bytes, kiln_error *err)
-{
-    kiln_pending *pending = NULL;
-    kiln_status status = begin_read(self, buffer, offset, out_data, bytes, &pending, err);
-    return status == KILN_STATUS_OK ? kilni_rpc_pending_settle(self, pending, err) : status;
-}
-
 static kiln_status client_upload(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                                  const void *source, size_t bytes, kiln_error *err)
 {
@@ -286,11 +278,13 @@ static kiln_status client_read_begin(kiln_backend *backend, kiln_buffer *buffer,
 static kiln_status client_read(kiln_backend *backend, kiln_buffer *buffer, size_t offset,
                                void *out_data, size_t bytes, kiln_error *err)
 {
-    kilni_rpc_client *self = kilni_rpc_client_of(backend);
-    pthread_mutex_lock(&self->lock);
-    kiln_status status = read_now(self, buffer, offset, out_data, bytes, err);
-    pthread_mutex_unlock(&self->lock);
-    return status;
+    kiln_pending *pending = NULL;
+    kiln_status status = client_read_begin(backend, buffer, offset, out_data, bytes, &pending, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kilni_rpc_pending_wait(pending, /*cancel=*/false);
+    return kilni_rpc_pending_end(backend, pending, err);
 }
 
 // ---- between servers ----

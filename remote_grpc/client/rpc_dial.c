@@ -133,6 +133,10 @@ kiln_status kilni_rpc_client_open(kilni_rpc_client *self, kiln_error *err)
         pause_ms(i > 0 ? FIRST_PAUSE_MS : 0);
         status = dial_any(self, &stream, err);
     }
+    if (status != KILN_STATUS_OK && self->servers.count > 1 && is_for_others(status)) {
+        (void)kiln_error_context(err, "none of %.200s takes a session; the last one",
+                                 self->servers.text);
+    }
     if (status != KILN_STATUS_OK) {
         return status;
     }

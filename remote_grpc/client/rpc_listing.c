@@ -4,9 +4,8 @@
 // models answers that it has no such method.
 
 #include "remote_grpc.h"
+#include "rpc_ask.h"
 #include "rpc_protocol.h"
-#include "rpc_stream.h"
-#include "rpc_wire.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,43 +23,6 @@ struct kiln_rpc_listing {
     size_t n_devices;
     size_t n_models;
 };
-
-// ---- a call ----
-
-/// Calls a method with an empty message. `*out_reply` goes back through kiln_free. Errors: those of
-/// the server, under its codes.
-static kiln_status call_method(const kiln_rpc_listing *self, const kilni_rpc_identity *identity,
-                               const char *method, kilni_wire_piece *out_reply, kiln_error *err)
-{
-    kilni_rpc_stream *stream = NULL;
-    kilni_rpc_message message = {0};
-    bool end = false;
-    char *flat = NULL;
-    kiln_status status = kilni_rpc_connect(self->env, &self->address, identity, method,
-                                           KILNI_RPC_GREETING_MS, &stream, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_send_bytes(stream, "", 0, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        kilni_rpc_finish_sending(stream);
-        status = kilni_rpc_receive(stream, KILNI_RPC_GREETING_MS, &message, &end, err);
-    }
-    if (status == KILN_STATUS_OK && end) {
-        status = kiln_fail(err, DATA_LOSS, "the server ended %s without an answer", method);
-    }
-    if (status == KILN_STATUS_OK) {
-        flat = kiln_alloc(self->env, message.length + 1);
-        status = flat != NULL ? KILN_STATUS_OK
-                              : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an answer");
-    }
-    if (status == KILN_STATUS_OK) {
-        kilni_rpc_message_copy(&message, 0, message.length, flat);
-        *out_reply = (kilni_wire_piece){(unsigned char *)flat, message.length};
-    }
-    kilni_rpc_message_free(&message);
-    kilni_rpc_stream_close(stream, NULL);
-    return status;
-}
 
 // ---- rows ----
 
@@ -150,7 +112,8 @@ static kiln_status list_devices(kiln_rpc_listing *self, const kilni_rpc_identity
                                 kiln_error *err)
 {
     kilni_wire_piece reply = {NULL, 0};
-    kiln_status status = call_method(self, identity, KILNI_RPC_INFO, &reply, err);
+    kiln_status status =
+        kilni_rpc_ask(self->env, &self->address, identity, KILNI_RPC_INFO, &reply, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -170,7 +133,8 @@ static kiln_status list_models(kiln_rpc_listing *self, const kilni_rpc_identity 
 {
     kiln_error why = KILN_ERROR_INIT;
     kilni_wire_piece reply = {NULL, 0};
-    kiln_status status = call_method(self, identity, KILNI_RPC_MODELS, &reply, &why);
+    kiln_status status =
+        kilni_rpc_ask(self->env, &self->address, identity, KILNI_RPC_MODELS, &reply, &why);
     if (status == KILN_STATUS_UNIMPLEMENTED) {
         return KILN_STATUS_OK;
     }

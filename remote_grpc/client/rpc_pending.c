@@ -5,8 +5,6 @@
 
 #include "rpc_client.h"
 
-#include <time.h>
-
 enum { MOST_PENDING = 1024 };
 
 static void wait_for(kilni_rpc_client *self, kiln_pending *pending)
@@ -88,12 +86,10 @@ bool kilni_rpc_pending_poll(kiln_pending *pending)
     return done;
 }
 
-/// While nothing comes, the lock is let go now and then: who wants to send, or to give a buffer
-/// back, does not wait for a server that stays silent.
+/// While nothing comes the lock is nobody's, so other threads send and ask meanwhile. Of all that
+/// wait, one waits in gRPC; who has the lock takes what came, for whomever it is.
 void kilni_rpc_pending_wait(kiln_pending *pending, bool cancel)
 {
-    enum { SILENT_MS = 5 };
-    const struct timespec others_turn = {.tv_nsec = 100000};
     kilni_rpc_client *self = pending->client;
     kiln_error ignored = KILN_ERROR_INIT; // a lost session is told to all that are pending
     pthread_mutex_lock(&self->lock);
@@ -102,10 +98,15 @@ void kilni_rpc_pending_wait(kiln_pending *pending, bool cancel)
         pending->target = NULL;
     }
     while (!cancel && !pending->done) {
-        if (kilni_rpc_client_take(self, SILENT_MS, &ignored) == KILN_STATUS_DEADLINE_EXCEEDED) {
+        kilni_rpc_stream *stream = self->link.stream;
+        if (stream != NULL) {
+            uint64_t seen = kilni_rpc_stand_by(stream);
             pthread_mutex_unlock(&self->lock);
-            (void)nanosleep(&others_turn, NULL);
+            kilni_rpc_await(stream, seen);
             pthread_mutex_lock(&self->lock);
+        }
+        if (!pending->done) {
+            (void)!kilni_rpc_client_take(self, /*timeout_ms=*/0, &ignored);
         }
     }
     pthread_mutex_unlock(&self->lock);

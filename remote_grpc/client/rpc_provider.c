@@ -4,6 +4,7 @@
 // rpc_client.c's.
 
 #include "remote_grpc.h"
+#include "rpc_ask.h"
 #include "rpc_client.h"
 
 #include <stdio.h>
@@ -30,8 +31,8 @@ static void describe_device(kilni_rpc_client *self)
     self->info.fingerprint = kiln_hash_bytes(self->name, strlen(self->name));
 }
 
-/// Clients begin at different servers of a list.
-static uint32_t first_server(const kilni_rpc_client *self)
+/// Of servers that have equally much to do, clients begin at different ones.
+static uint32_t any_server(const kilni_rpc_client *self)
 {
     const uint64_t mine[] = {kiln_time_ns(), (uint64_t)getpid()};
     return self->servers.count > 0
@@ -58,7 +59,6 @@ static kiln_status open_client(const kiln_env *env, const char *address, kiln_ba
     self->inbox = kiln_alloc(env, sizeof(*self->inbox));
     kiln_status status =
         kilni_rpc_addresses_parse(kilni_rpc_address_or_default(env, address), &self->servers, err);
-    self->server = first_server(self);
     if (status == KILN_STATUS_OK && self->inbox == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a remote device");
     }
@@ -69,6 +69,7 @@ static kiln_status open_client(const kiln_env *env, const char *address, kiln_ba
         status = kilni_rpc_identity_load(env, &self->identity, err);
     }
     if (status == KILN_STATUS_OK) {
+        self->server = kilni_rpc_least_busy(env, &self->servers, &self->identity, any_server(self));
         status = kilni_rpc_client_open(self, err);
     }
     if (status != KILN_STATUS_OK) {

@@ -11,6 +11,7 @@
 #include <grpc/grpc_security.h>
 #include <grpc/slice.h>
 #include <grpc/support/time.h>
+#include <pthread.h>
 
 // The locks under which gRPC hands slices and calls from thread to thread are not seen by
 // ThreadSanitizer.
@@ -52,12 +53,20 @@ struct kilni_rpc_stream {
     grpc_slice code_text;
     int cancelled;
     char method[96]; ///< of a server
-    grpc_byte_buffer *arriving;
     grpc_byte_buffer *leaving; ///< not NULL: the batch of KILNI_TAG_SEND has not completed
-    bool receiving; ///< the batch of KILNI_TAG_RECEIVE has not completed
     bool status_pending; ///< the batch of KILNI_TAG_STATUS has not completed
     bool finished; ///< nothing more is sent
     atomic_bool broken; ///< a batch failed: nothing more can be sent
+    // The batch of KILNI_TAG_RECEIVE: one thread takes what comes, others may wait beside it.
+    pthread_mutex_t arrival_lock; ///< for these
+    pthread_cond_t arrival;
+    grpc_byte_buffer *arriving;
+    bool receiving; ///< it was started, and its message was not taken
+    bool polled; ///< a thread waits for it in gRPC
+    bool arrived; ///< it has completed
+    bool arrived_good;
+    uint64_t arrivals; ///< how often it has
+    uint32_t bystanders; ///< threads that wait and do not take
 };
 
 /// One more hold of gRPC, which says nothing on its own.

@@ -111,15 +111,17 @@ kilni_rpc_stream *kilni_grpc_stream_new(const kiln_env *env)
     grpc_metadata_array_init(&stream->metadata);
     grpc_metadata_array_init(&stream->trailing);
     grpc_call_details_init(&stream->details);
+    pthread_mutex_init(&stream->arrival_lock, NULL);
+    pthread_cond_init(&stream->arrival, NULL);
     return stream;
 }
 
 void kilni_grpc_stream_free(kilni_rpc_stream *stream)
 {
-    if (stream->receiving) {
+    if (stream->receiving && !stream->arrived) {
         (void)kilni_grpc_wait(stream, KILNI_TAG_RECEIVE, kilni_grpc_forever());
-        grpc_byte_buffer_destroy(stream->arriving);
     }
+    grpc_byte_buffer_destroy(stream->arriving);
     if (stream->leaving != NULL) { // the call was cancelled
         (void)kilni_grpc_wait(stream, KILNI_TAG_SEND, kilni_grpc_forever());
         grpc_byte_buffer_destroy(stream->leaving);
@@ -135,31 +137,127 @@ void kilni_grpc_stream_free(kilni_rpc_stream *stream)
     grpc_metadata_array_destroy(&stream->trailing);
     grpc_call_details_destroy(&stream->details);
     grpc_slice_unref(stream->code_text);
+    pthread_cond_destroy(&stream->arrival);
+    pthread_mutex_destroy(&stream->arrival_lock);
     kiln_free(stream->env, stream);
     grpc_shutdown();
 }
+
+// ---- what arrives: under its lock ----
+
+/// Starts the batch unless it was. False: the call has ended.
+static bool arm(kilni_rpc_stream *stream)
+{
+    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
+    op.data.recv_message.recv_message = &stream->arriving;
+    stream->receiving = stream->receiving || kilni_grpc_start(stream, &op, 1, KILNI_TAG_RECEIVE);
+    return stream->receiving;
+}
+
+/// False: the time is over.
+static bool await_other(kilni_rpc_stream *stream, gpr_timespec deadline)
+{
+    const struct timespec until = {.tv_sec = (time_t)deadline.tv_sec, .tv_nsec = deadline.tv_nsec};
+    return gpr_time_cmp(deadline, kilni_grpc_forever()) == 0
+               ? pthread_cond_wait(&stream->arrival, &stream->arrival_lock) == 0
+               : pthread_cond_timedwait(&stream->arrival, &stream->arrival_lock, &until) == 0;
+}
+
+/// False: the time is over. The lock is left meanwhile.
+static bool await_batch(kilni_rpc_stream *stream, gpr_timespec deadline)
+{
+    stream->polled = true;
+    pthread_mutex_unlock(&stream->arrival_lock);
+    grpc_event event = grpc_completion_queue_pluck(stream->queue, &stream->tags[KILNI_TAG_RECEIVE],
+                                                   deadline, NULL);
+    pthread_mutex_lock(&stream->arrival_lock);
+    stream->polled = false;
+    if (event.type != GRPC_QUEUE_TIMEOUT) {
+        stream->arrived = true;
+        stream->arrived_good = event.success != 0;
+        stream->arrivals++;
+    }
+    pthread_cond_broadcast(&stream->arrival); // or somebody else waits in gRPC from now on
+    return event.type != GRPC_QUEUE_TIMEOUT;
+}
+
+/// Waits until something is there, or has been since `seen`, or the time is over.
+static void await_arrival(kilni_rpc_stream *stream, gpr_timespec deadline, uint64_t seen)
+{
+    bool in_time = true;
+    while (in_time && !stream->arrived && stream->arrivals == seen) {
+        in_time = stream->polled ? await_other(stream, deadline) : await_batch(stream, deadline);
+    }
+}
+
+/// Waits for the batch and takes its message; false: it has not completed. `*out_message` NULL: the
+/// other side has finished, or the call has ended and `*out_good` is false.
+static bool take_arrival(kilni_rpc_stream *stream, gpr_timespec deadline,
+                         grpc_byte_buffer **out_message, bool *out_good)
+{
+    pthread_mutex_lock(&stream->arrival_lock);
+    bool arrived = true;
+    *out_message = NULL;
+    *out_good = arm(stream);
+    if (*out_good) {
+        await_arrival(stream, deadline, stream->arrivals);
+        arrived = stream->arrived;
+    }
+    if (*out_good && arrived) {
+        *out_message = stream->arriving;
+        *out_good = stream->arrived_good;
+        stream->arriving = NULL;
+        stream->arrived = stream->receiving = false;
+    }
+    pthread_mutex_unlock(&stream->arrival_lock);
+    return arrived;
+}
+
+uint64_t kilni_rpc_stand_by(kilni_rpc_stream *stream)
+{
+    pthread_mutex_lock(&stream->arrival_lock);
+    uint64_t seen = stream->arrivals;
+    stream->bystanders++;
+    pthread_mutex_unlock(&stream->arrival_lock);
+    return seen;
+}
+
+void kilni_rpc_await(kilni_rpc_stream *stream, uint64_t seen)
+{
+    pthread_mutex_lock(&stream->arrival_lock);
+    if (stream->arrivals == seen && arm(stream)) {
+        await_arrival(stream, kilni_grpc_forever(), seen);
+    }
+    stream->bystanders--;
+    pthread_cond_broadcast(&stream->arrival);
+    pthread_mutex_unlock(&stream->arrival_lock);
+}
+
+/// Before the stream goes: the end of the call ends their wait.
+static void dismiss_bystanders(kilni_rpc_stream *stream)
+{
+    pthread_mutex_lock(&stream->arrival_lock);
+    if (stream->bystanders > 0) {
+        kilni_rpc_cancel(stream);
+    }
+    while (stream->bystanders > 0) {
+        pthread_cond_wait(&stream->arrival, &stream->arrival_lock);
+    }
+    pthread_mutex_unlock(&stream->arrival_lock);
+}
+
+// ---- the end of a call ----
 
 /// The status comes behind the messages, and only when these have been taken. Of a client.
 static void await_status(kilni_rpc_stream *stream)
 {
     gpr_timespec deadline = kilni_grpc_after(STATUS_WAIT_MS);
-    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
     bool more = stream->status_pending;
-    op.data.recv_message.recv_message = &stream->arriving;
     while (more) {
-        stream->receiving =
-            stream->receiving || kilni_grpc_start(stream, &op, 1, KILNI_TAG_RECEIVE);
-        if (!stream->receiving) {
-            break;
-        }
-        grpc_event event = grpc_completion_queue_pluck(
-            stream->queue, &stream->tags[KILNI_TAG_RECEIVE], deadline, NULL);
-        stream->receiving = event.type == GRPC_QUEUE_TIMEOUT;
-        more = event.type == GRPC_OP_COMPLETE && event.success != 0 && stream->arriving != NULL;
-        if (!stream->receiving) {
-            grpc_byte_buffer_destroy(stream->arriving);
-            stream->arriving = NULL;
-        }
+        grpc_byte_buffer *message = NULL;
+        bool good = false;
+        more = take_arrival(stream, deadline, &message, &good) && good && message != NULL;
+        grpc_byte_buffer_destroy(message);
     }
     if (stream->status_pending && kilni_grpc_wait(stream, KILNI_TAG_STATUS, deadline)) {
         stream->status_pending = false;
@@ -301,11 +399,9 @@ bool kilni_rpc_is_sent(kilni_rpc_stream *stream)
 
 // ---- receiving ----
 
-static kiln_status take_message(kilni_rpc_stream *stream, kilni_rpc_message *out_message,
+static kiln_status take_message(grpc_byte_buffer *buffer, kilni_rpc_message *out_message,
                                 kiln_error *err)
 {
-    grpc_byte_buffer *buffer = stream->arriving;
-    stream->arriving = NULL;
     if (buffer->type != GRPC_BB_RAW || buffer->data.raw.compression != GRPC_COMPRESS_NONE) {
         grpc_byte_buffer_destroy(buffer);
         return kiln_fail(err, UNIMPLEMENTED, "compressed messages are not taken");
@@ -317,35 +413,25 @@ static kiln_status take_message(kilni_rpc_stream *stream, kilni_rpc_message *out
 kiln_status kilni_rpc_receive(kilni_rpc_stream *stream, int64_t timeout_ms,
                               kilni_rpc_message *out_message, bool *out_end, kiln_error *err)
 {
-    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
-    op.data.recv_message.recv_message = &stream->arriving;
+    grpc_byte_buffer *message = NULL;
+    bool good = false;
     *out_end = false;
     if (kilni_rpc_is_broken(stream)) {
         return kilni_grpc_broken(stream, err);
     }
-    if (!stream->receiving) {
-        stream->receiving = kilni_grpc_start(stream, &op, 1, KILNI_TAG_RECEIVE);
-        if (!stream->receiving) {
-            return kilni_grpc_broken(stream, err);
-        }
-    }
-    grpc_event event = grpc_completion_queue_pluck(
-        stream->queue, &stream->tags[KILNI_TAG_RECEIVE],
-        timeout_ms < 0 ? kilni_grpc_forever() : kilni_grpc_after(timeout_ms), NULL);
-    if (event.type == GRPC_QUEUE_TIMEOUT) {
+    if (!take_arrival(stream, timeout_ms < 0 ? kilni_grpc_forever() : kilni_grpc_after(timeout_ms),
+                      &message, &good)) {
         return kiln_fail(err, DEADLINE_EXCEEDED, "the other side does not answer");
     }
-    stream->receiving = false;
-    if (event.success == 0) {
-        grpc_byte_buffer_destroy(stream->arriving);
-        stream->arriving = NULL;
+    if (!good) {
+        grpc_byte_buffer_destroy(message);
         return kilni_grpc_broken(stream, err);
     }
-    if (stream->arriving == NULL) {
+    if (message == NULL) {
         *out_end = true;
         return stream->channel != NULL ? kilni_grpc_broken(stream, err) : KILN_STATUS_OK;
     }
-    return take_message(stream, out_message, err);
+    return take_message(message, out_message, err);
 }
 
 void kilni_rpc_message_free(kilni_rpc_message *message)
@@ -426,6 +512,7 @@ void kilni_rpc_stream_close(kilni_rpc_stream *stream, const kiln_error *status)
     if (stream == NULL) {
         return;
     }
+    dismiss_bystanders(stream);
     if (stream->call != NULL && stream->channel == NULL) {
         finish_server(stream, status);
     } else if (stream->call != NULL) {

@@ -76,6 +76,12 @@ bool kilni_rpc_is_sent(kilni_rpc_stream *stream);
 kiln_status kilni_rpc_receive(kilni_rpc_stream *stream, int64_t timeout_ms,
                               kilni_rpc_message *out_message, bool *out_end, kiln_error *err);
 
+/// For threads that wait beside the one that receives: `stand_by`, in turn with that one, says how
+/// far the stream is and keeps it from closing, and must be followed by `await`, which returns when
+/// something was there since, taken or not, or the call has ended; on any thread.
+uint64_t kilni_rpc_stand_by(kilni_rpc_stream *stream);
+void kilni_rpc_await(kilni_rpc_stream *stream, uint64_t seen);
+
 /// Nothing more will be sent by this client.
 void kilni_rpc_finish_sending(kilni_rpc_stream *stream);
 

@@ -162,9 +162,10 @@ static kiln_status handle_read(kilni_rpc_session *session, const kilni_rpc_frame
         kilni_rpc_check_range(read->offset, read->length, source->bytes, "a read", &cause) ==
             KILN_STATUS_OK) {
         bool again = read->offset + read->length < source->bytes;
-        kilni_rpc_pace_take(session);
-        (void)!kilni_rpc_entry_bytes(session, source, again, &staging, &owned, &cause);
-        kilni_rpc_pace_give(session);
+        if (kilni_rpc_pace_enter(session, &cause) == KILN_STATUS_OK) {
+            (void)!kilni_rpc_entry_bytes(session, source, again, &staging, &owned, &cause);
+            kilni_rpc_pace_give(session);
+        }
     }
     if (cause.code == 0 && read->shared != 0) {
         (void)!read_shared(session, read, staging, &cause);
@@ -221,8 +222,7 @@ static kiln_status handle_fence(kilni_rpc_session *session, const kilni_rpc_fram
 {
     kiln_error cause;
     take_failure(session, &cause);
-    if (cause.code == 0) {
-        kilni_rpc_pace_take(session);
+    if (cause.code == 0 && kilni_rpc_pace_enter(session, &cause) == KILN_STATUS_OK) {
         await_results(session, &cause);
         kilni_rpc_pace_give(session);
     }

@@ -44,6 +44,23 @@ void kilni_rpc_pace_give(kilni_rpc_session *session)
     kilni_rpc_turn_give(session->lane);
 }
 
+static kiln_status check_stopping(const kilni_rpc_session *session, kiln_error *err)
+{
+    return atomic_load(session->options->stopping)
+               ? kiln_fail(err, UNAVAILABLE, "the server is shutting down")
+               : KILN_STATUS_OK;
+}
+
+kiln_status kilni_rpc_pace_enter(kilni_rpc_session *session, kiln_error *err)
+{
+    kilni_rpc_pace_take(session);
+    kiln_status status = check_stopping(session, err);
+    if (status != KILN_STATUS_OK) {
+        kilni_rpc_pace_give(session);
+    }
+    return status;
+}
+
 /// Whether the client's connection has ended; what the client has finished sending is no end.
 static bool is_client_gone(kilni_rpc_session *session, int64_t wait_ms)
 {
@@ -54,6 +71,10 @@ static bool is_client_gone(kilni_rpc_session *session, int64_t wait_ms)
 static kiln_status await_client(kilni_rpc_session *session, kiln_error *err)
 {
     const kilni_rpc_session_options *options = session->options;
+    kiln_status status = check_stopping(session, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
     if (!is_client_gone(session, 0) || (session->link.resumable && options->pause != NULL &&
                                         options->pause(options->server, session))) {
         return KILN_STATUS_OK;
@@ -76,10 +97,7 @@ kiln_status kilni_rpc_pace_begin(kilni_rpc_session *session, uint64_t operations
         (void)is_client_gone(session, ms < PAUSE_STEP_MS ? (int64_t)ms : PAUSE_STEP_MS);
     }
     kiln_status status = wait_ns > 0 ? await_client(session, err) : KILN_STATUS_OK;
-    if (status == KILN_STATUS_OK) {
-        kilni_rpc_pace_take(session);
-    }
-    return status;
+    return status == KILN_STATUS_OK ? kilni_rpc_pace_enter(session, err) : status;
 }
 
 kiln_status kilni_rpc_pace_launched(kilni_rpc_session *session, const kiln_op_record *op,

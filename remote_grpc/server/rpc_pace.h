@@ -6,16 +6,18 @@
 
 #include "rpc_session.h"
 
-/// A turn on the device, for what does not launch operations.
+/// A turn on the device, which `give` ends. `enter` is for what has not begun: without a turn after
+/// an error. Errors: UNAVAILABLE (the server stops).
 void kilni_rpc_pace_take(kilni_rpc_session *session);
 void kilni_rpc_pace_give(kilni_rpc_session *session);
+kiln_status kilni_rpc_pace_enter(kilni_rpc_session *session, kiln_error *err);
 
-/// Waits as long as the party's operations of each second say, and then for a turn, which `give`
-/// ends; without one after an error. Errors: CANCELLED (the client is gone).
+/// Waits as long as the party's operations of each second say, and then enters. Errors: CANCELLED
+/// (the client is gone), UNAVAILABLE.
 kiln_status kilni_rpc_pace_begin(kilni_rpc_session *session, uint64_t operations, kiln_error *err);
 
 /// An operation was recorded. When enough was, waits for it and lets others have the device; the
-/// turn is the session's again afterwards, also after an error. Errors: CANCELLED.
+/// turn is the session's again afterwards, also after an error. Errors: CANCELLED, UNAVAILABLE.
 kiln_status kilni_rpc_pace_launched(kilni_rpc_session *session, const kiln_op_record *op,
                                     kiln_error *err);
 

@@ -7,9 +7,14 @@
 #include "rpc_services.h"
 
 #include <malloc.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { HOUSEKEEPING_MS = 1000 };
+
+/// How often free memory goes back while there are sessions, and after which growth.
+enum { TRIM_S = 5, TRIM_SHARE = 128, TRIM_LEAST_BYTES = 1 << 20 };
 
 // ---- keeping house ----
 
@@ -32,6 +37,48 @@ static void trim(kiln_rpc_server *server)
     (void)malloc_trim(0);
 #endif
 }
+
+#if defined(__GLIBC__)
+/// What this process has in memory; 0: not known.
+static uint64_t resident_bytes(void)
+{
+    unsigned long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file != NULL) {
+        if (fscanf(file, "%*u %llu", &pages) != 1) {
+            pages = 0;
+        }
+        fclose(file);
+    }
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/// Threads of sessions take and free memory, compilers much of it, each in an arena of its own, and
+/// an arena keeps what is free. So while sessions come and go, free pages go back whenever the
+/// process has grown by some share since the last time.
+static void trim_growth(kiln_rpc_server *server, uint64_t now)
+{
+    if (now < server->trim_after_ns) {
+        return;
+    }
+    server->trim_after_ns = now + TRIM_S * UINT64_C(1000000000);
+    uint64_t bytes = resident_bytes();
+    uint64_t share = server->trimmed_bytes / TRIM_SHARE;
+    if (bytes > server->trimmed_bytes + (share > TRIM_LEAST_BYTES ? share : TRIM_LEAST_BYTES)) {
+        (void)malloc_trim(0);
+        bytes = resident_bytes();
+        server->trimmed_bytes = bytes;
+    } else if (bytes < server->trimmed_bytes) {
+        server->trimmed_bytes = bytes;
+    }
+}
+#else
+static void trim_growth(kiln_rpc_server *server, uint64_t now)
+{
+    (void)server;
+    (void)now;
+}
+#endif
 
 /// Whether something may be over, or may have changed, without anybody telling: sessions expire,
 /// those who watch go, files are written. Under the lock.
@@ -73,6 +120,8 @@ static void *keep_house(void *pointer)
         kilni_rpc_watch_look(server);
         if (to_trim) {
             trim(server);
+        } else {
+            trim_growth(server, kiln_time_ns());
         }
     }
     kilni_rpc_watch_look(server); // they are told goodbye
@@ -120,6 +169,31 @@ static kiln_status start_threads(kiln_rpc_server *server, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
+static uint64_t dtype_mask(kiln_device *device, uint32_t usage)
+{
+    uint64_t mask = 0;
+    for (int dtype = 1; dtype < KILN_DTYPE_LIMIT; dtype++) {
+        if ((kiln_device_dtype_usage(device, (kiln_dtype)dtype) & usage) != 0) {
+            mask |= UINT64_C(1) << dtype;
+        }
+    }
+    return mask;
+}
+
+static void take_devices(kiln_rpc_server *server, kiln_device *const *devices, uint32_t n_devices)
+{
+    for (uint32_t i = 0; i < n_devices; i++) {
+        server->devices[i] = kiln_device_retain(devices[i]);
+        server->dtypes[i] =
+            (kilni_rpc_dtypes){.storage = dtype_mask(devices[i], KILN_USAGE_STORAGE),
+                               .arithmetic = dtype_mask(devices[i], KILN_USAGE_ARITHMETIC),
+                               .accelerated = dtype_mask(devices[i], KILN_USAGE_ACCELERATED)};
+    }
+    server->session.devices = server->devices;
+    server->session.dtypes = server->dtypes;
+    server->session.n_devices = n_devices;
+}
+
 static kiln_status make_turns(kiln_rpc_server *server, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
@@ -132,6 +206,7 @@ static kiln_status make_turns(kiln_rpc_server *server, kiln_error *err)
     server->session.parties = &server->parties;
     server->session.pause = kilni_rpc_pause;
     server->session.server = server;
+    server->session.stopping = &server->stopping;
     return status;
 }
 
@@ -231,11 +306,7 @@ kiln_status kiln_rpc_server_create(kiln_device *const *devices, uint32_t n_devic
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&server->changed, &clock);
     pthread_condattr_destroy(&clock);
-    for (uint32_t i = 0; i < n_devices; i++) {
-        server->devices[i] = kiln_device_retain(devices[i]);
-    }
-    server->session.devices = server->devices;
-    server->session.n_devices = n_devices;
+    take_devices(server, devices, n_devices);
     kiln_status status = make_turns(server, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_server_settings(server, &known, err);

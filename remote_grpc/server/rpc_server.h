@@ -45,6 +45,7 @@ typedef struct kilni_rpc_watch kilni_rpc_watch;
 struct kiln_rpc_server {
     const kiln_env *env;
     kiln_device *devices[KILNI_RPC_DEVICES]; ///< held
+    kilni_rpc_dtypes dtypes[KILNI_RPC_DEVICES];
     kilni_rpc_session_options session;
     atomic_ullong raw_bytes; ///< that sessions hold and no operation has used
     const kiln_models *models; ///< borrowed; NULL: none
@@ -96,6 +97,9 @@ struct kiln_rpc_server {
     bool to_look_all; ///< there was no place for one
     uint32_t resumed;
     uint64_t opened;
+    // The housekeeper's own.
+    uint64_t trim_after_ns;
+    uint64_t trimmed_bytes; ///< that the process had in memory after it was trimmed, or less
 };
 
 /// Copies and checks the options. Errors: as kiln_rpc_server_create. `fini` also after a failure.

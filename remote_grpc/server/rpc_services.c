@@ -32,9 +32,9 @@ static bool write_devices(pb_ostream_t *stream, const pb_field_t *field, void *c
         device.type = (uint32_t)info->type;
         device.memory_bytes = info->memory_bytes;
         device.used_bytes = stats.bytes_live;
-        device.storage_dtypes = kilni_rpc_dtype_mask(each, KILN_USAGE_STORAGE);
-        device.arithmetic_dtypes = kilni_rpc_dtype_mask(each, KILN_USAGE_ARITHMETIC);
-        device.accelerated_dtypes = kilni_rpc_dtype_mask(each, KILN_USAGE_ACCELERATED);
+        device.storage_dtypes = server->dtypes[i].storage;
+        device.arithmetic_dtypes = server->dtypes[i].arithmetic;
+        device.accelerated_dtypes = server->dtypes[i].accelerated;
         if (!put_submessage(stream, field, kiln_v1_InfoResponse_Device_fields, &device)) {
             return false;
         }

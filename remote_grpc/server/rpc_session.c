@@ -29,25 +29,15 @@ const char *kilni_rpc_session_feature(const kilni_rpc_session_options *options, 
     return NULL;
 }
 
-uint64_t kilni_rpc_dtype_mask(kiln_device *device, uint32_t usage)
+/// Asks the device nothing: who holds it may compile for long.
+static void describe_device(const kilni_rpc_session *session, kiln_v1_Welcome *welcome)
 {
-    uint64_t mask = 0;
-    for (int dtype = 1; dtype < KILN_DTYPE_LIMIT; dtype++) {
-        if ((kiln_device_dtype_usage(device, (kiln_dtype)dtype) & usage) != 0) {
-            mask |= UINT64_C(1) << dtype;
-        }
-    }
-    return mask;
-}
-
-static void describe_device(kiln_device *device, kiln_v1_Welcome *welcome)
-{
-    const kiln_device_info *info = kiln_device_info_of(device);
+    const kiln_device_info *info = kiln_device_info_of(session->device);
     welcome->device_type = (uint32_t)info->type;
     welcome->memory_bytes = info->memory_bytes;
-    welcome->storage_dtypes = kilni_rpc_dtype_mask(device, KILN_USAGE_STORAGE);
-    welcome->arithmetic_dtypes = kilni_rpc_dtype_mask(device, KILN_USAGE_ARITHMETIC);
-    welcome->accelerated_dtypes = kilni_rpc_dtype_mask(device, KILN_USAGE_ACCELERATED);
+    welcome->storage_dtypes = session->dtypes->storage;
+    welcome->arithmetic_dtypes = session->dtypes->arithmetic;
+    welcome->accelerated_dtypes = session->dtypes->accelerated;
     snprintf(welcome->device_name, sizeof(welcome->device_name), "%s", info->name);
     snprintf(welcome->driver, sizeof(welcome->driver), "%s", info->driver);
 }
@@ -83,7 +73,7 @@ static kiln_status welcome_client(kilni_rpc_session *session, kilni_rpc_stream *
         snprintf(welcome->features[welcome->features_count++], sizeof(welcome->features[0]), "%s",
                  feature);
     }
-    describe_device(session->device, welcome);
+    describe_device(session, welcome);
     return kilni_rpc_greet(session->env, stream, &reply, err);
 }
 
@@ -121,6 +111,7 @@ kiln_status kilni_rpc_session_create(const kiln_env *env, const kilni_rpc_sessio
     session->env = env;
     session->options = options;
     session->device = options->devices[hello->device];
+    session->dtypes = &options->dtypes[hello->device];
     atomic_init(&session->exposed_bytes, 0);
     pthread_mutex_init(&session->memory_lock, NULL);
     kilni_rpc_link_init(&session->link, env);
@@ -172,7 +163,7 @@ static kiln_status serve_frames(kilni_rpc_session *session, kilni_rpc_inbox *inb
                                 kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    while (status == KILN_STATUS_OK && !*out_end) {
+    while (status == KILN_STATUS_OK && !*out_end && !atomic_load(session->options->stopping)) {
         status = kilni_rpc_link_receive(&session->link, -1, inbox, out_end, err);
         if (status == KILN_STATUS_OK && !*out_end) {
             *out_end = inbox->frame.body.which_body == kiln_v1_Frame_close_tag;
@@ -203,6 +194,9 @@ bool kilni_rpc_session_serve(kilni_rpc_session *session, kilni_rpc_stream *strea
         (void)serve_frames(session, inbox, &end, out_error);
     }
     kiln_free(session->env, inbox);
+    if (atomic_load(session->options->stopping)) {
+        return false; // nobody comes back, and what was not launched is dropped
+    }
     // Another thread may go on with the session: what this one has recorded must not wait for it.
     (void)!kiln_flush(session->device, &ignored);
     return session->link.resumable && session->link.cut && !end && !session->dropped;

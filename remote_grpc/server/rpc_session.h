@@ -65,8 +65,16 @@ struct kilni_rpc_session;
 /// Waits with the rest of a session's work until its client is back; false: it does not come.
 typedef bool (*kilni_rpc_pause_fn)(void *server, struct kilni_rpc_session *session);
 
+/// Bit n: the device uses the dtype with number n so.
+typedef struct kilni_rpc_dtypes {
+    uint64_t storage;
+    uint64_t arithmetic;
+    uint64_t accelerated;
+} kilni_rpc_dtypes;
+
 typedef struct kilni_rpc_session_options {
     kiln_device *const *devices; ///< held by the server
+    const kilni_rpc_dtypes *dtypes; ///< of each device
     uint32_t n_devices;
     kilni_rpc_limits limits;
     uint64_t max_raw_bytes; ///< of all sessions together
@@ -82,6 +90,7 @@ typedef struct kilni_rpc_session_options {
     kilni_rpc_turns *const *turns; ///< of each device
     kilni_rpc_pause_fn pause;
     void *server;
+    const atomic_bool *stopping; ///< the server's: nothing more is begun
 } kilni_rpc_session_options;
 
 /// What a session has launched and not waited for.
@@ -95,6 +104,7 @@ typedef struct kilni_rpc_session {
     const kiln_env *env;
     const kilni_rpc_session_options *options;
     kiln_device *device;
+    const kilni_rpc_dtypes *dtypes; ///< the server's, of the device
     kilni_rpc_party *party; ///< held
     kilni_rpc_lane *lane; ///< of the party, at the device
     kilni_rpc_pace pace;
@@ -155,9 +165,6 @@ const char *kilni_rpc_session_feature(const kilni_rpc_session_options *options, 
 /// says how it ended. The stream stays open. On the session's own thread.
 bool kilni_rpc_session_serve(kilni_rpc_session *session, kilni_rpc_stream *stream,
                              const kilni_rpc_frame *hello, kiln_error *out_error);
-
-/// Bit n: the device uses the dtype with number n so.
-uint64_t kilni_rpc_dtype_mask(kiln_device *device, uint32_t usage);
 
 // ---- rpc_handle.c ----
 

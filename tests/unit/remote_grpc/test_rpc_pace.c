@@ -3,7 +3,10 @@
 // and what was not launched waits for the client or is dropped.
 
 #include "remote_fixture.h"
+#include "rpc_server.h"
+#include "rt_device.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,8 +203,107 @@ static void test_the_end_does_not_wait(void)
     pair_close(&self);
 }
 
+/// Whoever compiles has the device for as long as that takes.
+static void test_a_greeting_does_not_wait_for_the_device(void)
+{
+    pair self;
+    hand client;
+    if (!open_server(&self, 0)) {
+        return;
+    }
+    pthread_mutex_lock(&kilni_core(self.local)->lock);
+    bool greeted = hand_open(&client, &self);
+    pthread_mutex_unlock(&kilni_core(self.local)->lock);
+    if (greeted) {
+        const kiln_v1_Welcome *welcome = &client.frame->body.body.welcome;
+        KILN_CHECK((welcome->storage_dtypes >> KILN_DTYPE_F32 & 1) == 1);
+        KILN_CHECK((welcome->arithmetic_dtypes >> KILN_DTYPE_F32 & 1) == 1);
+    }
+    hand_close(&client);
+    pair_close(&self);
+}
+
+static void *destroy_server(void *server)
+{
+    kiln_rpc_server_destroy(server);
+    return NULL;
+}
+
+static uint64_t raw_bytes_of(const pair *self)
+{
+    kiln_rpc_server_stats stats = {.struct_size = sizeof(stats)};
+    kiln_rpc_server_stats_get(self->server, &stats);
+    return stats.raw_bytes;
+}
+
+/// The test has the device when the server is to end, and Runs of several sessions wait for it.
+static void test_the_end_begins_nothing(void)
+{
+    enum { CLIENTS = 4 };
+    pair self;
+    hand clients[CLIENTS];
+    pthread_t end;
+    kilni_rpc_lane *lane = NULL;
+    const float value = 3;
+    if (!open_server(&self, 0) ||
+        !PAIR_OK(&self, kilni_rpc_lane_join(self.server->turns[0], &self, 1, &lane, &self.err))) {
+        return;
+    }
+    kilni_rpc_turn_take(lane);
+    for (int i = 0; i < CLIENTS; i++) {
+        if (!hand_greet(&clients[i], &self, /*resumable=*/i % 2 == 0)) {
+            return;
+        }
+        hand_write(&clients[i], 1, 0, 4, &value, 4);
+        hand_negate(&clients[i], 1, 1, 2);
+    }
+    for (int i = 0; i < 4000 && raw_bytes_of(&self) < CLIENTS * sizeof(value); i++) {
+        pause_us(5000);
+    }
+    pause_us(50000); // most Runs came as well; the rest comes too late
+    pthread_mutex_lock(&self.server->lock); // or the server would be gone before the lane
+    if (KILN_CHECK_INT(pthread_create(&end, NULL, destroy_server, self.server), 0)) {
+        while (!atomic_load(&self.server->stopping)) {
+            pause_us(1000);
+        }
+        kilni_rpc_turn_give(lane);
+        kilni_rpc_lane_leave(lane);
+        pthread_mutex_unlock(&self.server->lock);
+        (void)pthread_join(end, NULL);
+        self.server = NULL;
+        KILN_CHECK_INT(operations_of(&self), 0);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        hand_close(&clients[i]);
+    }
+    pair_close(&self);
+}
+
+/// What was recorded and not launched yet is not launched for the end's sake.
+static void test_the_end_launches_nothing(void)
+{
+    pair self;
+    hand client;
+    const float value = 3;
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    if (!open_server(&self, 0) || !hand_greet(&client, &self, /*resumable=*/true)) {
+        return;
+    }
+    hand_write(&client, 1, 0, 4, &value, 4);
+    hand_negate(&client, 1, 1, 2);
+    await_operations(&self, 1);
+    kiln_rpc_server_destroy(self.server);
+    self.server = NULL;
+    kiln_device_stats_get(self.local, &stats);
+    KILN_CHECK_INT(stats.backend.ops_executed, 0);
+    hand_close(&client);
+    pair_close(&self);
+}
+
 KILN_TEST_MAIN("unit/remote_grpc/pace", KILN_TEST(test_others_do_not_wait_for_a_run),
                KILN_TEST(test_work_of_the_gone_is_dropped),
                KILN_TEST(test_work_waits_for_its_client),
                KILN_TEST(test_work_is_dropped_with_its_session),
-               KILN_TEST(test_the_end_does_not_wait))
+               KILN_TEST(test_a_greeting_does_not_wait_for_the_device),
+               KILN_TEST(test_the_end_does_not_wait), KILN_TEST(test_the_end_begins_nothing),
+               KILN_TEST(test_the_end_launches_nothing))

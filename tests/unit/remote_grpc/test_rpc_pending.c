@@ -3,6 +3,8 @@
 // bytes in both directions at once, several threads, and what a lost session tells each of them.
 
 #include "remote_fixture.h"
+#include "rpc_client.h"
+#include "rpc_server.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -272,6 +274,138 @@ static void test_threads(void)
     pair_close(&self);
 }
 
+typedef struct lone_wait {
+    kiln_pending *pending;
+    atomic_bool over;
+} lone_wait;
+
+static void *wait_alone(void *pointer)
+{
+    lone_wait *self = pointer;
+    kilni_rpc_pending_wait(self->pending, /*cancel=*/false);
+    atomic_store(&self->over, true);
+    return NULL;
+}
+
+/// Whether the client's lock was nobody's a hundred times in a row, before half a minute is over.
+static bool is_lock_free(kilni_rpc_client *client)
+{
+    int in_a_row = 0;
+    for (int i = 0; i < 30000 && in_a_row < 100; i++) {
+        in_a_row = pthread_mutex_trylock(&client->lock) == 0 ? in_a_row + 1 : 0;
+        if (in_a_row > 0) {
+            pthread_mutex_unlock(&client->lock);
+        }
+        pause_us(1000);
+    }
+    return in_a_row == 100;
+}
+
+static kiln_backend *open_backend(const pair *peers, kiln_error *err)
+{
+    kiln_backend *backend = NULL;
+    const kiln_env *env = kiln_context_env(peers->context);
+    KILN_CHECK_INT(kiln_rpc_provider()->open(env, kiln_rpc_server_address(peers->server, 0),
+                                             &backend, err, NULL),
+                   KILN_STATUS_OK);
+    return backend;
+}
+
+/// The server cannot answer, for the test has its device. One thread waits, and others use the
+/// session meanwhile as if it did not.
+static void test_others_go_on(void)
+{
+    enum { MORE = 40 };
+    pair self;
+    lone_wait lone = {.pending = NULL};
+    pthread_t thread;
+    kilni_rpc_lane *lane = NULL;
+    float values[MORE + 1];
+    float back[MORE + 1] = {0};
+    kiln_buffer *buffers[MORE + 1] = {NULL};
+    kiln_pending *pending[MORE + 1] = {NULL};
+    atomic_init(&lone.over, false);
+    if (!pair_open(&self, NULL) ||
+        !PAIR_OK(&self, kilni_rpc_lane_join(self.server->turns[0], &self, 1, &lane, &self.err))) {
+        return;
+    }
+    kiln_backend *backend = open_backend(&self, &self.err);
+    kilni_rpc_turn_take(lane);
+    for (int i = 0; backend != NULL && i <= MORE; i++) {
+        values[i] = (float)i + 1;
+        PAIR_OK(&self, backend->memory->alloc(backend, sizeof(float), &buffers[i], &self.err));
+        PAIR_OK(&self, backend->transfer->upload(backend, buffers[i], 0, &values[i], sizeof(float),
+                                                 &self.err));
+        PAIR_OK(&self, backend->transfer->read_begin(backend, buffers[i], 0, &back[i],
+                                                     sizeof(float), &pending[i], &self.err));
+        if (i == 0) {
+            lone.pending = pending[0];
+            KILN_CHECK_INT(pthread_create(&thread, NULL, wait_alone, &lone), 0);
+            KILN_CHECK(is_lock_free(kilni_rpc_client_of(backend)));
+        }
+    }
+    KILN_CHECK(!atomic_load(&lone.over));
+    kilni_rpc_turn_give(lane);
+    kilni_rpc_lane_leave(lane);
+    if (backend != NULL) {
+        (void)pthread_join(thread, NULL);
+        for (int i = 0; i <= MORE; i++) {
+            backend->transfer->read_wait(pending[i], /*cancel=*/false);
+            PAIR_OK(&self, backend->transfer->read_end(backend, pending[i], &self.err));
+            KILN_CHECK(back[i] == values[i]);
+            backend->memory->free(backend, buffers[i]);
+        }
+        backend->device->close(backend);
+    }
+    pair_close(&self);
+}
+
+/// A connection that breaks ends nobody's wait: whoever waited beside the one that comes back goes
+/// on with the new one.
+static void test_waiting_while_it_breaks(void)
+{
+    enum { WAITING = 3 };
+    pair self;
+    lone_wait lone[WAITING];
+    pthread_t threads[WAITING];
+    kilni_rpc_lane *lane = NULL;
+    const float value = 5;
+    float back[WAITING] = {0};
+    kiln_buffer *buffer = NULL;
+    if (!pair_open(&self, NULL) ||
+        !PAIR_OK(&self, kilni_rpc_lane_join(self.server->turns[0], &self, 1, &lane, &self.err))) {
+        return;
+    }
+    kiln_backend *backend = open_backend(&self, &self.err);
+    if (backend == NULL) {
+        return;
+    }
+    kilni_rpc_client *client = kilni_rpc_client_of(backend);
+    PAIR_OK(&self, backend->memory->alloc(backend, sizeof(float), &buffer, &self.err));
+    PAIR_OK(&self, backend->transfer->upload(backend, buffer, 0, &value, sizeof(float), &self.err));
+    kilni_rpc_turn_take(lane);
+    for (int i = 0; i < WAITING; i++) {
+        atomic_init(&lone[i].over, false);
+        PAIR_OK(&self, backend->transfer->read_begin(backend, buffer, 0, &back[i], sizeof(float),
+                                                     &lone[i].pending, &self.err));
+        KILN_CHECK_INT(pthread_create(&threads[i], NULL, wait_alone, &lone[i]), 0);
+    }
+    KILN_CHECK(is_lock_free(client));
+    pthread_mutex_lock(&client->lock);
+    kilni_rpc_cancel(client->link.stream);
+    pthread_mutex_unlock(&client->lock);
+    kilni_rpc_turn_give(lane);
+    for (int i = 0; i < WAITING; i++) {
+        (void)pthread_join(threads[i], NULL);
+        PAIR_OK(&self, backend->transfer->read_end(backend, lone[i].pending, &self.err));
+        KILN_CHECK(back[i] == value);
+    }
+    kilni_rpc_lane_leave(lane);
+    backend->memory->free(backend, buffer);
+    backend->device->close(backend);
+    pair_close(&self);
+}
+
 /// One clear error for every one that is pending.
 static void test_server_gone(void)
 {
@@ -308,4 +442,5 @@ static void test_server_gone(void)
 KILN_TEST_MAIN("unit/remote_grpc/pending", KILN_TEST(test_place_in_order), KILN_TEST(test_cancel),
                KILN_TEST(test_both_directions), KILN_TEST(test_memory_returns),
                KILN_TEST(test_very_many), KILN_TEST(test_many_bytes), KILN_TEST(test_threads),
+               KILN_TEST(test_others_go_on), KILN_TEST(test_waiting_while_it_breaks),
                KILN_TEST(test_server_gone))

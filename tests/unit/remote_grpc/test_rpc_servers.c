@@ -143,6 +143,30 @@ static void test_nobody_is_there(void)
             kiln_device_open(self.base.context, self.address, &self.base.remote, &self.base.err),
             KILN_STATUS_UNAVAILABLE);
         KILN_CHECK_CONTAINS(self.base.err.message, "nobody answers");
+        KILN_CHECK_CONTAINS(self.base.err.message, self.address); // that is, every one
+    }
+    close_replicas(&self);
+}
+
+/// Sessions that stay are spread evenly, whatever the beginning: by chance alone that would happen
+/// once in a thousand times.
+static void test_who_has_less_to_do_is_chosen(void)
+{
+    enum { CLIENTS = 20 };
+    replicas self;
+    kiln_backend *clients[CLIENTS] = {NULL}; // a context has one device of an address
+    bool good = open_replicas(&self, 0);
+    for (uint32_t i = 0; i < CLIENTS && good; i++) {
+        const kiln_env *env = kiln_context_env(self.base.context);
+        good = PAIR_OK(&self.base, kiln_rpc_provider()->open(env, self.address, &clients[i],
+                                                             &self.base.err, NULL));
+        uint32_t first = sessions_at(&self, 0);
+        uint32_t second = sessions_at(&self, 1);
+        KILN_CHECK_INT(first + second, i + 1);
+        KILN_CHECK(first <= second + 1 && second <= first + 1);
+    }
+    for (uint32_t i = 0; i < CLIENTS && clients[i] != NULL; i++) {
+        clients[i]->device->close(clients[i]);
     }
     close_replicas(&self);
 }
@@ -170,4 +194,4 @@ static void test_clients_are_spread(void)
 
 KILN_TEST_MAIN("unit/remote_grpc/test_rpc_servers", KILN_TEST(test_a_server_ends),
                KILN_TEST(test_a_full_server_is_passed), KILN_TEST(test_nobody_is_there),
-               KILN_TEST(test_clients_are_spread))
+               KILN_TEST(test_who_has_less_to_do_is_chosen), KILN_TEST(test_clients_are_spread))

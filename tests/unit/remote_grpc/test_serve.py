@@ -396,6 +396,50 @@ def case_grace_is_kept(_):
         assert 1.9 < took < 3, took
 
 
+def case_the_end_has_an_end(folder):
+    """What a server does last may take for ever, as writing to a pipe that nobody reads; it ends all the same."""
+    pipe = os.path.join(folder, "trace")
+    with Server(KILN, "--grace", "1", "--trace", pipe) as server:
+        os.remove(pipe) # it was tried whether it can be written
+        os.mkfifo(pipe)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=120) == 0
+        assert "the end took too long" in server.process.stderr.read()
+
+
+def resident_kib(server):
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
+        return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
+
+
+def case_free_memory_goes_back(_):
+    """What sessions have freed between small pieces that they keep is the system's again while they go on."""
+    sys.path.insert(0, os.path.join(SOURCE, "examples/remote_python"))
+    client = importlib.import_module("kiln_client")
+    large, small, pieces = bytes(96 << 10), bytes(64), 120 # a Free names at most 128
+    with Server(KILN) as server:
+        sessions = [client.Session(SOURCE, server.target) for _ in range(4)]
+        before = resident_kib(server)
+        for session in sessions:
+            buffers = []
+            for _ in range(pieces):
+                for data in (large, small):
+                    buffer = session.new_buffer()
+                    session.send(write=session.pb.Write(buffer=buffer, offset=0, total=len(data)), data=data)
+                    buffers.append(buffer)
+            session.fence()
+            session.free(*buffers[::2])
+            session.fence()
+        written = len(sessions) * pieces * len(large) >> 10
+        end = time.monotonic() + 120
+        while resident_kib(server) > before + written / 3 and time.monotonic() < end:
+            time.sleep(0.1)
+        after = resident_kib(server)
+        for session in sessions:
+            session.close()
+        assert after <= before + written / 3, (before, written, after)
+
+
 def open_watches(target, channels, each):
     """Calls of Health/Watch over connections of their own; gives those that are answered, and the codes of others."""
     made = [grpc.insecure_channel(target, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(channels)]
@@ -733,6 +777,7 @@ run_cases("unit/remote_grpc/serve",
            case_weights_are_kept, case_devices_of_a_server, case_client_certificates, case_tokens,
            case_renewed_while_serving, case_one_line_says_why, case_many_connections, case_service_manager, case_units,
            case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
+           case_the_end_has_an_end, case_free_memory_goes_back,
            case_open_calls_have_places_of_their_own, case_rapid_resets, case_reflection, case_wire_page_is_whole,
            case_info, case_info_lists_what_is_on, case_expired_certificate, case_grpcurl, case_python_from_proto, case_operator_of_a_plugin,
            case_servers_know_each_other, case_client_library_links_no_opencl])

@@ -42,6 +42,18 @@ def case_all_of_it(folder):
             assert 70 <= x <= 870 and 30 <= y <= 580, (x, y)
 
 
+def case_one_kind_alone(folder):
+    """Nothing but sessions from the .proto files: no model is asked, no call made, nothing trained."""
+    done = soak(BUILD, folder, "--minutes", "0.05", "--device", "reference", "--clients", "2", "--interval", "0.1",
+                "--bar", "none", "--only", "frames")
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = {what: int(number) for number, what in
+              (each.split() for each in done.stdout.splitlines()[0].split(", "))}
+    assert counts["sessions"] + counts["cancels"] > 0, counts
+    assert not any(counts[what] for what in ("steps", "models", "calls", "runs", "epochs")), counts
+    assert {each["process"] for each in lines_of(os.path.join(folder, "samples.jsonl"))} == {"server"}
+
+
 def judged(folder, bar, **series):
     """What is said of a server whose measures are these functions of the minute, of 100."""
     usual = {"memory_kib": lambda _: 200000, "handles": lambda _: 40, "threads": lambda _: 30}
@@ -65,4 +77,4 @@ def case_growth_is_told(folder):
     assert judged(folder, "3", memory_kib=lambda minute: 200000 + 50 * minute).returncode == 0
 
 
-run_cases("unit/remote_grpc/soak_tool", [case_all_of_it, case_growth_is_told])
+run_cases("unit/remote_grpc/soak_tool", [case_all_of_it, case_one_kind_alone, case_growth_is_told])

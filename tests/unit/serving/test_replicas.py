@@ -69,7 +69,7 @@ def case_kubernetes(folder):
     assert service["spec"]["selector"] == replicas["spec"]["selector"]["matchLabels"] == labels
     assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in pod["volumes"]}
     options = dict(each[2:].split("=", 1) for each in container["args"])
-    assert int(options["grace"]) < pod["terminationGracePeriodSeconds"]
+    assert 2 * int(options["grace"]) < pod["terminationGracePeriodSeconds"]
 
     path = make_certificates(folder)
     serving_models.put(path("models"), "scale", serving_models.scale(2))
