@@ -125,6 +125,7 @@ struct kiln_onnx_session {
     kiln_device *device; ///< of the part that runs; else the first
     kilni_onnx_part *parts; ///< one at least
     uint32_t n_parts;
+    kiln_dtype kept_in; ///< f16 or bf16, what floats of f32 are kept in; NONE: in f32
     bool spans; ///< made for several devices, though one part may do
     const kilni_onnx_operators *operators;
     kiln_arena arena; ///< of the plans
