@@ -3,8 +3,6 @@
 // is divided is onnx_split.c's, runs are onnx_io.c's.
 #include "onnx_run.h"
 
-#include <string.h>
-
 /// A session without plans.
 static kiln_status begin_session(const kiln_onnx_model *model, kiln_device *device,
                                  kiln_onnx_session **out_session, kiln_error *err)
@@ -28,84 +26,6 @@ static kiln_status begin_session(const kiln_onnx_model *model, kiln_device *devi
     *out_session = session;
     return KILN_STATUS_OK;
 }
-
-// ---- in which type a model is kept ----
-
-static kiln_status wanted_dtype(const kiln_onnx_session_options *options, const kiln_env *env,
-                                kiln_dtype *out_dtype, kiln_error *err)
-{
-    bool says = options != NULL && options->struct_size >= sizeof(*options) &&
-                options->dtype != KILN_DTYPE_NONE;
-    kiln_dtype dtype =
-        says ? options->dtype
-             : kiln_dtype_from_name(kiln_config_string(env->config, KILN_OPTION_MODEL_DTYPE));
-    if (dtype != KILN_DTYPE_F32 && dtype != KILN_DTYPE_F16 && dtype != KILN_DTYPE_BF16) {
-        const char *name = kiln_dtype_name(dtype);
-        return kiln_fail(err, INVALID_ARGUMENT, "a model is kept in f32, f16 or bf16, not in %s",
-                         name != NULL ? name : "no dtype");
-    }
-    *out_dtype = dtype;
-    return KILN_STATUS_OK;
-}
-
-/// Operators on integers that stand for floats: their scales and sums say what rounds.
-static bool is_quantised(const char *op_type)
-{
-    static const char *const parts[] = {"Quantize", "QLinear", "QAttention", "QGemm",
-                                        "Integer",  "NBits",   "Bnb4"};
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        if (strstr(op_type, parts[i]) != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool has_quantised(const kiln_onnx_session *session)
-{
-    for (const kilni_onnx_plan *plan = session->plans; plan != NULL; plan = plan->next) {
-        for (uint32_t i = 0; i < plan->n_steps; i++) {
-            if (is_quantised(plan->steps[i].node->op_type)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/// Behind the plans.
-static kiln_status choose_dtype(kiln_onnx_session *session, kiln_device *const *devices,
-                                size_t n_devices, const kiln_onnx_session_options *options,
-                                kiln_error *err)
-{
-    const kiln_env *env = kiln_context_env(kiln_device_context(devices[0]));
-    kiln_dtype dtype = KILN_DTYPE_NONE;
-    kiln_status status = wanted_dtype(options, env, &dtype, err);
-    for (size_t i = 0; status == KILN_STATUS_OK && i < n_devices; i++) {
-        if ((kiln_device_dtype_usage(devices[i], dtype) & KILN_USAGE_STORAGE) == 0) {
-            status = kiln_fail(err, UNIMPLEMENTED, "%s has no %s", kiln_device_address(devices[i]),
-                               kiln_dtype_name(dtype));
-        }
-    }
-    if (status != KILN_STATUS_OK || dtype == KILN_DTYPE_F32) {
-        return status;
-    }
-    if (has_quantised(session)) {
-        kiln_log_write(env, KILN_LOG_WARN, "onnx", "a model with quantised parts is not kept in %s",
-                       kiln_dtype_name(dtype));
-    } else {
-        session->kept_in = dtype;
-    }
-    return KILN_STATUS_OK;
-}
-
-kiln_dtype kiln_onnx_session_dtype(const kiln_onnx_session *session)
-{
-    bool keeps = session != NULL && session->kept_in != KILN_DTYPE_NONE;
-    return keeps ? session->kept_in : KILN_DTYPE_F32;
-}
-
-// ---- life ----
 
 kiln_status kiln_onnx_session_create_with(const kiln_onnx_model *model, kiln_device *const *devices,
                                           size_t n_devices,
@@ -136,7 +56,7 @@ kiln_status kiln_onnx_session_create_with(const kiln_onnx_model *model, kiln_dev
     session->spans = n_devices > 1;
     status = kilni_onnx_plan_model(session, err);
     if (status == KILN_STATUS_OK) {
-        status = choose_dtype(session, devices, n_devices, options, err);
+        status = kilni_onnx_choose_dtype(session, devices, n_devices, options, err);
     }
     if (status == KILN_STATUS_OK) {
         status = kilni_onnx_split(session, devices, (uint32_t)n_devices, err);
