@@ -193,10 +193,10 @@ kiln_status kilni_cl_alloc_from(kiln_backend *base, const kiln_host_origin *orig
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
     kiln_error unaligned = KILN_ERROR_INIT;
     *out_buffer = NULL;
-    bool direct = origin->read == NULL &&
-                  kilni_cl_wrap_host(base, (void *)(uintptr_t)origin->memory, bytes,
-                                     origin->release, origin->user, out_buffer,
-                                     &unaligned) == KILN_STATUS_OK;
+    bool direct =
+        origin->read == NULL &&
+        kilni_cl_wrap_host(base, (void *)(uintptr_t)origin->memory, bytes, origin->release,
+                           origin->user, out_buffer, &unaligned) == KILN_STATUS_OK;
     kiln_status status = KILN_STATUS_OK;
     if (!direct) {
         KILN_TRY(out, status, kilni_cl_check_size(backend, bytes, err));

@@ -139,8 +139,8 @@ kiln_op_precision kiln_op_precision_of(kiln_op op)
     case KILN_OP_NMS:
         return KILN_PRECISION_WIDE;
     default:
-        return info != NULL && (info->cls == KILN_CLASS_ELEMENTWISE || info->cls == KILN_CLASS_VIEW ||
-                                info->cls == KILN_CLASS_GATHER)
+        return info != NULL && (info->cls == KILN_CLASS_ELEMENTWISE ||
+                                info->cls == KILN_CLASS_VIEW || info->cls == KILN_CLASS_GATHER)
                    ? KILN_PRECISION_FOLLOWS
                    : KILN_PRECISION_WIDE;
     }

@@ -59,10 +59,9 @@ static void record(kilni_onnx_call *call, const kiln_op_record *op, const kilni_
         return;
     }
     made[0] = kiln_retain(same);
-    call->status = same != NULL
-                       ? KILN_STATUS_OK
-                       : kiln_record(call->session->device, op->op, tensors, op->n_inputs,
-                                     op->attrs, op->n_attrs, made, call->err);
+    call->status = same != NULL ? KILN_STATUS_OK
+                                : kiln_record(call->session->device, op->op, tensors, op->n_inputs,
+                                              op->attrs, op->n_attrs, made, call->err);
     for (uint32_t i = 0; kilni_onnx_ok(call) && i < op->n_outputs; i++) {
         values[i]->tensor = made[i];
         values[i]->desc.dtype = kiln_tensor_dtype(made[i]);

@@ -45,10 +45,10 @@ static bool is_large(const kilni_onnx_call *call, kilni_onnx_ref value)
     if (call->session->kept_in != KILN_DTYPE_F16 || !is_f32(value)) {
         return false;
     }
-    if (value->range == KILNI_ONNX_RANGE_UNKNOWN && value->constant && value->host != NULL) {
-        value->range = has_large_element(value) ? KILNI_ONNX_RANGE_LARGE : KILNI_ONNX_RANGE_SMALL;
+    if (value->large == KILNI_ONNX_UNKNOWN && value->constant && value->host != NULL) {
+        value->large = has_large_element(value) ? KILNI_ONNX_YES : KILNI_ONNX_NO;
     }
-    return value->range == KILNI_ONNX_RANGE_LARGE;
+    return value->large == KILNI_ONNX_YES;
 }
 
 /// Numbers of an operation that become elements.
@@ -150,12 +150,12 @@ void kilni_onnx_note_result(const kilni_onnx_call *call, const kiln_op_record *o
     if (cls == KILN_CLASS_REDUCE) {
         value->statistic = true;
     } else if (cls == KILN_CLASS_CREATION) {
-        value->range = has_large_number(call, op) ? KILNI_ONNX_RANGE_LARGE : value->range;
+        value->large = has_large_number(call, op) ? KILNI_ONNX_YES : value->large;
     } else if (reads_in == KILN_DTYPE_F32 && precision_of(op) == KILN_PRECISION_FOLLOWS &&
                cls != KILN_CLASS_ROW) {
         const operand_types t = look_at(call, op, inputs);
         value->statistic = t.wide && !t.narrow && t.statistics;
-        value->range = t.large ? KILNI_ONNX_RANGE_LARGE : value->range;
+        value->large = t.large ? KILNI_ONNX_YES : value->large;
     }
 }
 
@@ -172,8 +172,8 @@ kiln_tensor *kilni_onnx_cast_kept(kilni_onnx_call *call, const kiln_op_record *o
     bool narrows = from == KILN_DTYPE_F32 && to == kept_in;
     bool widens = from == kept_in && to == KILN_DTYPE_F32 && !inputs[0]->given;
     if (narrows || widens) {
-        call->status = kilni_onnx_to_device_as(call->session->device, inputs[0], kept_in, &tensor,
-                                               call->err);
+        call->status =
+            kilni_onnx_to_device_as(call->session->device, inputs[0], kept_in, &tensor, call->err);
     }
     return kilni_onnx_ok(call) ? tensor : NULL;
 }

@@ -27,7 +27,7 @@ typedef struct live_out {
     int32_t from_in;
     int32_t from_graph;
     kiln_dtype dtype; ///< as the model has it: the graph may give a narrower one
-    kilni_onnx_range range;
+    kilni_onnx_answer large;
     bool statistic;
     int32_t narrow;
 } live_out;
@@ -222,8 +222,8 @@ static bool in_fits(const live_in *in, const kilni_onnx_value *value)
 {
     if (!crosses(value) || !kiln_desc_same_shape(&in->desc, &value->desc) ||
         in->desc.dtype != value->desc.dtype ||
-        (!value->constant && in->kept_in != kilni_onnx_kept_in(value)) || in->narrow != value->narrow ||
-        value->constant != (in->constant != NULL)) {
+        (!value->constant && in->kept_in != kilni_onnx_kept_in(value)) ||
+        in->narrow != value->narrow || value->constant != (in->constant != NULL)) {
         return false;
     }
     if (value->constant) {
@@ -321,7 +321,7 @@ static bool place_outs(kilni_onnx_segment *segment, const kilni_onnx_frame *fram
         }
         out->narrow = value->narrow;
         out->dtype = value->desc.dtype;
-        out->range = value->range;
+        out->large = value->large;
         out->statistic = value->statistic;
         if (out->from_in == NO_INDEX && value->constant) {
             out->constant = kilni_onnx_retain(value);
@@ -352,8 +352,8 @@ static bool keep_looked(kilni_onnx_segment *segment, const kilni_onnx_frame *fra
     return true;
 }
 
-/// What a capture makes of the run's values in another type is the graph's alone, and what runs made
-/// is no input of it.
+/// What a capture makes of the run's values in another type is the graph's alone, and what runs
+/// made is no input of it.
 static void drop_others(const kilni_onnx_segment *segment, const kilni_onnx_frame *frame)
 {
     for (uint32_t i = 0; i < segment->n_ins; i++) {
@@ -422,14 +422,13 @@ static void capture(kilni_onnx_segment *segment, const kilni_onnx_frame *frame,
 
 // ---- replay ----
 
-static kilni_onnx_ref value_of(kiln_onnx_session *session, kiln_tensor *tensor,
-                               const live_out *out)
+static kilni_onnx_ref value_of(kiln_onnx_session *session, kiln_tensor *tensor, const live_out *out)
 {
     kilni_onnx_ref value = kilni_onnx_value_new(&session->env);
     if (value != NULL) {
         value->tensor = kiln_retain(tensor);
         value->narrow = out->narrow;
-        value->range = out->range;
+        value->large = out->large;
         value->statistic = out->statistic;
         value->desc.dtype = out->dtype;
         value->desc.rank = (uint8_t)kiln_tensor_rank(tensor);

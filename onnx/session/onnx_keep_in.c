@@ -85,8 +85,8 @@ static kiln_status mark_summed(kiln_onnx_session *session, kilni_onnx_plan *plan
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const kilni_onnx_step *step = &plan->steps[i];
         uint32_t slot = step->node->n_outputs > 0 ? step->outputs[0] : KILNI_ONNX_NO_SLOT;
-        marks[i] = slot != KILNI_ONNX_NO_SLOT && sums[slot] > 0 &&
-                   sums[slot] == plan->uses[slot] && is_elementwise(step);
+        marks[i] = slot != KILNI_ONNX_NO_SLOT && sums[slot] > 0 && sums[slot] == plan->uses[slot] &&
+                   is_elementwise(step);
     }
     kiln_free(&session->env, sums);
     plan->in_f32 = marks;

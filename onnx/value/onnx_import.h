@@ -46,19 +46,12 @@ typedef struct kilni_onnx_growth {
     bool grown; ///< in this run
 } kilni_onnx_growth;
 
-/// Whether a constant's elements are all one number.
-typedef enum kilni_onnx_uniform {
+/// What is known of a constant's elements once somebody has looked.
+typedef enum kilni_onnx_answer {
     KILNI_ONNX_UNKNOWN = 0,
-    KILNI_ONNX_UNIFORM = 1,
-    KILNI_ONNX_VARIOUS = 2
-} kilni_onnx_uniform;
-
-/// Whether a constant of f32 has finite elements that f16 has no room for.
-typedef enum kilni_onnx_range {
-    KILNI_ONNX_RANGE_UNKNOWN = 0,
-    KILNI_ONNX_RANGE_SMALL = 1,
-    KILNI_ONNX_RANGE_LARGE = 2
-} kilni_onnx_range;
+    KILNI_ONNX_YES = 1,
+    KILNI_ONNX_NO = 2
+} kilni_onnx_answer;
 
 /// A value of the graph: a tensor on the device, on the host, or both; or a list of tensors.
 typedef struct kilni_onnx_value {
@@ -67,8 +60,9 @@ typedef struct kilni_onnx_value {
     bool constant; ///< the same in every run: may be computed with on the host
     bool given; ///< an input of the run
     bool looked; ///< its contents on the host decided about something
-    kilni_onnx_uniform uniform;
-    kilni_onnx_range range; ///< of a constant; LARGE also of what was computed from such
+    kilni_onnx_answer uniform; ///< are all of a constant's elements one number?
+    kilni_onnx_answer large; ///< has a constant of f32 finite elements that f16 has no room for, or
+                             ///< was the value computed from such?
     bool statistic; ///< a reduction's result, or computed from such alone
     kiln_tensor_desc desc; ///< as the model has it: what `tensor` holds may be narrower
     int32_t narrow; ///< ONNX's number of a type of few bits, which i8 or u8 holds, or of strings,

@@ -87,8 +87,8 @@ static kiln_status wrap_part(kiln_device *device, kilni_onnx_ref value, kiln_dty
     memory.user = part;
     memory.read = rounds ? part_read : NULL;
     memory.stamp = kilni_onnx_file_stamp(part->file, value->host, (size_t)kiln_desc_bytes(desc));
-    kiln_status status = kiln_tensor_wrap_constant(device, dtype, desc->rank, desc->dims, &memory,
-                                                   out_tensor, err);
+    kiln_status status =
+        kiln_tensor_wrap_constant(device, dtype, desc->rank, desc->dims, &memory, out_tensor, err);
     if (status != KILN_STATUS_OK) {
         part_released(part);
     }
@@ -104,9 +104,9 @@ static bool is_uniform(kilni_onnx_ref value)
         bool same = value->constant && value->file == NULL && value->host != NULL && size > 0 &&
                     bytes > size &&
                     memcmp(value->host, (const uint8_t *)value->host + size, bytes - size) == 0;
-        value->uniform = same ? KILNI_ONNX_UNIFORM : KILNI_ONNX_VARIOUS;
+        value->uniform = same ? KILNI_ONNX_YES : KILNI_ONNX_NO;
     }
-    return value->uniform == KILNI_ONNX_UNIFORM;
+    return value->uniform == KILNI_ONNX_YES;
 }
 
 void kilni_onnx_rest(kilni_onnx_ref value)
@@ -204,8 +204,8 @@ static kiln_status create_tensor(kiln_device *device, kilni_onnx_ref value, kiln
     const kiln_tensor_desc *desc = &value->desc;
     int64_t small = kiln_device_info_of(device)->type == KILN_DEVICE_REMOTE ? SMALL_REMOTE : SMALL;
     if (value->growth != NULL) {
-        return kilni_onnx_growth_view(value->growth, desc->dims[value->growth->axis],
-                                      out_tensor, err);
+        return kilni_onnx_growth_view(value->growth, desc->dims[value->growth->axis], out_tensor,
+                                      err);
     }
     if (value->file != NULL && value->constant && kiln_desc_bytes(desc) >= small) {
         return wrap_part(device, value, dtype, out_tensor, err);

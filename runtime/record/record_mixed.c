@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Mixed precision: products of f32 that compute in f16 or bf16, on the threads that ask for it.
-// Which operators these are says the operator table. Each becomes casts of its operands, the product, and a cast of
-// the result; so all else, reductions and norms above all, stays in f32, and observers learn of
-// what is computed.
+// Which operators these are says the operator table. Each becomes casts of its operands, the
+// product, and a cast of the result; so all else, reductions and norms above all, stays in f32, and
+// observers learn of what is computed.
 
 #include "attr_make.h"
 #include "record_internal.h"

@@ -186,17 +186,15 @@ static kiln_status create_from(kiln_device *handle, const kiln_tensor_desc *desc
     if (made != NULL) {
         origin->read(origin->user, 0, bytes, made);
     }
-    kiln_status status =
-        kiln_tensor_create(handle, desc->dtype, desc->rank, desc->dims,
-                           made != NULL ? made : origin->memory, out_tensor, err);
+    kiln_status status = kiln_tensor_create(handle, desc->dtype, desc->rank, desc->dims,
+                                            made != NULL ? made : origin->memory, out_tensor, err);
     kiln_free(env, made);
     return status;
 }
 
 /// Whether a caller's struct has a member, which older ones end before.
 #define HAS(memory, member)                                                                        \
-    ((memory)->struct_size >=                                                                      \
-     offsetof(kiln_constant_memory, member) + sizeof((memory)->member))
+    ((memory)->struct_size >= offsetof(kiln_constant_memory, member) + sizeof((memory)->member))
 
 kiln_status kiln_tensor_wrap_constant(kiln_device *device, kiln_dtype dtype, size_t rank,
                                       const int64_t *dims, const kiln_constant_memory *memory,

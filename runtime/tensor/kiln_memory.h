@@ -47,11 +47,7 @@ typedef struct kiln_constant_memory {
 
 #define KILN_CONSTANT_MEMORY_INIT                                                                  \
     {                                                                                              \
-        sizeof(kiln_constant_memory), NULL, NULL, NULL, NULL,                                      \
-        {                                                                                          \
-            0, 0                                                                                   \
-        },                                                                                         \
-            NULL                                                                                   \
+        sizeof(kiln_constant_memory), NULL, NULL, NULL, NULL, {0, 0}, NULL                         \
     }
 
 /// Makes a constant tensor (kiln_tensor_mark_constant) of the caller's memory. The device has a

@@ -71,8 +71,9 @@ static kilni_onnx_ref batch_norm(kilni_onnx_call *call, const kilni_onnx_ref inp
                                  double epsilon)
 {
     const kiln_attr attr = kilni_attr_f64(epsilon);
-    return kilni_onnx_is_kept(call) ? scale_and_shift(call, inputs, epsilon)
-                                    : kilni_onnx_emit(call, KILN_OP_BATCH_NORM, inputs, 5, &attr, 1);
+    return kilni_onnx_is_kept(call)
+               ? scale_and_shift(call, inputs, epsilon)
+               : kilni_onnx_emit(call, KILN_OP_BATCH_NORM, inputs, 5, &attr, 1);
 }
 
 /// running * momentum + current * (1 - momentum)

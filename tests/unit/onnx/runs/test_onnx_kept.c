@@ -131,13 +131,12 @@ static bool run(fixture *f, const float *x, float *out, size_t count)
     kiln_tensor *y = NULL;
     f->seen[0] = '\0';
     kiln_onnx_session_trace(f->session, see, f);
-    bool ok =
-        OK(f, kiln_tensor_create(f->device, KILN_DTYPE_F32, 2, square, x, &input.tensor,
-                                 &f->err)) &&
-        OK(f, kiln_onnx_session_run(f->session, &input, 1, &y, 1, &f->err)) &&
-        KILN_CHECK_INT(kiln_tensor_dtype(y), KILN_DTYPE_F32) &&
-        KILN_CHECK_INT((int64_t)kiln_tensor_bytes(y), (int64_t)(count * sizeof(*out))) &&
-        OK(f, kiln_read(y, out, count * sizeof(*out), &f->err));
+    bool ok = OK(f, kiln_tensor_create(f->device, KILN_DTYPE_F32, 2, square, x, &input.tensor,
+                                       &f->err)) &&
+              OK(f, kiln_onnx_session_run(f->session, &input, 1, &y, 1, &f->err)) &&
+              KILN_CHECK_INT(kiln_tensor_dtype(y), KILN_DTYPE_F32) &&
+              KILN_CHECK_INT((int64_t)kiln_tensor_bytes(y), (int64_t)(count * sizeof(*out))) &&
+              OK(f, kiln_read(y, out, count * sizeof(*out), &f->err));
     kiln_onnx_session_trace(f->session, NULL, NULL);
     kiln_release(y);
     kiln_release(input.tensor);
