@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Whole models of f32 kept in f16 and bf16: the digits, a BERT, a GPT-2 and a convolutional net are as near to f32 as
-docs/narrow-models.md says, twice over; the device holds about half; and no launch only casts between two narrow
+docs/devices/narrow-models.md says, twice over; the device holds about half; and no launch only casts between two narrow
 operators. Needs Debian's python3-onnx; skipped without it.
 
 usage: kept_models.py KILN TREE DEVICE: on reference every model in both types, elsewhere two of them in bf16
