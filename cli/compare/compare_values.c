@@ -142,9 +142,16 @@ static double apart_of(double a, double b)
     return isnan(apart) ? (double)INFINITY : apart;
 }
 
+/// Floats of several widths can be compared: one side may be kept in a narrow type.
+static bool same_kind(kiln_dtype a, kiln_dtype b)
+{
+    return a == b ||
+           (kiln_dtype_kind_of(a) == KILN_KIND_FLOAT && kiln_dtype_kind_of(b) == KILN_KIND_FLOAT);
+}
+
 static bool same_shape(const kiln_npy *a, const kiln_npy *b)
 {
-    return a->dtype == b->dtype && a->rank == b->rank &&
+    return same_kind(a->dtype, b->dtype) && a->rank == b->rank &&
            memcmp(a->dims, b->dims, a->rank * sizeof(*a->dims)) == 0;
 }
 
