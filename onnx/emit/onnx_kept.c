@@ -105,7 +105,7 @@ static operand_types look_at(const kilni_onnx_call *call, const kiln_op_record *
         t.narrow = t.narrow || narrow;
         t.wide = t.wide || !narrow;
         t.statistics = t.statistics && value->statistic;
-        t.spread = t.spread || (value->statistic && op->n_outputs > 0 &&
+        t.spread = t.spread || (value->statistic && op->op != KILN_OP_CUSTOM &&
                                 kiln_desc_count(&value->desc) < kiln_desc_count(&op->outputs[0]));
     }
     return t;
