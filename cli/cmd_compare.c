@@ -78,6 +78,7 @@ typedef struct pair {
 typedef struct comparison {
     const compare_options *options;
     double tolerance;
+    kiln_dtype kept_in; ///< the model, on its own side
     const char *peer;
     compare_values own;
     compare_values other;
@@ -110,7 +111,8 @@ static kiln_status pair_up(comparison *c, kiln_error *err)
             continue;
         }
         pair *made = &c->pairs[c->n_pairs++];
-        *made = (pair){own, compare_arrays(&own->array, &other->array, c->tolerance), i};
+        *made =
+            (pair){own, compare_arrays(&own->array, &other->array, c->tolerance, c->kept_in), i};
         c->differ += !made->distance.within;
     }
     while (c->first < c->n_pairs && c->pairs[c->first].distance.within) {
@@ -277,9 +279,8 @@ static kiln_status compare_model(comparison *c, kiln_error *err)
     kiln_status status = KILN_STATUS_OK;
     cli_progress *progress = cli_progress_begin("compiling and running");
     KILN_TRY(out, status, model_session_open(&session, &c->options->model, /*invent=*/true, err));
-    c->tolerance = c->options->tolerance >= 0
-                       ? c->options->tolerance
-                       : usual_tolerance(kiln_onnx_session_dtype(session.session));
+    c->kept_in = kiln_onnx_session_dtype(session.session);
+    c->tolerance = c->options->tolerance >= 0 ? c->options->tolerance : usual_tolerance(c->kept_in);
     KILN_TRY(out, status, compare_run(&session, &c->own, err));
     cli_progress_say(progress, "running what it is compared with");
     KILN_TRY(out, status, run_peer(c, &session, err));

@@ -255,8 +255,8 @@ typedef enum kiln_onnx_where {
 
 typedef struct kiln_onnx_node_output {
     const char *name; ///< as other nodes read it; "" for one that none can
-    kiln_tensor *tensor; ///< borrowed; NULL: it is on the host, or no tensor. Of the type that it is
-                         ///< kept in
+    kiln_tensor *tensor; ///< borrowed; NULL: it is on the host, or no tensor. Of the type that it
+                         ///< is kept in
 } kiln_onnx_node_output;
 
 typedef struct kiln_onnx_node_info { ///< texts belong to the model
