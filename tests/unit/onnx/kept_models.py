@@ -24,7 +24,7 @@ except ImportError as missing:
     sys.exit(0)
 
 # Largest difference from f32 over the largest output.
-ERRORS = {"digits": {"bf16": 6e-3, "f16": 1e-3}, "bert": {"bf16": 2.4e-2, "f16": 2.6e-3},
+ERRORS = {"digits": {"bf16": 8.4e-3, "f16": 1e-3}, "bert": {"bf16": 2.4e-2, "f16": 2.6e-3},
           "gpt2": {"bf16": 1.8e-2, "f16": 2.2e-3}, "convolutions": {"bf16": 6e-3, "f16": 6e-4}}
 TRIALS = [(name, dtype) for name in ERRORS for dtype in ERRORS[name]]
 if not DEVICE.startswith("reference"):
