@@ -176,6 +176,31 @@ KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_create(const kiln_onnx_mod
                                                              kiln_onnx_session **out_session,
                                                              kiln_error *err);
 
+/// How a session is made. Zero is the default.
+typedef struct kiln_onnx_session_options {
+    uint32_t struct_size;
+    kiln_dtype dtype; ///< F16 or BF16: what a model of f32 keeps its weights and intermediates in;
+                      ///< F32: neither; NONE: as the option `model-dtype` says
+} kiln_onnx_session_options;
+
+#define KILN_ONNX_SESSION_OPTIONS_INIT                                                             \
+    {                                                                                              \
+        sizeof(kiln_onnx_session_options), KILN_DTYPE_NONE                                         \
+    }
+
+/// kiln_onnx_session_create_across with options, NULL for none. With a narrow `dtype` values of f32
+/// are kept in it between products, which have sums of f32, and what follows these element by
+/// element or row by row; reductions, statistics, losses, recurrent layers, and what f16 has no
+/// room for stay in f32. Inputs and outputs have the model's types. A model with quantised parts is
+/// left as it is (kiln_onnx_session_dtype tells). Errors: also INVALID_ARGUMENT for another dtype;
+/// UNIMPLEMENTED for a device without it.
+KILN_NODISCARD KILN_API kiln_status kiln_onnx_session_create_with(
+    const kiln_onnx_model *model, kiln_device *const *devices, size_t n_devices,
+    const kiln_onnx_session_options *options, kiln_onnx_session **out_session, kiln_error *err);
+
+/// What the session keeps the model's floats of f32 in: F16, BF16, or F32.
+KILN_API kiln_dtype kiln_onnx_session_dtype(const kiln_onnx_session *session);
+
 /// The same on several devices, for a model that is larger than one. Where its constants fill more
 /// than half of the first, its nodes are cut in their order into a part for each device, by the
 /// memory that each may hold, where few values cross; these move by kiln_to_device in each run.
@@ -230,7 +255,8 @@ typedef enum kiln_onnx_where {
 
 typedef struct kiln_onnx_node_output {
     const char *name; ///< as other nodes read it; "" for one that none can
-    kiln_tensor *tensor; ///< borrowed; NULL: it is on the host, or no tensor
+    kiln_tensor *tensor; ///< borrowed; NULL: it is on the host, or no tensor. Of the type that it
+                         ///< is kept in
 } kiln_onnx_node_output;
 
 typedef struct kiln_onnx_node_info { ///< texts belong to the model

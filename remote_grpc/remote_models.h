@@ -114,6 +114,7 @@ typedef struct kiln_model_info {
     uint32_t n_controls;
     kiln_model_state states[KILN_MODEL_TENSORS];
     kiln_model_control controls[KILN_MODEL_CONTROLS];
+    kiln_dtype kept_in; ///< what floats of f32 are kept in; NONE: as the server is configured
 } kiln_model_info;
 
 typedef struct kiln_model_row { ///< texts live for the call

@@ -37,7 +37,12 @@ static void copy_steps(const kilni_cl_buffer *buffer, unsigned char *target)
 {
     for (size_t at = 0; at < buffer->bytes; at += COPY_STEP) {
         size_t step = buffer->bytes - at < COPY_STEP ? buffer->bytes - at : COPY_STEP;
-        kilni_cl_copy_wide(target + at, (const unsigned char *)buffer->origin.memory + at, step);
+        if (buffer->origin.read != NULL) {
+            buffer->origin.read(buffer->origin.user, at, step, target + at);
+        } else {
+            kilni_cl_copy_wide(target + at, (const unsigned char *)buffer->origin.memory + at,
+                               step);
+        }
         note_copied(buffer, at, step);
     }
 }
@@ -56,6 +61,29 @@ static cl_int copy_to_mapping(kilni_cl_backend *backend, kilni_cl_buffer *buffer
     return code;
 }
 
+/// The bytes of a step, at the origin or in `room`.
+static const void *step_of(const kilni_cl_buffer *buffer, size_t at, size_t step, void *room)
+{
+    if (buffer->origin.read == NULL) {
+        return (const unsigned char *)buffer->origin.memory + at;
+    }
+    buffer->origin.read(buffer->origin.user, at, step, room);
+    return room;
+}
+
+static cl_int upload_steps(kilni_cl_backend *backend, kilni_cl_buffer *buffer, void *room)
+{
+    for (size_t at = 0; at < buffer->bytes; at += COPY_STEP) {
+        size_t step = buffer->bytes - at < COPY_STEP ? buffer->bytes - at : COPY_STEP;
+        if (kilni_cl_upload(&backend->base, (kiln_buffer *)(void *)buffer, at,
+                            step_of(buffer, at, step, room), step, NULL) != KILN_STATUS_OK) {
+            return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+        }
+        note_copied(buffer, at, step);
+    }
+    return CL_SUCCESS;
+}
+
 /// A copy in the device's own memory, on the main queue; other queues find it there as well.
 static cl_int copy_to_device(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
 {
@@ -65,16 +93,15 @@ static cl_int copy_to_device(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
         buffer->mem = NULL;
         return code;
     }
-    for (size_t at = 0; at < buffer->bytes; at += COPY_STEP) {
-        size_t step = buffer->bytes - at < COPY_STEP ? buffer->bytes - at : COPY_STEP;
-        if (kilni_cl_upload(&backend->base, (kiln_buffer *)(void *)buffer, at,
-                            (const unsigned char *)buffer->origin.memory + at, step,
-                            NULL) != KILN_STATUS_OK) {
-            clReleaseMemObject(buffer->mem);
-            buffer->mem = NULL;
-            return CL_MEM_OBJECT_ALLOCATION_FAILURE;
-        }
-        note_copied(buffer, at, step);
+    size_t most = buffer->bytes < COPY_STEP ? buffer->bytes : COPY_STEP;
+    void *room = buffer->origin.read != NULL ? kiln_alloc(backend->env, most) : NULL;
+    code = room == NULL && buffer->origin.read != NULL ? CL_OUT_OF_HOST_MEMORY
+                                                       : upload_steps(backend, buffer, room);
+    kiln_free(backend->env, room);
+    if (code != CL_SUCCESS) {
+        clReleaseMemObject(buffer->mem);
+        buffer->mem = NULL;
+        return code;
     }
     if (atomic_load(&backend->flight.user_events) == 0) {
         clFinish(backend->queue);
@@ -166,9 +193,11 @@ kiln_status kilni_cl_alloc_from(kiln_backend *base, const kiln_host_origin *orig
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
     kiln_error unaligned = KILN_ERROR_INIT;
     *out_buffer = NULL;
-    kiln_status status = kilni_cl_wrap_host(base, (void *)(uintptr_t)origin->memory, bytes,
-                                            origin->release, origin->user, out_buffer, &unaligned);
-    bool direct = status == KILN_STATUS_OK;
+    bool direct =
+        origin->read == NULL &&
+        kilni_cl_wrap_host(base, (void *)(uintptr_t)origin->memory, bytes, origin->release,
+                           origin->user, out_buffer, &unaligned) == KILN_STATUS_OK;
+    kiln_status status = KILN_STATUS_OK;
     if (!direct) {
         KILN_TRY(out, status, kilni_cl_check_size(backend, bytes, err));
         KILN_TRY(out, status, kilni_cl_buffer_adopt(backend, NULL, bytes, out_buffer, err));

@@ -73,7 +73,11 @@ kiln_status kilni_cl_read_begin(kiln_backend *base, kiln_buffer *given, size_t o
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a read");
     }
     if (bytes > 0 && buffer->origin.memory != NULL) { // nothing that is queued writes them
-        memcpy(out_data, (const unsigned char *)buffer->origin.memory + offset, bytes);
+        if (buffer->origin.read != NULL) {
+            buffer->origin.read(buffer->origin.user, offset, bytes, out_data);
+        } else {
+            memcpy(out_data, (const unsigned char *)buffer->origin.memory + offset, bytes);
+        }
         bytes = 0;
     }
     *pending = (kiln_pending){.backend = backend,
@@ -222,6 +226,9 @@ kiln_status kilni_cl_map_shared(kiln_backend *base, kiln_buffer *given, size_t o
     *out_data = NULL;
     if (!is_unified(backend)) {
         return kiln_fail(err, UNIMPLEMENTED, "%s has memory of its own", backend->info.name);
+    }
+    if (buffer->origin.read != NULL) {
+        return kiln_fail(err, UNIMPLEMENTED, "a constant that is made when it is read");
     }
     kiln_status status = kilni_cl_usable(backend, err);
     if (status == KILN_STATUS_OK) {

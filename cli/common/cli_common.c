@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { KEY_MODEL_DTYPE = 768 };
+
 static const struct argp_option device_options[] = {
     {"device", 'd', "ADDRESS", 0, "device to use, such as opencl:0 (see `kiln devices`)", 0},
     {"no-fusion", 'F', NULL, 0, "run every operation on its own", 0},
@@ -23,6 +25,8 @@ static const struct argp_option device_options[] = {
     {"tune", 'T', "MODE", 0, "measure fused candidates: off, lazy or full", 0},
     {"check", 'C', "MODE", 0,
      "compare fused blocks with their unfused operations: off, first, always", 0},
+    {"model-dtype", KEY_MODEL_DTYPE, "TYPE", 0,
+     "keep weights and intermediates of an ONNX model of f32 in f16 or bf16", 0},
     {"set", 's', "NAME=VALUE", 0, "set an option (see `kiln config`); may be repeated", 0},
     {0},
 };
@@ -62,6 +66,9 @@ static error_t parse_device(int key, char *text, struct argp_state *state)
         return 0;
     case 'C':
         options->check = text;
+        return 0;
+    case KEY_MODEL_DTYPE:
+        options->model_dtype = text;
         return 0;
     case 's':
         if (strchr(text, '=') == NULL) {
@@ -203,6 +210,9 @@ kiln_status cli_open_context(const cli_device_options *options, kiln_context **o
     }
     if (status == KILN_STATUS_OK && options->check != NULL) {
         status = kiln_context_set(context, "check", options->check, err);
+    }
+    if (status == KILN_STATUS_OK && options->model_dtype != NULL) {
+        status = kiln_context_set(context, "model-dtype", options->model_dtype, err);
     }
     for (size_t i = 0; i < options->n_plugins && status == KILN_STATUS_OK; i++) {
         status = kiln_plugin_load(context, options->plugins[i], err);

@@ -39,7 +39,7 @@ kiln_status compare_run_onnxruntime(const char *python, const char *model,
 /// How far two arrays are apart. Allowed is the tolerance times the largest value of the second;
 /// integers and bools must be the same.
 typedef struct compare_distance {
-    bool comparable; ///< same dtype and shape
+    bool comparable; ///< same dtype and shape, or f32 beside what the first side's model is kept in
     bool within;
     double worst; ///< largest difference; infinite between a number and none
     double largest; ///< value of the second
@@ -49,6 +49,7 @@ typedef struct compare_distance {
     size_t at; ///< the element of the largest difference
 } compare_distance;
 
-compare_distance compare_arrays(const kiln_npy *array, const kiln_npy *other, double tolerance);
+compare_distance compare_arrays(const kiln_npy *array, const kiln_npy *other, double tolerance,
+                                kiln_dtype kept_in);
 
 #endif

@@ -142,16 +142,18 @@ static double apart_of(double a, double b)
     return isnan(apart) ? (double)INFINITY : apart;
 }
 
-static bool same_shape(const kiln_npy *a, const kiln_npy *b)
+static bool same_shape(const kiln_npy *a, const kiln_npy *b, kiln_dtype kept_in)
 {
-    return a->dtype == b->dtype && a->rank == b->rank &&
+    bool narrowed = a->dtype == kept_in && b->dtype == KILN_DTYPE_F32;
+    return (a->dtype == b->dtype || narrowed) && a->rank == b->rank &&
            memcmp(a->dims, b->dims, a->rank * sizeof(*a->dims)) == 0;
 }
 
-compare_distance compare_arrays(const kiln_npy *array, const kiln_npy *other, double tolerance)
+compare_distance compare_arrays(const kiln_npy *array, const kiln_npy *other, double tolerance,
+                                kiln_dtype kept_in)
 {
     compare_distance d = {.count = kiln_npy_count(array)};
-    d.comparable = same_shape(array, other);
+    d.comparable = same_shape(array, other, kept_in);
     for (size_t i = 0; d.comparable && i < d.count; i++) {
         double wanted = fabs(kiln_npy_number(other, i));
         d.largest = isfinite(wanted) ? fmax(d.largest, wanted) : d.largest;

@@ -27,6 +27,9 @@ typedef struct kiln_host_origin {
     void (*release)(void *user); ///< nothing uses the memory any more; called once
     void *user;
     kiln_hash128 stamp; ///< of these bytes: another one when they may be others; zeros: unknown
+    /// Writes bytes of the buffer to `out`, where they are made of the memory and do not lie in it;
+    /// NULL: they lie there.
+    void (*read)(void *user, size_t offset, size_t bytes, void *out);
 } kiln_host_origin;
 
 typedef struct kiln_backend_memory_ops {

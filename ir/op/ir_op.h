@@ -42,6 +42,15 @@ typedef enum kiln_op_class {
     KILN_CLASS_CUSTOM = 11 ///< a plugin's: what it does is not in this table
 } kiln_op_class;
 
+/// What an operator does where numbers of f32 may be kept in f16 or bf16: of a thread's products
+/// (kiln_products_in), and of a model that is kept in such a type (`model-dtype`).
+typedef enum kiln_op_precision {
+    KILN_PRECISION_WIDE = 0, ///< it stays in f32: reductions, statistics, losses, recurrent layers
+    KILN_PRECISION_PRODUCT = 1, ///< its operands become narrow, its sums are of f32
+    KILN_PRECISION_FOLLOWS = 2 ///< it is computed in the type that its operands have; rows, whose
+                               ///< sums are of f32 all the same, too
+} kiln_op_precision;
+
 /// Sets of kiln_dtype_kind that an operator takes. SIGNED: without unsigned and bool.
 typedef enum kiln_accept {
     KILN_ACCEPT_LOGIC = KILN_KIND_BOOL,
@@ -136,6 +145,9 @@ typedef struct kiln_op_info {
 
 /// The table's row of an operator; NULL for a number that is none.
 KILN_API const kiln_op_info *kiln_op_info_of(kiln_op op);
+
+/// What an operator does in reduced precision; WIDE for a number that is none.
+KILN_API kiln_op_precision kiln_op_precision_of(kiln_op op);
 
 /// The operator with this name; KILN_OP_COUNT for an unknown name.
 KILN_API kiln_op kiln_op_from_name(const char *name);

@@ -114,6 +114,38 @@ kiln_attr_key kiln_attr_from_name(const char *name)
     return KILN_KEY_NONE;
 }
 
+kiln_op_precision kiln_op_precision_of(kiln_op op)
+{
+    const kiln_op_info *info = kiln_op_info_of(op);
+    switch (op) {
+    case KILN_OP_MATMUL:
+    case KILN_OP_CONV:
+    case KILN_OP_CONV_TRANSPOSE:
+    case KILN_OP_LINEAR:
+    case KILN_OP_ATTENTION:
+    case KILN_OP_EINSUM:
+        return KILN_PRECISION_PRODUCT;
+    case KILN_OP_SOFTMAX: // kernels that read and round once
+    case KILN_OP_LOG_SOFTMAX:
+    case KILN_OP_LAYER_NORM:
+    case KILN_OP_RMS_NORM:
+    case KILN_OP_IM2COL:
+    case KILN_OP_MAX_POOL:
+    case KILN_OP_AVG_POOL:
+    case KILN_OP_INTERPOLATE:
+        return KILN_PRECISION_FOLLOWS;
+    case KILN_OP_GRID_SAMPLE: // their operands are places, too
+    case KILN_OP_ROI_ALIGN:
+    case KILN_OP_NMS:
+        return KILN_PRECISION_WIDE;
+    default:
+        return info != NULL && (info->cls == KILN_CLASS_ELEMENTWISE ||
+                                info->cls == KILN_CLASS_VIEW || info->cls == KILN_CLASS_GATHER)
+                   ? KILN_PRECISION_FOLLOWS
+                   : KILN_PRECISION_WIDE;
+    }
+}
+
 const char *kilni_ir_op_name(const kiln_op_record *call)
 {
     const kiln_op_info *info = kiln_op_info_of(call->op);

@@ -2,7 +2,7 @@
 // One operation of ours: recorded on the device, or computed on the host by the reference evaluator
 // when all of its inputs are small constants. So shape arithmetic costs no kernel and no read, and
 // no operator of ONNX has to know about it.
-#include "onnx_run.h"
+#include "onnx_kept.h"
 
 #include <string.h>
 
@@ -22,7 +22,7 @@ bool kilni_onnx_computes(const kilni_onnx_call *call, kiln_dtype dtype)
 }
 
 static bool operands_on_device(kilni_onnx_call *call, const kilni_onnx_ref *inputs,
-                               uint32_t n_inputs, kiln_tensor **out_tensors)
+                               uint32_t n_inputs, kiln_dtype reads_in, kiln_tensor **out_tensors)
 {
     for (uint32_t i = 0; kilni_onnx_ok(call) && i < n_inputs; i++) {
         check_dtype(call, inputs[i]->desc.dtype);
@@ -30,8 +30,11 @@ static bool operands_on_device(kilni_onnx_call *call, const kilni_onnx_ref *inpu
             call->status = kilni_onnx_line_to_device(call->session->device, inputs[i], call->err);
         }
         if (kilni_onnx_ok(call)) {
+            kiln_dtype own = inputs[i]->desc.dtype;
+            bool adapts = own == KILN_DTYPE_F32 && reads_in != KILN_DTYPE_NONE;
             call->status =
-                kilni_onnx_to_device(call->session->device, inputs[i], &out_tensors[i], call->err);
+                kilni_onnx_to_device_as(call->session->device, inputs[i], adapts ? reads_in : own,
+                                        &out_tensors[i], call->err);
         }
     }
     return kilni_onnx_ok(call);
@@ -44,7 +47,9 @@ static void record(kilni_onnx_call *call, const kiln_op_record *op, const kilni_
     kiln_tensor *tensors[KILN_MAX_INPUTS];
     kiln_tensor *made[KILN_MAX_OUTPUTS] = {NULL};
     kilni_onnx_ref values[KILN_MAX_OUTPUTS] = {NULL};
-    if (!operands_on_device(call, inputs, op->n_inputs, tensors)) {
+    kiln_dtype reads_in = kilni_onnx_reads_in(call, op, inputs);
+    kiln_tensor *same = kilni_onnx_cast_kept(call, op, inputs);
+    if (same == NULL && !operands_on_device(call, inputs, op->n_inputs, reads_in, tensors)) {
         return;
     }
     for (uint32_t i = 0; kilni_onnx_ok(call) && i < op->n_outputs; i++) {
@@ -53,14 +58,17 @@ static void record(kilni_onnx_call *call, const kiln_op_record *op, const kilni_
     if (!kilni_onnx_ok(call)) {
         return;
     }
-    call->status = kiln_record(call->session->device, op->op, tensors, op->n_inputs, op->attrs,
-                               op->n_attrs, made, call->err);
+    made[0] = kiln_retain(same);
+    call->status = same != NULL ? KILN_STATUS_OK
+                                : kiln_record(call->session->device, op->op, tensors, op->n_inputs,
+                                              op->attrs, op->n_attrs, made, call->err);
     for (uint32_t i = 0; kilni_onnx_ok(call) && i < op->n_outputs; i++) {
         values[i]->tensor = made[i];
         values[i]->desc.dtype = kiln_tensor_dtype(made[i]);
         values[i]->desc.rank = (uint8_t)kiln_tensor_rank(made[i]);
         memcpy(values[i]->desc.dims, kiln_tensor_dims(made[i]),
                values[i]->desc.rank * sizeof(values[i]->desc.dims[0]));
+        kilni_onnx_note_result(call, op, inputs, reads_in, i, values[i]);
         out_values[i] = values[i];
     }
 }

@@ -204,6 +204,8 @@ static kiln_status run_call(kilni_onnx_frame *frame, const kilni_onnx_step *step
                             .outputs = values + node->n_inputs,
                             .n_inputs = node->n_inputs,
                             .n_outputs = node->n_outputs,
+                            .in_f32 = frame->plan->in_f32 != NULL &&
+                                      frame->plan->in_f32[step - frame->plan->steps],
                             .err = err};
     if (step->function != NULL) {
         call.status = call_function(&call, step->function);

@@ -53,6 +53,8 @@ struct kilni_onnx_plan {
     uint32_t n_outputs;
     uint32_t n_outer;
     kilni_onnx_replay *replay;
+    const bool *in_f32; ///< by step: it stays in f32 though the model is kept in a narrower type;
+                        ///< NULL: none does
     kilni_onnx_plan *next;
 };
 
@@ -125,6 +127,7 @@ struct kiln_onnx_session {
     kiln_device *device; ///< of the part that runs; else the first
     kilni_onnx_part *parts; ///< one at least
     uint32_t n_parts;
+    kiln_dtype kept_in; ///< f16 or bf16, what floats of f32 are kept in; NONE: in f32
     bool spans; ///< made for several devices, though one part may do
     const kilni_onnx_operators *operators;
     kiln_arena arena; ///< of the plans
@@ -220,6 +223,12 @@ KILN_NODISCARD kiln_status kilni_onnx_order(const kiln_env *env, const kilni_onn
 /// session->main. One thread at a time. Errors: UNIMPLEMENTED naming operator, domain, version and
 /// node; INVALID_ARGUMENT; RESOURCE_EXHAUSTED.
 KILN_NODISCARD kiln_status kilni_onnx_plan_model(kiln_onnx_session *session, kiln_error *err);
+
+/// Chooses what the planned model is kept in. Errors: those of kiln_onnx_session_create_with.
+KILN_NODISCARD kiln_status kilni_onnx_choose_dtype(kiln_onnx_session *session,
+                                                   kiln_device *const *devices, size_t n_devices,
+                                                   const kiln_onnx_session_options *options,
+                                                   kiln_error *err);
 
 /// Plans the nodes of the model's graph one by one, and tells of each what it fails with.
 KILN_NODISCARD kiln_status kilni_onnx_survey(kiln_onnx_session *session, kiln_onnx_survey_fn fn,

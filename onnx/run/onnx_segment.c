@@ -15,6 +15,7 @@ typedef struct live_in {
     uint32_t slot;
     kilni_onnx_ref constant; ///< held; NULL: a tensor that each run gives
     kiln_tensor_desc desc;
+    kiln_dtype kept_in;
     int32_t narrow;
     void *looked; ///< contents that decided about something; NULL: none did
 } live_in;
@@ -25,6 +26,9 @@ typedef struct live_out {
     kilni_onnx_ref constant; ///< held
     int32_t from_in;
     int32_t from_graph;
+    kiln_dtype dtype; ///< as the model has it: the graph may give a narrower one
+    kilni_onnx_answer large;
+    bool statistic;
     int32_t narrow;
 } live_out;
 
@@ -140,6 +144,7 @@ static bool list_ins(kilni_onnx_segment *segment, const kilni_onnx_frame *frame,
         }
         live_in *in = &segment->ins[segment->n_ins++];
         *in = (live_in){.slot = slot, .desc = value->desc, .narrow = value->narrow};
+        in->kept_in = kilni_onnx_kept_in(value);
         if (value->constant) {
             in->constant = kilni_onnx_retain(value);
         } else {
@@ -216,8 +221,9 @@ static bool same_contents(const kilni_onnx_value *value, const void *contents)
 static bool in_fits(const live_in *in, const kilni_onnx_value *value)
 {
     if (!crosses(value) || !kiln_desc_same_shape(&in->desc, &value->desc) ||
-        in->desc.dtype != value->desc.dtype || in->narrow != value->narrow ||
-        value->constant != (in->constant != NULL)) {
+        in->desc.dtype != value->desc.dtype ||
+        (!value->constant && in->kept_in != kilni_onnx_kept_in(value)) ||
+        in->narrow != value->narrow || value->constant != (in->constant != NULL)) {
         return false;
     }
     if (value->constant) {
@@ -314,6 +320,9 @@ static bool place_outs(kilni_onnx_segment *segment, const kilni_onnx_frame *fram
             out->from_in = frame->values[segment->ins[k].slot] == value ? (int32_t)k : NO_INDEX;
         }
         out->narrow = value->narrow;
+        out->dtype = value->desc.dtype;
+        out->large = value->large;
+        out->statistic = value->statistic;
         if (out->from_in == NO_INDEX && value->constant) {
             out->constant = kilni_onnx_retain(value);
         } else if (out->from_in == NO_INDEX) {
@@ -341,6 +350,19 @@ static bool keep_looked(kilni_onnx_segment *segment, const kilni_onnx_frame *fra
         memcpy(in->looked, value->host, bytes);
     }
     return true;
+}
+
+/// What a capture makes of the run's values in another type is the graph's alone, and what runs
+/// made is no input of it.
+static void drop_others(const kilni_onnx_segment *segment, const kilni_onnx_frame *frame)
+{
+    for (uint32_t i = 0; i < segment->n_ins; i++) {
+        kilni_onnx_ref value = frame->values[segment->ins[i].slot];
+        if (segment->ins[i].constant == NULL) {
+            kiln_release(value->other);
+            value->other = NULL;
+        }
+    }
 }
 
 /// Runs the steps on a copy of the frame between begin and end of a capture.
@@ -387,9 +409,11 @@ static void capture(kilni_onnx_segment *segment, const kilni_onnx_frame *frame,
     kiln_tensor **tensors = kiln_alloc_array(&session->env, most + 1, sizeof(kiln_tensor *));
     kiln_status status = copy_frame(frame, &copy, &ignored);
     session->capturing = true;
+    drop_others(segment, frame);
     if (status == KILN_STATUS_OK && tensors != NULL) {
         (void)record_steps(segment, frame, run_step, &copy, tensors, &ignored);
     }
+    drop_others(segment, frame);
     session->capturing = false;
     session->steps_run = steps_run;
     kilni_onnx_frame_fini(&copy);
@@ -398,13 +422,15 @@ static void capture(kilni_onnx_segment *segment, const kilni_onnx_frame *frame,
 
 // ---- replay ----
 
-static kilni_onnx_ref value_of(kiln_onnx_session *session, kiln_tensor *tensor, int32_t narrow)
+static kilni_onnx_ref value_of(kiln_onnx_session *session, kiln_tensor *tensor, const live_out *out)
 {
     kilni_onnx_ref value = kilni_onnx_value_new(&session->env);
     if (value != NULL) {
         value->tensor = kiln_retain(tensor);
-        value->narrow = narrow;
-        value->desc.dtype = kiln_tensor_dtype(tensor);
+        value->narrow = out->narrow;
+        value->large = out->large;
+        value->statistic = out->statistic;
+        value->desc.dtype = out->dtype;
         value->desc.rank = (uint8_t)kiln_tensor_rank(tensor);
         memcpy(value->desc.dims, kiln_tensor_dims(tensor),
                value->desc.rank * sizeof(value->desc.dims[0]));
@@ -422,7 +448,7 @@ static kiln_status put_outs(const kilni_onnx_segment *segment, kilni_onnx_frame 
             out->from_in != NO_INDEX
                 ? kilni_onnx_retain(frame->values[segment->ins[out->from_in].slot])
             : out->constant != NULL ? kilni_onnx_retain(out->constant)
-                                    : value_of(frame->session, made[out->from_graph], out->narrow);
+                                    : value_of(frame->session, made[out->from_graph], out);
         if (value == NULL) {
             return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a value");
         }

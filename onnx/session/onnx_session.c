@@ -27,9 +27,10 @@ static kiln_status begin_session(const kiln_onnx_model *model, kiln_device *devi
     return KILN_STATUS_OK;
 }
 
-kiln_status kiln_onnx_session_create_across(const kiln_onnx_model *model,
-                                            kiln_device *const *devices, size_t n_devices,
-                                            kiln_onnx_session **out_session, kiln_error *err)
+kiln_status kiln_onnx_session_create_with(const kiln_onnx_model *model, kiln_device *const *devices,
+                                          size_t n_devices,
+                                          const kiln_onnx_session_options *options,
+                                          kiln_onnx_session **out_session, kiln_error *err)
 {
     if (out_session == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "out_session must not be NULL");
@@ -55,6 +56,9 @@ kiln_status kiln_onnx_session_create_across(const kiln_onnx_model *model,
     session->spans = n_devices > 1;
     status = kilni_onnx_plan_model(session, err);
     if (status == KILN_STATUS_OK) {
+        status = kilni_onnx_choose_dtype(session, devices, n_devices, options, err);
+    }
+    if (status == KILN_STATUS_OK) {
         status = kilni_onnx_split(session, devices, (uint32_t)n_devices, err);
     }
     if (status == KILN_STATUS_OK) {
@@ -66,6 +70,13 @@ kiln_status kiln_onnx_session_create_across(const kiln_onnx_model *model,
     }
     *out_session = session;
     return KILN_STATUS_OK;
+}
+
+kiln_status kiln_onnx_session_create_across(const kiln_onnx_model *model,
+                                            kiln_device *const *devices, size_t n_devices,
+                                            kiln_onnx_session **out_session, kiln_error *err)
+{
+    return kiln_onnx_session_create_with(model, devices, n_devices, NULL, out_session, err);
 }
 
 kiln_status kiln_onnx_session_create(const kiln_onnx_model *model, kiln_device *device,

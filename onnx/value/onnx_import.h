@@ -46,12 +46,12 @@ typedef struct kilni_onnx_growth {
     bool grown; ///< in this run
 } kilni_onnx_growth;
 
-/// Whether a constant's elements are all one number.
-typedef enum kilni_onnx_uniform {
+/// What is known of a constant's elements once somebody has looked.
+typedef enum kilni_onnx_answer {
     KILNI_ONNX_UNKNOWN = 0,
-    KILNI_ONNX_UNIFORM = 1,
-    KILNI_ONNX_VARIOUS = 2
-} kilni_onnx_uniform;
+    KILNI_ONNX_YES = 1,
+    KILNI_ONNX_NO = 2
+} kilni_onnx_answer;
 
 /// A value of the graph: a tensor on the device, on the host, or both; or a list of tensors.
 typedef struct kilni_onnx_value {
@@ -60,11 +60,16 @@ typedef struct kilni_onnx_value {
     bool constant; ///< the same in every run: may be computed with on the host
     bool given; ///< an input of the run
     bool looked; ///< its contents on the host decided about something
-    kilni_onnx_uniform uniform;
-    kiln_tensor_desc desc;
+    kilni_onnx_answer uniform; ///< are all of a constant's elements one number?
+    kilni_onnx_answer large; ///< has a constant of f32 finite elements that f16 has no room for, or
+                             ///< was the value computed from such?
+    bool statistic; ///< a reduction's result, or computed from such alone
+    kiln_tensor_desc desc; ///< as the model has it: what `tensor` holds may be narrower
     int32_t narrow; ///< ONNX's number of a type of few bits, which i8 or u8 holds, or of strings,
                     ///< which i32 does; 0: the dtype's
     kiln_tensor *tensor;
+    kiln_tensor *other; ///< the same in the other type of a model that is kept in f16 or bf16; of a
+                        ///< constant also without `tensor`
     kilni_onnx_growth *growth; ///< a bound input or what it was lengthened to; without a tensor it
                                ///< is the beginning of the store. Borrowed from the session
     const void *host; ///< dense, at any address
@@ -100,6 +105,7 @@ typedef struct kilni_onnx_call {
     kilni_onnx_ref temps;
     bool on_host; ///< contents that are no constant were computed with on the host
     bool has_body; ///< its graphs' nodes computed the outputs
+    bool in_f32; ///< what it computes stays in f32, where the model is kept in a narrower type
     kiln_status status;
     kiln_error *err;
 } kilni_onnx_call;
@@ -269,6 +275,8 @@ void kilni_onnx_emit_custom(kilni_onnx_call *call, const kiln_custom_op *op,
                             const kiln_custom_attr *attrs, size_t n_attrs,
                             const kilni_onnx_ref *inputs, uint32_t n_inputs,
                             kilni_onnx_ref *out_values);
+/// Whether the model is kept in a narrower type than its floats have.
+bool kilni_onnx_is_kept(const kilni_onnx_call *call);
 kilni_onnx_ref kilni_onnx_unary(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref x);
 /// With broadcasting; a constant operand of one element becomes a scalar attribute.
 kilni_onnx_ref kilni_onnx_binary(kilni_onnx_call *call, kiln_op op, kilni_onnx_ref a,

@@ -13,12 +13,49 @@ typedef struct file_part {
     const kiln_env *env;
     kilni_onnx_file *file; ///< held
     const uint8_t *bytes;
+    kiln_dtype dtype; ///< that floats of f32 become as they are copied; NONE: they stay
 } file_part;
 
 static void part_copied(void *user, size_t offset, size_t bytes)
 {
     const file_part *part = user;
-    kilni_onnx_file_rest(part->file, part->bytes + offset, bytes);
+    size_t times = part->dtype == KILN_DTYPE_NONE ? 1 : sizeof(float) / sizeof(uint16_t);
+    kilni_onnx_file_rest(part->file, part->bytes + offset * times, bytes * times);
+}
+
+/// f32 at any address to f16 or bf16.
+static void round_floats(kiln_dtype dtype, const uint8_t *from, size_t count, uint8_t *to)
+{
+    for (size_t i = 0; i < count; i++) {
+        float number;
+        memcpy(&number, from + i * sizeof(number), sizeof(number));
+        uint16_t bits =
+            dtype == KILN_DTYPE_F16 ? kiln_f32_to_f16(number) : kiln_f32_to_bf16(number);
+        memcpy(to + i * sizeof(bits), &bits, sizeof(bits));
+    }
+}
+
+static void part_read(void *user, size_t offset, size_t bytes, void *out)
+{
+    enum { NARROW = sizeof(uint16_t) };
+    const file_part *part = user;
+    size_t first = offset / NARROW;
+    size_t end = (offset + bytes + NARROW - 1) / NARROW;
+    const uint8_t *from = part->bytes + first * sizeof(float);
+    if (offset % NARROW == 0 && bytes % NARROW == 0) {
+        round_floats(part->dtype, from, bytes / NARROW, out);
+        return;
+    }
+    for (uint8_t *to = out; first < end; first++, from += sizeof(float)) { // begins inside one
+        uint8_t pair[NARROW];
+        round_floats(part->dtype, from, 1, pair);
+        for (size_t k = 0; k < NARROW; k++) {
+            size_t at = first * NARROW + k;
+            if (at >= offset && at < offset + bytes) {
+                to[at - offset] = pair[k];
+            }
+        }
+    }
 }
 
 static void part_released(void *user)
@@ -28,8 +65,10 @@ static void part_released(void *user)
     kiln_free(part->env, part);
 }
 
-static kiln_status wrap_part(kiln_device *device, kilni_onnx_ref value, kiln_error *err)
+static kiln_status wrap_part(kiln_device *device, kilni_onnx_ref value, kiln_dtype dtype,
+                             kiln_tensor **out_tensor, kiln_error *err)
 {
+    const bool rounds = dtype != value->desc.dtype;
     const kiln_env *env = kiln_context_env(kiln_device_context(device));
     const kiln_tensor_desc *desc = &value->desc;
     kiln_constant_memory memory = KILN_CONSTANT_MEMORY_INIT;
@@ -37,15 +76,19 @@ static kiln_status wrap_part(kiln_device *device, kilni_onnx_ref value, kiln_err
     if (part == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a constant");
     }
-    *part = (file_part){.env = env, .file = value->file, .bytes = value->host};
+    *part = (file_part){.env = env,
+                        .file = value->file,
+                        .bytes = value->host,
+                        .dtype = rounds ? dtype : KILN_DTYPE_NONE};
     kilni_onnx_file_ref(part->file);
     memory.bytes = value->host;
     memory.copied = part_copied;
     memory.release = part_released;
     memory.user = part;
+    memory.read = rounds ? part_read : NULL;
     memory.stamp = kilni_onnx_file_stamp(part->file, value->host, (size_t)kiln_desc_bytes(desc));
-    kiln_status status = kiln_tensor_wrap_constant(device, desc->dtype, desc->rank, desc->dims,
-                                                   &memory, &value->tensor, err);
+    kiln_status status =
+        kiln_tensor_wrap_constant(device, dtype, desc->rank, desc->dims, &memory, out_tensor, err);
     if (status != KILN_STATUS_OK) {
         part_released(part);
     }
@@ -61,28 +104,30 @@ static bool is_uniform(kilni_onnx_ref value)
         bool same = value->constant && value->file == NULL && value->host != NULL && size > 0 &&
                     bytes > size &&
                     memcmp(value->host, (const uint8_t *)value->host + size, bytes - size) == 0;
-        value->uniform = same ? KILNI_ONNX_UNIFORM : KILNI_ONNX_VARIOUS;
+        value->uniform = same ? KILNI_ONNX_YES : KILNI_ONNX_NO;
     }
-    return value->uniform == KILNI_ONNX_UNIFORM;
+    return value->uniform == KILNI_ONNX_YES;
 }
 
 void kilni_onnx_rest(kilni_onnx_ref value)
 {
-    if (value != NULL && value->tensor != NULL && is_uniform(value)) {
+    if (value != NULL && (value->tensor != NULL || value->other != NULL) && is_uniform(value)) {
         kiln_release(value->tensor);
-        value->tensor = NULL;
+        kiln_release(value->other);
+        value->tensor = value->other = NULL;
     }
 }
 
 /// As an operation that makes it; leaves the tensor NULL for a number that no attribute holds.
-static kiln_status make_uniform(kiln_device *device, kilni_onnx_ref value, kiln_error *err)
+static kiln_status make_uniform(kiln_device *device, kilni_onnx_ref value, kiln_dtype dtype,
+                                kiln_tensor **out_tensor, kiln_error *err)
 {
     const kiln_tensor_desc *desc = &value->desc;
     kiln_number number = kilni_onnx_element(desc->dtype, value->host, 0);
     if (desc->dtype == KILN_DTYPE_U64 || (!number.is_integer && isnan(number.v.f))) {
         return KILN_STATUS_OK;
     }
-    return kiln_full(device, desc->dims, desc->rank, desc->dtype, number, &value->tensor, err);
+    return kiln_full(device, desc->dims, desc->rank, dtype, number, out_tensor, err);
 }
 
 /// From the integer before; far ones may wrap.
@@ -128,29 +173,52 @@ kiln_status kilni_onnx_line_to_device(kiln_device *device, kilni_onnx_ref value,
     return status;
 }
 
-static kiln_status create_tensor(kiln_device *device, kilni_onnx_ref value, kiln_error *err)
+static kiln_status copy_to_device(kiln_device *device, kilni_onnx_ref value, kiln_dtype dtype,
+                                  kiln_tensor **out_tensor, kiln_error *err)
+{
+    const kiln_env *env = kiln_context_env(kiln_device_context(device));
+    const kiln_tensor_desc *desc = &value->desc;
+    const void *bytes = value->host;
+    uint8_t *rounded = NULL;
+    if (dtype != desc->dtype) {
+        size_t count = (size_t)kiln_desc_count(desc);
+        rounded = kiln_alloc_array(env, count + 1, sizeof(uint16_t));
+        if (rounded == NULL) {
+            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu elements", count);
+        }
+        round_floats(dtype, value->host, count, rounded);
+        bytes = rounded;
+    }
+    kiln_status status =
+        kiln_tensor_create(device, dtype, desc->rank, desc->dims, bytes, out_tensor, err);
+    kiln_free(env, rounded);
+    return status;
+}
+
+/// In its own type, or in f16 or bf16 a constant of f32.
+static kiln_status create_tensor(kiln_device *device, kilni_onnx_ref value, kiln_dtype dtype,
+                                 kiln_tensor **out_tensor, kiln_error *err)
 {
     enum { SMALL = 256 << 10 }; // a copy of these for good costs less than the care
     enum { SMALL_REMOTE = 4 << 10 }; // but a server may have them already
     const kiln_tensor_desc *desc = &value->desc;
     int64_t small = kiln_device_info_of(device)->type == KILN_DEVICE_REMOTE ? SMALL_REMOTE : SMALL;
     if (value->growth != NULL) {
-        return kilni_onnx_growth_view(value->growth, desc->dims[value->growth->axis],
-                                      &value->tensor, err);
+        return kilni_onnx_growth_view(value->growth, desc->dims[value->growth->axis], out_tensor,
+                                      err);
     }
     if (value->file != NULL && value->constant && kiln_desc_bytes(desc) >= small) {
-        return wrap_part(device, value, err);
+        return wrap_part(device, value, dtype, out_tensor, err);
     }
     if (is_uniform(value)) {
-        kiln_status made = make_uniform(device, value, err);
-        if (made != KILN_STATUS_OK || value->tensor != NULL) {
+        kiln_status made = make_uniform(device, value, dtype, out_tensor, err);
+        if (made != KILN_STATUS_OK || *out_tensor != NULL) {
             return made;
         }
     }
-    kiln_status status = kiln_tensor_create(device, desc->dtype, desc->rank, desc->dims,
-                                            value->host, &value->tensor, err);
+    kiln_status status = copy_to_device(device, value, dtype, out_tensor, err);
     if (status == KILN_STATUS_OK && value->constant) {
-        kiln_tensor_mark_constant(value->tensor);
+        kiln_tensor_mark_constant(*out_tensor);
     }
     if (status == KILN_STATUS_OK && value->file != NULL) {
         kilni_onnx_file_rest(value->file, value->host, (size_t)kiln_desc_bytes(desc));
@@ -158,21 +226,56 @@ static kiln_status create_tensor(kiln_device *device, kilni_onnx_ref value, kiln
     return status;
 }
 
+kiln_dtype kilni_onnx_kept_in(const kilni_onnx_value *value)
+{
+    return value->tensor != NULL ? kiln_tensor_dtype(value->tensor) : value->desc.dtype;
+}
+
+/// The tensor in a type that the value is not there in.
+static kiln_status make_other(kiln_device *device, kilni_onnx_ref value, kiln_dtype dtype,
+                              kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    kiln_release(value->other);
+    value->other = NULL;
+    if (value->constant && value->host != NULL) {
+        return create_tensor(device, value, dtype, &value->other, err);
+    }
+    if (value->tensor == NULL) {
+        status = create_tensor(device, value, value->desc.dtype, &value->tensor, err);
+    }
+    return status == KILN_STATUS_OK ? kiln_cast(value->tensor, dtype, &value->other, err) : status;
+}
+
+kiln_status kilni_onnx_to_device_as(kiln_device *device, kilni_onnx_ref value, kiln_dtype dtype,
+                                    kiln_tensor **out_tensor, kiln_error *err)
+{
+    bool has_other = value->other != NULL && kiln_tensor_dtype(value->other) == dtype;
+    bool is_other = kilni_onnx_kept_in(value) != dtype;
+    kiln_status status = KILN_STATUS_OK;
+    if (is_other && !has_other) {
+        status = make_other(device, value, dtype, err);
+    } else if (!is_other && value->tensor == NULL) {
+        status = create_tensor(device, value, dtype, &value->tensor, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        *out_tensor = is_other ? value->other : value->tensor;
+    }
+    return status;
+}
+
 kiln_status kilni_onnx_to_device(kiln_device *device, kilni_onnx_ref value,
                                  kiln_tensor **out_tensor, kiln_error *err)
 {
-    kiln_status status = value->tensor == NULL ? create_tensor(device, value, err) : KILN_STATUS_OK;
-    if (status == KILN_STATUS_OK) {
-        *out_tensor = value->tensor;
-    }
-    return status;
+    return kilni_onnx_to_device_as(device, value, value->desc.dtype, out_tensor, err);
 }
 
 // ---- on another device ----
 
 static bool is_at(const kilni_onnx_value *value, const kiln_device *device)
 {
-    return value->tensor == NULL || kiln_tensor_device(value->tensor) == device;
+    const kiln_tensor *tensor = value->tensor != NULL ? value->tensor : value->other;
+    return tensor == NULL || kiln_tensor_device(tensor) == device;
 }
 
 static kiln_status copy_constant(const kiln_env *env, const kilni_onnx_value *value,
@@ -239,13 +342,16 @@ static kiln_status tensor_on(kiln_device *device, kilni_onnx_ref value, kiln_err
     if (store == device && is_at(value, device)) {
         return KILN_STATUS_OK;
     }
-    kiln_status status = kilni_onnx_to_device(store, value, &here, err);
+    kiln_status status =
+        kilni_onnx_to_device_as(store, value, kilni_onnx_kept_in(value), &here, err);
     if (status == KILN_STATUS_OK) {
         status = kiln_to_device(here, device, &there, err);
     }
     if (status == KILN_STATUS_OK) {
         kiln_release(value->tensor);
+        kiln_release(value->other);
         value->tensor = there;
+        value->other = NULL;
     }
     return status;
 }

@@ -41,6 +41,7 @@ void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value)
             kiln_free(env, value->source);
         }
         kiln_release(value->tensor);
+        kiln_release(value->other);
         kiln_free(env, value->owned);
         kilni_onnx_file_unref(value->file);
         kiln_free(env, value);

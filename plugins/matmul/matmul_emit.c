@@ -16,9 +16,11 @@ const char *mm_kernel_name(mm_role role)
 
 // ---- parameters ----
 
-static const char *packed_type(const mm_plan *plan)
+static const char *packed_type(const mm_plan *plan, uint32_t temp)
 {
-    return plan->form == MM_FORM_TENSOR ? "uchar" : plan->type;
+    return plan->form == MM_FORM_TENSOR ? "uchar"
+           : temp == MM_TEMP_RIGHT      ? mm_panel_type(plan)
+                                        : plan->type;
 }
 
 static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
@@ -53,7 +55,7 @@ static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
         kf_text_addf(text, "__global %s%s *%s", p->axis == KF_ACCESS_READ ? "const " : "",
                      p->index == MM_TEMP_COUNTS  ? "int"
                      : p->index == MM_TEMP_PARTS ? plan->type
-                                                 : packed_type(plan),
+                                                 : packed_type(plan, p->index),
                      temps[p->index]);
         break;
     default:
@@ -108,6 +110,27 @@ static void emit_put_macros(kf_text *text, const mm_plan *plan)
                  plan->type, plan->width, plan->type, where, plan->width, plan->width);
 }
 
+/// PUT_NARROW(v, p), PUT_ONE_AT(to, x) and GET_NARROW(j, p): numbers that the panels' type has,
+/// into a panel and out of it as floats.
+static void emit_narrow_macros(kf_text *text, const mm_plan *plan)
+{
+    uint32_t w = plan->width, lanes = plan->lanes;
+    if (plan->narrow.id == KF_DTYPE_F16) {
+        kf_text_addf(text,
+                     "#define PUT_NARROW(v, p) vstore_half%u(v, 0, p)\n"
+                     "#define PUT_ONE_AT(to, x) vstore_half(x, 0, &to)\n"
+                     "#define GET_NARROW(j, p) vload_half%u(j, p)\n",
+                     w, lanes);
+    } else {
+        kf_text_addf(
+            text,
+            "#define PUT_NARROW(v, p) vstore%u(convert_ushort%u(as_uint%u(v) >> 16), 0, p)\n"
+            "#define PUT_ONE_AT(to, x) (to = (ushort)(as_uint(x) >> 16))\n"
+            "#define GET_NARROW(j, p) as_float%u(convert_uint%u(vload%u(j, p)) << 16)\n",
+            w, w, w, lanes, lanes, lanes);
+    }
+}
+
 /// Declares, of a work-item's number `item` among those that pack this operand: its batch, the
 /// `group` of rows or columns, and its terms.
 static void emit_pack_place(kf_text *text, const char *groups, uint32_t terms)
@@ -147,7 +170,7 @@ static void emit_pack_right(kf_text *text, const mm_plan *plan)
                  "    const int wide = (int)min(panels - panel, (long)%u);\n"
                  "    __global %s *to = right + ((batch * panels + panel) * k + first) * %u;\n",
                  plan->across, plan->columns - 1, plan->columns, plan->columns, plan->across,
-                 plan->type, plan->columns);
+                 mm_panel_type(plan), plan->columns);
     mm_emit_right_panels(text, plan);
 }
 
@@ -349,6 +372,9 @@ static void emit_functions(kf_text *text, const mm_plan *plan)
         mm_bytes_emit_functions(text, plan);
     } else if (mm_has_panels(plan)) {
         emit_put_macros(text, plan);
+        if (plan->narrow.storage != NULL) {
+            emit_narrow_macros(text, plan);
+        }
         mm_emit_tile_functions(text, plan);
     }
 }

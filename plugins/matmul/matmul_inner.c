@@ -29,10 +29,10 @@ static void emit_tile_function(kf_text *text, const mm_plan *plan, uint32_t rows
         text,
         "static inline void tile_sums_%u(%sconst %s *a, %sconst %s *b, int terms, int begins, "
         "vec *sums",
-        rows, where, plan->type, where, plan->type);
+        rows, where, plan->type, where, mm_panel_type(plan));
     if (packed) {
         kf_text_addf(text, ", __global const %s *next_a, __global const %s *next_b", plan->type,
-                     plan->type);
+                     mm_panel_type(plan));
     }
     kf_text_add(text, ") {\n");
     for (uint32_t i = 0; i < rows * vectors; i++) {
@@ -47,7 +47,11 @@ static void emit_tile_function(kf_text *text, const mm_plan *plan, uint32_t rows
                      mm_share(plan->rows, plan->across), mm_share(plan->columns, plan->chunk));
     }
     for (uint32_t j = 0; j < vectors; j++) {
-        kf_text_addf(text, "        const vec b%u = vload%u(%u, b);\n", j, plan->lanes, j);
+        if (plan->narrow.storage != NULL) {
+            kf_text_addf(text, "        const vec b%u = GET_NARROW(%u, b);\n", j, j);
+        } else {
+            kf_text_addf(text, "        const vec b%u = vload%u(%u, b);\n", j, plan->lanes, j);
+        }
     }
     for (uint32_t i = 0; i < rows; i++) {
         kf_text_addf(text, "        const vec a%u = (vec)(a[%u]);\n", i,
@@ -148,27 +152,31 @@ static void emit_parts(kf_text *text, const mm_plan *plan)
 void mm_emit_packed_sums(kf_text *text, const mm_plan *plan)
 {
     uint32_t vectors = plan->rows * plan->columns / plan->lanes;
+    const char *panel = mm_panel_type(plan);
+    char of_panel[48];
+    snprintf(of_panel, sizeof(of_panel), ";\n            __global const %s ", panel);
     emit_tiles(text, plan);
     kf_text_addf(text,
                  "    __global const %s *a = left + (left_batch * tiles + first_tile) * k * %u;\n"
                  "    __global const %s *b = right + (right_batch * panels + first_panel) * k * "
                  "%u;\n",
-                 plan->type, plan->rows, plan->type, plan->columns);
+                 plan->type, plan->rows, panel, plan->columns);
     emit_parts(text, plan);
     kf_text_addf(text,
                  "        for (int p = 0; p < wide; p++) {\n"
                  "            __global const %s *panel = b + ((long)p * k + first) * %u;\n"
                  "            __global const %s *next = p + 1 < wide ? panel + k * (long)%u : b + "
                  "(long)last * %u;\n",
-                 plan->type, plan->columns, plan->type, plan->columns, plan->columns);
+                 panel, plan->columns, panel, plan->columns, plan->columns);
     kf_text_addf(text,
                  "            for (int i = 0; i < down; i++) {\n"
                  "            __global const %s *tile = a + ((long)i * k + first) * %u;\n"
                  "            vec *mine = sums + (p * down + i) * %u;\n"
-                 "            __global const %s *next_a = tile + %u + p * %u, *next_b = next + i * "
+                 "            __global const %s *next_a = tile + %u + p * %u%s*next_b = next + i * "
                  "%u;\n",
                  plan->type, plan->rows, vectors, plan->type, plan->depth * plan->rows,
                  plan->depth * mm_share(plan->rows, plan->across),
+                 plan->narrow.storage != NULL ? of_panel : ", ",
                  plan->depth * mm_share(plan->columns, plan->chunk));
     emit_tile_call(text, plan, "tile, panel, last - first, first == from, mine, next_a, next_b");
     emit_tile_end(text, plan);

@@ -195,6 +195,8 @@ struct mm_plan {
     uint32_t stream; ///< elements of a result from which on it is written past the caches; 0: never
     uint32_t compute_bytes;
     const char *type; ///< of the sums
+    kf_dtype narrow; ///< PACKED: of 16 bits, what a constant right operand's panels keep it in; its
+                     ///< storage is NULL where they are of the sums' type
     uint32_t step; ///< TENSOR: terms of a packed line of MM_LINE_BYTES
     uint32_t copies; ///< TENSOR: packed lines of each line of an operand
     uint32_t items; ///< TENSOR, COLUMNS, TEAM: of a work-group
@@ -210,6 +212,8 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
 uint32_t mm_makes(const mm_block *block, const mm_operand *operand, uint32_t op);
 /// Is the operand packed once and kept?
 uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand);
+/// The type of the right operand's panels.
+const char *mm_panel_type(const mm_plan *plan);
 /// Is an input of the epilogue laid out as the result is?
 uint32_t mm_is_linear(const mm_block *block, uint32_t value);
 /// Axis of `value` that axis `axis` of the result is; -1 when it has none there or one of extent 1.

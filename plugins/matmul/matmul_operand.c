@@ -242,8 +242,8 @@ static void emit_pack_columns(kf_text *text, const mm_plan *plan, const char *co
         }
         mm_emit_load(text, plan, right, strcmp(column, "1") == 0 ? NULL : column,
                      whole ? NULL : "count", "                ");
-        kf_text_addf(text, "                PUT(v%u, to + j * far + %u);\n            }\n",
-                     right->value, i);
+        kf_text_addf(text, "                %s(v%u, to + j * far + %u);\n            }\n",
+                     plan->narrow.storage != NULL ? "PUT_NARROW" : "PUT", right->value, i);
     }
     kf_text_add(text, "        }\n    }\n");
 }
@@ -252,7 +252,7 @@ static void emit_pack_columns(kf_text *text, const mm_plan *plan, const char *co
 static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *column)
 {
     const mm_operand *right = &plan->block->right;
-    uint32_t w = plan->width;
+    uint32_t w = plan->width, narrow = plan->narrow.storage != NULL;
     kf_text_addf(text,
                  "    %s square[%u] __attribute__((aligned(64)));\n"
                  "    for (int j = 0; j < wide * %u; j += %u) {\n"
@@ -269,13 +269,14 @@ static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *col
                  "            }\n"
                  "            for (int i = 0; i < count; i++) {\n"
                  "                for (int e = 0; e < %u; e++) {\n"
-                 "                    to[j / %u * far + (t - first + i) * %u + j %% %u + e] = "
-                 "square[e * %u + i];\n"
+                 "                    %sto[j / %u * far + (t - first + i) * %u + j %% %u + e]%s"
+                 "square[e * %u + i]%s;\n"
                  "                }\n"
                  "            }\n"
                  "        }\n"
                  "    }\n",
-                 right->value, w, w, plan->columns, plan->columns, plan->columns, w);
+                 right->value, w, w, narrow ? "PUT_ONE_AT(" : "", plan->columns, plan->columns,
+                 plan->columns, narrow ? ", " : " = ", w, narrow ? ")" : "");
 }
 
 void mm_emit_right_panels(kf_text *text, const mm_plan *plan)

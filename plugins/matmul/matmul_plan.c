@@ -99,6 +99,11 @@ uint32_t mm_makes(const mm_block *block, const mm_operand *operand, uint32_t op)
     return 0;
 }
 
+const char *mm_panel_type(const mm_plan *plan)
+{
+    return plan->narrow.storage != NULL ? plan->narrow.storage : plan->type;
+}
+
 uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand)
 {
     const kf_chain *chain = &plan->block->chain;
@@ -486,6 +491,10 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
         size_few(plan);
     } else {
         size_block(plan);
+    }
+    kf_dtype right = kf_dtype_of(block->chain.values[block->right.value].dtype);
+    if (plan->form == MM_FORM_PACKED && right.bytes == 2 && mm_is_kept(plan, &block->right)) {
+        plan->narrow = right;
     }
     plan->span = device->block_shape ? SPAN_BLOCK : plan->width;
     plan->stream = stream_from(plan);

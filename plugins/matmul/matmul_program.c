@@ -302,7 +302,8 @@ void mm_formula_packed(kf_formula *f, const mm_plan *plan, const mm_operand *ope
         kf_formula_imm_op(f, (int64_t)plan->rows * plan->compute_bytes, KF_INS_MUL);
     } else {
         mm_formula_panels(f, plan);
-        kf_formula_imm_op(f, (int64_t)plan->columns * plan->compute_bytes, KF_INS_MUL);
+        uint32_t bytes = plan->narrow.storage != NULL ? plan->narrow.bytes : plan->compute_bytes;
+        kf_formula_imm_op(f, (int64_t)plan->columns * bytes, KF_INS_MUL);
     }
     kf_formula_op(f, KF_INS_MUL);
     mm_formula_own_batch(f, plan, operand);

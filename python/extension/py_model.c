@@ -29,16 +29,21 @@ static void dealloc(PyObject *self)
 
 static PyObject *load(PyObject *module, PyObject *args)
 {
-    PyObject *path = NULL, *place = NULL, *owner = NULL;
+    PyObject *path = NULL, *place = NULL, *dtype = NULL, *owner = NULL;
+    kiln_onnx_session_options options = KILN_ONNX_SESSION_OPTIONS_INIT;
     kiln_onnx_model *model = NULL;
     kiln_onnx_session *session = NULL;
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O&O", PyUnicode_FSConverter, &path, &place)) {
+    if (!PyArg_ParseTuple(args, "O&OO", PyUnicode_FSConverter, &path, &place, &dtype)) {
         return NULL;
     }
     kiln_device *device = kilni_py_device_of(place, &owner);
+    if (device != NULL && dtype != Py_None) {
+        options.dtype = kilni_py_dtype_of(dtype, device);
+        device = options.dtype != KILN_DTYPE_NONE ? device : NULL;
+    }
     const char *file = device != NULL ? PyBytes_AsString(path) : NULL;
     if (file == NULL) {
         Py_XDECREF(owner);
@@ -48,7 +53,8 @@ static PyObject *load(PyObject *module, PyObject *args)
     const kiln_env *env = kiln_context_env(kiln_device_context(device));
     KILNI_PY_CALL(status, &err, kiln_onnx_model_open(env, file, &model, &err));
     if (status == KILN_STATUS_OK) {
-        KILNI_PY_CALL(status, &err, kiln_onnx_session_create(model, device, &session, &err));
+        KILNI_PY_CALL(status, &err,
+                      kiln_onnx_session_create_with(model, &device, 1, &options, &session, &err));
     }
     Py_DECREF(path);
     model_object *made = NULL;

@@ -31,9 +31,13 @@ class NodeArg:
         return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
 
 
-def load(path, *, device=None):
-    """A model file, ready to run on a device."""
-    return InferenceSession(path, device=device)
+def load(path, *, device=None, dtype=None):
+    """A model file, ready to run on a device.
+
+    dtype, float16 or bfloat16, is what a model of float32 keeps its weights and intermediates in; inputs and outputs
+    have the model's types. None: as the option model-dtype says.
+    """
+    return InferenceSession(path, device=device, dtype=dtype)
 
 
 def provider_library():
@@ -51,10 +55,10 @@ def provider_library():
 class InferenceSession:
     """A model on a device. A run with shapes that were seen before replays what was recorded for them."""
 
-    def __init__(self, path, *, device=None):
+    def __init__(self, path, *, device=None, dtype=None):
         if not hasattr(_kiln, "_load_model"):
             raise NotImplementedError("this build of Kiln has no ONNX importer")
-        self._model = _kiln._load_model(path, device)
+        self._model = _kiln._load_model(path, device, dtype)
         self._inputs = [NodeArg(*row) for row in self._model.inputs]
         self._outputs = [NodeArg(*row) for row in self._model.outputs]
         self._by_name = {arg.name: arg for arg in self._inputs}

@@ -152,10 +152,13 @@ static kiln_status client_alloc(kiln_backend *backend, size_t bytes, kiln_buffer
     return KILN_STATUS_OK;
 }
 
-/// Nothing is sent before work uses it.
+/// Nothing is sent before work uses it. What is made as it is read is sent at once, by an upload.
 static kiln_status client_alloc_from(kiln_backend *backend, const kiln_host_origin *origin,
                                      size_t bytes, kiln_buffer **out_buffer, kiln_error *err)
 {
+    if (origin->read != NULL) {
+        return kiln_fail(err, UNIMPLEMENTED, "a constant that is made when it is read");
+    }
     kiln_status status = client_alloc(backend, bytes, out_buffer, err);
     if (status == KILN_STATUS_OK) {
         (*out_buffer)->origin = *origin;

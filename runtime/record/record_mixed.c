@@ -1,28 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Mixed precision: products of f32 that compute in f16 or bf16, on the threads that ask for it.
-// Decides which operators these are. Each becomes casts of its operands, the product, and a cast of
-// the result; so all else, reductions and norms above all, stays in f32, and observers learn of
-// what is computed.
+// Which operators these are says the operator table. Each becomes casts of its operands, the
+// product, and a cast of the result; so all else, reductions and norms above all, stays in f32, and
+// observers learn of what is computed.
 
 #include "attr_make.h"
 #include "record_internal.h"
 #include "rt_device.h"
 #include "rt_threads.h"
-
-static bool is_product(kiln_op op)
-{
-    switch (op) {
-    case KILN_OP_MATMUL:
-    case KILN_OP_CONV:
-    case KILN_OP_CONV_TRANSPOSE:
-    case KILN_OP_LINEAR:
-    case KILN_OP_ATTENTION:
-    case KILN_OP_EINSUM:
-        return true;
-    default:
-        return false;
-    }
-}
 
 static bool has_f32(const kilni_op_call *call)
 {
@@ -35,7 +20,8 @@ static bool has_f32(const kilni_op_call *call)
 
 kiln_dtype kilni_product_dtype(const kilni_op_call *call)
 {
-    if (call->n_inputs == 0 || call->inputs[0] == NULL || !is_product(call->op)) {
+    if (call->n_inputs == 0 || call->inputs[0] == NULL ||
+        kiln_op_precision_of(call->op) != KILN_PRECISION_PRODUCT) {
         return KILN_DTYPE_NONE;
     }
     kiln_device *device = call->inputs[0]->device;

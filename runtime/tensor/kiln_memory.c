@@ -172,6 +172,30 @@ static kiln_status wrap_constant(kiln_device *handle, const kiln_tensor_desc *de
     return status;
 }
 
+/// A copy, of bytes that are made by way of the host.
+static kiln_status create_from(kiln_device *handle, const kiln_tensor_desc *desc,
+                               const kiln_host_origin *origin, kiln_tensor **out_tensor,
+                               kiln_error *err)
+{
+    const kiln_env *env = &kilni_core(handle)->context->env;
+    size_t bytes = (size_t)kiln_desc_bytes(desc);
+    void *made = origin->read != NULL ? kiln_alloc(env, bytes + 1) : NULL;
+    if (origin->read != NULL && made == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a constant of %zu bytes", bytes);
+    }
+    if (made != NULL) {
+        origin->read(origin->user, 0, bytes, made);
+    }
+    kiln_status status = kiln_tensor_create(handle, desc->dtype, desc->rank, desc->dims,
+                                            made != NULL ? made : origin->memory, out_tensor, err);
+    kiln_free(env, made);
+    return status;
+}
+
+/// Whether a caller's struct has a member, which older ones end before.
+#define HAS(memory, member)                                                                        \
+    ((memory)->struct_size >= offsetof(kiln_constant_memory, member) + sizeof((memory)->member))
+
 kiln_status kiln_tensor_wrap_constant(kiln_device *device, kiln_dtype dtype, size_t rank,
                                       const int64_t *dims, const kiln_constant_memory *memory,
                                       kiln_tensor **out_tensor, kiln_error *err)
@@ -195,7 +219,8 @@ kiln_status kiln_tensor_wrap_constant(kiln_device *device, kiln_dtype dtype, siz
         .copied = memory->copied,
         .release = memory->release != NULL ? memory->release : released_already,
         .user = memory->user,
-        .stamp = memory->struct_size >= sizeof(*memory) ? memory->stamp : (kiln_hash128){0}};
+        .stamp = HAS(memory, stamp) ? memory->stamp : (kiln_hash128){0},
+        .read = HAS(memory, read) ? memory->read : NULL};
     status = KILN_STATUS_UNIMPLEMENTED;
     pthread_mutex_lock(&core->lock);
     if (kiln_desc_bytes(&desc) > 0 &&
@@ -209,7 +234,7 @@ kiln_status kiln_tensor_wrap_constant(kiln_device *device, kiln_dtype dtype, siz
         }
         return status;
     }
-    status = kiln_tensor_create(device, dtype, rank, dims, memory->bytes, out_tensor, err);
+    status = create_from(device, &desc, &origin, out_tensor, err);
     if (status == KILN_STATUS_OK) {
         kiln_tensor_mark_constant(*out_tensor);
         if (origin.copied != NULL) {
@@ -219,6 +244,8 @@ kiln_status kiln_tensor_wrap_constant(kiln_device *device, kiln_dtype dtype, siz
     }
     return status;
 }
+
+#undef HAS
 
 // ---- handles ----
 

@@ -39,14 +39,15 @@ typedef struct kiln_constant_memory {
     /// reading them: of a file its device, number, size, times, and the place in it. Zeros:
     /// unknown.
     kiln_hash128 stamp;
+    /// Writes `bytes` of the tensor's from `offset` on to `out`, whenever they are needed: of a
+    /// constant that is made of the memory and does not lie in it, such as weights that are rounded
+    /// on their way; NULL: it lies there.
+    void (*read)(void *user, size_t offset, size_t bytes, void *out);
 } kiln_constant_memory;
 
 #define KILN_CONSTANT_MEMORY_INIT                                                                  \
     {                                                                                              \
-        sizeof(kiln_constant_memory), NULL, NULL, NULL, NULL,                                      \
-        {                                                                                          \
-            0, 0                                                                                   \
-        }                                                                                          \
+        sizeof(kiln_constant_memory), NULL, NULL, NULL, NULL, {0, 0}, NULL                         \
     }
 
 /// Makes a constant tensor (kiln_tensor_mark_constant) of the caller's memory. The device has a

@@ -362,9 +362,14 @@ static void note_copied(void *user, size_t offset, size_t bytes)
     KILN_CHECK(offset + bytes <= sizeof(float) * N);
 }
 
+static void read_made(void *user, size_t offset, size_t bytes, void *out)
+{
+    memcpy(out, (const unsigned char *)user + offset, bytes);
+}
+
 /// A constant in the caller's memory, at an address that no device would take, computes and reads
-/// like any other, and moves.
-static void test_wrap_constant(void)
+/// like any other, and moves. `made`: what lies there is something else, and a function reads it.
+static void wrap_constant(bool made)
 {
     const int64_t dims[1] = {N};
     static float values[N], back[N];
@@ -374,7 +379,13 @@ static void test_wrap_constant(void)
     for (int i = 0; i < N; i++) {
         values[i] = (float)i;
     }
-    memcpy(memory + 1, values, sizeof(values));
+    memset(memory, 0xee, sizeof(values) + 1);
+    if (made) {
+        lent.read = read_made;
+        lent.user = values;
+    } else {
+        memcpy(memory + 1, values, sizeof(values));
+    }
     lent.bytes = memory + 1;
     lent.copied = note_copied;
     lent.release = count_release;
@@ -398,6 +409,12 @@ static void test_wrap_constant(void)
                    KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK(x == NULL);
     free(memory);
+}
+
+static void test_wrap_constant(void)
+{
+    wrap_constant(false);
+    wrap_constant(true);
 }
 
 static void test_map(void)

@@ -170,6 +170,32 @@ out:
     return status;
 }
 
+/// The parameter `model-dtype`; others are for other programs.
+static kiln_status fill_kept_in(const kilni_serving_node *config, kiln_model_info *info,
+                                kiln_error *err)
+{
+    const kilni_serving_node *parameter = kilni_serving_node_find(config, "parameters");
+    info->kept_in = KILN_DTYPE_NONE;
+    for (; parameter != NULL; parameter = kilni_serving_node_again(parameter)) {
+        const kilni_serving_node *key = kilni_serving_node_find(parameter->members, "key");
+        const kilni_serving_node *value = kilni_serving_node_find(parameter->members, "value");
+        if (key == NULL || key->value == NULL || strcmp(key->value, "model-dtype") != 0) {
+            continue;
+        }
+        const kilni_serving_node *word =
+            value != NULL ? kilni_serving_node_find(value->members, "string_value") : NULL;
+        info->kept_in = word != NULL && word->value != NULL ? kiln_dtype_from_name(word->value)
+                                                            : KILN_DTYPE_NONE;
+        if (info->kept_in != KILN_DTYPE_F32 && info->kept_in != KILN_DTYPE_F16 &&
+            info->kept_in != KILN_DTYPE_BF16) {
+            return kiln_fail(err, INVALID_ARGUMENT,
+                             "line %u: model-dtype has a string_value: f32, f16 or bf16",
+                             parameter->line);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
 kiln_status kilni_serving_policy_fill(const kilni_serving_node *config,
                                       const kiln_onnx_model *model,
                                       const kilni_serving_defaults *defaults, kiln_model_info *info,
@@ -207,6 +233,7 @@ kiln_status kilni_serving_policy_fill(const kilni_serving_node *config,
         out, status,
         kilni_serving_tensors_check(config, "output", first, info->outputs, info->n_outputs, err));
     KILN_TRY(out, status, kilni_serving_states_fill(config, info, err));
+    KILN_TRY(out, status, fill_kept_in(config, info, err));
     if (info->max_batch > 0 && info->n_inputs == 0) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "max_batch_size is %u, and no input says how many rows a request has: set "

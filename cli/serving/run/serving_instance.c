@@ -69,7 +69,10 @@ kiln_status kilni_serving_instance_open(const kiln_env *env, const kiln_model_in
     made->device = kiln_device_retain(device);
     made->records = info->sequences;
     place_outputs(made, model);
-    kiln_status status = kiln_onnx_session_create(model, device, &made->session, err);
+    kiln_onnx_session_options options = KILN_ONNX_SESSION_OPTIONS_INIT;
+    options.dtype = info->kept_in;
+    kiln_status status =
+        kiln_onnx_session_create_with(model, &device, 1, &options, &made->session, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_serving_carry_bind(made->session, info, err);
     }

@@ -11,7 +11,7 @@
 typedef struct kilni_serving_instance kilni_serving_instance;
 
 /// Makes a session of the model on the device. `info` and `model` outlive it. Errors: of
-/// kiln_onnx_session_create.
+/// kiln_onnx_session_create_with.
 kiln_status kilni_serving_instance_open(const kiln_env *env, const kiln_model_info *info,
                                         const kiln_onnx_model *model, kiln_device *device,
                                         kilni_serving_instance **out_instance, kiln_error *err);

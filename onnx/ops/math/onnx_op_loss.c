@@ -79,6 +79,7 @@ static void likelihood(kilni_onnx_call *call, kilni_onnx_ref x, kilni_onnx_ref l
 
 void kilni_onnx_op_nll_loss(kilni_onnx_call *call)
 {
+    call->in_f32 = true;
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ref labels = kilni_onnx_in(call, 1);
     likelihood(call, x, labels, kilni_onnx_opt(call, 2));
@@ -86,6 +87,7 @@ void kilni_onnx_op_nll_loss(kilni_onnx_call *call)
 
 void kilni_onnx_op_softmax_cross_entropy_loss(kilni_onnx_call *call)
 {
+    call->in_f32 = true;
     kilni_onnx_ref scores = kilni_onnx_in(call, 0);
     kilni_onnx_ref labels = kilni_onnx_in(call, 1);
     kilni_onnx_ref logs = kilni_onnx_with_axis(call, KILN_OP_LOG_SOFTMAX, scores, 1);

@@ -14,6 +14,7 @@ typedef struct reduce_call {
 static reduce_call begin_reduction(kilni_onnx_call *call)
 {
     reduce_call r = {.x = kilni_onnx_in(call, 0)};
+    call->in_f32 = true; // squares and powers of what is summed, too
     r.keepdims = kilni_onnx_attr_int(call, "keepdims", 1) != 0;
     if (!kilni_onnx_attr_ints(call, "axes", &r.axes) && call->n_inputs > 1) {
         r.axes = kilni_onnx_value_ints(call, kilni_onnx_opt(call, 1));

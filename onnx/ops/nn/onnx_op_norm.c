@@ -43,11 +43,37 @@ static uint32_t all_but_channel(const kilni_onnx_value *x, uint32_t first, int64
     return count;
 }
 
+/// In the narrow type that a model is kept in: one factor and one summand a channel, which are made
+/// of the statistics in f32, of constants on the host.
+static kilni_onnx_ref scale_and_shift(kilni_onnx_call *call, const kilni_onnx_ref inputs[5],
+                                      double epsilon)
+{
+    int64_t dims[KILN_MAX_RANK] = {0};
+    kilni_onnx_ref x = inputs[0];
+    if (!kilni_onnx_ok(call) || x->desc.rank < 2) {
+        KILNI_ONNX_FAIL(call, INVALID_ARGUMENT, "batch normalisation of rank %u", x->desc.rank);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < x->desc.rank; i++) {
+        dims[i] = i == 1 ? x->desc.dims[1] : 1;
+    }
+    kilni_onnx_ref scale = kilni_onnx_binary(call, KILN_OP_MUL, inputs[1],
+                                             inverse_deviation(call, inputs[4], epsilon));
+    kilni_onnx_ref taken = kilni_onnx_binary(call, KILN_OP_MUL, inputs[3], scale);
+    kilni_onnx_ref shift = kilni_onnx_binary(call, KILN_OP_SUB, inputs[2], taken);
+    scale = kilni_onnx_reshape(call, scale, dims, x->desc.rank);
+    shift = kilni_onnx_reshape(call, shift, dims, x->desc.rank);
+    return kilni_onnx_binary(call, KILN_OP_ADD, kilni_onnx_binary(call, KILN_OP_MUL, x, scale),
+                             shift);
+}
+
 static kilni_onnx_ref batch_norm(kilni_onnx_call *call, const kilni_onnx_ref inputs[5],
                                  double epsilon)
 {
     const kiln_attr attr = kilni_attr_f64(epsilon);
-    return kilni_onnx_emit(call, KILN_OP_BATCH_NORM, inputs, 5, &attr, 1);
+    return kilni_onnx_is_kept(call)
+               ? scale_and_shift(call, inputs, epsilon)
+               : kilni_onnx_emit(call, KILN_OP_BATCH_NORM, inputs, 5, &attr, 1);
 }
 
 /// running * momentum + current * (1 - momentum)
@@ -246,6 +272,7 @@ void kilni_onnx_op_rms_normalization(kilni_onnx_call *call)
 
 void kilni_onnx_op_mean_variance_normalization(kilni_onnx_call *call)
 {
+    call->in_f32 = true; // squares
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     kilni_onnx_ints axes;
     if (!kilni_onnx_attr_ints(call, "axes", &axes)) {
@@ -260,6 +287,7 @@ void kilni_onnx_op_mean_variance_normalization(kilni_onnx_call *call)
 /// From version 22 on zeros stay zeros; before, 0 / 0 is what it is.
 void kilni_onnx_op_lp_normalization(kilni_onnx_call *call)
 {
+    call->in_f32 = true; // squares
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     int64_t axis = kilni_onnx_attr_int(call, "axis", -1);
     bool squared = kilni_onnx_attr_int(call, "p", 2) != 1;
@@ -278,6 +306,7 @@ void kilni_onnx_op_lp_normalization(kilni_onnx_call *call)
 /// along the channels, padding counted, is that sum divided by size.
 void kilni_onnx_op_lrn(kilni_onnx_call *call)
 {
+    call->in_f32 = true; // squares
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     int64_t size = kilni_onnx_attr_int(call, "size", 0);
     double alpha = kilni_onnx_attr_float(call, "alpha", (double)1e-4f);

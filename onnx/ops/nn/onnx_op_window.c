@@ -528,6 +528,7 @@ void kilni_onnx_op_global_max_pool(kilni_onnx_call *call)
 
 void kilni_onnx_op_global_lp_pool(kilni_onnx_call *call)
 {
+    call->in_f32 = true; // powers
     kilni_onnx_ref x = kilni_onnx_in(call, 0);
     double p = exponent_of(call);
     int64_t axes[KILN_MAX_RANK];

@@ -217,7 +217,8 @@ pub const KILN_OPTION_REMOTE_KEY: kiln_option = 27;
 pub const KILN_OPTION_REMOTE_TOKEN_FILE: kiln_option = 28;
 pub const KILN_OPTION_REMOTE_MEMORY: kiln_option = 29;
 pub const KILN_OPTION_WEIGHTS_LIMIT: kiln_option = 30;
-pub const KILN_OPTION_COUNT: kiln_option = 31;
+pub const KILN_OPTION_MODEL_DTYPE: kiln_option = 31;
+pub const KILN_OPTION_COUNT: kiln_option = 32;
 pub type kiln_origin = c_uint;
 pub const KILN_ORIGIN_DEFAULT: kiln_origin = 0;
 pub const KILN_ORIGIN_FILE: kiln_origin = 1;
@@ -618,6 +619,12 @@ pub const KILN_CLASS_CREATION: kiln_op_class = 8;
 pub const KILN_CLASS_CONTROL: kiln_op_class = 9;
 pub const KILN_CLASS_COLLECTIVE: kiln_op_class = 10;
 pub const KILN_CLASS_CUSTOM: kiln_op_class = 11;
+/// What an operator does where numbers of f32 may be kept in f16 or bf16: of a thread's products
+/// (kiln_products_in), and of a model that is kept in such a type (`model-dtype`).
+pub type kiln_op_precision = c_uint;
+pub const KILN_PRECISION_WIDE: kiln_op_precision = 0;
+pub const KILN_PRECISION_PRODUCT: kiln_op_precision = 1;
+pub const KILN_PRECISION_FOLLOWS: kiln_op_precision = 2;
 /// Sets of kiln_dtype_kind that an operator takes. SIGNED: without unsigned and bool.
 pub type kiln_accept = c_uint;
 pub const KILN_ACCEPT_LOGIC: kiln_accept = 1;
@@ -1301,7 +1308,11 @@ pub struct kiln_constant_memory {
     /// reading them: of a file its device, number, size, times, and the place in it. Zeros:
     /// unknown.
     pub user: *mut c_void,
+    /// Writes `bytes` of the tensor's from `offset` on to `out`, whenever they are needed: of a
+    /// constant that is made of the memory and does not lie in it, such as weights that are rounded
+    /// on their way; NULL: it lies there.
     pub stamp: kiln_hash128,
+    pub read: Option<unsafe extern "C" fn(*mut c_void, usize, usize, *mut c_void)>,
 }
 /// Plugins of a context: what was loaded, and why others were not.
 ///
@@ -1913,7 +1924,7 @@ structs! {
     kiln_graph_memory { struct_size, steps, values, values_planned, values_in_place, reserved, bound_bytes, peak_bytes, arena_bytes, result_bytes, all_bytes }
     kiln_graph_memory_value { struct_size, kind, home, first_step, last_step, in_place, bytes, offset_bytes, tensor, reserved }
     kiln_graph_memory_step { struct_size, block, name, written_bytes, temporary_bytes, live_bytes }
-    kiln_constant_memory { struct_size, bytes, copied, release, user, stamp }
+    kiln_constant_memory { struct_size, bytes, copied, release, user, stamp, read }
     kiln_plugin_info { struct_size, n_fusers, path, id, version, vendor, state, reason, load_ns, n_operators }
     kiln_number_v { i, f }
     kiln_number { is_integer, v }
@@ -2517,6 +2528,8 @@ extern "C" {
     pub fn kiln_number_store(number: *const kiln_attr, dtype: kiln_dtype, out_element: *mut c_void) -> bool;
     /// The table's row of an operator; NULL for a number that is none.
     pub fn kiln_op_info_of(op: kiln_op) -> *const kiln_op_info;
+    /// What an operator does in reduced precision; WIDE for a number that is none.
+    pub fn kiln_op_precision_of(op: kiln_op) -> kiln_op_precision;
     /// The operator with this name; KILN_OP_COUNT for an unknown name.
     pub fn kiln_op_from_name(name: *const c_char) -> kiln_op;
     /// The operator with this permanent number; KILN_OP_COUNT for an unknown number.

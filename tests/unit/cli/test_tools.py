@@ -73,6 +73,15 @@ def compare_agrees_with_the_reference():
 
 
 @case
+def compare_shows_what_a_narrow_type_loses():
+    data = json.loads(kiln("compare", MODEL, "--input", INPUT, "--model-dtype", "bf16", "--json", *FAST).stdout)
+    assert data["differ"] == 0 and data["tolerance"] == 0.04 and data["alone"] == 0, data
+    assert max(v["worst"] / v["largest"] for v in data["values"] if v["largest"]) > 1e-3, data
+    expect(kiln("compare", MODEL, "--model-dtype", "f16", *FAST), 0, "f16[1,24,4,4]", "0.005 of the largest")
+    expect_error(kiln("run", MODEL, "--input", INPUT, "--model-dtype", "i8", *FAST), "model-dtype")
+
+
+@case
 def compare_names_the_first_that_differs():
     run = kiln("compare", MODEL, "--tolerance", "0", KILN_DEVICE="opencl:0")
     expect(run, 1, "DIFFERS", "first that differs: node ")

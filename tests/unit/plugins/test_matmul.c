@@ -567,6 +567,30 @@ static void test_constants(void)
     end(mini);
 }
 
+/// Panels of constants of 16 bits hold these bits, infinities and NaN too, either way that they
+/// lie.
+static void test_narrow_constants(void)
+{
+    static const uint32_t dtypes[] = {KF_DTYPE_F16, KF_DTYPE_BF16};
+    mini_host *mini = begin();
+    if (mini == NULL) {
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        uint32_t dtype = dtypes[i % 2];
+        bool turned = i >= 2;
+        mini_clear(mini);
+        uint32_t a = matrix(mini, dtype, 21, 45);
+        uint32_t b = turned ? matrix(mini, dtype, 70, 45) : matrix(mini, dtype, 45, 70);
+        mini->tensors[b].view.flags |= KF_TENSOR_CONST;
+        store(&mini->tensors[b], 3, (double)INFINITY);
+        store(&mini->tensors[b], 700, (double)NAN);
+        product(mini, a, b, false, turned);
+        KILN_CHECK(check_block(mini));
+    }
+    end(mini);
+}
+
 /// A matrix that one row meets is read as it lies, in parts of the sum, too.
 static void test_constant_for_a_row(void)
 {
@@ -918,6 +942,7 @@ KILN_TEST_MAIN("unit/plugins/matmul", ALL(test_sizes, "sizes"), FEW(test_sizes, 
                TENSOR(test_epilogue, "epilogue"), SOME(test_prologue, "prologue"),
                FEW(test_prologue, "prologue"), TENSOR(test_prologue, "prologue"),
                SOME(test_constants, "constants"), TENSOR(test_constants, "constants"),
+               KILN_TEST_PARAM(test_narrow_constants, "narrow_constants_wide", &wide),
                SOME(test_constant_for_a_row, "constant_for_a_row"),
                SOME(test_special_values, "special"), FEW(test_special_values, "special"),
                TENSOR(test_special_values, "special"), SOME(test_large_results, "large_results"),

@@ -191,6 +191,19 @@ class Models(kiln_case.Case):
         self.assertEqual(both.argmax(axis=1).tolist(), [3, 5])
         self.assertIn("convolution", self.digits.explain())
 
+    def test_kept_in_another_type(self):
+        three = np.load(os.path.join(DIGITS, "three.npy"))
+        wanted = np.load(os.path.join(DIGITS, "expected.npy"))[3:4]
+        for dtype, most in ((kiln.bfloat16, 0.02), ("float16", 0.002)):
+            session = kiln.onnx.load(os.path.join(DIGITS, "digits.onnx"), device="reference:0", dtype=dtype)
+            made = np.asarray(session.run({"image": three})[0])
+            self.assertEqual(made.dtype, np.float32)
+            error = np.abs(made - wanted).max() / np.abs(wanted).max()
+            self.assertGreater(error, 1e-6)  # it is rounded
+            self.assertLess(error, most)
+        with self.assertRaisesRegex(kiln.InvalidArgumentError, "f32, f16 or bf16"):
+            kiln.onnx.load(os.path.join(DIGITS, "digits.onnx"), device="reference:0", dtype="int32")
+
     def test_inputs_and_outputs(self):
         image, = self.digits.get_inputs()
         self.assertEqual((image.name, image.type, image.shape), ("image", "tensor(float)", ["batch", 1, 8, 8]))

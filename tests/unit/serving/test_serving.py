@@ -343,6 +343,7 @@ def case_configurations_are_checked(folder):
         "preferred": ("max_batch_size: 4 dynamic_batching { preferred_batch_size: 8 }", "from 1 to 4"),
         "device": ("instance_group { gpus: 7 }", "from 0 to 0"),
         "file": ("default_model_filename: \"../x\"", "beside the others"),
+        "kept": ("parameters { key: \"model-dtype\" value { string_value: \"i8\" } }", "f32, f16 or bf16"),
         "deep": ("a {" * 30, "in each other"),
         "versions": ("version_policy { specific { versions: [ 5 ] } }", "no version"),
     }
