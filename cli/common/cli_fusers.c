@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the options that open a device ask of fusers.
+// What the options that open a device ask of fusers: which are loaded, whether any is used, and
+// that none is blamed for what a signal ends. Apart, because a build for bundles has no fusers.
 
 #include "cli.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// In the place of the other files of this folder in a library that runs bundles only: it has no
-// operators and no device code of its own, and fills new tensors with zeros.
+// In the place of ops/ in a library that runs bundles only: it has no operators and no device code
+// of its own, and fills new tensors with zeros.
 
 #include "cl_buffer.h"
 #include "cl_error.h"
