@@ -252,6 +252,22 @@ KILN_NODISCARD KILN_API kiln_status kiln_cl_record_end(kiln_backend *backend,
                                                        const kiln_cl_recording **out_recording,
                                                        kiln_error *err);
 
+typedef struct kiln_cl_argument { ///< of a kernel; texts live during the call
+    const char *kernel;
+    uint32_t index;
+    uint32_t count; ///< of the kernel's
+    const char *type; ///< what stands before its name
+} kiln_cl_argument;
+
+typedef void (*kiln_cl_argument_fn)(const kiln_cl_argument *argument, void *user);
+
+/// Compiles a text and tells the arguments of all its kernels, one kernel behind the other. Errors:
+/// BUILD_FAILED; UNIMPLEMENTED where the driver does not tell; RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_cl_arguments(kiln_backend *backend, const char *text,
+                                                      const char *options, bool exact,
+                                                      kiln_cl_argument_fn take, void *user,
+                                                      kiln_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Writes FILES as C strings into OUTPUT: the table kilni_cl_sources, with their places below ROOT. With SHORT they go
-# without comments and indentation, so a compiler's messages name other lines. Run as a script by the build.
+# Writes FILES as C strings into OUTPUT: the table kilni_cl_sources, with their places below ROOT. Run as a
+# script by the build.
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/KilnBytes.cmake)
 set(texts)
 set(rows)
@@ -11,13 +11,6 @@ foreach(path IN LISTS FILES)
         set(place ${name}) # the build made it
     endif()
     string(MAKE_C_IDENTIFIER ${name} id)
-    if(SHORT AND name MATCHES "\\.(cl|h)$")
-        file(READ ${path} text)
-        string(REGEX REPLACE "[ \t]*//[^\n]*" "" text "${text}")
-        string(REGEX REPLACE "\n[ \t\n]+" "\n" text "${text}")
-        set(path ${OUTPUT}.short)
-        file(WRITE ${path} "${text}")
-    endif()
     kiln_bytes(${path} char bytes)
     string(APPEND texts "static const char text_${id}[] = {\n${bytes}0};\n")
     string(APPEND rows "    {\"${name}\", \"${place}\", text_${id}, sizeof(text_${id}) - 1},\n")

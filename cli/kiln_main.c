@@ -25,6 +25,11 @@
 #else
 #define IF_BENCH(...)
 #endif
+#ifdef KILN_WITH_OPERATORS
+#define IF_OPERATORS(...) __VA_ARGS__
+#else
+#define IF_OPERATORS(...)
+#endif
 #define IF_NOTHING(...) __VA_ARGS__
 
 static const cli_command commands[] = {

@@ -20,12 +20,15 @@ function(kiln_collect out_objects out_libs)
     set(${out_libs} ${libs} PARENT_SCOPE)
 endfunction()
 
-# Makes a shared library OUTPUT_NAME that exports kiln_* and has every symbol resolved. Calls among
-# its own functions go straight, though others may call them too.
+# Makes a shared library OUTPUT_NAME that exports kiln_*, or what kiln_minimal.map lists, and has every symbol resolved.
+# Calls among its own functions go straight, though others may call them too.
 function(kiln_shared target output_name)
     cmake_parse_arguments(arg "" "" "OBJECTS;LIBS" ${ARGN})
     add_library(${target} SHARED ${arg_OBJECTS})
     set(map ${CMAKE_SOURCE_DIR}/cmake/kiln.map)
+    if(KILN_MINIMAL)
+        set(map ${CMAKE_SOURCE_DIR}/cmake/kiln_minimal.map)
+    endif()
     target_link_libraries(${target} PRIVATE ${arg_LIBS} Threads::Threads ${CMAKE_DL_LIBS} m)
     target_link_options(${target} PRIVATE -Wl,--version-script=${map}
         -Wl,-Bsymbolic-functions ${KILN_NO_UNDEFINED})
@@ -36,8 +39,13 @@ endfunction()
 # Makes the targets kiln_library (libkiln.so, alias kiln::kiln), kiln_remote and kiln_mpi (libkiln_*.so).
 function(kiln_libraries)
     get_property(modules GLOBAL PROPERTY KILN_MODULES)
+    set(parts base ir cl_backend fusion_host collective runtime autodiff onnx)
+    if(KILN_MINIMAL) # of the others only headers are seen
+        set(parts base ir cl_backend runtime)
+        set_target_properties(kiln_fusion_host kiln_collective PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
     set(inside)
-    foreach(name IN ITEMS base ir cl_backend fusion_host collective runtime autodiff onnx)
+    foreach(name IN LISTS parts)
         if(name IN_LIST modules)
             list(APPEND inside ${name})
         endif()

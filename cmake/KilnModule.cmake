@@ -72,14 +72,15 @@ function(kiln_is_alone out source)
 endfunction()
 
 # kiln_module(NAME SOURCES ... DEPS <modules> LIBS <link libraries> PUBLIC_HEADERS <installed files>
-#             HOT <sub-rooms>)
+#             HOT <sub-rooms> ROOMS <sub-rooms>)
 #
 # Makes the static library kiln_NAME. Its own folder, the sub-rooms that its SOURCES and PUBLIC_HEADERS lie in
 # and its build folder (for generated headers) are the include directories that a module naming it in DEPS sees;
 # nothing is visible through a third module. Without SOURCES the module is headers only.
 # HOT names the sub-rooms ("." for the folder itself) whose code runs for each operation or element: -O3.
+# ROOMS names sub-rooms of which there are no SOURCES in this build, only headers.
 function(kiln_module name)
-    cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LIBS;PUBLIC_HEADERS;HOT" ${ARGN})
+    cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LIBS;PUBLIC_HEADERS;HOT;ROOMS" ${ARGN})
     if(arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "kiln_module(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
     endif()
@@ -94,7 +95,8 @@ function(kiln_module name)
         add_library(${target} INTERFACE)
         set(scope INTERFACE)
     endif()
-    kiln_rooms(rooms ${arg_SOURCES} ${arg_PUBLIC_HEADERS})
+    list(TRANSFORM arg_ROOMS APPEND /.)
+    kiln_rooms(rooms ${arg_SOURCES} ${arg_PUBLIC_HEADERS} ${arg_ROOMS})
     target_include_directories(${target} ${scope}
         ${CMAKE_CURRENT_SOURCE_DIR} ${rooms} ${CMAKE_CURRENT_BINARY_DIR})
     set_target_properties(${target} PROPERTIES KILN_LIBS "${arg_LIBS}" KILN_DEPS "${arg_DEPS}")

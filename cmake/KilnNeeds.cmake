@@ -62,9 +62,9 @@ kiln_need(nanopb HEADER pb_decode.h LIBRARY protobuf-nanopb DEBIAN libnanopb-dev
 kiln_need_program(KILN_PROTOC protoc DEBIAN protobuf-compiler FEDORA protobuf-compiler)
 kiln_need_program(KILN_NANOPB_PLUGIN protoc-gen-nanopb DEBIAN nanopb FEDORA nanopb)
 kiln_need(jansson HEADER jansson.h LIBRARY jansson PKG jansson DEBIAN libjansson-dev FEDORA jansson-devel)
-if(NOT KILN_MINIMAL)
+if(KILN_STORE)
     kiln_need(sqlite3 HEADER sqlite3.h LIBRARY sqlite3 PKG sqlite3
-        DEBIAN libsqlite3-dev FEDORA sqlite-devel WITHOUT -DKILN_MINIMAL=ON)
+        DEBIAN libsqlite3-dev FEDORA sqlite-devel WITHOUT -DKILN_STORE=OFF)
 endif()
 if(KILN_CL OR KILN_BENCH)
     kiln_need(OpenCL HEADER CL/cl.h LIBRARY OpenCL PKG OpenCL

@@ -35,7 +35,8 @@ target_compile_definitions(kiln_options INTERFACE
     KILN_SOVERSION="${KILN_SOVERSION}"
     $<$<BOOL:${KILN_CL}>:KILN_WITH_CL=1>
     $<$<BOOL:${KILN_ONNX}>:KILN_WITH_ONNX=1>
-    $<$<BOOL:${KILN_REMOTE}>:KILN_WITH_REMOTE=1>)
+    $<$<BOOL:${KILN_REMOTE}>:KILN_WITH_REMOTE=1>
+    $<$<NOT:$<BOOL:${KILN_MINIMAL}>>:KILN_WITH_OPERATORS=1>)
 # Contraction changes results between compilers; the numeric table forbids it.
 target_compile_options(kiln_options INTERFACE -ffp-contract=off)
 

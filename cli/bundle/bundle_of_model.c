@@ -17,14 +17,17 @@ typedef struct make_options {
     model_options model;
     const char *output;
     bool merge;
+    bool single;
 } make_options;
 
-enum { OPTION_MERGE = 1024 };
+enum { OPTION_MERGE = 1024, OPTION_SINGLE };
 
 static const struct argp_option make_table[] = {
     {"output", 'o', "FOLDER", 0, "where the bundle goes; empty or not there yet", 0},
     {"merge", OPTION_MERGE, NULL, 0, "one source for all kernels, as an FPGA's bitstream wants it",
      0},
+    {"single-work-item", OPTION_SINGLE, NULL, 0,
+     "kernels as loops in a single work-item, as FPGAs run them best", 0},
     {0}};
 
 static error_t parse_make_option(int key, char *text, struct argp_state *state)
@@ -39,6 +42,9 @@ static error_t parse_make_option(int key, char *text, struct argp_state *state)
         return 0;
     case OPTION_MERGE:
         options->merge = true;
+        return 0;
+    case OPTION_SINGLE:
+        options->single = true;
         return 0;
     case ARGP_KEY_END:
         if (options->output == NULL) {
@@ -230,6 +236,7 @@ typedef struct make_sets {
     make_options options[MOST_SETS];
     made_shapes *shapes[MOST_SETS]; ///< open
     size_t count;
+    uint32_t grids; ///< programs that are no loops in a single work-item
 } make_sets;
 
 /// Device and settings are those of the first set.
@@ -305,6 +312,11 @@ static kiln_status make_bundle(make_sets *sets, kiln_bundle_info *out_info, kiln
         }
         KILN_TRY(out, status, record_shapes(shapes, maker, err));
     }
+    if (sets->options[0].single) {
+        KILN_TRY(
+            out, status,
+            kiln_bundle_maker_single(maker, sets->shapes[0]->session.device, &sets->grids, err));
+    }
     if (sets->options[0].merge) {
         KILN_TRY(out, status, kiln_bundle_maker_merge(maker, err));
     }
@@ -356,6 +368,10 @@ int bundle_make(int argc, char **argv)
                sets->options[0].output, info.n_shapes, kiln_plural(info.n_shapes, "set", "sets"),
                info.n_programs, kiln_plural(info.n_programs, "program", "programs"),
                cli_format_bytes(text, (double)info.constant_bytes));
+        if (sets->options[0].single) {
+            printf("%u %s no loops in a single work-item\n", sets->grids,
+                   kiln_plural(sets->grids, "program is", "programs are"));
+        }
     }
     for (size_t i = 0; i < sets->count; i++) {
         if (sets->shapes[i] != NULL) {

@@ -74,6 +74,13 @@ error_t cli_parse_file(int key, char *text, struct argp_state *state, const char
 kiln_status cli_open_context(const cli_device_options *options, kiln_context **out_context,
                              kiln_error *err);
 void cli_close_context(kiln_context *context);
+
+/// What of this goes to the fusers; a build without operators has none (cli_fusers_none.c).
+kiln_status cli_fusers_load(const cli_device_options *options, kiln_context *context,
+                            kiln_error *err);
+kiln_status cli_fusers_leave(kiln_device *device, kiln_error *err); ///< of --no-fusion
+void cli_fusers_forgive(kiln_context *context); ///< in a signal's handler
+
 /// From now on the line of progress tells of kernels that this context compiles, if anybody sees
 /// it.
 kiln_status cli_count_compiling(kiln_context *context, kiln_error *err);

@@ -165,7 +165,7 @@ static void forgive(int number)
     for (size_t i = 0; i < MAX_OPEN; i++) {
         kiln_context *context = atomic_load(&open_contexts[i]);
         if (context != NULL) {
-            kiln_context_interrupted(context);
+            cli_fusers_forgive(context);
         }
     }
     (void)raise(number); // its default action, once the handler is left
@@ -214,8 +214,8 @@ kiln_status cli_open_context(const cli_device_options *options, kiln_context **o
     if (status == KILN_STATUS_OK && options->model_dtype != NULL) {
         status = kiln_context_set(context, "model-dtype", options->model_dtype, err);
     }
-    for (size_t i = 0; i < options->n_plugins && status == KILN_STATUS_OK; i++) {
-        status = kiln_plugin_load(context, options->plugins[i], err);
+    if (status == KILN_STATUS_OK) {
+        status = cli_fusers_load(options, context, err);
     }
     if (status != KILN_STATUS_OK) {
         cli_close_context(context);
@@ -250,7 +250,7 @@ static kiln_status open_address(const cli_device_options *options, kiln_context 
 {
     kiln_status status = kiln_device_open(context, address, out_device, err);
     if (status == KILN_STATUS_OK && options->no_fusion) {
-        status = kiln_device_set_fusion(*out_device, false, err);
+        status = cli_fusers_leave(*out_device, err);
     }
     return status;
 }

@@ -1,110 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Puts the rooms together: a device is made with the tables of those above it, and ended by all of
-// them in turn. Decides which room does what for a device, and in which order they let go of it.
+// Making and ending devices and contexts. Decides what a device has from its first moment to its
+// last; what the rooms above it do for it is rooms.c's.
 
-#include "gradsync_internal.h"
 #include "rt_assembly.h"
 #include "rt_aux_queues.h"
 #include "rt_binding.h"
-#include "rt_check.h"
-#include "rt_check_state.h"
-#include "rt_collective.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
-#include "rt_engines.h"
-#include "rt_execute.h"
-#include "rt_layout.h"
 #include "rt_memory_account.h"
-#include "rt_moves.h"
-#include "rt_persistent_temps.h"
-#include "rt_record.h"
-#include "rt_streams.h"
 #include "rt_tensor.h"
 #include "rt_trace.h"
-#include "rt_tune.h"
 
 #include <stdio.h>
 #include <time.h>
-
-static const kilni_executor executor = {
-    .run = kilni_stream_run,
-    .drain = kilni_device_drain,
-};
-
-static bool sweep(kiln_device *device)
-{
-    bool any = device->in.backend != NULL;
-    kilni_device_sweep(device);
-    return any;
-}
-
-static const kilni_reclaim_fn reclaim[] = {kilni_arena_drop, kilni_persistent_temp_drop, sweep,
-                                           kilni_aux_queues_trim, NULL};
-
-static const kilni_reclaimers reclaimers = {
-    .all = reclaim,
-    .forget = kilni_persistent_temp_forget,
-};
-
-static const kilni_run_hooks hooks = {
-    .before_run = kilni_record_file,
-    .before_block = kilni_tune_block,
-    .scores_free = kilni_scores_fini,
-    .shadow_begin = kilni_check_begin,
-    .shadow_end = kilni_check_end,
-    .before_launch = kilni_watchdog_begin,
-    .after_launch = kilni_watchdog_wait,
-    .before_op = kilni_check_indices,
-    .collective_is_served = kilni_collective_is_served,
-    .collective = kilni_collective_execute,
-};
-
-// ---- opening and closing ----
-
-static void read_modes(kiln_device *device)
-{
-    const kiln_context *context = device->context;
-    device->samples.tune = kilni_tune_mode(context);
-    device->samples.budget.percent =
-        (uint64_t)kiln_config_int(context->env.config, KILN_OPTION_TUNE_BUDGET);
-    device->check.mode = kilni_check_mode_of(context);
-    device->check.watchdog_ms = kiln_config_int(context->env.config, KILN_OPTION_WATCHDOG);
-}
-
-/// What a server runs, it records.
-static void read_folder(kiln_device *device)
-{
-    const kiln_device_info *info = kiln_device_info_of(device);
-    const kiln_env *env = &device->context->env;
-    const char *folder = kiln_config_string(env->config, KILN_OPTION_RECORD);
-    bool remote = info->type == KILN_DEVICE_REMOTE;
-    device->check.records = folder[0] != '\0' && !remote ? folder : NULL;
-    if (folder[0] != '\0' && remote) {
-        kiln_log_write(env, KILN_LOG_WARN, "runtime",
-                       "record: nothing of %s is recorded here; set it for its server (kiln plugin "
-                       "record -- kiln serve ...)",
-                       info->name);
-    }
-}
 
 void kilni_device_free(kiln_device *device)
 {
     kiln_context *context = device->context;
     kilni_trace_leave(device);
-    if (device->backend != NULL && kilni_engines_surprised(device)) {
-        device->backend->device->doubt_speeds(device->backend);
-    }
-    kilni_engines_destroy(device);
-    (void)kilni_arena_drop(device);
+    kilni_rooms_leave(device);
     while (device->tensors.free != NULL) {
         kiln_tensor *tensor = device->tensors.free;
         device->tensors.free = tensor->next_free;
         kiln_free(&context->env, tensor);
     }
-    kiln_free(&context->env, device->execution.bindings);
-    kiln_free(&context->env, device->check.recorded);
-    kiln_free(&context->env, device->check.index_places);
     kiln_free(&context->env, device->full);
     kiln_free(&context->env, device->threads.places);
     if (device->faults.first != NULL) {
@@ -135,12 +55,7 @@ static void close_device(kiln_device *device)
     }
     pthread_mutex_unlock(&context->lock);
     pthread_mutex_lock(&device->lock);
-    kilni_await_moves(device);
-    while (device->streams.first != NULL) {
-        kilni_stream *stream = device->streams.first;
-        device->streams.first = stream->next;
-        kilni_stream_destroy(stream);
-    }
+    kilni_rooms_close(device);
     kilni_device_sweep(device);
     pthread_mutex_unlock(&device->lock);
     kilni_device_free(device);
@@ -160,9 +75,7 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     device->float_dtype = KILN_DTYPE_F32;
     device->int_dtype = KILN_DTYPE_I64;
     device->context = context;
-    device->executor = &executor;
-    device->memory.reclaimers = &reclaimers;
-    device->hooks = &hooks;
+    kilni_rooms_enter(device);
     device->close = close_device;
     snprintf(device->address, sizeof(device->address), "%s", address);
     pthread_mutex_init(&device->lock, NULL);
@@ -183,9 +96,7 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
         device->arena.off = device->backend->arena == NULL;
         kilni_device_set_names(device);
         kilni_trace_join(device, trace);
-        read_modes(device);
-        read_folder(device);
-        status = kilni_engines_create(device, err);
+        status = kilni_rooms_open(device, err);
         kilni_pressure_init(device);
     }
     if (status != KILN_STATUS_OK) {
@@ -199,7 +110,7 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
 void kiln_context_destroy(kiln_context *context)
 {
     if (context != NULL) {
-        kilni_gradsync_remove_all(context);
+        kilni_rooms_forget(context);
     }
     kilni_context_release(context);
 }

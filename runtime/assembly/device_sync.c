@@ -10,7 +10,6 @@
 #include "rt_engines.h"
 #include "rt_execute.h"
 #include "rt_memory_account.h"
-#include "rt_moves.h"
 #include "rt_record.h"
 #include "rt_streams.h"
 
@@ -175,7 +174,7 @@ kiln_status kiln_sync(kiln_device *device, kiln_error *err)
     device = kilni_core(device);
     pthread_mutex_lock(&device->lock);
     kilni_await_moves(device); // they are work too; a failure stays with the tensor
-    kiln_status status = kilni_device_drain(device, err);
+    kiln_status status = kilni_run_all_queued(device, err);
     kilni_dependencies *awaited = NULL;
     if (status == KILN_STATUS_OK) {
         kiln_error local = KILN_ERROR_INIT;

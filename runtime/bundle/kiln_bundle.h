@@ -157,6 +157,15 @@ KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_add(kiln_bundle_maker *mak
                                                           const kiln_bundle_work *work,
                                                           kiln_error *err);
 
+/// Gives programs the form of loops in a single work-item, which FPGAs run best, where they have
+/// one: those whose launches have groups of one work-item, as all have that are made for a
+/// processor. The others, `*out_left` of them, stay as they are. To be called before programs are
+/// merged, with a device that they were made on.
+KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_single(kiln_bundle_maker *maker,
+                                                             kiln_device *device,
+                                                             uint32_t *out_left,
+                                                             kiln_error *err);
+
 /// Makes one program of all that were taken so far, as bitstreams want it; of those with other
 /// options than definitions in common, where these differ. A text that cannot be merged shows when
 /// the bundle is compiled.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A device as everybody knows it: its holds, what it is, and waiting for its queue. What its rooms
-// do for it, and its end, come from the tables that it was made with (assemble.c).
+// do for it, and its end, come from the tables that it was made with (rooms.c).
 
 #include "rt_device.h"
 #include "rt_trace.h"

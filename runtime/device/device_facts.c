@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What can be asked of a device without touching its work: its name, what it does with a dtype, how
-// many there are of a type.
+// What can be asked of a device without touching its work: its name, what it does with a dtype and
+// makes where none is named, how many there are of a type.
 
 #include "rt_context.h"
 #include "rt_device.h"
@@ -44,6 +44,21 @@ bool kiln_device_supports_dtype(kiln_device *device, kiln_dtype dtype)
 {
     uint32_t both = KILN_USAGE_STORAGE | KILN_USAGE_ARITHMETIC;
     return (kiln_device_dtype_usage(device, dtype) & both) == both;
+}
+
+kiln_dtype kiln_device_default_dtype(const kiln_device *device, kiln_dtype_kind kind)
+{
+    switch (kind) {
+    case KILN_KIND_FLOAT:
+        return device->float_dtype;
+    case KILN_KIND_INT:
+    case KILN_KIND_UINT:
+        return device->int_dtype;
+    case KILN_KIND_BOOL:
+        return KILN_DTYPE_BOOL;
+    default:
+        return KILN_DTYPE_NONE;
+    }
 }
 
 bool kiln_device_records_gradients(const kiln_device *device)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The context: configuration, cache, providers of backends and the registry of fusers. Decides when
-// each of them is made; what they do is theirs. Fusers and devices are opened when first needed, so
-// an empty context is cheap.
+// The context: configuration, cache and providers of backends. Decides when each of them is made;
+// what they do is theirs. Fusers (kiln_plugin.c) and devices are opened when first needed, so an
+// empty context is cheap.
 
 #define _GNU_SOURCE // dladdr, realpath
 #include "rt_context.h"
@@ -9,11 +9,9 @@
 #include "rt_trace.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static kiln_status open_store(kiln_context *context, kiln_error *err)
 {
@@ -63,11 +61,7 @@ kiln_status kiln_context_create(const kiln_context_options *options, kiln_contex
     pthread_mutex_init(&context->lock, NULL);
     pthread_mutex_init(&context->groups_lock, NULL);
     pthread_cond_init(&context->groups_changed, NULL);
-    if (kilni_local_provider() != NULL) {
-        context->providers[context->n_providers++] = kilni_local_provider();
-    }
-    context->providers[context->n_providers++] = kiln_ir_reference_provider();
-    context->providers[context->n_providers++] = kiln_ir_null_provider();
+    context->n_providers = kilni_local_providers(context->providers);
     if (options->ignore_environment == 0) {
         kiln_config_warn_environment(&context->env);
     }
@@ -91,7 +85,9 @@ void kilni_context_release(kiln_context *context)
     }
     kilni_trace_end(context);
     kiln_env env = context->env;
-    kiln_fuse_registry_destroy(context->registry);
+    if (context->registry != NULL) {
+        context->registry_destroy(context->registry);
+    }
     kiln_store_close(context->store);
     pthread_cond_destroy(&context->groups_changed);
     pthread_mutex_destroy(&context->groups_lock);
@@ -111,16 +107,6 @@ kiln_status kiln_context_set(kiln_context *context, const char *name, const char
         kiln_config_warn_log(&context->env);
     }
     return status;
-}
-
-void kiln_context_interrupted(kiln_context *context)
-{
-    if (context == NULL) {
-        return;
-    }
-    if (context->registry != NULL) { // without the lock, which the interrupted thread may hold
-        kiln_fuse_registry_interrupted(context->registry);
-    }
 }
 
 const kiln_env *kiln_context_env(const kiln_context *context)
@@ -172,7 +158,7 @@ kiln_status kiln_context_add_provider(kiln_context *context, const kiln_backend_
     return status;
 }
 
-// ---- fusers ----
+// ---- what ships beside libkiln ----
 
 /// The folder that holds libkiln, or the program when Kiln is linked into it.
 static bool own_folder(char out_path[4096])
@@ -194,9 +180,7 @@ static bool own_folder(char out_path[4096])
     return true;
 }
 
-/// Finds `tail` from our own folder or, in a program, from the `lib` beside its folder. The layout
-/// is the same in the build tree and when installed.
-static bool find_beside(const char *tail, char *out_path, size_t capacity)
+bool kilni_find_beside(const char *tail, char *out_path, size_t capacity)
 {
     static const char *const heads[] = {"", "../lib/"};
     char folder[4096];
@@ -214,7 +198,7 @@ static bool find_beside(const char *tail, char *out_path, size_t capacity)
 
 kiln_status kilni_library_beside(const char *name, char *out_path, size_t capacity, kiln_error *err)
 {
-    if (!find_beside(name, out_path, capacity)) {
+    if (!kilni_find_beside(name, out_path, capacity)) {
         return kiln_fail(err, NOT_FOUND, "%s is not beside libkiln", name);
     }
     return KILN_STATUS_OK;
@@ -240,39 +224,6 @@ kiln_status kilni_library_symbol(kiln_context *context, const char *file, const 
     return status;
 }
 
-/// Where it is remembered what plugins did: a folder of the cache. False: there is no cache.
-static bool state_folder(const kiln_context *context, char *out_path, size_t capacity)
-{
-    char folder[4096];
-    if (kiln_cache_dir(&context->env, folder, sizeof(folder), NULL) != KILN_STATUS_OK) {
-        return false;
-    }
-    snprintf(out_path, capacity, "%s/plugins", folder);
-    for (char *slash = strchr(out_path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        (void)mkdir(out_path, 0700);
-        *slash = '/';
-    }
-    return mkdir(out_path, 0700) == 0 || errno == EEXIST;
-}
-
-static kiln_status registry_locked(kiln_context *context, kiln_error *err)
-{
-    if (context->registry != NULL) {
-        return KILN_STATUS_OK;
-    }
-    char folder[4096];
-    kiln_fuse_registry_options options = KILN_FUSE_REGISTRY_OPTIONS_INIT;
-    options.shipped_folder = find_beside("kiln/plugins", folder, sizeof(folder)) ? folder : NULL;
-    char state[4200], helper[4096];
-    bool remembered = kiln_config_bool(context->env.config, KILN_OPTION_PLUGIN_FAILURES) &&
-                      state_folder(context, state, sizeof(state));
-    options.state_folder = remembered ? state : NULL;
-    options.scan_helper =
-        find_beside("kiln/kiln-plugin-scan", helper, sizeof(helper)) ? helper : NULL;
-    return kiln_fuse_registry_create(&context->env, &options, &context->registry, err);
-}
-
 size_t kilni_context_providers(kiln_context *context,
                                const kiln_backend_provider *out_providers[KILNI_PROVIDERS])
 {
@@ -283,111 +234,15 @@ size_t kilni_context_providers(kiln_context *context,
     return count;
 }
 
-kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **out_registry,
-                                   kiln_error *err)
-{
-    pthread_mutex_lock(&context->lock);
-    kiln_status status = registry_locked(context, err);
-    *out_registry = context->registry;
-    pthread_mutex_unlock(&context->lock);
-    return status;
-}
-
-kiln_status kiln_plugin_load(kiln_context *context, const char *path, kiln_error *err)
-{
-    if (context == NULL || path == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "context and path must not be NULL");
-    }
-    pthread_mutex_lock(&context->lock);
-    kiln_status status = registry_locked(context, err);
-    if (status == KILN_STATUS_OK && context->devices != NULL) {
-        status =
-            kiln_fail(err, FAILED_PRECONDITION, "load fusers before the first device is opened");
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kiln_fuse_registry_add(context->registry, path, err);
-    }
-    pthread_mutex_unlock(&context->lock);
-    return status;
-}
-
-kiln_status kiln_plugin_reset(kiln_context *context, const char *id, uint32_t *out_count,
-                              kiln_error *err)
-{
-    if (out_count == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "out_count must not be NULL");
-    }
-    char folder[4200];
-    *out_count = 0;
-    if (context == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "context must not be NULL");
-    }
-    if (!state_folder(context, folder, sizeof(folder))) {
-        return kiln_fail(err, FAILED_PRECONDITION, "nothing is remembered: the cache is off");
-    }
-    *out_count = kiln_fuse_registry_reset(folder, id);
-    return KILN_STATUS_OK;
-}
-
-static const char *state_name(kiln_fuse_plugin_state state)
-{
-    switch (state) {
-    case KILN_FUSE_TAKEN:
-        return "taken";
-    case KILN_FUSE_SWITCHED_OFF:
-        return "off";
-    default:
-        return "refused";
-    }
-}
-
-static kiln_status describe_plugin(kiln_context *context, size_t index, kiln_plugin_info *out_info,
-                                   kiln_error *err)
-{
-    kiln_status status = registry_locked(context, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    kiln_fuse_registry *registry = context->registry;
-    kiln_fuse_registry_complete(registry);
-    if (index >= kiln_fuse_registry_count(registry)) {
-        return kiln_fail(err, NOT_FOUND, "there are %zu plugin files",
-                         kiln_fuse_registry_count(registry));
-    }
-    const kiln_fuse_plugin_info *found = kiln_fuse_registry_plugin(registry, index);
-    uint32_t size = out_info->struct_size;
-    kiln_plugin_info info = {
-        .struct_size = size,
-        .n_fusers = found->n_fusers,
-        .path = found->path,
-        .id = found->id,
-        .version = found->version,
-        .vendor = found->vendor,
-        .state = state_name(found->state),
-        .reason = found->reason,
-        .load_ns = found->load_ns,
-        .n_operators = found->n_operators,
-    };
-    memcpy(out_info, &info, size < sizeof(info) ? size : sizeof(info));
-    return KILN_STATUS_OK;
-}
-
-kiln_status kiln_plugin_get(kiln_context *context, size_t index, kiln_plugin_info *out_info,
-                            kiln_error *err)
-{
-    if (out_info == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "out_info must not be NULL");
-    }
-    if (context == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "context must not be NULL");
-    }
-    pthread_mutex_lock(&context->lock);
-    kiln_status status = describe_plugin(context, index, out_info, err);
-    pthread_mutex_unlock(&context->lock);
-    return status;
-}
-
 const char *kiln_version(void)
 {
     return KILN_VERSION_STRING;
+}
+
+void kiln_text_free(kiln_context *context, char *text)
+{
+    if (context == NULL) {
+        return;
+    }
+    kiln_free(&context->env, text);
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What differs between libkiln and libkiln_client: whether there are OpenCL devices of this
-// machine, and which library brings the remote ones. Compiled once for each.
+// What differs between libkiln, libkiln_client and the library that runs bundles only: which
+// devices of this machine there are, and which library brings the remote ones. Compiled once for
+// each.
 
 #include "rt_local.h"
-
-#include <stddef.h>
 
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"
@@ -14,13 +13,17 @@
 #define KILN_RUNTIME_REMOTE "libkiln_remote.so." KILN_SOVERSION
 #endif
 
-const kiln_backend_provider *kilni_local_provider(void)
+size_t kilni_local_providers(const kiln_backend_provider **out_providers)
 {
+    size_t count = 0;
 #ifdef KILN_RUNTIME_CL
-    return kiln_cl_provider();
-#else
-    return NULL;
+    out_providers[count++] = kiln_cl_provider();
 #endif
+#ifndef KILN_RUNTIME_BUNDLES
+    out_providers[count++] = kiln_ir_reference_provider();
+    out_providers[count++] = kiln_ir_null_provider();
+#endif
+    return count;
 }
 
 const char *kilni_remote_library(void)

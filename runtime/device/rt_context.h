@@ -21,6 +21,7 @@ struct kiln_context {
     pthread_mutex_t lock;
     kiln_store *store; ///< NULL: off
     kiln_fuse_registry *registry; ///< made when first needed (lock)
+    void (*registry_destroy)(kiln_fuse_registry *registry); ///< there with the registry
     const kiln_backend_provider *providers[KILNI_PROVIDERS]; ///< (lock)
     size_t n_providers;
     kiln_device *devices; ///< list through `next` (lock); not owned
@@ -43,6 +44,10 @@ kiln_status kilni_context_registry(kiln_context *context, kiln_fuse_registry **o
 /// Path of a library that ships with Kiln. Errors: NOT_FOUND.
 kiln_status kilni_library_beside(const char *name, char *out_path, size_t capacity,
                                  kiln_error *err);
+
+/// Finds `tail` from libkiln's own folder or, in a program, from the `lib` beside its folder. The
+/// layout is the same in the build tree and when installed. False: it is not there.
+bool kilni_find_beside(const char *tail, char *out_path, size_t capacity);
 
 /// A symbol of such a library, which stays loaded. Errors: NOT_FOUND, FAILED_PRECONDITION.
 kiln_status kilni_library_symbol(kiln_context *context, const char *file, const char *symbol,

@@ -30,6 +30,8 @@ typedef struct kilni_executor {
     kiln_status (*run)(kilni_stream *stream, bool drain, kiln_error *err);
     /// Runs what all threads have recorded.
     kiln_status (*drain)(kiln_device *device, kiln_error *err);
+    /// Records a tensor's last use on the stream that queued it.
+    kiln_status (*drop)(kiln_tensor *tensor, kilni_stream *stream, kiln_error *err);
 } kilni_executor;
 
 /// What another thread has done with, and cannot give back without the device's lock.

@@ -2,12 +2,12 @@
 #ifndef KILN_RUNTIME_RT_LOCAL_H
 #define KILN_RUNTIME_RT_LOCAL_H
 
-/// What differs between libkiln and libkiln_client. Any thread.
+/// What differs between libkiln, libkiln_client and the library that runs bundles only. Any thread.
 
 #include "ir_backend.h"
 
-/// The provider of this machine's OpenCL devices; NULL in a library without OpenCL.
-const kiln_backend_provider *kilni_local_provider(void);
+/// Providers of this machine's devices, OpenCL's first where there are any; how many.
+size_t kilni_local_providers(const kiln_backend_provider **out_providers);
 
 /// File name of the library that has the providers of remote devices.
 const char *kilni_remote_library(void);

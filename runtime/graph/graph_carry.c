@@ -6,6 +6,7 @@
 #include "graph_parts.h"
 #include "rt_binding.h"
 #include "rt_device.h"
+#include "rt_record.h"
 #include "rt_streams.h"
 #include "rt_tensor.h"
 

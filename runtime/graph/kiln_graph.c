@@ -438,11 +438,3 @@ kiln_status kiln_graph_explain(kiln_graph *graph, uint32_t flags, char **out_tex
     *out_text = text.text;
     return KILN_STATUS_OK;
 }
-
-void kiln_text_free(kiln_context *context, char *text)
-{
-    if (context == NULL) {
-        return;
-    }
-    kiln_free(&context->env, text);
-}

@@ -11,21 +11,6 @@
 
 #include <string.h>
 
-kiln_dtype kiln_device_default_dtype(const kiln_device *device, kiln_dtype_kind kind)
-{
-    switch (kind) {
-    case KILN_KIND_FLOAT:
-        return device->float_dtype;
-    case KILN_KIND_INT:
-    case KILN_KIND_UINT:
-        return device->int_dtype;
-    case KILN_KIND_BOOL:
-        return KILN_DTYPE_BOOL;
-    default:
-        return KILN_DTYPE_NONE;
-    }
-}
-
 /// Of an operator that makes either kind: integers where all its numbers are some, and it has any.
 static bool makes_integers(const kiln_op_info *info, const kiln_attr *attrs)
 {

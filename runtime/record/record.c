@@ -140,3 +140,21 @@ kiln_status kilni_record_call(kiln_device *handle, kilni_op_call *call, kiln_ten
     pthread_mutex_unlock(&device->lock);
     return status;
 }
+
+kiln_status kilni_tensor_drop(kiln_tensor *tensor, kilni_stream *stream, kiln_error *err)
+{
+    kiln_tensor_desc desc;
+    void *token = tensor;
+    kilni_tensor_snapshot(tensor, &desc);
+    const kiln_op_record record = {.op = KILN_OP_DROP, .n_inputs = 1, .inputs = &desc};
+    kiln_status status = kiln_fuse_stream_push(stream->queue, &record, &token, err);
+    if (status == KILN_STATUS_OK) {
+        stream->recorded++;
+        kilni_tensor_pin(tensor, stream);
+        kilni_tensor_unpend(tensor);
+        if (!stream->capturing) {
+            kilni_tensor_pend_free(tensor);
+        }
+    }
+    return status;
+}

@@ -29,6 +29,9 @@ typedef struct kilni_op_call {
 kiln_status kilni_stream_record(kilni_stream *stream, const kilni_op_call *call,
                                 kiln_tensor **out_tensors, kiln_error *err);
 
+/// Records the tensor's last use on the stream that queued it. Under the lock.
+kiln_status kilni_tensor_drop(kiln_tensor *tensor, kilni_stream *stream, kiln_error *err);
+
 /// The operator that the attributes of a custom operation name. Errors: NOT_FOUND.
 kiln_status kilni_custom_find(kiln_device *device, const kiln_attr *attrs,
                               const kiln_custom_op **out_op, kiln_error *err);

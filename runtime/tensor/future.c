@@ -145,3 +145,13 @@ kiln_status kilni_await_futures_until(kiln_device *device, kiln_tensor *const *t
     }
     return KILN_STATUS_OK;
 }
+
+// ---- moves ----
+
+void kilni_await_moves(kiln_device *device)
+{
+    uint64_t end = device->moves.next_number; // others may go on moving for ever
+    while (device->moves.first != NULL && device->moves.first->number < end) {
+        pthread_cond_wait(&device->future_ended, &device->lock);
+    }
+}

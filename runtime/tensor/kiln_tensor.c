@@ -178,24 +178,6 @@ void kilni_tensor_disown(kiln_tensor *tensor)
     }
 }
 
-kiln_status kilni_tensor_drop(kiln_tensor *tensor, kilni_stream *stream, kiln_error *err)
-{
-    kiln_tensor_desc desc;
-    void *token = tensor;
-    kilni_tensor_snapshot(tensor, &desc);
-    const kiln_op_record record = {.op = KILN_OP_DROP, .n_inputs = 1, .inputs = &desc};
-    kiln_status status = kiln_fuse_stream_push(stream->queue, &record, &token, err);
-    if (status == KILN_STATUS_OK) {
-        stream->recorded++;
-        kilni_tensor_pin(tensor, stream);
-        kilni_tensor_unpend(tensor);
-        if (!stream->capturing) {
-            kilni_tensor_pend_free(tensor);
-        }
-    }
-    return status;
-}
-
 kiln_tensor *kiln_retain(kiln_tensor *tensor)
 {
     if (tensor != NULL) {
@@ -213,7 +195,7 @@ static void let_go(kiln_tensor *tensor)
     bool outside = stream != NULL && stream->capturing && tensor->binding.bound;
     if (stream != NULL && !tensor->shared && !outside) {
         // Without memory for the record the tensor only lives until the queue has run.
-        (void)kilni_tensor_drop(tensor, stream, /*err=*/NULL);
+        (void)tensor->device->executor->drop(tensor, stream, /*err=*/NULL);
     }
     kilni_tensor_disown(tensor);
 }

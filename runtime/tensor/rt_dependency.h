@@ -25,6 +25,9 @@ kiln_status kilni_await_futures(kiln_device *device, kiln_tensor *const *tensors
 kiln_status kilni_await_futures_until(kiln_device *device, kiln_tensor *const *tensors,
                                       size_t count, uint64_t deadline_ns, kiln_error *err);
 
+/// Waits for the moves from and to the device that have begun by now, giving the lock up meanwhile.
+void kilni_await_moves(kiln_device *device);
+
 /// From now on the storage's value depends on what `more` (or NULL) stands for, or on `future`.
 /// False: no memory.
 bool kilni_dependencies_add(kilni_dependencies **dependencies, const kiln_env *env,

@@ -84,9 +84,6 @@ void kilni_tensor_unpin(kiln_tensor *tensor);
 /// lock; the device's count is the caller's.
 void kilni_tensor_disown(kiln_tensor *tensor);
 
-/// Records the tensor's last use on the stream that queued it. Under the lock.
-kiln_status kilni_tensor_drop(kiln_tensor *tensor, kilni_stream *stream, kiln_error *err);
-
 /// Gives a tensor that nobody else mentions the value, or the fault, in `binding`; `renew` makes it
 /// another tensor in the same record.
 void kilni_tensor_settle(kiln_tensor *tensor, const kilni_binding *binding);

@@ -141,14 +141,6 @@ static void leave(kiln_device *device, const kilni_moving *end)
     pthread_cond_broadcast(&device->future_ended);
 }
 
-void kilni_await_moves(kiln_device *device)
-{
-    uint64_t end = device->moves.next_number; // others may go on moving for ever
-    while (device->moves.first != NULL && device->moves.first->number < end) {
-        pthread_cond_wait(&device->future_ended, &device->lock);
-    }
-}
-
 // ---- ways ----
 
 /// Locks a queue for bytes that leave or enter the device: the auxiliary queue from when there is

@@ -2,7 +2,7 @@
 #ifndef KILN_RUNTIME_MOVES_H
 #define KILN_RUNTIME_MOVES_H
 
-/// Moves between devices as each end counts them (kiln_move.c).
+/// Moves between devices as each end counts them (kiln_move.c); future.c waits for them.
 
 #include "fusion_host.h"
 #include "kiln.h"
@@ -20,8 +20,5 @@ typedef struct kilni_moves {
     kilni_moving *last;
     uint64_t next_number;
 } kilni_moves;
-
-/// Waits for the moves from and to the device that have begun by now, giving the lock up meanwhile.
-void kilni_await_moves(kiln_device *device);
 
 #endif

@@ -2409,6 +2409,11 @@ extern "C" {
     /// in words, for what a list of launches cannot say: values that the host reads, random numbers,
     /// state that runs change, programs without source.
     pub fn kiln_bundle_maker_add(maker: *mut kiln_bundle_maker, work: *const kiln_bundle_work, err: *mut kiln_error) -> kiln_status;
+    /// Gives programs the form of loops in a single work-item, which FPGAs run best, where they have
+    /// one: those whose launches have groups of one work-item, as all have that are made for a
+    /// processor. The others, `*out_left` of them, stay as they are. To be called before programs are
+    /// merged, with a device that they were made on.
+    pub fn kiln_bundle_maker_single(maker: *mut kiln_bundle_maker, device: *mut kiln_device, out_left: *mut u32, err: *mut kiln_error) -> kiln_status;
     /// Makes one program of all that were taken so far, as bitstreams want it; of those with other
     /// options than definitions in common, where these differ. A text that cannot be merged shows when
     /// the bundle is compiled.

@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 KILN, ROOT, BUILD = sys.argv[1:4]
+RUNNER = os.environ.get("KILN_TEST_RUNNER", KILN)  # the command below the layer: this one, or a minimal library's
 sys.path.insert(0, os.path.join(ROOT, "tests/onnx_cases"))
 import numpy as np  # noqa: E402
 import onnx_writer as onnx  # noqa: E402
@@ -36,7 +37,9 @@ def kiln(*arguments, layer=None, code=0, cache="cache", **environment):
     env = {**os.environ, "KILN_CACHE_DIR": "off" if cache is None else file_of(cache), **environment}
     if layer is not None:
         env.update(OPENCL_LAYERS=LAYER, KILN_TEST_LAYER=layer)
-    run = subprocess.run([KILN, *arguments], capture_output=True, text=True, check=False, timeout=300, env=env)
+        if RUNNER != KILN and arguments[0] == "run":
+            arguments = ("bundle", *arguments)
+    run = subprocess.run([KILN if layer is None else RUNNER, *arguments], capture_output=True, text=True, check=False, timeout=300, env=env)
     assert run.returncode == code, f"{arguments}: rc {run.returncode}: {run.stdout[-400:]}{run.stderr[-400:]}"
     return run.stdout + run.stderr
 
@@ -57,11 +60,12 @@ def same_bits(a, b):
     assert a.shape == b.shape and a.tobytes() == b.tobytes(), f"{a} is not {b}"
 
 
-def bundle_of(name, model, *arguments):
+def bundle_of(name, model, *arguments, says="it gives the model's bits"):
+    """`arguments` as for `kiln run`, in front of those of other sets of shapes."""
     folder = file_of(name)
     shutil.rmtree(folder, ignore_errors=True)
-    said = kiln("bundle", model, *arguments, "-o", folder)
-    assert "it gives the model's bits" in said, said
+    said = kiln("bundle", model, "-o", folder, *arguments)
+    assert "it gives the model's bits" in said and says in said, said
     return folder
 
 
@@ -218,8 +222,8 @@ def merged_into_one_program_they_give_the_same():
     runs_merged("merged2", model, *arguments, "--no-fusion")  # Kiln's own kernels, with their definitions as options
 
 
-@case
-def two_sets_of_shapes_share_programs_and_constants():
+def two_shapes_model(*sizes):
+    """The model, and the arguments for each of its sets of shapes."""
     weights = {"w": numbers(64, 8)}
     path = file_of("two.onnx")
     graph = onnx.Graph([onnx.node("MatMul", ["x", "w"], ["t"]), onnx.node("Relu", ["t"], ["y"])],
@@ -227,9 +231,15 @@ def two_sets_of_shapes_share_programs_and_constants():
     with open(path, "wb") as file:
         file.write(onnx.model(graph, 17))
     files = []
-    for rows in (3, 7):
+    for rows in sizes:
         np.save(file_of(f"rows{rows}.npy"), numbers(rows, 64))
         files.append(("--input", file_of(f"rows{rows}.npy")))
+    return path, files
+
+
+@case
+def two_sets_of_shapes_share_programs_and_constants():
+    path, files = two_shapes_model(3, 7)
     folder = file_of("two")
     said = kiln("bundle", path, *files[0], "-o", folder, "--next", *files[1])
     assert "2 sets of shapes" in said and "2.0 KiB of constants" in said, said
@@ -255,6 +265,47 @@ def outputs_that_nothing_computes():
     kiln("bundle", "run", folder, *arguments, *outputs)
     for name, value in wanted.items():
         same_bits(np.load(file_of(name + ".npy")), np.ascontiguousarray(value))
+
+
+def is_one_work_item(folder):
+    steps = [step for shapes in manifest_of(folder)["shapes"] for step in shapes["steps"] if "program" in step]
+    return len(steps) > 0 and all(step["global"] == [1] and step["local"] == [1] for step in steps)
+
+
+def single_bundle_of(name, model, *arguments):
+    """One program of loops. `kiln bundle` has run it, on two inputs, and compared the bits with the model's."""
+    folder = bundle_of(name, model, *arguments, "--single-work-item", "--merge", says="0 programs are no loops")
+    program, = manifest_of(folder)["programs"]
+    assert is_one_work_item(folder) and all("__task__p" in kernel["name"] for kernel in program["kernels"]), program
+    return folder
+
+
+@case
+def single_work_item_forms_of_fused_programs():
+    folder = single_bundle_of("single1", DIGITS, *THREE)
+    kiln("bundle", "compile", folder)
+    here, said = result(folder, *THREE, layer="", cache=None)
+    same_bits(here, of_model(DIGITS, *THREE))
+    assert "programs: 1, of them 1 from binaries" in said, said
+    for model, arguments in (residual_model(), transformer_model()):
+        single_bundle_of("single2", model, *arguments)
+
+
+@case
+def single_work_item_forms_of_kernels_of_our_own():
+    model, arguments = transformer_model()
+    single_bundle_of("single3", model, *arguments, "--no-fusion")
+
+
+@case
+def grids_that_differ_are_arguments_of_the_loop():
+    path, files = two_shapes_model(3, 2000)
+    folder = bundle_of("grids", path, *files[0], "--single-work-item", "--next", *files[1])
+    program, = manifest_of(folder)["programs"]
+    with open(os.path.join(folder, program["source"]), encoding="utf-8") as file:
+        text = file.read()
+    assert is_one_work_item(folder) and program["kernels"][0]["name"].endswith("__task"), program
+    assert "x < kiln_nx" in text and "y < kiln_ny" in text and "z < kiln_nz" in text, text[-400:]
 
 
 # ---- what no bundle has ----

@@ -33,6 +33,9 @@ kiln_status kilni_bundle_chunk_add(kiln_bundle_maker *maker, void *take_data, ui
 /// Finds a program by its text and options, or adds it. Errors: RESOURCE_EXHAUSTED, OUT_OF_RANGE.
 kiln_status kilni_bundle_program_add(kiln_bundle_maker *maker, const bundle_program *program,
                                      const char *label, uint32_t *out_index, kiln_error *err);
+
+/// The hash of source and options. NULL: no memory.
+char *kilni_bundle_program_key(kiln_bundle_maker *maker, const bundle_program *program);
 kiln_status kilni_bundle_kernel_add(kiln_bundle_maker *maker, uint32_t program, const char *name,
                                     uint32_t n_args, uint32_t *out_index, kiln_error *err);
 

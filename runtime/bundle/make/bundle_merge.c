@@ -5,6 +5,7 @@
 // declares by looking at its tokens, not by parsing: whoever makes a bundle runs it afterwards.
 
 #include "bundle_maker.h"
+#include "bundle_tokens.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,9 +20,7 @@ typedef struct word_list { ///< a set
 
 typedef struct merge_text { ///< a program on its way into a merged one
     kiln_bundle_maker *maker;
-    const char *text;
-    size_t length;
-    size_t at;
+    bundle_tokens tokens; ///< of its text
     word_list macros; ///< that the text and its options define
     word_list names; ///< that the text declares
     bool failed; ///< no memory
@@ -67,97 +66,16 @@ static void add_word(merge_text *merge, word_list *list, const char *word, size_
     list->words[list->count++] = copy;
 }
 
-// ---- tokens ----
-
-typedef struct merge_token { ///< a word, or a single character; length 0: the end
-    const char *text;
-    size_t length;
-} merge_token;
-
-static bool is_word_char(char c)
+static void note_macro(const bundle_token *name, void *user)
 {
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool is_word(const merge_token *token)
-{
-    return token->length > 0 && is_word_char(token->text[0]) &&
-           !(token->text[0] >= '0' && token->text[0] <= '9');
-}
-
-static bool is_char(const merge_token *token, char c)
-{
-    return token->length == 1 && token->text[0] == c;
-}
-
-static bool is_text(const merge_token *token, const char *text)
-{
-    return token->length == strlen(text) && memcmp(token->text, text, token->length) == 0;
-}
-
-static void skip_to(merge_text *merge, const char *end)
-{
-    const char *found = strstr(merge->text + merge->at, end);
-    merge->at = found != NULL ? (size_t)(found - merge->text) + strlen(end) : merge->length;
-}
-
-/// A line that begins with #; a backslash at its end continues it. Notes what it defines.
-static void skip_directive(merge_text *merge)
-{
-    const char *line = merge->text + merge->at + 1;
-    line += strspn(line, " \t");
-    if (strncmp(line, "define", 6) == 0) {
-        const char *name = line + 6 + strspn(line + 6, " \t");
-        size_t length = 0;
-        while (is_word_char(name[length])) {
-            length++;
-        }
-        add_word(merge, &merge->macros, name, length);
-    }
-    do {
-        skip_to(merge, "\n");
-    } while (merge->at >= 2 && merge->at < merge->length && merge->text[merge->at - 2] == '\\');
-}
-
-static void skip_quoted(merge_text *merge, char quote)
-{
-    for (merge->at++; merge->at < merge->length && merge->text[merge->at] != quote; merge->at++) {
-        merge->at += merge->text[merge->at] == '\\';
-    }
-    merge->at += merge->at < merge->length;
-}
-
-/// The next token behind space, comments and directives.
-static merge_token next_token(merge_text *merge)
-{
-    while (merge->at < merge->length) {
-        const char *at = merge->text + merge->at;
-        if (strchr(" \t\r\n", *at) != NULL) {
-            merge->at++;
-        } else if (strncmp(at, "//", 2) == 0) {
-            skip_to(merge, "\n");
-        } else if (strncmp(at, "/*", 2) == 0) {
-            skip_to(merge, "*/");
-        } else if (*at == '#') {
-            skip_directive(merge);
-        } else if (*at == '"' || *at == '\'') {
-            skip_quoted(merge, *at);
-        } else {
-            size_t length = 1;
-            while (is_word_char(*at) && is_word_char(at[length])) {
-                length++;
-            }
-            merge->at += length;
-            return (merge_token){at, length};
-        }
-    }
-    return (merge_token){0};
+    merge_text *merge = user;
+    add_word(merge, &merge->macros, name->text, name->length);
 }
 
 // ---- names ----
 
 /// Words of the language, which a macro's argument may be.
-static bool is_reserved(const merge_token *token)
+static bool is_reserved(const bundle_token *token)
 {
     static const char *const words[] = {"void",   "char",   "short", "int",    "long",  "uchar",
                                         "ushort", "uint",   "ulong", "float",  "half",  "double",
@@ -175,15 +93,15 @@ static bool is_reserved(const merge_token *token)
     return token->length > 2 && memcmp(token->text, "__", 2) == 0;
 }
 
-static void declare(merge_text *merge, const merge_token *token)
+static void declare(merge_text *merge, const bundle_token *token)
 {
-    if (is_word(token) && !is_reserved(token)) {
+    if (kilni_bundle_is_word(token) && !is_reserved(token)) {
         add_word(merge, &merge->names, token->text, token->length);
     }
 }
 
 typedef struct name_finder { ///< where in the text
-    merge_token before; ///< the last token
+    bundle_token before; ///< the last token
     uint32_t braces;
     uint32_t parens;
     bool in_typedef;
@@ -193,55 +111,60 @@ typedef struct name_finder { ///< where in the text
 } name_finder;
 
 /// A word, once it is known what comes behind it.
-static void see_word(merge_text *merge, name_finder *finder, const merge_token *word,
-                     const merge_token *after)
+static void see_word(merge_text *merge, name_finder *finder, const bundle_token *word,
+                     const bundle_token *after)
 {
     bool outside = finder->braces == 0 && finder->parens == 0;
-    bool tagged = is_text(&finder->before, "struct") || is_text(&finder->before, "union") ||
-                  is_text(&finder->before, "enum");
-    bool declared = is_word(&finder->before) || is_char(&finder->before, '*');
-    finder->in_typedef = finder->in_typedef || (outside && is_text(word, "typedef"));
-    finder->begins_enum = finder->begins_enum || is_text(word, "enum");
+    bool tagged = kilni_bundle_is_text(&finder->before, "struct") ||
+                  kilni_bundle_is_text(&finder->before, "union") ||
+                  kilni_bundle_is_text(&finder->before, "enum");
+    bool declared =
+        kilni_bundle_is_word(&finder->before) || kilni_bundle_is_char(&finder->before, '*');
+    finder->in_typedef = finder->in_typedef || (outside && kilni_bundle_is_text(word, "typedef"));
+    finder->begins_enum = finder->begins_enum || kilni_bundle_is_text(word, "enum");
     if (finder->in_macro || tagged ||
-        (finder->in_enum && (is_char(&finder->before, '{') || is_char(&finder->before, ',')))) {
+        (finder->in_enum && (kilni_bundle_is_char(&finder->before, '{') ||
+                             kilni_bundle_is_char(&finder->before, ',')))) {
         declare(merge, word);
-    } else if (outside && is_char(after, '(')) {
-        finder->in_macro = has_word(&merge->macros, word->text, word->length);
+    } else if (outside && kilni_bundle_is_char(after, '(')) {
+        // A macro behind `void` is a function's name (bundle_single.c); its list is no macro's.
+        finder->in_macro = has_word(&merge->macros, word->text, word->length) &&
+                           !kilni_bundle_is_text(&finder->before, "void");
         declare(merge, word);
-    } else if (outside && (declared || is_char(&finder->before, '}')) &&
-               (is_char(after, ';') || is_char(after, '=') || is_char(after, '[') ||
-                is_text(after, "__attribute__"))) {
+    } else if (outside && (declared || kilni_bundle_is_char(&finder->before, '}')) &&
+               (kilni_bundle_is_char(after, ';') || kilni_bundle_is_char(after, '=') ||
+                kilni_bundle_is_char(after, '[') || kilni_bundle_is_text(after, "__attribute__"))) {
         declare(merge, word);
     }
 }
 
-static void see_char(name_finder *finder, const merge_token *token)
+static void see_char(name_finder *finder, const bundle_token *token)
 {
-    if (is_char(token, '{')) {
+    if (kilni_bundle_is_char(token, '{')) {
         finder->in_enum = finder->braces == 0 && finder->begins_enum;
         finder->braces++;
-    } else if (is_char(token, '}')) {
+    } else if (kilni_bundle_is_char(token, '}')) {
         finder->braces -= finder->braces > 0;
         finder->in_enum = false;
-    } else if (is_char(token, '(')) {
+    } else if (kilni_bundle_is_char(token, '(')) {
         finder->parens++;
-    } else if (is_char(token, ')')) {
+    } else if (kilni_bundle_is_char(token, ')')) {
         finder->parens -= finder->parens > 0;
         finder->in_macro = finder->in_macro && finder->parens > 0;
     }
-    if (is_char(token, ';') || is_char(token, '{')) {
+    if (kilni_bundle_is_char(token, ';') || kilni_bundle_is_char(token, '{')) {
         finder->begins_enum = false;
-        finder->in_typedef = finder->in_typedef && !is_char(token, ';');
+        finder->in_typedef = finder->in_typedef && !kilni_bundle_is_char(token, ';');
     }
 }
 
 static void find_names(merge_text *merge)
 {
     name_finder finder = {.before = {0}};
-    merge_token token = next_token(merge);
+    bundle_token token = kilni_bundle_token(&merge->tokens);
     while (token.length > 0) {
-        merge_token after = next_token(merge);
-        if (is_word(&token)) {
+        bundle_token after = kilni_bundle_token(&merge->tokens);
+        if (kilni_bundle_is_word(&token)) {
             see_word(merge, &finder, &token, &after);
         } else {
             see_char(&finder, &token);
@@ -286,7 +209,7 @@ static void write_merged(merge_text *merge, uint32_t number, const bundle_progra
             kiln_string_printf(out, "#define %s %s__p%u\n", name, name, number);
         }
     }
-    kiln_string_append(out, merge->text, merge->length);
+    kiln_string_append(out, merge->tokens.text, merge->tokens.length);
     kiln_string_printf(out, "\n");
     for (uint32_t i = 0; i < merge->macros.count; i++) {
         kiln_string_printf(out, "#undef %s\n", merge->macros.words[i]);
@@ -351,7 +274,9 @@ static kiln_status merge_program(kiln_bundle_maker *maker, uint32_t number, merg
                                  kiln_error *err)
 {
     const bundle_program *from = &maker->manifest.programs[number];
-    merge_text merge = {.maker = maker, .text = from->text, .length = strlen(from->text)};
+    merge_text merge = {.maker = maker};
+    merge.tokens = (bundle_tokens){
+        .text = from->text, .length = strlen(from->text), .defined = note_macro, .user = &merge};
     kiln_string defines;
     kiln_string rest;
     kiln_string_init(&defines, maker->env);

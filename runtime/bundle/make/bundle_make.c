@@ -95,7 +95,7 @@ static void name_source(const char *label, uint32_t number, char out_name[96])
     (void)snprintf(out_name, 96, "src/p%03u_%s.cl", number, plain);
 }
 
-static char *key_of(kiln_bundle_maker *maker, const bundle_program *program)
+char *kilni_bundle_program_key(kiln_bundle_maker *maker, const bundle_program *program)
 {
     char hex[33];
     const kiln_hash128 parts[2] = {kiln_hash_bytes(program->text, strlen(program->text)),
@@ -109,7 +109,7 @@ kiln_status kilni_bundle_program_add(kiln_bundle_maker *maker, const bundle_prog
 {
     bundle_manifest *manifest = &maker->manifest;
     char name[96];
-    const char *key = key_of(maker, program);
+    const char *key = kilni_bundle_program_key(maker, program);
     if (key == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a program");
     }

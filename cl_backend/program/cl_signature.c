@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What the kernels of a text take, as the compiler understood it. A text that does not compile is
+// no failure of anybody's here, so nothing of it is logged.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cl_backend.h"
+#include "cl_error.h"
+#include "cl_state.h"
+
+/// "__global const float *restrict": what stands before an argument's name. False: the driver does
+/// not tell.
+static bool write_type(cl_kernel kernel, cl_uint index, char *out, size_t capacity)
+{
+    char type[128] = "";
+    cl_kernel_arg_address_qualifier space = CL_KERNEL_ARG_ADDRESS_PRIVATE;
+    cl_kernel_arg_type_qualifier kind = CL_KERNEL_ARG_TYPE_NONE;
+    if (clGetKernelArgInfo(kernel, index, CL_KERNEL_ARG_TYPE_NAME, sizeof(type), type, NULL) !=
+            CL_SUCCESS ||
+        clGetKernelArgInfo(kernel, index, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof(space), &space,
+                           NULL) != CL_SUCCESS ||
+        clGetKernelArgInfo(kernel, index, CL_KERNEL_ARG_TYPE_QUALIFIER, sizeof(kind), &kind,
+                           NULL) != CL_SUCCESS) {
+        return false;
+    }
+    const char *in = space == CL_KERNEL_ARG_ADDRESS_GLOBAL     ? "__global "
+                     : space == CL_KERNEL_ARG_ADDRESS_CONSTANT ? "__constant "
+                     : space == CL_KERNEL_ARG_ADDRESS_LOCAL    ? "__local "
+                                                               : "";
+    bool constant = (kind & CL_KERNEL_ARG_TYPE_CONST) != 0 && *in != '\0';
+    int length = snprintf(out, capacity, "%s%s%s%s%s", in, constant ? "const " : "",
+                          (kind & CL_KERNEL_ARG_TYPE_VOLATILE) != 0 ? "volatile " : "", type,
+                          (kind & CL_KERNEL_ARG_TYPE_RESTRICT) != 0 ? "restrict" : "");
+    return length > 0 && (size_t)length < capacity && type[0] != '\0';
+}
+
+static kiln_status tell_kernel(cl_program program, const char *name, kiln_cl_argument_fn take,
+                               void *user, kiln_error *err)
+{
+    cl_int code = CL_SUCCESS;
+    cl_uint count = 0;
+    cl_kernel kernel = clCreateKernel(program, name, &code);
+    if (code == CL_SUCCESS) {
+        code = clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof(count), &count, NULL);
+    }
+    kiln_status status = code == CL_SUCCESS ? KILN_STATUS_OK
+                                            : kiln_fail(err, UNIMPLEMENTED, "kernel %.60s: %s",
+                                                        name, kilni_cl_code_name(code));
+    for (cl_uint i = 0; i < count && status == KILN_STATUS_OK; i++) {
+        char type[192];
+        if (!write_type(kernel, i, type, sizeof(type))) {
+            status = kiln_fail(err, UNIMPLEMENTED,
+                               "the driver does not tell the arguments of kernel %.60s", name);
+        } else {
+            take(&(kiln_cl_argument){.kernel = name, .index = i, .count = count, .type = type},
+                 user);
+        }
+    }
+    if (kernel != NULL) {
+        clReleaseKernel(kernel);
+    }
+    return status;
+}
+
+/// Their names, with semicolons between them; the caller frees it. NULL: no memory.
+static char *kernel_names(kilni_cl_backend *backend, cl_program program)
+{
+    size_t bytes = 0;
+    (void)clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, 0, NULL, &bytes);
+    char *names = kiln_alloc(backend->env, bytes + 1);
+    if (names != NULL) {
+        (void)clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, bytes, names, NULL);
+    }
+    return names;
+}
+
+static kiln_status tell_all(kilni_cl_backend *backend, cl_program program, kiln_cl_argument_fn take,
+                            void *user, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    char *names = kernel_names(backend, program);
+    if (names == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the names of kernels");
+    }
+    for (char *name = names; *name != '\0' && status == KILN_STATUS_OK;) {
+        size_t length = strcspn(name, ";");
+        char *next = name + length + (name[length] == ';');
+        name[length] = '\0';
+        status = tell_kernel(program, name, take, user, err);
+        name = next;
+    }
+    kiln_free(backend->env, names);
+    return status;
+}
+
+kiln_status kiln_cl_arguments(kiln_backend *base, const char *text, const char *options, bool exact,
+                              kiln_cl_argument_fn take, void *user, kiln_error *err)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    cl_int code = CL_SUCCESS;
+    kiln_string all;
+    kiln_string_init(&all, backend->env);
+    kiln_string_printf(&all, "%s %s -cl-kernel-arg-info", options,
+                       exact ? backend->compiler.exact_options : "");
+    cl_program program =
+        all.failed ? NULL : clCreateProgramWithSource(backend->context, 1, &text, NULL, &code);
+    if (program != NULL) {
+        code = clBuildProgram(program, 1, &backend->device, all.text, NULL, NULL);
+    }
+    kiln_status status =
+        all.failed           ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for compiler options")
+        : code == CL_SUCCESS ? tell_all(backend, program, take, user, err)
+                             : kiln_fail(err, BUILD_FAILED, "the text does not compile (%s)",
+                                         kilni_cl_code_name(code));
+    if (program != NULL) {
+        clReleaseProgram(program);
+    }
+    kiln_string_fini(&all);
+    return status;
+}
