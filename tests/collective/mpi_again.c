@@ -345,12 +345,14 @@ enum { ELEMS = 5 }; ///< no multiple of the ranks
 static kiln_status step_sets(const scene *self, kiln_collective *group, kiln_params **sets,
                              kiln_error *err)
 {
-    kiln_optimiser_options options = KILN_OPTIMISER_OPTIONS_INIT;
+    kiln_optimiser_options rule = KILN_OPTIMISER_OPTIONS_INIT;
+    kiln_sharded_options options = KILN_SHARDED_OPTIONS_INIT;
     const int64_t elems = ELEMS;
     kiln_sharded *sharded = NULL;
     kiln_tensor *gradients[DEVICES] = {NULL};
     kiln_status status = KILN_STATUS_OK;
-    options.rate = 1;
+    rule.rate = 1;
+    options.optimiser = &rule;
     KILN_TRY(out, status, kiln_sharded_create(group, sets, DEVICES, &options, &sharded, err));
     for (uint32_t i = 0; i < DEVICES; i++) {
         float data[ELEMS];
