@@ -123,9 +123,14 @@ void kilni_tape_job_end(kiln_tape *tape);
 
 // ---- backwards (tape_backward.c) ----
 
-/// Goes from `loss` through all entries. What has arrived at variables stays there.
-kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, bool keep,
-                            kiln_error *err);
+/// Goes from `loss` through all entries, and keeps them. What has arrived at variables stays there.
+kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, kiln_error *err);
+/// Backward of a paused tape, which forgets: what has arrived stays. After `begin` comes `one` for
+/// each entry, the last of the tape first, and then, also after a failure of these, `end`.
+kiln_status kilni_tape_back_begin(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed,
+                                  kiln_error *err);
+kiln_status kilni_tape_back_one(kiln_tape *tape, kiln_error *err);
+void kilni_tape_back_end(kiln_tape *tape);
 /// Lets go of what has arrived.
 void kilni_tape_clear(kiln_tape *tape);
 

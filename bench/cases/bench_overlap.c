@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { MOST_MEMBERS = 4, TEAM_LAYERS = 12, LAYER_WIDTH = 256, BATCH_ROWS = 128 };
+enum { MOST_MEMBERS = 4, TEAM_LAYERS = 12, LAYER_WIDTH = 256, BATCH_ROWS = 1024 };
 
 typedef struct team {
     uint32_t count;
@@ -213,7 +213,7 @@ static kiln_status settle_team(const team *self, kiln_error *err)
     return status;
 }
 
-enum { COMPUTES, SENDS, DOES_BOTH, PARTS_TIMED, TEAM_STEPS = 4 };
+enum { COMPUTES, SENDS, DOES_BOTH, PARTS_TIMED, TEAM_STEPS = 3 };
 
 /// Seconds of one step, of some in a row.
 static kiln_status time_part(const team *self, int side, double *out_seconds, kiln_error *err)
@@ -247,7 +247,7 @@ static kiln_status measure_overlap(const team *self, const bench_options *option
 {
     enum { MOST_SAMPLES = 64 };
     static double samples[PARTS_TIMED][MOST_SAMPLES];
-    uint32_t count = options->samples != 0 ? options->samples : 7;
+    uint32_t count = options->samples != 0 ? options->samples : 5;
     double medians[PARTS_TIMED];
     char name[64];
     count = count < MOST_SAMPLES ? count : MOST_SAMPLES;
