@@ -413,6 +413,6 @@ int main(int argc, char **argv)
 #endif
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
-    return kiln_test_run("unit/autodiff/train/sharded_rows", cases,
+    return kiln_test_run("unit/autodiff/sharded/sharded_rows", cases,
                          sizeof(cases) / sizeof(cases[0]), argc, argv);
 }

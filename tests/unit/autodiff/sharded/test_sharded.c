@@ -530,6 +530,6 @@ int main(int argc, char **argv)
     };
     setenv("POCL_DEVICES", "pthread pthread pthread pthread",
            1); // read once, before the first OpenCL call
-    return kiln_test_run("unit/autodiff/train/sharded", cases, sizeof(cases) / sizeof(cases[0]),
+    return kiln_test_run("unit/autodiff/sharded/sharded", cases, sizeof(cases) / sizeof(cases[0]),
                          argc, argv);
 }
