@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Training steps through the package `kiln` beside PyTorch on the same device: a transformer of characters, with AdamW,
 and a convolutional model of 8 x 8 digits, with SGD. Each side is a process of its own, which runs when it is told; the
-sides take turns, and the median of the rounds counts. Peak memory is what a step adds at most to what the process had
-when the device was open, and on a GPU what the allocators of both say. `--layer-checkpoints` measures the transformer
+sides take turns, and the median of the rounds counts. Peak memory is what a process that is warm holds at most in a
+step beyond what it had when the device was open; `device` is what Kiln and, on a GPU, PyTorch say of their own. Run it
+twice: what a compiler took in the first run stays with its process. `--layer-checkpoints` measures the transformer
 whose layers are computed again on the way back, beside the one whose are not."""
 import argparse
 import ctypes
@@ -131,6 +132,13 @@ class OfKiln:
     def wait(self):
         self.kiln.device().sync()
 
+    def begin_peak(self):
+        self.wait()
+        self.kiln.device().reset_peaks()
+
+    def device_peak(self):
+        return self.kiln.device().stats["bytes_peak"]
+
     def loss(self):
         return float(self.value)
 
@@ -206,12 +214,19 @@ class OfTorch:
         if self.options.cuda:
             self.torch.cuda.synchronize()
 
+    def begin_peak(self):
+        if self.options.cuda:
+            self.torch.cuda.reset_peak_memory_stats()
+
+    def device_peak(self):
+        return self.torch.cuda.max_memory_allocated() if self.options.cuda else 0
+
     def loss(self):
         return float(self.value.detach())
 
 
 def serve(options):
-    """Answers lines of standard input: `run N` with the seconds of a step, `peak` with bytes."""
+    """Answers lines of standard input: `run N` with the seconds of a step, `peak` and then `device` with bytes."""
     side = {"kiln": OfKiln, "torch": OfTorch}[options.side](options)
     gc.collect()
     base = resident_kib("VmRSS:")
@@ -235,10 +250,13 @@ def serve(options):
             ctypes.CDLL(None).malloc_trim(0)
             with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
                 file.write("5")  # the peak begins anew
+            side.begin_peak()
             side.step()
             side.loss()
             side.wait()
             print((resident_kib("VmHWM:") - base) * 1024, flush=True)
+        elif word == "device":
+            print(side.device_peak(), flush=True)
 
 
 # ---- who tells them ----
@@ -273,6 +291,7 @@ def compare(options):
         for side in pair:
             side.seconds.append(side.ask(f"run {options.steps}"))
     peaks = [side.ask("peak") for side in pair]
+    devices = [side.ask("device") for side in pair]
     for side in pair:
         side.end()
     medians = [float(np.median(side.seconds)) for side in pair]
@@ -280,6 +299,7 @@ def compare(options):
     print(f"{options.model}: {ours} {medians[0] * 1e3:.2f} ms, {theirs} {pair[1].facts['version']} "
           f"{medians[1] * 1e3:.2f} ms a step, {theirs} to {ours} {medians[1] / medians[0]:.2f}; peak "
           f"{peaks[0] / 2**20:.1f} and {peaks[1] / 2**20:.1f} MiB, {ours} to {theirs} {peaks[0] / peaks[1]:.2f}; "
+          f"device {devices[0] / 2**20:.1f} and {devices[1] / 2**20:.1f} MiB; "
           f"losses of {options.warm} steps differ by {worst:.1g}")
     return worst < 1e-3
 
