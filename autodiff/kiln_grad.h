@@ -68,6 +68,18 @@ KILN_NODISCARD KILN_API kiln_status kiln_backward(kiln_tape *tape, kiln_tensor *
 KILN_NODISCARD KILN_API kiln_status kiln_tape_join(kiln_tape *tape, kiln_gradsync *job,
                                                    uint32_t member, kiln_error *err);
 
+/// Takes the gradient of `leaf`, a tensor given to kiln_tape_track; both are borrowed.
+typedef kiln_status (*kiln_leaf_fn)(void *user, kiln_tensor *leaf, kiln_tensor *gradient,
+                                    kiln_error *err);
+
+/// From now on kiln_backward gives `take` the gradient of each leaf that stands for a parameter
+/// when its last contribution has arrived, beside the rest of backward, and forgets it:
+/// kiln_gradient gives zeros. Gradients that were found before go along. `take` records what it
+/// likes, which the tape does not watch; its failure is backward's. `take` NULL: no more. It takes
+/// the place of a job, and a job its.
+KILN_NODISCARD KILN_API kiln_status kiln_tape_hand(kiln_tape *tape, kiln_leaf_fn take, void *user,
+                                                   kiln_error *err);
+
 /// kiln_backward for several tapes of this thread, each with a loss of one element: those of
 /// several members of a job, which would wait for each other. Errors: as kiln_backward, and those
 /// of the job. After an error the job is to be closed.

@@ -57,6 +57,7 @@ kiln_status bench_kernels(const bench_options *options, kiln_error *err);
 kiln_status bench_matmul(const bench_options *options, kiln_error *err);
 kiln_status bench_models(const bench_options *options, kiln_error *err);
 kiln_status bench_ops(const bench_options *options, kiln_error *err);
+kiln_status bench_overlap(const bench_options *options, kiln_error *err);
 kiln_status bench_overhead(const bench_options *options, kiln_error *err);
 kiln_status bench_coll(const bench_options *options, kiln_error *err);
 kiln_status bench_remote(const bench_options *options, kiln_error *err);

@@ -23,6 +23,10 @@ static const bench_entry entries[] = {
 #endif
     {"ops", "operators bound by memory against a copy kernel, NumPy and PyTorch", bench_ops,
      bench_ops_case},
+#ifdef BENCH_WITH_TRAINING
+    {"overlap", "a step with shared state over slow links against the longer of its two halves",
+     bench_overlap, NULL},
+#endif
     {"overhead", "what recording and finding a plan costs the host, over the null backend",
      bench_overhead, NULL},
     {"warm", "time to a transformer block's first result with plans and programs on disk",

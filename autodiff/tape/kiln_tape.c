@@ -146,16 +146,50 @@ static kiln_status add_up(kiln_tape *tape, kiln_error *err)
     return KILN_STATUS_OK;
 }
 
-/// Backward without the wait for other members.
-static kiln_status go_back(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, kiln_error *err)
+/// Goes through all entries, in turns: so the gradients of one parameter come from all tapes at
+/// about the same point of what their devices do, and travel beside the rest.
+static kiln_status walk_together(kiln_tape *const *tapes, size_t n_tapes, kiln_error *err)
 {
+    size_t most = 0;
     kiln_status status = KILN_STATUS_OK;
-    kiln_tape_pause(tape);
-    KILN_TRY(out, status, kilni_tape_walk(tape, loss, seed, /*keep=*/false, err));
-    KILN_TRY(out, status, add_up(tape, err));
-out:
-    kiln_tape_resume(tape);
-    kilni_tape_clear(tape);
+    for (size_t i = 0; i < n_tapes; i++) {
+        most = tapes[i]->n_entries > most ? tapes[i]->n_entries : most;
+    }
+    for (size_t left = most; left > 0; left--) {
+        for (size_t i = 0; i < n_tapes && status == KILN_STATUS_OK; i++) {
+            status = tapes[i]->n_entries == left ? kilni_tape_back_one(tapes[i], err) : status;
+        }
+    }
+    for (size_t i = 0; i < n_tapes && status == KILN_STATUS_OK; i++) {
+        status = kilni_tape_job_hand(tapes[i], 0, err); // what no entry reads
+        status = status == KILN_STATUS_OK ? add_up(tapes[i], err) : status;
+    }
+    return status;
+}
+
+/// Backward without the wait for other members.
+static kiln_status go_back(kiln_tape *const *tapes, kiln_tensor *const *losses, size_t n_tapes,
+                           kiln_tensor *seed, kiln_error *err)
+{
+    size_t begun = 0;
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < n_tapes; i++) {
+        kiln_tape_pause(tapes[i]);
+    }
+    while (begun < n_tapes && status == KILN_STATUS_OK) {
+        status = kilni_tape_back_begin(tapes[begun], losses[begun], seed, err);
+        begun += status == KILN_STATUS_OK;
+    }
+    if (status == KILN_STATUS_OK) {
+        status = walk_together(tapes, n_tapes, err);
+    }
+    for (size_t i = 0; i < n_tapes; i++) {
+        if (i < begun) {
+            kilni_tape_back_end(tapes[i]);
+        }
+        kiln_tape_resume(tapes[i]);
+        kilni_tape_clear(tapes[i]);
+    }
     return status;
 }
 
@@ -167,17 +201,23 @@ static kiln_status await_others(kiln_tape *tape, kiln_error *err)
     return status;
 }
 
+static kiln_status go_back_and_wait(kiln_tape *const *tapes, kiln_tensor *const *losses,
+                                    size_t n_tapes, kiln_tensor *seed, kiln_error *err)
+{
+    kiln_status status = go_back(tapes, losses, n_tapes, seed, err);
+    for (size_t i = 0; i < n_tapes && status == KILN_STATUS_OK; i++) {
+        status = await_others(tapes[i], err);
+    }
+    for (size_t i = 0; i < n_tapes; i++) {
+        kilni_tape_job_end(tapes[i]);
+    }
+    return status;
+}
+
 kiln_status kiln_backward(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, kiln_error *err)
 {
     kiln_status status = check(tape, loss, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    KILN_TRY(out, status, go_back(tape, loss, seed, err));
-    KILN_TRY(out, status, await_others(tape, err));
-out:
-    kilni_tape_job_end(tape);
-    return status;
+    return status == KILN_STATUS_OK ? go_back_and_wait(&tape, &loss, 1, seed, err) : status;
 }
 
 kiln_status kiln_backward_all(kiln_tape *const *tapes, kiln_tensor *const *losses, size_t n_tapes,
@@ -195,19 +235,7 @@ kiln_status kiln_backward_all(kiln_tape *const *tapes, kiln_tensor *const *losse
                          : kiln_fail(err, INVALID_ARGUMENT, "tapes %zu and %zu are the same", k, i);
         }
     }
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    for (size_t i = 0; i < n_tapes && status == KILN_STATUS_OK; i++) {
-        status = go_back(tapes[i], losses[i], NULL, err);
-    }
-    for (size_t i = 0; i < n_tapes && status == KILN_STATUS_OK; i++) {
-        status = await_others(tapes[i], err);
-    }
-    for (size_t i = 0; i < n_tapes; i++) {
-        kilni_tape_job_end(tapes[i]);
-    }
-    return status;
+    return status == KILN_STATUS_OK ? go_back_and_wait(tapes, losses, n_tapes, NULL, err) : status;
 }
 
 static kiln_status zeros_like(kiln_tape *tape, const kiln_tensor *tensor, kiln_tensor **out_tensor,
@@ -296,7 +324,7 @@ kiln_status kiln_gradients(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for gradients");
     }
     mark_leaves(tape, tensors, n_tensors, was, true);
-    status = kilni_tape_walk(tape, loss, seed, /*keep=*/true, err);
+    status = kilni_tape_walk(tape, loss, seed, err);
     mark_leaves(tape, tensors, n_tensors, was, false);
     kiln_free(tape->env, was);
     if (status == KILN_STATUS_OK) {

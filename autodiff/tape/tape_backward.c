@@ -241,28 +241,33 @@ static bool take_arrived(kiln_tape *tape, const tape_entry *entry, kiln_tensor *
     return any;
 }
 
+/// Goes through the last of the first `count` entries.
+static kiln_status walk_one(kiln_tape *tape, size_t count, bool keep, kiln_error *err)
+{
+    kiln_tensor *grads[KILN_MAX_OUTPUTS] = {NULL};
+    tape_entry *entry = tape->entries[count - 1];
+    unsigned n_outputs = entry->record.n_outputs;
+    kiln_status status = KILN_STATUS_OK;
+    if (take_arrived(tape, entry, grads)) {
+        status = kilni_tape_fetch(tape, entry, err);
+        status = status == KILN_STATUS_OK ? apply(tape, entry, grads, keep, err) : status;
+    }
+    for (unsigned k = 0; k < n_outputs; k++) {
+        kiln_release(grads[k]);
+    }
+    if (!keep) {
+        kilni_tape_cut(tape, count - 1);
+    }
+    return status == KILN_STATUS_OK ? kilni_tape_job_hand(tape, count - 1, err) : status;
+}
+
 /// Goes through the entries before `from`, down to `to`. What the walk itself adds lies behind
 /// `from` and stays out of it.
 static kiln_status walk(kiln_tape *tape, size_t from, size_t to, bool keep, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     for (size_t i = from; i > to && status == KILN_STATUS_OK; i--) {
-        kiln_tensor *grads[KILN_MAX_OUTPUTS] = {NULL};
-        tape_entry *entry = tape->entries[i - 1];
-        unsigned n_outputs = entry->record.n_outputs;
-        if (take_arrived(tape, entry, grads)) {
-            status = kilni_tape_fetch(tape, entry, err);
-            status = status == KILN_STATUS_OK ? apply(tape, entry, grads, keep, err) : status;
-        }
-        for (unsigned k = 0; k < n_outputs; k++) {
-            kiln_release(grads[k]);
-        }
-        if (!keep) {
-            kilni_tape_cut(tape, i - 1);
-        }
-        if (status == KILN_STATUS_OK) {
-            status = kilni_tape_job_hand(tape, i - 1, err);
-        }
+        status = walk_one(tape, i, keep, err);
     }
     return status;
 }
@@ -300,32 +305,38 @@ static kiln_status start(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, 
     return status == KILN_STATUS_OK ? arrive(tape, variable, first, err) : status;
 }
 
-kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, bool keep,
-                            kiln_error *err)
+kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, kiln_error *err)
 {
     kiln_graph_fix_shapes(tape->device); // rules record lengths as they are
     kiln_status status = start(tape, loss, seed, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    tape->paused += keep ? 0 : 1;
-    if (!keep) {
-        status = kilni_tape_job_begin(tape, err);
-    }
+    return status == KILN_STATUS_OK ? walk(tape, tape->n_entries, 0, /*keep=*/true, err) : status;
+}
+
+kiln_status kilni_tape_back_begin(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed,
+                                  kiln_error *err)
+{
+    kiln_graph_fix_shapes(tape->device);
+    kiln_status status = start(tape, loss, seed, err);
     if (status == KILN_STATUS_OK) {
-        status = walk(tape, tape->n_entries, 0, keep, err);
-    }
-    if (status == KILN_STATUS_OK) { // what no entry reads
-        status = kilni_tape_job_hand(tape, 0, err);
-    }
-    tape->paused -= keep ? 0 : 1;
-    if (!keep) {
-        kilni_tape_cut(tape, 0);
-        tape->n_forgotten = tape->n_variables;
-        tape->next_to_drop = 0; // leaves stay
-        for (size_t i = 0; i < tape->n_variables; i++) {
-            tape->variables[i].first_use = 0;
+        status = kilni_tape_job_begin(tape, err);
+        if (status != KILN_STATUS_OK) {
+            kilni_tape_back_end(tape);
         }
     }
     return status;
+}
+
+kiln_status kilni_tape_back_one(kiln_tape *tape, kiln_error *err)
+{
+    return walk_one(tape, tape->n_entries, /*keep=*/false, err);
+}
+
+void kilni_tape_back_end(kiln_tape *tape)
+{
+    kilni_tape_cut(tape, 0);
+    tape->n_forgotten = tape->n_variables;
+    tape->next_to_drop = 0; // leaves stay
+    for (size_t i = 0; i < tape->n_variables; i++) {
+        tape->variables[i].first_use = 0;
+    }
 }

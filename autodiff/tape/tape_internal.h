@@ -38,7 +38,7 @@ typedef struct tape_variable {
     size_t first_use; ///< number, from 1, of the first entry that may read it; 0: none does
     bool leaf; ///< was given to kiln_tape_track
     bool made; ///< is the result of an entry
-    bool handed; ///< while backward runs: the job has what has arrived
+    bool handed; ///< while backward runs: what has arrived was handed over
 } tape_variable;
 
 struct kiln_tape {
@@ -59,7 +59,9 @@ struct kiln_tape {
     unsigned in_part; ///< parts whose first computation goes on
     kiln_gradsync *job; ///< held; NULL: gradients are this tape's alone
     uint32_t member;
-    uint32_t *due; ///< while backward runs: leaves that the job gets, the first that is whole first
+    kiln_leaf_fn take; ///< NULL: nobody but the job gets gradients as they come
+    void *taker;
+    uint32_t *due; ///< while backward runs: leaves that these get, the first that is whole first
     size_t n_due;
     size_t next_due;
 };
@@ -107,12 +109,12 @@ kiln_status kilni_tape_plugin_apply(const kiln_tape *tape, const tape_entry *ent
                                     kiln_tensor *const *grads, kiln_tensor **out_given,
                                     kiln_error *err);
 
-// ---- gradients that a job averages (tape_job.c) ----
+// ---- gradients that are handed over as they come (tape_job.c) ----
 
 /// Says to the job which gradients will come, in the order in which they will be whole. Without a
-/// job nothing is due.
+/// job and a taker nothing is due.
 kiln_status kilni_tape_job_begin(kiln_tape *tape, kiln_error *err);
-/// Hands the job the gradients that no entry before the first `left` ones adds to.
+/// Hands over the gradients that no entry before the first `left` ones adds to.
 kiln_status kilni_tape_job_hand(kiln_tape *tape, size_t left, kiln_error *err);
 /// Waits for the other members, and takes what all have found.
 kiln_status kilni_tape_job_sync(kiln_tape *tape, kiln_error *err);
@@ -121,9 +123,14 @@ void kilni_tape_job_end(kiln_tape *tape);
 
 // ---- backwards (tape_backward.c) ----
 
-/// Goes from `loss` through all entries. What has arrived at variables stays there.
-kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, bool keep,
-                            kiln_error *err);
+/// Goes from `loss` through all entries, and keeps them. What has arrived at variables stays there.
+kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, kiln_error *err);
+/// Backward of a paused tape, which forgets: what has arrived stays. After `begin` comes `one` for
+/// each entry, the last of the tape first, and then, also after a failure of these, `end`.
+kiln_status kilni_tape_back_begin(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed,
+                                  kiln_error *err);
+kiln_status kilni_tape_back_one(kiln_tape *tape, kiln_error *err);
+void kilni_tape_back_end(kiln_tape *tape);
 /// Lets go of what has arrived.
 void kilni_tape_clear(kiln_tape *tape);
 

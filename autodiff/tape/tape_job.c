@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Gradients that a job of gradient synchronisation averages. Decides when a leaf's gradient is
-// whole: when backward has gone through the first entry that reads it. Then it is handed over, so
-// that its reduction runs beside what is left of backward.
+// Gradients that are handed over as they come: to a job of gradient synchronisation, which averages
+// them, or to a function. Decides when a leaf's gradient is whole: when backward has gone through
+// the first entry that reads it. Then it goes, so that its reduction runs beside what is left of
+// backward.
 #include "tape_internal.h"
 
 #include <stdlib.h>
@@ -14,7 +15,22 @@ kiln_status kiln_tape_join(kiln_tape *tape, kiln_gradsync *job, uint32_t member,
     kiln_gradsync *before = tape->job;
     tape->job = kiln_gradsync_retain(job);
     tape->member = member;
+    tape->take = job != NULL ? NULL : tape->take;
     kiln_gradsync_release(before);
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_tape_hand(kiln_tape *tape, kiln_leaf_fn take, void *user, kiln_error *err)
+{
+    if (tape == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "tape must not be NULL");
+    }
+    if (take != NULL) {
+        kiln_gradsync_release(tape->job);
+        tape->job = NULL;
+    }
+    tape->take = take;
+    tape->taker = user;
     return KILN_STATUS_OK;
 }
 
@@ -54,7 +70,7 @@ static size_t gather(const kiln_tape *tape, due_leaf *out_leaves)
 kiln_status kilni_tape_job_begin(kiln_tape *tape, kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
-    if (tape->job == NULL) {
+    if (tape->job == NULL && tape->take == NULL) {
         return status;
     }
     size_t most = tape->n_variables + 1;
@@ -70,7 +86,9 @@ kiln_status kilni_tape_job_begin(kiln_tape *tape, kiln_error *err)
         tape->due[i] = leaves[i].variable;
         ids[i] = id_of(&tape->variables[leaves[i].variable]);
     }
-    KILN_TRY(out, status, kiln_gradsync_register(tape->job, tape->member, ids, count, err));
+    if (tape->job != NULL) {
+        KILN_TRY(out, status, kiln_gradsync_register(tape->job, tape->member, ids, count, err));
+    }
     tape->n_due = count;
 out:
     kiln_free(tape->env, leaves);
@@ -93,7 +111,15 @@ static kiln_status found_for(const kiln_tape *tape, const tape_variable *leaf,
     return KILN_STATUS_OK;
 }
 
-/// The job gets a view: the tensor itself may be another leaf's gradient, too, or the caller's.
+static kiln_status give(kiln_tape *tape, const tape_variable *leaf, kiln_tensor *gradient,
+                        kiln_error *err)
+{
+    return tape->take != NULL ? tape->take(tape->taker, leaf->like, gradient, err)
+                              : kiln_gradsync_submit(tape->job, tape->member, gradient, err);
+}
+
+/// Who takes it gets a view: the tensor itself may be another leaf's gradient, too, or the
+/// caller's.
 static kiln_status hand(kiln_tape *tape, tape_variable *leaf, kiln_error *err)
 {
     kiln_tensor *found = NULL;
@@ -104,7 +130,7 @@ static kiln_status hand(kiln_tape *tape, tape_variable *leaf, kiln_error *err)
              kiln_reshape(found, kiln_tensor_dims(leaf->like), kiln_tensor_rank(leaf->like), &named,
                           err));
     kiln_tensor_set_param(named, id_of(leaf));
-    KILN_TRY(out, status, kiln_gradsync_submit(tape->job, tape->member, named, err));
+    KILN_TRY(out, status, give(tape, leaf, named, err));
     leaf->handed = true;
     kiln_release(leaf->sum);
     leaf->sum = NULL;

@@ -173,10 +173,11 @@ size_t kiln_params_find(const kiln_params *params, const char *name)
 
 kiln_tensor *kiln_params_tensor(const kiln_params *params, size_t index)
 {
-    if (params == NULL) {
+    if (params == NULL || index >= params->count ||
+        (params->bring != NULL && !params->bring(params->bringer, index))) {
         return NULL;
     }
-    return index < params->count ? params->all[index].value : NULL;
+    return params->all[index].value;
 }
 
 size_t kiln_params_bytes(const kiln_params *params)
@@ -207,7 +208,7 @@ kiln_status kiln_params_set(kiln_params *params, size_t index, kiln_tensor *tens
     if (params == NULL || tensor == NULL || index >= params->count) {
         return kiln_fail(err, INVALID_ARGUMENT, "a value needs a tensor and a parameter");
     }
-    const kiln_tensor *old = params->all[index].value;
+    const kiln_tensor *old = kiln_params_tensor(params, index); // else a late one came after it
     bool same = kiln_tensor_dtype(old) == kiln_tensor_dtype(tensor) &&
                 kiln_tensor_rank(old) == kiln_tensor_rank(tensor);
     for (size_t i = 0; same && i < kiln_tensor_rank(old); i++) {

@@ -77,7 +77,8 @@ KILN_API const char *kiln_params_name(const kiln_params *params, size_t index);
 KILN_API size_t kiln_params_find(const kiln_params *params, const char *name);
 
 /// The value of a parameter, until it is replaced. Its kiln_param_id (kiln_gradsync.h) follows from
-/// its name: the same on all devices and in all processes.
+/// its name: the same on all devices and in all processes. NULL also when a value that comes late
+/// (kiln_sharded.h) finds no memory.
 KILN_API kiln_tensor *kiln_params_tensor(const kiln_params *params, size_t index);
 
 /// Replaces the value of a parameter by one of the same shape and dtype; the set takes a reference.

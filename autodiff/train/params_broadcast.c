@@ -39,7 +39,7 @@ static kiln_status fetch(kiln_collective *group, kiln_params *const *sets, size_
     kiln_status status = KILN_STATUS_OK;
     for (size_t p = 0; p < count && status == KILN_STATUS_OK; p++) {
         for (size_t i = 0; i < n_sets; i++) {
-            inputs[i] = sets[i]->all[p].value;
+            inputs[i] = kiln_params_tensor(sets[i], p);
         }
         status = kiln_collective_broadcast(group, inputs, root, &values[p * n_sets], err);
         if (status != KILN_STATUS_OK) {

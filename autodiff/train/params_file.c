@@ -97,8 +97,9 @@ kiln_status kiln_params_save(const kiln_params *params, const char *path, kiln_e
         return status;
     }
     for (size_t i = 0; i < params->count; i++) {
-        KILN_TRY(out, status,
-                 kilni_saving_add(&saving, "", params->all[i].name, params->all[i].value, err));
+        KILN_TRY(
+            out, status,
+            kilni_saving_add(&saving, "", params->all[i].name, kiln_params_tensor(params, i), err));
     }
     status = is_npz(path) ? write_npz(&saving, path, err)
                           : kilni_safetensors_write(params->env, path, saving.tensors, saving.count,
@@ -261,10 +262,10 @@ kiln_status kiln_params_load(kiln_params *params, const char *path, kiln_error *
         goto out;
     }
     for (size_t i = 0; i < params->count; i++) {
-        const kilni_parameter *own = &params->all[i];
+        const char *name = params->all[i].name;
         KILN_TRY(out, status,
-                 kilni_saved_like(weights_find(&file, own->name), "", own->name, own->value,
-                                  &values[i], err));
+                 kilni_saved_like(weights_find(&file, name), "", name,
+                                  kiln_params_tensor(params, i), &values[i], err));
     }
     for (size_t i = 0; i < params->count; i++) {
         kilni_params_replace(params, i, values[i]);

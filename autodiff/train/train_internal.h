@@ -19,6 +19,9 @@ struct kiln_params {
     uint64_t seed;
     kilni_parameter *all;
     size_t count;
+    bool (*bring)(void *bringer, size_t index); ///< NULL: all values are here. Else it is called
+                                                ///< before one is looked at; false: no memory
+    void *bringer;
 };
 
 /// The value becomes the parameter's; the set takes the reference.

@@ -66,6 +66,21 @@ static void end_group(PyObject *self)
     KILNI_PY_DO(kiln_collective_destroy(group));
 }
 
+static PyObject *new_group(kiln_collective *take_group)
+{
+    group_object *made = PyObject_New(group_object, group_type);
+    if (made == NULL) {
+        KILNI_PY_DO(kiln_collective_destroy(take_group));
+        return NULL;
+    }
+    made->group = take_group;
+    made->members = 0;
+    while (kiln_collective_member(take_group, made->members, NULL) != NULL) {
+        made->members++;
+    }
+    return (PyObject *)made;
+}
+
 static PyObject *make_group(PyObject *module, PyObject *args)
 {
     PyObject *list = NULL;
@@ -86,14 +101,17 @@ static PyObject *make_group(PyObject *module, PyObject *args)
     KILNI_PY_CALL(status, &err,
                   (over_mpi ? kiln_collective_create_mpi
                             : kiln_collective_create)(devices, count, &options, &group, &err));
-    group_object *made = status == KILN_STATUS_OK ? PyObject_New(group_object, group_type) : NULL;
-    if (made == NULL) {
-        KILNI_PY_DO(kiln_collective_destroy(group));
-        return status == KILN_STATUS_OK ? NULL : kilni_py_raise(&err);
+    return status == KILN_STATUS_OK ? new_group(group) : kilni_py_raise(&err);
+}
+
+kiln_collective *kilni_py_group_of(PyObject *object, size_t *out_members)
+{
+    if (Py_TYPE(object) != group_type) {
+        PyErr_Format(PyExc_TypeError, "%R is no group of devices", object);
+        return NULL;
     }
-    made->group = group;
-    made->members = count;
-    return (PyObject *)made;
+    *out_members = ((group_object *)object)->members;
+    return ((group_object *)object)->group;
 }
 
 /// A list with an array for each tensor, None where there is none; all of them resolved.
@@ -180,6 +198,143 @@ static PyObject *call_group(PyObject *self, PyObject *args)
     KILNI_PY_CALL_WITH(status, &err, inputs, count,
                        run_call(object->group, &call, inputs, made, &err));
     return status == KILN_STATUS_OK ? resolved(made, count) : kilni_py_raise(&err);
+}
+
+// ---- parts, and messages between two ----
+
+/// As many numbers as the group has members here. -1: failed.
+static int numbers_of(PyObject *list, const char *what, size_t members, int32_t *out_numbers)
+{
+    int64_t wide[MAX_MEMBERS];
+    size_t count = 0;
+    if (kilni_py_ints(list, what, wide, MAX_MEMBERS, &count) < 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (wide[i] != (int32_t)wide[i]) {
+            PyErr_Format(PyExc_ValueError, "%s: a number beyond 32 bits", what);
+            return -1;
+        }
+        out_numbers[i] = (int32_t)wide[i];
+    }
+    if (count != members) {
+        PyErr_Format(PyExc_ValueError, "%zu %s for a group of %zu devices", count, what, members);
+        return -1;
+    }
+    return 0;
+}
+
+/// A part, and for each device of it in this process which member of the group has it.
+static PyObject *part_of(const kiln_collective *group, kiln_collective *take_part)
+{
+    kiln_device *device = NULL;
+    PyObject *indices = PyList_New(0);
+    for (size_t i = 0; (device = kiln_collective_member(take_part, i, NULL)) != NULL; i++) {
+        size_t member = 0;
+        while (kiln_collective_member(group, member, NULL) != device) {
+            member++;
+        }
+        PyObject *index = PyLong_FromSize_t(member);
+        if (index == NULL || indices == NULL || PyList_Append(indices, index) < 0) {
+            Py_CLEAR(indices);
+        }
+        Py_XDECREF(index);
+    }
+    PyObject *made = new_group(take_part);
+    PyObject *pair = made != NULL && indices != NULL ? PyTuple_Pack(2, made, indices) : NULL;
+    Py_XDECREF(made);
+    Py_XDECREF(indices);
+    return pair;
+}
+
+/// For each member the tuple of its part and which members' devices it has, the same one for those
+/// of one part; or None. Takes the parts over.
+static PyObject *list_parts(kiln_collective *group, kiln_collective **take_parts, size_t count)
+{
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; i < count; i++) {
+        size_t first = 0;
+        while (take_parts[first] != take_parts[i]) {
+            first++;
+        }
+        PyObject *part = Py_NewRef(Py_None);
+        if (take_parts[i] != NULL && first < i) { // a hold of what is listed
+            KILNI_PY_DO(kiln_collective_destroy(take_parts[i]));
+            Py_DECREF(part);
+            part = list != NULL ? Py_NewRef(PyList_GetItem(list, (Py_ssize_t)first)) : NULL;
+        } else if (take_parts[i] != NULL) {
+            Py_DECREF(part);
+            part = part_of(group, take_parts[i]);
+        }
+        if (part == NULL || list == NULL) {
+            Py_XDECREF(part);
+            Py_CLEAR(list);
+        } else {
+            (void)PyList_SetItem(list, (Py_ssize_t)i, part);
+        }
+    }
+    return list;
+}
+
+static PyObject *split_group(PyObject *self, PyObject *args)
+{
+    const group_object *object = (group_object *)self;
+    PyObject *colour_list = NULL, *key_list = NULL;
+    int32_t colours[MAX_MEMBERS], keys[MAX_MEMBERS];
+    kiln_collective *parts[MAX_MEMBERS];
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_status status = KILN_STATUS_OK;
+    if (!PyArg_ParseTuple(args, "OO", &colour_list, &key_list) ||
+        numbers_of(colour_list, "colours", object->members, colours) < 0 ||
+        (key_list != Py_None && numbers_of(key_list, "keys", object->members, keys) < 0)) {
+        return NULL;
+    }
+    KILNI_PY_CALL(status, &err,
+                  kiln_collective_split(object->group, colours, key_list != Py_None ? keys : NULL,
+                                        parts, &err));
+    return status == KILN_STATUS_OK ? list_parts(object->group, parts, object->members)
+                                    : kilni_py_raise(&err);
+}
+
+static PyObject *send_array(PyObject *self, PyObject *args)
+{
+    PyObject *array = NULL;
+    unsigned from = 0, to = 0;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_status status = KILN_STATUS_OK;
+    kiln_collective *group = ((group_object *)self)->group;
+    if (!PyArg_ParseTuple(args, "O!II", kilni_py.array_type, &array, &from, &to)) {
+        return NULL;
+    }
+    kiln_tensor *tensor = kilni_py_tensor(array);
+    KILNI_PY_CALL_WITH(status, &err, &tensor, 1,
+                       kiln_collective_send(group, tensor, from, to, &err));
+    return kilni_py_done(status, &err);
+}
+
+static PyObject *receive_array(PyObject *self, PyObject *args)
+{
+    PyObject *like = NULL;
+    unsigned from = 0, to = 0;
+    kiln_tensor *made = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_status status = KILN_STATUS_OK;
+    kiln_collective *group = ((group_object *)self)->group;
+    if (!PyArg_ParseTuple(args, "O!II", kilni_py.array_type, &like, &from, &to)) {
+        return NULL;
+    }
+    kiln_tensor *tensor = kilni_py_tensor(like);
+    KILNI_PY_CALL_WITH(status, &err, &tensor, 1,
+                       kiln_collective_receive(group, tensor, from, to, &made, &err));
+    if (status != KILN_STATUS_OK) {
+        return kilni_py_raise(&err);
+    }
+    KILNI_PY_CALL(status, &err, kiln_collective_resolve(made, &err));
+    if (status != KILN_STATUS_OK) {
+        KILNI_PY_DO(kilni_py_unhold(&made, 1));
+        return kilni_py_raise(&err);
+    }
+    return kilni_py_array_new(made);
 }
 
 static PyObject *barrier(PyObject *self, PyObject *nothing)
@@ -338,9 +493,9 @@ static PyObject *reduced(PyObject *self, PyObject *args)
 // ---- the types ----
 
 static PyMethodDef group_methods[] = {
-    {"call", call_group, METH_VARARGS, NULL},
-    {"barrier", barrier, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    {"call", call_group, METH_VARARGS, NULL}, {"split", split_group, METH_VARARGS, NULL},
+    {"send", send_array, METH_VARARGS, NULL}, {"receive", receive_array, METH_VARARGS, NULL},
+    {"barrier", barrier, METH_NOARGS, NULL},  {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef group_properties[] = {

@@ -246,11 +246,19 @@ static PyObject *get_stats(PyObject *self, void *unused)
     kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
     (void)unused;
     KILNI_PY_DO(kiln_device_stats_get(device_of(self), &stats));
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "ops_recorded", stats.ops_recorded,
-                         "ops_fused", stats.ops_fused, "blocks_fused", stats.blocks_fused,
-                         "plans_searched", stats.plans_searched, "plans_found", stats.plans_found,
-                         "tensors_live", stats.tensors_live, "bytes_live", stats.bytes_live,
-                         "bytes_arena", stats.bytes_arena);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "ops_recorded",
+                         stats.ops_recorded, "ops_fused", stats.ops_fused, "blocks_fused",
+                         stats.blocks_fused, "plans_searched", stats.plans_searched, "plans_found",
+                         stats.plans_found, "tensors_live", stats.tensors_live, "bytes_live",
+                         stats.bytes_live, "bytes_arena", stats.bytes_arena, "bytes_used",
+                         stats.backend.bytes_used, "bytes_peak", stats.backend.bytes_peak);
+}
+
+static PyObject *reset_peaks(PyObject *self, PyObject *nothing)
+{
+    (void)nothing;
+    KILNI_PY_DO(kiln_device_reset_peaks(device_of(self)));
+    Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
@@ -267,6 +275,8 @@ static PyMethodDef methods[] = {
     {"supports", supports, METH_O,
      "supports($self, dtype, /)\n--\n\nWhether the device both stores the dtype and computes in "
      "it."},
+    {"reset_peaks", reset_peaks, METH_NOARGS,
+     "reset_peaks($self, /)\n--\n\nThe peaks in `stats` begin anew with what is held now."},
     {"trim", trim, METH_NOARGS,
      "trim($self, /)\n--\n\nGives unused pooled memory back to the device."},
     {"_default_dtype", default_dtype, METH_VARARGS, NULL},

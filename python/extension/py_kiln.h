@@ -239,6 +239,26 @@ PyObject *kilni_py_custom(struct kiln_tape *tape, PyObject *args);
 /// The exception of a function that a tape called, or else that of the status. Gives NULL.
 PyObject *kilni_py_raise_through(const kiln_error *err);
 
+// ---- groups, parameters and optimisers (py_collective.c, py_train.c) ----
+
+struct kiln_params;
+struct kiln_optimiser_options;
+struct kiln_schedule;
+
+/// What an object has, borrowed. NULL: an exception says that it has none.
+kiln_collective *kilni_py_group_of(PyObject *object, size_t *out_members);
+struct kiln_params *kilni_py_params_of(PyObject *object);
+
+/// Fills options from dicts by the names of their members. -1: failed. `out_schedule` lives as long
+/// as `out_options`.
+int kilni_py_optimiser_options(PyObject *options, PyObject *schedule,
+                               struct kiln_schedule *out_schedule,
+                               struct kiln_optimiser_options *out_options);
+
+/// Tensors of a list of arrays and None, borrowed. -1: failed.
+int kilni_py_some_tensors(PyObject *list, kiln_tensor **out_tensors, size_t capacity,
+                          size_t *out_count);
+
 // ---- graphs and models (py_graph.c, py_model.c) ----
 
 /// The capture that this thread is in; 0: none.
@@ -248,6 +268,7 @@ int kilni_py_graph_init(PyObject *module);
 int kilni_py_model_init(PyObject *module);
 int kilni_py_grad_init(PyObject *module);
 int kilni_py_train_init(PyObject *module);
+int kilni_py_sharded_init(PyObject *module);
 int kilni_py_stream_init(PyObject *module);
 int kilni_py_collective_init(PyObject *module);
 

@@ -194,7 +194,8 @@ static int fill(PyObject *module)
         kilni_py_dlpack_init(module) < 0 || kilni_py_operator_init(module) < 0 ||
         kilni_py_graph_init(module) < 0 || kilni_py_model_init(module) < 0 ||
         kilni_py_grad_init(module) < 0 || kilni_py_train_init(module) < 0 ||
-        kilni_py_stream_init(module) < 0 || kilni_py_collective_init(module) < 0) {
+        kilni_py_stream_init(module) < 0 || kilni_py_collective_init(module) < 0 ||
+        kilni_py_sharded_init(module) < 0) {
         return -1;
     }
     return PyModule_AddStringConstant(module, "__version__", kiln_version());

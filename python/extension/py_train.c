@@ -116,11 +116,31 @@ static int set_fields(const field *fields, PyObject *dict, void *options)
     return 0;
 }
 
+int kilni_py_optimiser_options(PyObject *options, PyObject *schedule, kiln_schedule *out_schedule,
+                               kiln_optimiser_options *out_options)
+{
+    if (set_fields(optimiser_fields, options, out_options) < 0 ||
+        set_fields(schedule_fields, schedule, out_schedule) < 0) {
+        return -1;
+    }
+    out_options->schedule = PyDict_Size(schedule) > 0 ? out_schedule : NULL;
+    return 0;
+}
+
 // ---- sets of parameters ----
 
 static kiln_params *params_of(PyObject *self)
 {
     return ((params_object *)self)->params;
+}
+
+kiln_params *kilni_py_params_of(PyObject *object)
+{
+    if (Py_TYPE(object) != params_type) {
+        PyErr_Format(PyExc_TypeError, "%R is no set of parameters", object);
+        return NULL;
+    }
+    return params_of(object);
 }
 
 static void end_params(PyObject *self)
@@ -301,11 +321,9 @@ static PyObject *make_optimiser(PyObject *module, PyObject *args)
     kiln_status status = KILN_STATUS_OK;
     (void)module;
     if (!PyArg_ParseTuple(args, "O!OO", params_type, &set, &options_dict, &schedule_dict) ||
-        set_fields(optimiser_fields, options_dict, &options) < 0 ||
-        set_fields(schedule_fields, schedule_dict, &schedule) < 0) {
+        kilni_py_optimiser_options(options_dict, schedule_dict, &schedule, &options) < 0) {
         return NULL;
     }
-    options.schedule = PyDict_Size(schedule_dict) > 0 ? &schedule : NULL;
     KILNI_PY_CALL(status, &err, kiln_optimiser_create(params_of(set), &options, &optimiser, &err));
     optimiser_object *made =
         status == KILN_STATUS_OK ? PyObject_New(optimiser_object, optimiser_type) : NULL;
@@ -318,25 +336,38 @@ static PyObject *make_optimiser(PyObject *module, PyObject *args)
     return (PyObject *)made;
 }
 
+int kilni_py_some_tensors(PyObject *list, kiln_tensor **out_tensors, size_t capacity,
+                          size_t *out_count)
+{
+    Py_ssize_t count = PyList_Check(list) ? PyList_Size(list) : -1;
+    if (count < 0 || (size_t)count > capacity) {
+        PyErr_Format(PyExc_TypeError, "expected a list of up to %zu arrays", capacity);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *array = PyList_GetItem(list, i);
+        if (array != Py_None && !kilni_py_is_array(array)) {
+            PyErr_Format(PyExc_TypeError, "gradient %zd is %R, no array", i, array);
+            return -1;
+        }
+        out_tensors[i] = array == Py_None ? NULL : kilni_py_tensor(array);
+    }
+    *out_count = (size_t)count;
+    return 0;
+}
+
 /// A list with an array, or None, for each parameter.
 static PyObject *step(PyObject *self, PyObject *gradients)
 {
     kiln_tensor *tensors[MAX_PARAMS];
+    size_t count = 0;
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
-    Py_ssize_t count = PyList_Check(gradients) ? PyList_Size(gradients) : -1;
-    if (count < 0 || count > MAX_PARAMS) {
-        return PyErr_Format(PyExc_TypeError, "expected a list of up to %d arrays", MAX_PARAMS);
+    if (kilni_py_some_tensors(gradients, tensors, MAX_PARAMS, &count) < 0) {
+        return NULL;
     }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *array = PyList_GetItem(gradients, i);
-        if (array != Py_None && !kilni_py_is_array(array)) {
-            return PyErr_Format(PyExc_TypeError, "gradient %zd is %R, no array", i, array);
-        }
-        tensors[i] = array == Py_None ? NULL : kilni_py_tensor(array);
-    }
-    KILNI_PY_CALL_WITH(status, &err, tensors, (size_t)count,
-                       kiln_optimiser_step(optimiser_of(self), tensors, (size_t)count, &err));
+    KILNI_PY_CALL_WITH(status, &err, tensors, count,
+                       kiln_optimiser_step(optimiser_of(self), tensors, count, &err));
     return kilni_py_done(status, &err);
 }
 

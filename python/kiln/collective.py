@@ -59,6 +59,28 @@ class Group:
         """Device i gets the i-th of as many equal parts along axis 0 of each array, in the order of the members."""
         return self._group.call("all_to_all", list(arrays), "", 0)
 
+    def split(self, colours, keys=None):
+        """For each device of this process the group of those whose colours are equal, or None with a colour below 0.
+
+        A part has its devices in the order of their keys, and of their ranks where keys are equal; devices of one part
+        get the same object. It is a group by itself, and takes the arrays of its own `devices`.
+        """
+        made = {}
+        parts = self._group.split(list(colours), None if keys is None else list(keys))
+        for part in parts:
+            if part is not None and id(part) not in made:
+                made[id(part)] = group = Group.__new__(Group)
+                group._group, group.devices = part[0], [self.devices[member] for member in part[1]]
+        return [None if part is None else made[id(part)] for part in parts]
+
+    def send(self, array, /, *, source, to):
+        """Sends the array of the member `source`, one of this process, to the member `to`; the others need not call."""
+        self._group.send(array, source, to)
+
+    def receive(self, like, /, *, source, to):
+        """What `source` sends to the member `to`, one of this process; `like`, on its device, gives shape and dtype."""
+        return self._group.receive(like, source, to)
+
     def barrier(self):
         """Returns when every member has come here and all calls before have ended."""
         self._group.barrier()

@@ -4,6 +4,7 @@
 A training step is `loss, gradients = kiln.value_and_grad(model)(params.tree(), batch)`, then
 `optimiser.step(gradients)`.
 """
+import contextlib
 import functools
 import threading
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from . import _kiln
 from ._creation import asarray
 
-__all__ = ["Optimiser", "Params"]
+__all__ = ["Optimiser", "Params", "ShardedOptimiser"]
 
 # By the numbers of kiln_init, kiln_optimiser_rule and kiln_schedule_kind.
 _INITS = ("constant", "uniform", "normal", "truncated_normal", "xavier_uniform", "xavier_normal", "kaiming_uniform",
@@ -33,6 +34,24 @@ def _number(names, name, what):
     if name not in names:
         raise _kiln.InvalidArgumentError(f"there is no {what} {name!r}; known are {', '.join(names)}")
     return names.index(name)
+
+
+def _plan(rule, schedule, options):
+    """What the extension takes: options of the optimiser, and of its schedule."""
+    plan = {}
+    if schedule is not None:
+        plan = {name: options.pop(name) for name in ("warmup", "steps", "period", "factor", "least", "rise")
+                if name in options}
+        plan["kind"] = _number(_SCHEDULES, schedule, "schedule")
+    return {**options, "rule": _number(_RULES, rule, "rule")}, plan
+
+
+def _in_order(names, gradients):
+    """The gradients of a dict by the order of the parameters."""
+    unknown = [name for name in gradients if name not in names]
+    if unknown:
+        raise _kiln.InvalidArgumentError(f"the optimiser has no parameter {', '.join(map(repr, unknown))}")
+    return [gradients.get(name) for name in names]
 
 
 class Params(Mapping):
@@ -114,12 +133,7 @@ class Optimiser:
     """
 
     def __init__(self, params, rule="adamw", *, schedule=None, **options):
-        plan = {}
-        if schedule is not None:
-            plan = {name: options.pop(name) for name in ("warmup", "steps", "period", "factor", "least", "rise")
-                    if name in options}
-            plan["kind"] = _number(_SCHEDULES, schedule, "schedule")
-        options["rule"] = _number(_RULES, rule, "rule")
+        options, plan = _plan(rule, schedule, options)
         self._params, self._lock = params, params._lock
         with self._lock:
             self._names = list(params)
@@ -128,10 +142,7 @@ class Optimiser:
     @_alone
     def step(self, gradients):
         """Makes a step. `gradients` is a dict by name; a parameter that is not in it stays as it is."""
-        unknown = [name for name in gradients if name not in self._names]
-        if unknown:
-            raise _kiln.InvalidArgumentError(f"the optimiser has no parameter {', '.join(map(repr, unknown))}")
-        self._optimiser.step([gradients.get(name) for name in self._names])
+        self._optimiser.step(_in_order(self._names, gradients))
 
     @property
     def steps(self):
@@ -152,3 +163,56 @@ class Optimiser:
     def load(self, path):
         """Takes all that save wrote."""
         self._optimiser.load(path)
+
+
+class ShardedOptimiser:
+    """As Optimiser, for the members of a group, of which each keeps its part of the state alone.
+
+    `params` are a set for each of `group.devices`, with the same parameters, which begin with the same values. The
+    gradients that `step` gets are each member's own: it takes their mean. Parameters travel together up to
+    `bucket_bytes`, 4 MiB if nothing is said.
+    """
+
+    def __init__(self, group, params, rule="adamw", *, schedule=None, bucket_bytes=0, **options):
+        options, plan = _plan(rule, schedule, options)
+        self._params = tuple(params)
+        with self._all():
+            self._names = list(self._params[0]) if self._params else []
+            sets = tuple(one._set for one in self._params)
+            self._optimiser = _kiln._sharded(group._group, sets, options, plan, bucket_bytes)
+
+    @contextlib.contextmanager
+    def _all(self):
+        """One thread at a time is in the sets."""
+        with contextlib.ExitStack() as stack:
+            for one in sorted(self._params, key=id):
+                stack.enter_context(one._lock)
+            yield
+
+    def step(self, gradients):
+        """Makes a step on all devices. `gradients` is a dict by name for each, in which no parameter is missing."""
+        gradients = list(gradients)
+        if len(gradients) != len(self._params):
+            raise _kiln.InvalidArgumentError(f"{len(gradients)} dicts of gradients for {len(self._params)} devices")
+        with self._all():
+            self._optimiser.step([one for own in gradients for one in _in_order(self._names, own)])
+
+    @property
+    def steps(self):
+        """How many steps were made."""
+        return self._optimiser.steps
+
+    @property
+    def rate(self):
+        """The rate of the next step."""
+        return self._optimiser.rate
+
+    def save(self, member, path):
+        """Writes the part of the state that a member of this process keeps, and the number of steps."""
+        with self._all():
+            self._optimiser.save(member, path)
+
+    def load(self, member, path):
+        """Takes what save wrote for the member, in a group of as many; the parameters have a file of their own."""
+        with self._all():
+            self._optimiser.load(member, path)

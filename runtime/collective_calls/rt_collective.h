@@ -2,7 +2,7 @@
 #ifndef KILN_RUNTIME_COLLECTIVE_H
 #define KILN_RUNTIME_COLLECTIVE_H
 
-/// Operations that several devices take part in (coll_calls.c). Under the device's lock.
+/// Operations that several devices take part in (coll_recorded.c). Under the device's lock.
 
 #include "rt_binding.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Values on their way: memory may be there before its value, which a mover or a collective call
 // brings. Decides who waits, where, and who is refused; bringing is kiln_move.c's and
-// coll_calls.c's. Three ways to wait: a tensor that was moved here is waited for by the host at its
+// coll_run.c's. Three ways to wait: a tensor that was moved here is waited for by the host at its
 // first use; the result of a collective call is refused until it is resolved, which puts a
 // user event into the device's queue; and what was computed from it meanwhile remembers it, so that
 // a failure that comes later reaches that too.

@@ -44,14 +44,15 @@ def check(name, command):
     tell("passed" if ok else "failed", name, (done.stdout + done.stderr)[-2000:])
 
 
-def again(name, command, arguments=()):
+def again(name, command, processes=2, arguments=()):
     """Each process says that all went well; without a failure the launcher agrees."""
     if shutil.which(command[0]) is None:
         tell("skipped", name, f"{command[0]} is not installed")
         return
-    done = subprocess.run(command + [AGAIN, *arguments], capture_output=True, text=True, timeout=240,
-                          env=environment())
-    ok = done.stdout.count("again: ok\n") == 2 and (arguments or done.returncode == 0)
+    done = subprocess.run([*command, "-np", str(processes), AGAIN, *arguments], capture_output=True,
+                          text=True, timeout=240, env=environment())
+    ended = done.returncode == 0 or "failing" in arguments
+    ok = done.stdout.count("again: ok\n") == processes and ended
     tell("passed" if ok else "failed", name, (done.stdout + done.stderr)[-2000:])
 
 
@@ -166,11 +167,13 @@ def main():
     check("open mpi, four processes", OPEN_MPI + ["-np", "4"])
     check("open mpi, three processes", OPEN_MPI + ["-np", "3"])
     check("mpich, four processes", MPICH + ["-np", "4"])
-    again("open mpi, again and again", OPEN_MPI + ["-np", "2"])
-    again("mpich, again and again", MPICH + ["-np", "2"])
-    again("open mpi, again after a failure", OPEN_MPI + ["-np", "2"], ["failing"])
+    again("open mpi, again and again", OPEN_MPI)
+    again("mpich, again and again", MPICH)
+    again("open mpi, three processes once", OPEN_MPI, 3, ["once"])
+    again("mpich, three processes once", MPICH, 3, ["once"])
+    again("open mpi, again after a failure", OPEN_MPI, arguments=["failing"])
     # A process that ends without MPI_Finalize would take the other along.
-    again("mpich, again after a failure", MPICH + ["-disable-auto-cleanup", "-np", "2"], ["failing"])
+    again("mpich, again after a failure", MPICH + ["-disable-auto-cleanup"], arguments=["failing"])
     kill_one("open mpi, one of four is killed", OPEN_MPI + ["--enable-recovery", "-np", "4"])
     # MPICH's launcher ends the job, and sends SIGUSR1, where what it started itself is killed.
     shell = ["sh", "-c", "trap '' USR1; \"$0\" \"$@\"; exit $?"]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Under mpirun: groups and jobs over MPI one after another, side by side, in two contexts, after
-// one that failed, groups that are split, and an optimiser whose state they share. coll_mpi.py runs
-// it and looks for its last line.
+// one that failed, groups that are split, parts that are moved between ranks, and an optimiser
+// whose state they share. coll_mpi.py runs it and looks for its last line.
 #include "collective.h"
 #include "kiln.h"
 #ifdef TEST_WITH_GRADIENTS
@@ -248,18 +248,111 @@ out:
     return status;
 }
 
+// ---- parts between ranks ----
+
+enum { MOST_RANKS = 64, STRIDE = 100 };
+
+/// Rank r's row has STRIDE * r, STRIDE * r + 1 and so on.
+static kiln_status make_rows(const scene *self, uint32_t first, uint32_t count,
+                             kiln_tensor **out_rows, kiln_error *err)
+{
+    const int64_t elems = count;
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < DEVICES && status == KILN_STATUS_OK; i++) {
+        float data[MOST_RANKS];
+        for (uint32_t k = 0; k < count; k++) {
+            data[k] = (float)(STRIDE * (first + i) + k);
+        }
+        status = kiln_tensor_create(self->devices[i], KILN_DTYPE_F32, 1, &elems, data, &out_rows[i],
+                                    err);
+    }
+    return status;
+}
+
+/// The tensor has `count` elements, from `start` on in steps. Without elements there is none.
+static kiln_status expect_row(kiln_tensor *row, uint32_t count, uint32_t start, uint32_t step,
+                              const char *what, kiln_error *err)
+{
+    float got[MOST_RANKS];
+    kiln_status status = KILN_STATUS_OK;
+    if ((row == NULL) != (count == 0) || kiln_tensor_bytes(row) != count * sizeof(got[0])) {
+        return kiln_fail(err, DATA_LOSS, "%s: %zu bytes for %u elements", what,
+                         kiln_tensor_bytes(row), count);
+    }
+    if (row != NULL) {
+        KILN_TRY(out, status, kiln_collective_resolve(row, err));
+        KILN_TRY(out, status, kiln_read(row, got, count * sizeof(got[0]), err));
+    }
+    for (uint32_t k = 0; k < count && status == KILN_STATUS_OK; k++) {
+        if (got[k] != (float)(start + k * step)) {
+            status = kiln_fail(err, DATA_LOSS, "%s: %g instead of %u at %u", what, (double)got[k],
+                               start + k * step, k);
+        }
+    }
+out:
+    return status;
+}
+
+/// A rank of a process in the middle gets one element of each.
+static kiln_status gather_rows(const scene *self, kiln_collective *group, kiln_error *err)
+{
+    const uint32_t first = kiln_collective_rank(group);
+    const uint32_t total = kiln_collective_ranks(group);
+    const uint32_t root = total / 2;
+    kiln_tensor *rows[DEVICES] = {NULL};
+    kiln_tensor *outputs[DEVICES] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, make_rows(self, first, 1, rows, err));
+    KILN_TRY(out, status, kiln_collective_gather(group, rows, root, outputs, err));
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        KILN_TRY(out, status,
+                 expect_row(outputs[i], first + i == root ? total : 0, 0, STRIDE, "gather", err));
+    }
+out:
+    release(rows);
+    release(outputs);
+    return status;
+}
+
+/// From the same rank each gets an element; then from all of them.
+static kiln_status scatter_rows(const scene *self, kiln_collective *group, kiln_error *err)
+{
+    const uint32_t first = kiln_collective_rank(group);
+    const uint32_t total = kiln_collective_ranks(group);
+    const uint32_t root = total / 2;
+    kiln_tensor *rows[DEVICES] = {NULL};
+    kiln_tensor *parts[DEVICES] = {NULL};
+    kiln_tensor *columns[DEVICES] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, make_rows(self, first, total, rows, err));
+    KILN_TRY(out, status, kiln_collective_scatter(group, rows, root, parts, err));
+    KILN_TRY(out, status, kiln_collective_all_to_all(group, rows, columns, err));
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        KILN_TRY(out, status,
+                 expect_row(parts[i], 1, STRIDE * root + first + i, 0, "scatter", err));
+        KILN_TRY(out, status, expect_row(columns[i], total, first + i, STRIDE, "all to all", err));
+    }
+out:
+    release(rows);
+    release(parts);
+    release(columns);
+    return status;
+}
+
 #ifdef TEST_WITH_GRADIENTS
 enum { ELEMS = 5 }; ///< no multiple of the ranks
 
 static kiln_status step_sets(const scene *self, kiln_collective *group, kiln_params **sets,
                              kiln_error *err)
 {
-    kiln_optimiser_options options = KILN_OPTIMISER_OPTIONS_INIT;
+    kiln_optimiser_options rule = KILN_OPTIMISER_OPTIONS_INIT;
+    kiln_sharded_options options = KILN_SHARDED_OPTIONS_INIT;
     const int64_t elems = ELEMS;
     kiln_sharded *sharded = NULL;
     kiln_tensor *gradients[DEVICES] = {NULL};
     kiln_status status = KILN_STATUS_OK;
-    options.rate = 1;
+    rule.rate = 1;
+    options.optimiser = &rule;
     KILN_TRY(out, status, kiln_sharded_create(group, sets, DEVICES, &options, &sharded, err));
     for (uint32_t i = 0; i < DEVICES; i++) {
         float data[ELEMS];
@@ -350,6 +443,8 @@ static kiln_status run_groups(const scene *self, kiln_error *err)
     KILN_TRY(out, status, run_job(self, group, "first", err));
     KILN_TRY(out, status, split_within(group, err));
     KILN_TRY(out, status, split_across(group, err));
+    KILN_TRY(out, status, gather_rows(self, group, err));
+    KILN_TRY(out, status, scatter_rows(self, group, err));
     KILN_TRY(out, status, send_to_last(self, group, err));
     KILN_TRY(out, status, share_state(self, group, err));
     KILN_TRY(out, status, run_job(self, group, "second", err));
@@ -363,8 +458,9 @@ int main(int argc, char **argv)
 {
     kiln_error err = KILN_ERROR_INIT;
     bool fails = argc > 1 && strcmp(argv[1], "failing") == 0;
+    const int rounds = argc > 1 && strcmp(argv[1], "once") == 0 ? 1 : 2;
     kiln_status status = KILN_STATUS_OK;
-    for (int round = 0; round < 2 && status == KILN_STATUS_OK; round++) {
+    for (int round = 0; round < rounds && status == KILN_STATUS_OK; round++) {
         scene self = {NULL};
         KILN_TRY(out, status, scene_open(&self, &err));
         if (fails && round == 0) {

@@ -673,6 +673,8 @@ pub const KILN_HANDLE_FLOAT: kiln_handle_kind = 1;
 pub const KILN_HANDLE_INT: kiln_handle_kind = 2;
 pub const KILN_HANDLE_BOOL: kiln_handle_kind = 3;
 pub const KILN_HANDLE_QUANTISED: kiln_handle_kind = 4;
+/// Takes the gradient of `leaf`, a tensor given to kiln_tape_track; both are borrowed.
+pub type kiln_leaf_fn = Option<unsafe extern "C" fn(*mut c_void, *mut kiln_tensor, *mut kiln_tensor, *mut kiln_error) -> kiln_status>;
 /// A gradient in the caller's words: fills out_gradients[i] with the gradient for input i, which
 /// the tape releases, or leaves NULL for 0. `gradients[i]` is that of output i; NULL: 0.
 pub type kiln_gradient_fn = Option<unsafe extern "C" fn(*mut c_void, *const *mut kiln_tensor, *mut *mut kiln_tensor, *mut kiln_error) -> kiln_status>;
@@ -1884,6 +1886,17 @@ pub struct kiln_optimiser_options {
     /// good steps after which the scale doubles; 0: 2000
     pub scale_period: u64,
 }
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kiln_sharded_options {
+    pub struct_size: u32,
+    /// 1: after a step values may be on their way still, see kiln_sharded_step
+    pub late: u32,
+    /// parameters travel together up to this; 0: 4 MiB
+    pub bucket_bytes: u64,
+    /// copied; NULL: the defaults
+    pub optimiser: *const kiln_optimiser_options,
+}
 
 structs! {
     kiln_error { struct_size, code, line, reserved, file, message }
@@ -1955,6 +1968,7 @@ structs! {
     kiln_init_options { struct_size, kind, center, spread, gain, fan_in, fan_out }
     kiln_schedule { struct_size, kind, warmup, steps, period, factor, least, rise }
     kiln_optimiser_options { struct_size, rule, rate, momentum, nesterov, captured, beta1, beta2, epsilon, decay, clip, schedule, loss_scale, scale_period }
+    kiln_sharded_options { struct_size, late, bucket_bytes, optimiser }
 }
 
 extern "C" {
@@ -3594,6 +3608,12 @@ extern "C" {
     /// the job; whoever calls for `member` otherwise does it between two backwards. Over MPI all
     /// members record the same operations, for this is what registers parameters in one order.
     pub fn kiln_tape_join(tape: *mut kiln_tape, job: *mut kiln_gradsync, member: u32, err: *mut kiln_error) -> kiln_status;
+    /// From now on kiln_backward gives `take` the gradient of each leaf that stands for a parameter
+    /// when its last contribution has arrived, beside the rest of backward, and forgets it:
+    /// kiln_gradient gives zeros. Gradients that were found before go along. `take` records what it
+    /// likes, which the tape does not watch; its failure is backward's. `take` NULL: no more. It takes
+    /// the place of a job, and a job its.
+    pub fn kiln_tape_hand(tape: *mut kiln_tape, take: kiln_leaf_fn, user: *mut c_void, err: *mut kiln_error) -> kiln_status;
     /// kiln_backward for several tapes of this thread, each with a loss of one element: those of
     /// several members of a job, which would wait for each other. Errors: as kiln_backward, and those
     /// of the job. After an error the job is to be closed.
@@ -3648,7 +3668,8 @@ extern "C" {
     /// The number of the parameter with this name; kiln_params_count when there is none.
     pub fn kiln_params_find(params: *const kiln_params, name: *const c_char) -> usize;
     /// The value of a parameter, until it is replaced. Its kiln_param_id (kiln_gradsync.h) follows from
-    /// its name: the same on all devices and in all processes.
+    /// its name: the same on all devices and in all processes. NULL also when a value that comes late
+    /// (kiln_sharded.h) finds no memory.
     pub fn kiln_params_tensor(params: *const kiln_params, index: usize) -> *mut kiln_tensor;
     /// Replaces the value of a parameter by one of the same shape and dtype; the set takes a reference.
     pub fn kiln_params_set(params: *mut kiln_params, index: usize, tensor: *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
@@ -3710,15 +3731,30 @@ extern "C" {
     /// order, and the same values (kiln_params_broadcast). Group and sets outlive it; the sets get no
     /// further parameters. `options` may be NULL. The caller owns `*out_sharded`
     /// (kiln_sharded_destroy).
-    pub fn kiln_sharded_create(group: *mut kiln_collective, sets: *const *mut kiln_params, n_sets: usize, options: *const kiln_optimiser_options, out_sharded: *mut *mut kiln_sharded, err: *mut kiln_error) -> kiln_status;
-    /// Frees it and its state; the parameters stay. Takes NULL.
+    pub fn kiln_sharded_create(group: *mut kiln_collective, sets: *const *mut kiln_params, n_sets: usize, options: *const kiln_sharded_options, out_sharded: *mut *mut kiln_sharded, err: *mut kiln_error) -> kiln_status;
+    /// Frees it and its state; the parameters stay, with the values of the last step. Takes NULL.
     pub fn kiln_sharded_destroy(sharded: *mut kiln_sharded);
+    /// Gives the gradient that member `member` of this process has for a parameter, before the step
+    /// that it is for. A row that is complete is averaged at once, beside what the devices do. The
+    /// gradient is held until then. A failure that is not INVALID_ARGUMENT takes back all that was
+    /// submitted.
+    pub fn kiln_sharded_submit(sharded: *mut kiln_sharded, member: usize, parameter: usize, gradient: *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
+    /// From now on kiln_backward on the tape submits the member's gradients (kiln_tape_hand). Each step
+    /// has tapes of its own, since it gives the parameters new values. Those of several members go
+    /// backwards on one thread (kiln_backward_all), while `sharded` exists.
+    pub fn kiln_sharded_join(sharded: *mut kiln_sharded, member: usize, tape: *mut kiln_tape, err: *mut kiln_error) -> kiln_status;
     /// Makes a step on all members of this process; all processes make it at the same point of their
     /// calls on the group. gradients[i * parameters + p], on the device of set i, is what member i has
-    /// for parameter p, as its backward pass gives it; none is NULL. The mean over the members is taken
-    /// here, so they are not to be averaged before. Wrong gradients change nothing; a step that fails
-    /// on the way may have changed state, and the parameters of some members. With scaling of the loss
-    /// it waits until it knows whether the gradients of all members are finite.
+    /// for parameter p, as its backward pass gives it; NULL where it was submitted. `gradients` NULL
+    /// and 0: all were. The mean over the members is taken here, so they are not to be averaged before.
+    /// Wrong gradients change nothing; a step that fails on the way may have changed state, and the
+    /// parameters of some members. With scaling of the loss it waits until it knows whether the
+    /// gradients of all members are finite.
+    ///
+    /// With options.late it returns while the new values travel: kiln_params_tensor then makes the
+    /// device wait for the row of the parameter that is asked for, behind what was recorded before. So
+    /// who asks for the parameters of a layer when it comes to that layer computes meanwhile. Ask
+    /// before a capture begins, not in it. A failure on the way is that of the values.
     pub fn kiln_sharded_step(sharded: *mut kiln_sharded, gradients: *const *mut kiln_tensor, n_gradients: usize, err: *mut kiln_error) -> kiln_status;
     /// The optimiser of member i of this process, to ask for its rate and number of steps, to scale its
     /// loss, and to save and load its part of the state (kiln_optimiser_save, a file for each member).

@@ -347,6 +347,18 @@ class Leaks(kiln_case.Case):
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
+    def test_peaks(self):
+        device = kiln.device()
+        x = kiln.ones((1 << 16,)) + 1
+        device.sync()
+        device.reset_peaks()
+        before = device.stats
+        self.assertEqual(before["bytes_peak"], before["bytes_used"])
+        y = kiln.exp(x)
+        device.sync()
+        self.assertGreaterEqual(device.stats["bytes_peak"], before["bytes_used"] + 4 * (1 << 16))
+        del x, y
+
     def test_ten_thousand_rounds(self):
         """Neither tensors nor objects nor memory stay, after errors neither."""
         source = aligned(256)

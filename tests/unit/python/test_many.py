@@ -163,6 +163,82 @@ class Groups(kiln_case.Case):
         with self.assertRaises(kiln.Error):
             group.all_reduce([numbers(1, 2), numbers(1, device="reference")])
 
+    def test_parts(self):
+        devices = (*self.DEVICES, "reference:1")
+        group = kiln.collective.Group(devices)
+        first, second, third = group.split([4, -1, 4], [2, 0, 1])
+        self.assertIsNone(second)
+        self.assertIs(first, third)
+        self.assertEqual([one.address for one in first.devices], ["reference:1", "opencl:0"])
+        self.assertEqual((first.ranks, first.rank), (2, 0))
+        arrays = [numbers(1, device="reference:1"), numbers(10, device="opencl:0")]
+        self.check(first.all_gather(arrays), [1, 10], [1, 10])
+        alone = group.split([1, 2, 3])
+        self.assertEqual([part.ranks for part in alone], [1, 1, 1])
+        del group, third
+        self.check(first.all_reduce(arrays), [11], [11])  # outlives the whole
+        for colours, keys, words in (([1, 2], None, "2 colours for a group of 1"), ([1 << 40], None, "32 bits"),
+                                     ([1], [1, 2], "2 keys"), (["x"], None, "")):
+            with self.assertRaisesRegex((ValueError, TypeError), words):
+                alone[0].split(colours, keys)
+
+    def test_messages(self):
+        group = kiln.collective.Group(self.DEVICES)
+        x, y = self.arrays()
+        group.send(x, source=0, to=1)
+        self.check([group.receive(y, source=0, to=1)], [1, 2])
+        group.send(y * 2, source=1, to=0)
+        came = group.receive(x, source=1, to=0)
+        self.assertEqual(str(came.device), self.DEVICES[0])
+        self.check([came], [20, 60])
+        with self.assertRaisesRegex(ValueError, "send: rank 2 is none"):
+            group.send(x, source=2, to=1)
+        with self.assertRaises(ValueError):
+            group.receive(x, source=0, to=1)  # `like` is on another device
+
+    def test_state_that_is_shared_out(self):
+        group = kiln.collective.Group(self.DEVICES)
+        sets = [kiln.train.Params(seed=3, device=device) for device in self.DEVICES]
+        alone = kiln.train.Params(seed=3, device="reference")
+        for one in (*sets, alone):
+            one.add("weight", (3, 2), init="uniform")
+            one.add("bias", (2,))
+        optimisers = [kiln.train.ShardedOptimiser(group, sets, "adam", rate=0.1, schedule="linear", steps=9,
+                                                  bucket_bytes=bucket) for bucket in (0, 8)]
+        reference = kiln.train.Optimiser(alone, "adam", rate=0.1, schedule="linear", steps=9)
+        for optimiser in optimisers[:1]:
+            for step in range(3):
+                own = [{"weight": kiln.full((3, 2), float(m + step), device=device),
+                        "bias": kiln.full((2,), float(1 - 3 * m), device=device)}
+                       for m, device in enumerate(self.DEVICES)]
+                optimiser.step(own)
+                reference.step({"weight": kiln.full((3, 2), step + 0.5, device="reference"),
+                                "bias": kiln.full((2,), -0.5, device="reference")})
+            self.assertEqual((optimiser.steps, optimiser.rate), (3, reference.rate))
+        for one in sets:
+            for name in ("weight", "bias"):
+                self.same(one[name], np.asarray(alone[name]), 1e-6)
+        with tempfile.TemporaryDirectory() as folder:
+            for member in range(2):
+                optimisers[0].save(member, os.path.join(folder, f"{member}"))
+            resumed = kiln.train.ShardedOptimiser(group, sets, "adam", rate=0.1)
+            for member in range(2):
+                resumed.load(member, os.path.join(folder, f"{member}"))
+            self.assertEqual(resumed.steps, 3)
+            with self.assertRaises(kiln.Error):
+                optimisers[1].load(0, os.path.join(folder, "0"))  # other rows
+            with self.assertRaises(ValueError):
+                resumed.save(2, os.path.join(folder, "2"))
+        before = np.asarray(sets[0]["bias"])
+        for wrong, words in (([own[0]], "1 dicts"), ([own[0], {"weight": own[1]["weight"]}], "bias"),
+                             ([own[0], {**own[1], "other": own[1]["bias"]}], "no parameter 'other'")):
+            with self.assertRaisesRegex(ValueError, words):
+                resumed.step(wrong)
+        self.same(sets[0]["bias"], before)
+        for arguments in ((group, sets[:1]), (group, [sets[1], sets[0]]), (group, [])):
+            with self.assertRaises(ValueError):
+                kiln.train.ShardedOptimiser(*arguments)
+
     def test_gradients_are_averaged(self):
         wanted = {7: [5.5, 16.0], 9: [3.0]}
         arrays = self.arrays()

@@ -1,44 +1,59 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Parameters as rows, and pieces of rows as tensors: in which row and at which place a parameter
-// lies, and what is recorded to cut a row or to join one. Who gets which piece is kiln_sharded.c's.
+// lies, and what is recorded to cut a row or to join one. Who gets which piece is the optimiser's.
 #include "sharded_internal.h"
 
+/// The row that the parameter goes to: the last one of its dtype, while it has room.
+static size_t choose_row(const kilni_shard_layout *layout, kiln_dtype dtype, int64_t elems,
+                         uint64_t row_bytes)
+{
+    size_t row = layout->n_rows;
+    while (row > 0 && layout->rows[row - 1].dtype != dtype) {
+        row--;
+    }
+    if (row == 0) {
+        return layout->n_rows;
+    }
+    uint64_t together = (uint64_t)(layout->rows[row - 1].elems + elems) * kiln_dtype_size(dtype);
+    return together <= row_bytes ? row - 1 : layout->n_rows;
+}
+
 static kiln_status place_one(kilni_shard_layout *layout, const kiln_params *params, size_t index,
-                             kiln_error *err)
+                             uint64_t row_bytes, kiln_error *err)
 {
     const kiln_tensor *value = kiln_params_tensor(params, index);
     kiln_dtype dtype = kiln_tensor_dtype(value);
-    size_t row = 0;
+    int64_t elems = kiln_tensor_count(value);
     if (kiln_dtype_kind_of(dtype) != KILN_KIND_FLOAT) {
         return kiln_fail(err, INVALID_ARGUMENT, "parameter %.64s is %s; only floats are optimised",
                          kiln_params_name(params, index), kiln_dtype_name(dtype));
     }
-    while (row < layout->n_rows && layout->rows[row].dtype != dtype) {
-        row++;
-    }
-    if (row == layout->n_rows) {
-        layout->rows[layout->n_rows++] = (kilni_shard_row){.dtype = dtype};
-    }
-    layout->places[index] = (kilni_shard_place){
-        .row = row, .start = layout->rows[row].elems, .count = kiln_tensor_count(value)};
-    layout->rows[row].elems += layout->places[index].count;
+    size_t number = choose_row(layout, dtype, elems, row_bytes);
+    kilni_shard_row *row = &layout->rows[number];
+    layout->n_rows += number == layout->n_rows;
+    row->dtype = dtype;
+    layout->places[index] = (kilni_shard_place){.row = number, .start = row->elems, .count = elems};
+    row->elems += elems;
+    row->n_params++;
     return KILN_STATUS_OK;
 }
 
-kiln_status kilni_shard_layout_init(const kiln_params *params, uint32_t parts,
+kiln_status kilni_shard_layout_init(const kiln_params *params, uint32_t parts, uint64_t row_bytes,
                                     kilni_shard_layout *out_layout, kiln_error *err)
 {
+    const size_t count = params->count;
     kiln_status status = KILN_STATUS_OK;
     *out_layout = (kilni_shard_layout){
         .env = params->env,
         .parts = parts,
-        .count = params->count,
-        .places = kiln_alloc_array(params->env, params->count + 1, sizeof(kilni_shard_place))};
-    if (out_layout->places == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu parameters", params->count);
+        .count = count,
+        .places = kiln_alloc_array(params->env, count + 1, sizeof(kilni_shard_place)),
+        .rows = kiln_alloc_array(params->env, count + 1, sizeof(kilni_shard_row))};
+    if (out_layout->places == NULL || out_layout->rows == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu parameters", count);
     }
-    for (size_t i = 0; i < params->count && status == KILN_STATUS_OK; i++) {
-        status = place_one(out_layout, params, i, err);
+    for (size_t i = count; i > 0 && status == KILN_STATUS_OK; i--) {
+        status = place_one(out_layout, params, i - 1, row_bytes, err);
     }
     for (size_t i = 0; i < out_layout->n_rows; i++) {
         kilni_shard_row *row = &out_layout->rows[i];
@@ -50,7 +65,9 @@ kiln_status kilni_shard_layout_init(const kiln_params *params, uint32_t parts,
 void kilni_shard_layout_fini(kilni_shard_layout *layout)
 {
     kiln_free(layout->env, layout->places);
+    kiln_free(layout->env, layout->rows);
     layout->places = NULL;
+    layout->rows = NULL;
 }
 
 // ---- pieces ----
@@ -112,7 +129,7 @@ kiln_status kilni_shard_cut(const kilni_shard_layout *layout, kiln_device *devic
     if (parts == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a row of parameters");
     }
-    for (size_t i = 0; i < layout->count; i++) {
+    for (size_t i = layout->count; i-- > 0;) { // as they lie in the row
         const kilni_shard_place *place = &layout->places[i];
         int64_t from = start > place->start ? start - place->start : 0;
         int64_t to = end - place->start < place->count ? end - place->start : place->count;

@@ -94,6 +94,7 @@ static double gradient_of(uint32_t member, size_t p, int64_t i, int step)
 }
 
 static uint32_t members; ///< that a mean is of
+static uint64_t bucket_bytes; ///< 0: the default, which is one row for each dtype here
 
 static double mean_gradient(uint32_t member, size_t p, int64_t i, int step)
 {
@@ -123,6 +124,9 @@ static bool scene_init(scene *self, const setting *where, const model *what,
                        const kiln_optimiser_options *options)
 {
     kiln_error err = KILN_ERROR_INIT;
+    kiln_sharded_options shared = KILN_SHARDED_OPTIONS_INIT;
+    shared.optimiser = options;
+    shared.bucket_bytes = bucket_bytes;
     *self = (scene){.count = where->count, .what = what};
     members = where->count;
     if (!device_set_open(&self->set, where->addresses, where->count) ||
@@ -135,7 +139,7 @@ static bool scene_init(scene *self, const setting *where, const model *what,
         self->sets[m] = make_params(self->set.devices[m], what);
     }
     self->alone = make_params(self->set.devices[0], what);
-    return ok_or_fail(kiln_sharded_create(self->group, self->sets, self->count, options,
+    return ok_or_fail(kiln_sharded_create(self->group, self->sets, self->count, &shared,
                                           &self->sharded, &err),
                       &err) &&
            ok_or_fail(kiln_optimiser_create(self->alone, options, &self->optimiser, &err), &err);
@@ -443,6 +447,17 @@ static void test_memory(void)
     scene_fini(&self);
 }
 
+/// The same in several rows for a dtype.
+static void test_rows(void)
+{
+    bucket_bytes = 40;
+    test_rules();
+    test_dtypes();
+    test_saved_parts();
+    test_scaled_loss();
+    bucket_bytes = 0;
+}
+
 // ---- refusals ----
 
 static void refused(kiln_status status, const kiln_error *err, const char *word)
@@ -454,11 +469,13 @@ static void refused(kiln_status status, const kiln_error *err, const char *word)
 static void test_refusals(void)
 {
     kiln_optimiser_options wrong = KILN_OPTIMISER_OPTIONS_INIT;
+    kiln_sharded_options shared = KILN_SHARDED_OPTIONS_INIT;
     kiln_tensor *gradients[MOST * MOST_PARAMS] = {NULL};
     kiln_error err = KILN_ERROR_INIT;
     kiln_sharded *none = NULL;
     scene self;
     wrong.rate = -1;
+    shared.optimiser = &wrong;
     if (scene_init(&self, &references, &odd, NULL)) {
         kiln_params *swapped[MOST] = {self.sets[1], self.sets[0], self.sets[2]};
         kiln_params *missing[MOST] = {self.sets[0], NULL, self.sets[2]};
@@ -470,7 +487,7 @@ static void test_refusals(void)
         refused(kiln_sharded_create(self.group, swapped, 3, NULL, &none, &err), &err,
                 "another device");
         refused(kiln_sharded_create(self.group, missing, 3, NULL, &none, &err), &err, "set 1");
-        refused(kiln_sharded_create(self.group, self.sets, 3, &wrong, &none, &err), &err, "rate");
+        refused(kiln_sharded_create(self.group, self.sets, 3, &shared, &none, &err), &err, "rate");
         KILN_CHECK(none == NULL);
         make_gradients(&self, 0, gradients);
         refused(kiln_sharded_step(NULL, gradients, count, &err), &err, "0 parameters");
@@ -499,6 +516,7 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_rules, "rules, one member", &single),
         KILN_TEST_PARAM(test_many_parameters, "many parameters, reference", &references),
         KILN_TEST(test_dtypes),
+        KILN_TEST_PARAM(test_rows, "several rows, reference", &references),
         KILN_TEST(test_scaled_loss),
         KILN_TEST(test_good_steps_with_scale),
         KILN_TEST(test_saved_parts),
@@ -512,6 +530,6 @@ int main(int argc, char **argv)
     };
     setenv("POCL_DEVICES", "pthread pthread pthread pthread",
            1); // read once, before the first OpenCL call
-    return kiln_test_run("unit/autodiff/train/sharded", cases, sizeof(cases) / sizeof(cases[0]),
+    return kiln_test_run("unit/autodiff/sharded/sharded", cases, sizeof(cases) / sizeof(cases[0]),
                          argc, argv);
 }

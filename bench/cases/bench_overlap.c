@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A training step of members that share an optimiser's state, against the longer of what it
+// computes and what it sends. On devices of one host both would take the same processors, so each
+// member receives over a link that only takes time: its memory waits before it takes what came.
+#include "bench.h"
+#include "coll_memory.h"
+#include "collective.h"
+#include "kiln_train.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum { MOST_MEMBERS = 4, TEAM_LAYERS = 12, LAYER_WIDTH = 256, BATCH_ROWS = 1024 };
+
+typedef struct team {
+    uint32_t count;
+    kiln_context *context;
+    kiln_device *devices[MOST_MEMBERS];
+    kiln_tensor *batches[MOST_MEMBERS];
+    kiln_params *sets[MOST_MEMBERS];
+    kiln_collective *group;
+    kiln_sharded *sharded;
+    kiln_coll_memory_ops slow;
+} team;
+
+// ---- the link ----
+
+static kiln_coll_memory_ops quick; ///< the devices' own
+static _Atomic double ns_per_byte;
+
+static void take_time(const kiln_coll_area *area)
+{
+    uint64_t ns = (uint64_t)((double)kiln_coll_area_bytes(area) * ns_per_byte);
+    const struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000u),
+                                   .tv_nsec = (long)(ns % 1000000000u)};
+    (void)nanosleep(&pause, NULL);
+}
+
+static kiln_status write_slowly(kiln_coll_memory *memory, const kiln_coll_area *area,
+                                const void *data, kiln_error *err)
+{
+    take_time(area);
+    return quick.write(memory, area, data, err);
+}
+
+/// What comes from another rank is written where this maps it, on devices that are not written.
+static kiln_status map_slowly(kiln_coll_memory *memory, const kiln_coll_area *area,
+                              kiln_coll_access access, void **out_pointer, kiln_error *err)
+{
+    if ((access & KILN_COLL_WRITE) != 0) {
+        take_time(area);
+    }
+    return quick.map(memory, area, access, out_pointer, err);
+}
+
+/// Before the first call of the group.
+static void slow_down(team *self)
+{
+    quick = *self->group->ranks[0].memory->base.ops;
+    self->slow = quick;
+    self->slow.write = write_slowly;
+    self->slow.map = map_slowly;
+    for (uint32_t m = 0; m < self->count; m++) {
+        self->group->ranks[m].memory->base.ops = &self->slow;
+        self->group->ranks[m].memory->base.stream = NULL; // all of it is written or mapped
+    }
+}
+
+// ---- the team ----
+
+static void disband(team *self)
+{
+    kiln_sharded_destroy(self->sharded);
+    kiln_collective_destroy(self->group);
+    for (uint32_t m = 0; m < MOST_MEMBERS; m++) {
+        kiln_params_destroy(self->sets[m]);
+        kiln_release(self->batches[m]);
+        kiln_device_release(self->devices[m]);
+    }
+    kiln_context_destroy(self->context);
+    *self = (team){0};
+}
+
+static kiln_status open_team_member(team *self, uint32_t m, kiln_error *err)
+{
+    const int64_t batch[] = {BATCH_ROWS, LAYER_WIDTH};
+    const int64_t weight[] = {LAYER_WIDTH, LAYER_WIDTH};
+    kiln_init_options init = KILN_INIT_OPTIONS_INIT;
+    kiln_status status = KILN_STATUS_OK;
+    char text[32];
+    init.kind = KILN_INIT_XAVIER_UNIFORM;
+    snprintf(text, sizeof(text), "opencl:%u", m);
+    KILN_TRY(out, status, kiln_device_open(self->context, text, &self->devices[m], err));
+    KILN_TRY(out, status,
+             kiln_full(self->devices[m], batch, 2, KILN_DTYPE_F32, kiln_f64(0.5 + m),
+                       &self->batches[m], err));
+    KILN_TRY(out, status, kiln_params_create(self->devices[m], 1, &self->sets[m], err));
+    for (int l = 0; l < TEAM_LAYERS && status == KILN_STATUS_OK; l++) {
+        snprintf(text, sizeof(text), "layer.%d", l);
+        status = kiln_params_add(self->sets[m], text, KILN_DTYPE_F32, 2, weight, &init, err);
+    }
+out:
+    return status;
+}
+
+static kiln_status gather_team(team *self, uint32_t count, kiln_error *err)
+{
+    kiln_sharded_options options = KILN_SHARDED_OPTIONS_INIT;
+    kiln_status status = KILN_STATUS_OK;
+    options.late = 1;
+    options.bucket_bytes = 1; // each layer is a row
+    *self = (team){.count = count};
+    KILN_TRY(out, status, kiln_context_create(NULL, &self->context, err));
+    for (uint32_t m = 0; m < count; m++) {
+        KILN_TRY(out, status, open_team_member(self, m, err));
+    }
+    KILN_TRY(out, status, kiln_collective_create(self->devices, count, NULL, &self->group, err));
+    slow_down(self);
+    KILN_TRY(out, status,
+             kiln_sharded_create(self->group, self->sets, count, &options, &self->sharded, err));
+out:
+    return status;
+}
+
+// ---- what is timed ----
+
+/// The sum of squares behind all layers; each asks for its weight when it comes to it.
+static kiln_status go_forward(const team *self, uint32_t m, kiln_tape *tape, kiln_tensor **out_loss,
+                              kiln_error *err)
+{
+    const int64_t axes[] = {0, 1};
+    kiln_tensor *x = kiln_retain(self->batches[m]);
+    kiln_tensor *squares = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t l = 0; l < TEAM_LAYERS; l++) {
+        kiln_tensor *weight = kiln_params_tensor(self->sets[m], l);
+        kiln_tensor *product = NULL;
+        KILN_TRY(out, status, kiln_tape_track(tape, weight, err));
+        KILN_TRY(out, status, kiln_matmul(x, weight, false, false, &product, err));
+        kiln_release(x);
+        x = NULL;
+        status = kiln_tanh(product, &x, err);
+        kiln_release(product);
+        KILN_TRY(out, status, status);
+    }
+    KILN_TRY(out, status, kiln_mul(x, x, &squares, err));
+    KILN_TRY(out, status, kiln_sum(squares, axes, 2, false, out_loss, err));
+out:
+    kiln_release(x);
+    kiln_release(squares);
+    return status;
+}
+
+/// One step of all members; with `sends` false the gradients go nowhere.
+static kiln_status train(const team *self, bool sends, kiln_error *err)
+{
+    kiln_tape *tapes[MOST_MEMBERS] = {NULL};
+    kiln_tensor *losses[MOST_MEMBERS] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t m = 0; m < self->count; m++) {
+        KILN_TRY(out, status, kiln_tape_create(self->devices[m], &tapes[m], err));
+        if (sends) {
+            KILN_TRY(out, status, kiln_sharded_join(self->sharded, m, tapes[m], err));
+        }
+        KILN_TRY(out, status, go_forward(self, m, tapes[m], &losses[m], err));
+    }
+    KILN_TRY(out, status, kiln_backward_all(tapes, losses, self->count, err));
+    for (uint32_t m = 0; m < self->count; m++) {
+        for (size_t l = 0; l < TEAM_LAYERS && !sends; l++) {
+            kiln_tensor *gradient = NULL; // nobody wants it: it is computed, and goes
+            KILN_TRY(out, status,
+                     kiln_gradient(tapes[m], kiln_params_tensor(self->sets[m], l), &gradient, err));
+            kiln_status flushed = kiln_flush(self->devices[m], err);
+            kiln_release(gradient);
+            KILN_TRY(out, status, flushed);
+        }
+    }
+    status = sends ? kiln_sharded_step(self->sharded, NULL, 0, err) : status;
+out:
+    for (uint32_t m = 0; m < self->count; m++) {
+        kiln_release(losses[m]);
+        kiln_tape_destroy(tapes[m]);
+    }
+    return status;
+}
+
+/// A step of gradients that are there: the parameters themselves.
+static kiln_status send_alone(const team *self, kiln_error *err)
+{
+    kiln_tensor *gradients[MOST_MEMBERS * TEAM_LAYERS];
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < self->count * (size_t)TEAM_LAYERS; i++) {
+        gradients[i] =
+            kiln_retain(kiln_params_tensor(self->sets[i / TEAM_LAYERS], i % TEAM_LAYERS));
+    }
+    status = kiln_sharded_step(self->sharded, gradients, self->count * (size_t)TEAM_LAYERS, err);
+    for (size_t i = 0; i < self->count * (size_t)TEAM_LAYERS; i++) {
+        kiln_release(gradients[i]);
+    }
+    return status;
+}
+
+/// All that was begun has ended.
+static kiln_status settle_team(const team *self, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t m = 0; m < self->count && status == KILN_STATUS_OK; m++) {
+        for (size_t l = 0; l < TEAM_LAYERS; l++) {
+            (void)kiln_params_tensor(self->sets[m], l);
+        }
+        status = kiln_sync(self->devices[m], err);
+    }
+    return status;
+}
+
+enum { COMPUTES, SENDS, DOES_BOTH, PARTS_TIMED, TEAM_STEPS = 3 };
+
+/// Seconds of one step, of some in a row.
+static kiln_status time_part(const team *self, int side, double *out_seconds, kiln_error *err)
+{
+    uint64_t begin = kiln_time_ns();
+    kiln_status status = KILN_STATUS_OK;
+    for (int i = 0; i < TEAM_STEPS && status == KILN_STATUS_OK; i++) {
+        status = side == SENDS ? send_alone(self, err) : train(self, side == DOES_BOTH, err);
+    }
+    status = status == KILN_STATUS_OK ? settle_team(self, err) : status;
+    *out_seconds = (double)(kiln_time_ns() - begin) / 1e9 / TEAM_STEPS;
+    return status;
+}
+
+/// A link over which sending takes `share` of the time of computing.
+static kiln_status choose_link(const team *self, double share, kiln_error *err)
+{
+    const double bytes =
+        2.0 * TEAM_LAYERS * LAYER_WIDTH * LAYER_WIDTH * sizeof(float) * (self->count - 1);
+    double seconds = 0;
+    ns_per_byte = 0;
+    kiln_status status = time_part(self, COMPUTES, &seconds, err); // warms up
+    status = status == KILN_STATUS_OK ? time_part(self, DOES_BOTH, &seconds, err) : status;
+    status = status == KILN_STATUS_OK ? time_part(self, COMPUTES, &seconds, err) : status;
+    ns_per_byte = share * seconds * 1e9 / (bytes / self->count);
+    return status;
+}
+
+static kiln_status measure_overlap(const team *self, const bench_options *options, double share,
+                                   kiln_error *err)
+{
+    enum { MOST_SAMPLES = 64 };
+    static double samples[PARTS_TIMED][MOST_SAMPLES];
+    uint32_t count = options->samples != 0 ? options->samples : 5;
+    double medians[PARTS_TIMED];
+    char name[64];
+    count = count < MOST_SAMPLES ? count : MOST_SAMPLES;
+    kiln_status status = choose_link(self, share, err);
+    for (uint32_t i = 0; i < count; i++) {
+        for (int side = 0; side < PARTS_TIMED && status == KILN_STATUS_OK; side++) {
+            status = time_part(self, side, &samples[side][i], err);
+        }
+    }
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    for (int side = 0; side < PARTS_TIMED; side++) {
+        medians[side] = kiln_quantile(samples[side], count, 0.5);
+    }
+    double longer = medians[COMPUTES] > medians[SENDS] ? medians[COMPUTES] : medians[SENDS];
+    snprintf(name, sizeof(name), "sharded step x %u, sends %.2f of computes", self->count,
+             medians[SENDS] / medians[COMPUTES]);
+    bench_report(options, &(bench_result){.name = name,
+                                          .value = medians[DOES_BOTH] * 1e3,
+                                          .unit = "ms",
+                                          .against = "the longer of computing and sending",
+                                          .ratio = longer / medians[DOES_BOTH],
+                                          .bar = 1 / 1.1,
+                                          .peer_version = "itself",
+                                          .device = kiln_device_info_of(self->devices[0])->name,
+                                          .samples = count});
+    return status;
+}
+
+kiln_status bench_overlap(const bench_options *options, kiln_error *err)
+{
+    static const double shares[] = {0.5, 1, 2};
+    kiln_status status = KILN_STATUS_OK;
+    (void)setenv("POCL_DEVICES", "pthread pthread pthread pthread", /*overwrite=*/0);
+    bench_header(options);
+    for (uint32_t count = 2; count <= MOST_MEMBERS && status == KILN_STATUS_OK; count += 2) {
+        team self;
+        status = gather_team(&self, count, err);
+        for (size_t i = 0; i < 3 && status == KILN_STATUS_OK; i++) {
+            status = measure_overlap(&self, options, shares[i], err);
+        }
+        disband(&self);
+    }
+    return status;
+}
