@@ -280,7 +280,11 @@ static void emit_product(kf_text *text, const mm_plan *plan)
         emit_stream(text, plan, "get_global_size(2)");
     }
     if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
-        mm_emit_own_batch(text, plan, &block->left, "left_batch");
+        if (plan->plain) {
+            mm_emit_base(text, plan, &block->left, "a");
+        } else {
+            mm_emit_own_batch(text, plan, &block->left, "left_batch");
+        }
         mm_emit_own_batch(text, plan, &block->right, "right_batch");
         if (plan->tensor != NULL) {
             plan->tensor->product(text, plan);

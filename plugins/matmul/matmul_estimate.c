@@ -92,7 +92,7 @@ static void extra_bytes(kf_formula *f, const mm_plan *plan)
     }
     uint32_t packed = plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR;
     for (uint32_t i = 0; i < 2 && packed; i++) {
-        if (!mm_is_kept(plan, operands[i])) {
+        if (!mm_is_kept(plan, operands[i]) && !(i == 0 && plan->plain)) {
             mm_formula_packed(f, plan, operands[i]);
             kf_formula_imm_op(f, 2, KF_INS_MUL); // read and written
             kf_formula_op(f, KF_INS_ADD);
@@ -123,9 +123,11 @@ static void temp_bytes(kf_formula *f, const mm_plan *plan)
         kf_formula_op(f, KF_INS_ADD);
     }
     if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
-        mm_formula_packed(f, plan, &plan->block->left);
+        if (!plan->plain) {
+            mm_formula_packed(f, plan, &plan->block->left);
+            kf_formula_op(f, KF_INS_ADD);
+        }
         mm_formula_packed(f, plan, &plan->block->right);
-        kf_formula_op(f, KF_INS_ADD);
         kf_formula_op(f, KF_INS_ADD);
     }
     if (plan->split) {

@@ -160,6 +160,7 @@ typedef struct mm_tensor {
     void (*pack)(kf_text *text, const mm_plan *plan, mm_role role); ///< body of a packing kernel
     void (*product)(kf_text *text, const mm_plan *plan); ///< behind what the part of the sum is
     uint32_t (*share)(const mm_plan *plan); ///< of the device's f32 rate, in percent
+    uint32_t plain; ///< the left operand is read as it lies, without a launch that packs it
     const kf_str *defines;
     uint64_t n_defines;
 } mm_tensor;
@@ -197,6 +198,7 @@ struct mm_plan {
     const char *type; ///< of the sums
     uint32_t step; ///< TENSOR: terms of a packed line of MM_LINE_BYTES
     uint32_t copies; ///< TENSOR: packed lines of each line of an operand
+    uint32_t plain; ///< TENSOR: the left operand is read as it lies
     uint32_t items; ///< TENSOR, COLUMNS, TEAM: of a work-group
     uint32_t each; ///< TEAM: columns of a work-item
     uint32_t side; ///< COLUMNS, TEAM: least work-items side by side

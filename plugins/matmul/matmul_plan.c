@@ -304,7 +304,11 @@ static void product_kernel(mm_plan *plan)
     if (plan->form == MM_FORM_BYTES) {
         add_bytes(kernel, plan);
     } else if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
-        add(kernel, MM_PARAM_TEMP, MM_TEMP_LEFT, KF_ACCESS_READ);
+        if (plan->plain) {
+            add_operands(kernel, plan, 1, 0);
+        } else {
+            add(kernel, MM_PARAM_TEMP, MM_TEMP_LEFT, KF_ACCESS_READ);
+        }
         add(kernel, MM_PARAM_TEMP, MM_TEMP_RIGHT, KF_ACCESS_READ);
     } else {
         add_operands(kernel, plan, 1, 1);
@@ -479,6 +483,7 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
     plan->form = choose_form(plan, fuser->small, fuser->few);
     if (plan->form == MM_FORM_TENSOR) {
         plan->chunk = plan->across = 1;
+        plan->plain = plan->tensor->plain;
         plan->tensor->size(plan, fuser->small);
     } else if (plan->form == MM_FORM_TILE) {
         size_items(plan, fuser->small);
@@ -489,7 +494,7 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
     }
     plan->span = device->block_shape ? SPAN_BLOCK : plan->width;
     plan->stream = stream_from(plan);
-    if (plan->form == MM_FORM_BYTES) {
+    if (plan->form == MM_FORM_BYTES || plan->plain) {
         pack_kernel(plan, MM_PACK_RIGHT);
     } else if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
         if (mm_is_kept(plan, &block->left) || mm_is_kept(plan, &block->right)) {

@@ -513,8 +513,8 @@ static void size_launch(one_launch *l, const mm_plan *plan, mm_role role)
 
 static uint32_t temp_index(const mm_plan *plan, uint32_t temp)
 {
-    if (plan->form == MM_FORM_TENSOR) { // all of them, in this order
-        return temp;
+    if (plan->form == MM_FORM_TENSOR) { // in this order
+        return temp - plan->plain;
     }
     if (temp == MM_TEMP_COUNTS) {
         return 1; // behind the parts
@@ -641,10 +641,12 @@ static void make_temps(mm_program *p)
         add_temp(p, mm_is_kept(plan, &p->block->right), 0);
     }
     if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
-        mm_formula_packed(&p->temp_bytes[0], plan, &p->block->left);
-        add_temp(p, mm_is_kept(plan, &p->block->left), 0);
-        mm_formula_packed(&p->temp_bytes[1], plan, &p->block->right);
-        add_temp(p, mm_is_kept(plan, &p->block->right), 1);
+        if (!plan->plain) {
+            mm_formula_packed(&p->temp_bytes[0], plan, &p->block->left);
+            add_temp(p, mm_is_kept(plan, &p->block->left), 0);
+        }
+        mm_formula_packed(&p->temp_bytes[p->n_temps], plan, &p->block->right);
+        add_temp(p, mm_is_kept(plan, &p->block->right), !plan->plain);
     }
     if (plan->split) {
         mm_formula_partial(&p->temp_bytes[p->n_temps], plan);

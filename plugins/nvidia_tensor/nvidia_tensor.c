@@ -36,9 +36,21 @@ static const mm_tensor tensor = {.size = size_plan,
                                  .defines = defines,
                                  .n_defines = 1};
 
+static const mm_tensor plain = {.size = size_plan,
+                                .functions = tensor_emit_pack_functions,
+                                .pack = tensor_emit_pack,
+                                .product = tensor_emit_product,
+                                .share = share,
+                                .plain = 1,
+                                .defines = defines,
+                                .n_defines = 1};
+
 static const mm_fuser fusers[] = {{"nvidia_tensor", 0, 0, 0, &tensor},
                                   {"nvidia_tensor_parts", 1, 0, 0, &tensor},
-                                  {"nvidia_tensor_small", 0, 1, 0, &tensor}};
+                                  {"nvidia_tensor_small", 0, 1, 0, &tensor},
+                                  {"nvidia_tensor_plain", 0, 0, 0, &plain},
+                                  {"nvidia_tensor_plain_parts", 1, 0, 0, &plain},
+                                  {"nvidia_tensor_plain_small", 0, 1, 0, &plain}};
 
 struct kf_fuser {
     const kf_host *host;
@@ -90,6 +102,18 @@ static uint32_t is_taken(const kf_builder *builder, const mm_block *block)
            tensor_takes(&builder->fuser->device, block->chain.values[block->result].dtype);
 }
 
+/// Whether the left operand may be read as it lies: its terms are neighbours, nothing is done with
+/// them first, it is not packed once for ever, and f32 is as three products.
+static uint32_t is_plain(const kf_builder *builder, const mm_block *block)
+{
+    const mm_operand *left = &block->left;
+    uint32_t once =
+        builder->fuser->device.features & (KF_FEATURE_ROUND_TF32 | KF_FEATURE_ROUND_BF16);
+    return left->source == left->value && !left->constant &&
+           mm_is_unit(block, left->source, left->inner) &&
+           (kf_dtype_of(block->chain.values[block->result].dtype).bytes == 2 || once == 0);
+}
+
 static void take_conv(kf_builder *builder, const kf_block *values, const kf_op *op)
 {
     mm_block *block = &builder->block;
@@ -105,7 +129,9 @@ static void builder_push(kf_builder *builder, const kf_block *values, const kf_o
 {
     mm_block *block = &builder->block;
     uint32_t had_product = block->has_product;
-    if (op->kind == KF_OP_CONV && !had_product && !block->closed && block->len == 0) {
+    uint32_t as_it_lies = fusers[builder->fuser->index].tensor->plain;
+    if (op->kind == KF_OP_CONV && !as_it_lies && !had_product && !block->closed &&
+        block->len == 0) {
         take_conv(builder, values, op);
         return;
     }
@@ -118,6 +144,11 @@ static void builder_push(kf_builder *builder, const kf_block *values, const kf_o
     if (!had_product && block->has_product && !block->closed && !is_taken(builder, block)) {
         kf_decline(builder->fuser->host, KF_CODE_SHAPE, op->position,
                    "tensor cores take matrices of f16, bf16 and f32 only, of f32 if not strict");
+        block->closed = 1;
+        block->has_product = 0;
+    } else if (!had_product && block->has_product && as_it_lies && !is_plain(builder, block)) {
+        kf_decline(builder->fuser->host, KF_CODE_SHAPE, op->position,
+                   "the left operand is not read as it lies");
         block->closed = 1;
         block->has_product = 0;
     }
@@ -168,5 +199,6 @@ static void opt_program(const kf_opt *opt, kf_program *out)
 #define KF_PLUGIN_VENDOR "Kiln"
 #define KF_PLUGIN_FUSERS                                                                           \
     KF_STR_INIT("nvidia_tensor"), KF_STR_INIT("nvidia_tensor_parts"),                              \
-        KF_STR_INIT("nvidia_tensor_small")
+        KF_STR_INIT("nvidia_tensor_small"), KF_STR_INIT("nvidia_tensor_plain"),                    \
+        KF_STR_INIT("nvidia_tensor_plain_parts"), KF_STR_INIT("nvidia_tensor_plain_small")
 #include "kf_plugin.h"

@@ -25,6 +25,12 @@ static inline uint32_t tensor_tile_bytes(const mm_plan *plan, uint32_t lines)
     return lines * MM_LINE_BYTES * plan->copies;
 }
 
+/// Bytes of the left operand's tile of one step: as packed, or as it lies.
+static inline uint32_t tensor_left_bytes(const mm_plan *plan)
+{
+    return plan->rows * MM_LINE_BYTES * (plan->plain ? 1 : plan->copies);
+}
+
 /// Bytes of an element as it is packed: 2, of 16 bits, or 4, of tf32.
 static inline uint32_t tensor_element_bytes(const mm_plan *plan)
 {

@@ -20,12 +20,14 @@ enum {
     RING_BYTES = 200704, // of local memory at most, for two work-groups at a time half of it
     RING_STAGES = 6,
     BAND = 8, // rows of tiles that are done together, so that their operands stay in the cache
-    PIECE = 32 // bytes of a line that one wgmma takes
+    PIECE = 32, // bytes of a line that one wgmma takes
+    TOGETHER = 4, // pieces of a left operand that are split before they are multiplied
+    WARP = 32 // work-items
 };
 
 static uint32_t stage_bytes(const mm_plan *plan)
 {
-    return tensor_tile_bytes(plan, plan->rows) + tensor_tile_bytes(plan, plan->columns);
+    return tensor_left_bytes(plan) + tensor_tile_bytes(plan, plan->columns);
 }
 
 static uint32_t stages(const mm_plan *plan)
@@ -38,6 +40,18 @@ static uint32_t stages(const mm_plan *plan)
 static uint32_t teams(const mm_plan *plan)
 {
     return plan->rows / TENSOR_TEAM_ROWS;
+}
+
+/// A left operand of f32 as it lies: the teams split it in registers.
+static uint32_t is_split(const mm_plan *plan)
+{
+    return plan->plain && plan->copies > 1;
+}
+
+/// Work-items of a team that say that they are done with a stage.
+static uint32_t sayers(const mm_plan *plan)
+{
+    return is_split(plan) ? TENSOR_TEAM / WARP : 1;
 }
 
 static uint32_t registers(const mm_plan *plan)
@@ -72,7 +86,7 @@ static void emit_start(kf_text *text, const mm_plan *plan)
         text,
         "    if (item == 0) {\n"
         "        for (int i = 0; i < %u; i++) {\n"
-        "            asm volatile(\"mbarrier.init.shared.b64 [%%0], 1;\" :: \"r\"(full + 8 "
+        "            asm volatile(\"mbarrier.init.shared.b64 [%%0], %u;\" :: \"r\"(full + 8 "
         "* i) : \"memory\");\n"
         "            asm volatile(\"mbarrier.init.shared.b64 [%%0], %u;\" :: \"r\"(empty + "
         "8 * i) : \"memory\");\n"
@@ -81,7 +95,7 @@ static void emit_start(kf_text *text, const mm_plan *plan)
         "        asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");\n"
         "    }\n"
         "    barrier(CLK_LOCAL_MEM_FENCE);\n",
-        n, teams(plan));
+        n, plan->plain ? 1 + TENSOR_TEAM : 1, teams(plan) * sayers(plan));
 }
 
 /// WAIT(bar, parity): until the phase of that parity is over.
@@ -100,14 +114,17 @@ static void emit_macros(kf_text *text)
               "\"r\"(bar) : \"memory\")\n"
               // start address, no leading offset, 1024 bytes from eight lines to the next, swizzle
               "#define TILE_AT(at) ((ulong)(((at) & 0x3ffffu) >> 4) | 1ul << 16 | 64ul << 32 | "
-              "1ul << 62)\n");
+              "1ul << 62)\n"
+              // a number and its rest, `far` bytes behind it
+              "#define PACKED_AT(p, far) (*(__global const float *)(p) + *(__global const float "
+              "*)((p) + (far)))\n");
 }
 
 // ---- the team that copies ----
 
 static void emit_copies(kf_text *text, const mm_plan *plan)
 {
-    uint32_t a = tensor_tile_bytes(plan, plan->rows);
+    uint32_t a = tensor_left_bytes(plan);
     uint32_t b = tensor_tile_bytes(plan, plan->columns);
     kf_text_addf(
         text,
@@ -130,6 +147,84 @@ static void emit_copies(kf_text *text, const mm_plan *plan)
         "    }\n",
         teams(plan) * TENSOR_TEAM, a, b, a, b, stage_bytes(plan), stage_bytes(plan), a, a, b,
         stages(plan) - 1);
+}
+
+/// Fills a stage's part of the left operand, as it lies: a work-item has a piece of every sixteenth
+/// row. What is past the end is 0. Pieces that are not aligned go through registers.
+static void emit_pieces_as_they_lie(kf_text *text, const mm_plan *plan)
+{
+    uint32_t bytes = tensor_element_bytes(plan), rows = plan->rows / (TENSOR_TEAM / 8);
+    kf_text_addf(
+        text,
+        "            if (aligned) {\n"
+        "                #pragma unroll\n"
+        "                for (int i = 0; i < %u; i++) {\n"
+        "                    const long row = row0 + 16 * i;\n"
+        "                    const int there = row < m ? count * %u : 0;\n"
+        "                    asm volatile(\"cp.async.cg.shared.global [%%0], [%%1], 16, %%2;\" :: "
+        "\"r\"(to + at + 2048 * i), \"l\"(lines + (there > 0 ? row * stride + term : 0)), "
+        "\"r\"(there) : \"memory\");\n"
+        "                }\n"
+        "                asm volatile(\"cp.async.mbarrier.arrive.noinc.shared.b64 [%%0];\" :: "
+        "\"r\"(bar) : \"memory\");\n"
+        "            } else {\n",
+        rows, bytes);
+    kf_text_addf(text,
+                 "                #pragma unroll\n"
+                 "                for (int i = 0; i < %u; i++) {\n"
+                 "                    const long row = row0 + 16 * i;\n"
+                 "                    const int there = row < m ? count : 0;\n"
+                 "                    __local %s *piece = (__local %s *)(ring + (to - base) + at + "
+                 "2048 * i);\n"
+                 "                    #pragma unroll\n"
+                 "                    for (int e = 0; e < %u; e++) {\n"
+                 "                        piece[e] = e < there ? lines[row * stride + term + e] : "
+                 "0;\n"
+                 "                    }\n"
+                 "                }\n"
+                 "                ARRIVE(bar);\n"
+                 "            }\n",
+                 rows, bytes == 2 ? "ushort" : "float", bytes == 2 ? "ushort" : "float",
+                 16 / bytes);
+}
+
+/// The team copies the left operand's rows by pieces of 16 bytes, which arrive by themselves, and
+/// one of its work-items asks for the packed right operand's tiles.
+static void emit_copies_as_they_lie(kf_text *text, const mm_plan *plan)
+{
+    uint32_t b = tensor_tile_bytes(plan, plan->columns), bytes = tensor_element_bytes(plan);
+    const char *type = bytes == 2 ? "ushort" : "float";
+    kf_text_addf(
+        text,
+        "    if (team == %u) {\n"
+        "        __global const uchar *b = right + ((right_batch * panels + panel) * steps + "
+        "step0) * %u;\n"
+        "        __global const %s *lines = (__global const %s *)a;\n"
+        "        const int own = item %% %u, piece_at = own %% 8;\n"
+        "        const long row0 = (long)tile * %u + own / 8;\n"
+        "        const int aligned = (((ulong)lines | (ulong)stride * %u) & 15) == 0;\n"
+        "        const uint to = base + own / 8 * 128 + ((piece_at ^ own / 8) & 7) * 16;\n"
+        "        uint stage = 0, parity = 1;\n"
+        "        for (int s = step0; s < last; s++, b += %u) {\n",
+        teams(plan), b, type, type, TENSOR_TEAM, plan->rows, bytes, b);
+    kf_text_addf(
+        text,
+        "            const uint bar = full + 8 * stage, at = %u * stage;\n"
+        "            const int term = s * %u + piece_at * %u, count = clamp(k - term, 0, %u);\n"
+        "            WAIT(empty + 8 * stage, parity);\n"
+        "            if (own == 0) {\n"
+        "                asm volatile(\"mbarrier.arrive.expect_tx.shared.b64 _, [%%0], %u;\" :: "
+        "\"r\"(bar) : \"memory\");\n"
+        "                COPY(base + at + %u, b, %u, bar);\n"
+        "            }\n",
+        stage_bytes(plan), plan->step, 16 / bytes, 16 / bytes, b, tensor_left_bytes(plan), b);
+    emit_pieces_as_they_lie(text, plan);
+    kf_text_addf(text,
+                 "            stage = stage == %u ? 0 : stage + 1;\n"
+                 "            parity ^= stage == 0;\n"
+                 "        }\n"
+                 "    }\n",
+                 stages(plan) - 1);
 }
 
 // ---- the teams that multiply ----
@@ -160,6 +255,78 @@ static void emit_wgmma(kf_text *text, const mm_plan *plan, const char *a, const 
                  at, adds);
 }
 
+/// Loads what a work-item has of a piece of the left operand's 64 rows, four numbers, and splits
+/// it: near N and rest R. Layout of the PTX manual, "Register Fragments for
+/// wgmma.mma_async.m64nNk8".
+static void emit_fragments(kf_text *text, uint32_t piece)
+{
+    kf_text_addf(
+        text,
+        "            __local const uchar *l%u = rows + (%u ^ turn) * 16, *h%u = rows + (%u "
+        "^ turn) * 16;\n"
+        "            const float4 x%u = (float4)(*(__local const float *)l%u, *(__local "
+        "const float *)(l%u + 1024), *(__local const float *)h%u, *(__local const float "
+        "*)(h%u + 1024));\n"
+        "            const float4 near%u = near_tf32(x%u), rest%u = rest_tf32(x%u, "
+        "near%u);\n",
+        piece, 2 * piece, piece, 2 * piece + 1, piece, piece, piece, piece, piece, piece, piece,
+        piece, piece, piece);
+    for (uint32_t i = 0; i < 4; i++) {
+        kf_text_addf(text,
+                     "            uint N%u = as_uint(near%u.s%u), R%u = as_uint(rest%u.s%u);\n",
+                     4 * piece + i, piece, i, 4 * piece + i, piece, i);
+    }
+}
+
+/// One wgmma whose left operand is in registers, N or R.
+static void emit_wgmma_of_registers(kf_text *text, const mm_plan *plan, char a, const char *b,
+                                    uint32_t piece, const char *adds)
+{
+    uint32_t sums = registers(plan);
+    kf_text_addf(text,
+                 "            asm volatile(\"//@ { .reg .pred p; setp.ne.b32 p, %%%u, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n%uk8.f32.tf32.tf32 {",
+                 sums + 5, plan->columns);
+    emit_names(text, plan, "%", "");
+    kf_text_addf(text, "}, {%%%u, %%%u, %%%u, %%%u}, %%%u, p, 1, 1; }\" : ", sums, sums + 1,
+                 sums + 2, sums + 3, sums + 4);
+    emit_names(text, plan, "\"+f\"(d", ")");
+    kf_text_add(text, " : ");
+    for (uint32_t i = 4 * piece; i < 4 * piece + 4; i++) {
+        kf_text_addf(text, "\"r\"(%c%u), ", a, i);
+    }
+    kf_text_addf(text, "\"l\"(%s + %u), \"r\"(%s) : \"memory\");\n", b, piece * PIECE / 16, adds);
+}
+
+/// The products of a step of which the left operand lies in the ring as it is: pieces that are
+/// split together are multiplied while the next ones are split.
+static void emit_split_products(kf_text *text, const mm_plan *plan)
+{
+    kf_text_addf(text,
+                 "            const int lane = item %% 32, turn = lane / 4;\n"
+                 "            __local const uchar *rows = ring + %u * stage + team * %u + (item %% "
+                 "%u / 32 * 16 + turn) * 128 + lane %% 4 * 4;\n",
+                 stage_bytes(plan), TENSOR_TEAM_ROWS * MM_LINE_BYTES, TENSOR_TEAM);
+    for (uint32_t first = 0; first < MM_LINE_BYTES / PIECE; first += TOGETHER) {
+        for (uint32_t i = first; i < first + TOGETHER; i++) {
+            emit_fragments(text, i);
+        }
+        kf_text_add(text, "            asm volatile(\"//@ wgmma.fence.sync.aligned;\" : ");
+        for (uint32_t i = 4 * first; i < 4 * (first + TOGETHER); i++) {
+            kf_text_addf(text, "%s\"+r\"(N%u), \"+r\"(R%u)", i == 4 * first ? "" : ", ", i, i);
+        }
+        kf_text_add(text, " :: \"memory\");\n");
+        for (uint32_t i = 0; i < 3 * TOGETHER; i++) {
+            uint32_t which = i / TOGETHER;
+            emit_wgmma_of_registers(text, plan, which == 0 ? 'R' : 'N',
+                                    which == 1 ? "rest_b" : "near_b", first + i % TOGETHER,
+                                    first + i == 0 ? "0" : "1");
+        }
+        kf_text_add(text, "            asm volatile(\"//@ wgmma.commit_group.sync.aligned;\" ::: "
+                          "\"memory\");\n");
+    }
+}
+
 static void emit_wait(kf_text *text, const mm_plan *plan, uint32_t left)
 {
     kf_text_addf(text,
@@ -168,15 +335,13 @@ static void emit_wait(kf_text *text, const mm_plan *plan, uint32_t left)
     kf_text_add(text, " :: \"memory\");\n");
 }
 
-/// The step's products are all awaited, then added to the sums.
-static void emit_step_f32(kf_text *text, const mm_plan *plan)
+static void emit_packed_products(kf_text *text, const mm_plan *plan)
 {
     uint32_t pieces = MM_LINE_BYTES / PIECE;
     kf_text_addf(text,
                  "            const ulong near_a = TILE_AT(at), rest_a = TILE_AT(at + %u);\n"
-                 "            const ulong near_b = TILE_AT(bt), rest_b = TILE_AT(bt + %u);\n"
                  "            asm volatile(\"//@ wgmma.fence.sync.aligned;\" ::: \"memory\");\n",
-                 plan->rows * MM_LINE_BYTES, plan->columns * MM_LINE_BYTES);
+                 plan->rows * MM_LINE_BYTES);
     for (uint32_t i = 0; i < 3 * pieces; i++) {
         uint32_t which = i / pieces;
         emit_wgmma(text, plan, which == 0 ? "rest_a" : "near_a", which == 1 ? "rest_b" : "near_b",
@@ -184,12 +349,24 @@ static void emit_step_f32(kf_text *text, const mm_plan *plan)
     }
     kf_text_add(text, "            asm volatile(\"//@ wgmma.commit_group.sync.aligned;\" ::: "
                       "\"memory\");\n");
+}
+
+/// The step's products are all awaited, then added to the sums.
+static void emit_step_f32(kf_text *text, const mm_plan *plan)
+{
+    kf_text_addf(text, "            const ulong near_b = TILE_AT(bt), rest_b = TILE_AT(bt + %u);\n",
+                 plan->columns * MM_LINE_BYTES);
+    if (is_split(plan)) {
+        emit_split_products(text, plan);
+    } else {
+        emit_packed_products(text, plan);
+    }
     emit_wait(text, plan, 0);
     kf_text_addf(text,
                  "            if (item %% %u == 0) {\n"
                  "                ARRIVE(empty + 8 * stage);\n"
                  "            }\n",
-                 TENSOR_TEAM);
+                 TENSOR_TEAM / sayers(plan));
     for (uint32_t i = 0; i < registers(plan); i++) {
         kf_text_addf(text, "%ss%u += d%u;%s", i % 4 == 0 ? "            " : " ", i, i,
                      i % 4 == 3 ? "\n" : "");
@@ -199,6 +376,10 @@ static void emit_step_f32(kf_text *text, const mm_plan *plan)
 /// The products of a step run on while those of the next are asked for.
 static void emit_step_16(kf_text *text, const mm_plan *plan)
 {
+    if (plan->plain) { // what work-items wrote is for the tensor cores to read
+        kf_text_add(text, "            asm volatile(\"fence.proxy.async.shared::cta;\" ::: "
+                          "\"memory\");\n");
+    }
     kf_text_add(text,
                 "            const ulong near_a = TILE_AT(at), near_b = TILE_AT(bt);\n"
                 "            asm volatile(\"//@ wgmma.fence.sync.aligned;\" ::: \"memory\");\n");
@@ -237,7 +418,7 @@ static void emit_settle(kf_text *text, const mm_plan *plan)
 
 static void emit_products(kf_text *text, const mm_plan *plan)
 {
-    uint32_t a = tensor_tile_bytes(plan, plan->rows);
+    uint32_t a = tensor_left_bytes(plan);
     kf_text_addf(text, "    if (team < %u) {\n        float ", teams(plan));
     emit_names(text, plan, "d", " = 0");
     if (plan->copies > 1) {
@@ -275,32 +456,35 @@ static void emit_products(kf_text *text, const mm_plan *plan)
 /// A sum of f32 that is no number is summed again from what was packed.
 static void emit_again(kf_text *text, const mm_plan *plan)
 {
-    uint32_t a = tensor_tile_bytes(plan, plan->rows);
+    uint32_t a = tensor_left_bytes(plan);
     uint32_t b = tensor_tile_bytes(plan, plan->columns);
-    kf_text_addf(
-        text,
-        "        if (any(isfinite(sum) == 0)) {\n"
-        "            float again[%u];\n"
-        "            for (int e = 0; e < %u; e++) {\n"
-        "                const uint r = i / %u, c = i %% %u * %u + e;\n"
-        "                float total = 0;\n"
-        "                for (int t = from; t < to_term; t++) {\n"
-        "                    const uint q = t %% %u / 4, w = t %% 4 * 4;\n"
-        "                    __global const uchar *x = left + ((left_batch * tiles + tile) "
-        "* steps + t / %u) * %u + r * 128 + ((q ^ r) & 7) * 16 + w;\n"
-        "                    __global const uchar *y = right + ((right_batch * panels + "
-        "panel) * steps + t / %u) * %u + c * 128 + ((q ^ c) & 7) * 16 + w;\n"
-        "                    total = fma(*(__global const float *)x + *(__global const "
-        "float *)(x + %u), *(__global const float *)y + *(__global const float *)(y + "
-        "%u), total);\n"
-        "                }\n"
-        "                again[e] = total;\n"
-        "            }\n"
-        "            sum = vload%u(0, again);\n"
-        "        }\n",
-        plan->width, plan->width, plan->columns / plan->width, plan->columns / plan->width,
-        plan->width, plan->step, plan->step, a, plan->step, b, plan->rows * MM_LINE_BYTES,
-        plan->columns * MM_LINE_BYTES, plan->width);
+    char of_left[256] = "a[row * stride + t]";
+    if (!plan->plain) {
+        snprintf(of_left, sizeof(of_left),
+                 "PACKED_AT(left + ((left_batch * tiles + tile) * steps + t / %u) * %u + r * 128 + "
+                 "((q ^ r) & 7) * 16 + w, %u)",
+                 plan->step, a, plan->rows * MM_LINE_BYTES);
+    }
+    kf_text_addf(text,
+                 "        if (any(isfinite(sum) == 0)) {\n"
+                 "            float again[%u];\n"
+                 "            for (int e = 0; e < %u; e++) {\n"
+                 "                const uint r = i / %u, c = i %% %u * %u + e;\n"
+                 "                float total = 0;\n"
+                 "                for (int t = from; t < to_term; t++) {\n"
+                 "                    const uint q = t %% %u / 4, w = t %% 4 * 4;\n"
+                 "                    const float of_left = %s;\n"
+                 "                    __global const uchar *y = right + ((right_batch * panels + "
+                 "panel) * steps + t / %u) * %u + c * 128 + ((q ^ c) & 7) * 16 + w;\n"
+                 "                    total = fma(of_left, PACKED_AT(y, %u), total);\n"
+                 "                }\n"
+                 "                again[e] = total;\n"
+                 "            }\n"
+                 "            sum = vload%u(0, again);\n"
+                 "        }\n",
+                 plan->width, plan->width, plan->columns / plan->width, plan->columns / plan->width,
+                 plan->width, plan->step, of_left, plan->step, b, plan->columns * MM_LINE_BYTES,
+                 plan->width);
 }
 
 /// Begins a loop over the tile's vectors, at `row` and `col`, of which `count` elements are.
@@ -379,7 +563,16 @@ void tensor_emit_product(kf_text *text, const mm_plan *plan)
 {
     emit_macros(text);
     emit_start(text, plan);
-    emit_copies(text, plan);
+    if (plan->plain) {
+        char stride[32];
+        mm_stride_name(plan, plan->block->left.source, plan->block->left.outer, stride);
+        kf_text_addf(text, "    const long stride = %s;\n", plan->fold ? "k" : stride);
+    }
+    if (plan->plain) {
+        emit_copies_as_they_lie(text, plan);
+    } else {
+        emit_copies(text, plan);
+    }
     emit_products(text, plan);
     emit_end(text, plan);
 }

@@ -146,7 +146,8 @@ static void compare(mini_host *mini, kiln_buffer **buffers, const kf_opt_info *i
 static bool is_left(const mini_host *mini)
 {
     const variant *v = kiln_test_param();
-    return v->tensor && strstr(mini->last_text, "tensor cores take matrices") != NULL;
+    return v->tensor && (strstr(mini->last_text, "tensor cores take matrices") != NULL ||
+                         strstr(mini->last_text, "not read as it lies") != NULL);
 }
 
 static bool check_block(mini_host *mini)
@@ -554,6 +555,61 @@ static void test_constants(void)
     end(mini);
 }
 
+/// Without a device: what the fusers that read the left operand as it lies take, and that nothing
+/// but the product is a step where the right one is constant. The left operand is dense, turned,
+/// constant, negated before, a batch; of 16 bits.
+static void test_plain_plan(void)
+{
+    static const char left_alone[] = "the left operand is not read as it lies";
+    const variant *v = kiln_test_param();
+    mini_host *mini = mini_open("nvidia_tensor.so", v->shape);
+    if (mini == NULL) {
+        return;
+    }
+    mini->device.features |= KF_FEATURE_WGMMA | v->features;
+    for (int i = 0; i < 6 && (i > 0 || mini_fuser_at(mini, v->fuser)); i++) {
+        uint32_t dtype = i == 5 ? KF_DTYPE_BF16 : KF_DTYPE_F32;
+        bool turned = i == 1, taken = (i == 0 || i > 3) && (i == 5 || v->features == 0);
+        mini_clear(mini);
+        mini->last_text[0] = '\0';
+        uint32_t a = i == 4 ? mini_tensor_add(mini, dtype, 3, (const int64_t[]){2, 70, 40})
+                            : matrix(mini, dtype, turned ? 40 : 70, turned ? 70 : 40);
+        uint32_t b = matrix(mini, dtype, 40, 90), x = a;
+        mini->tensors[b].view.flags |= KF_TENSOR_CONST;
+        mini->tensors[a].view.flags |= i == 2 ? KF_TENSOR_CONST : 0;
+        if (i == 3) {
+            x = like(mini, dtype, a);
+            mini_unary(mini, KF_OP_NEG, a, x);
+        }
+        product(mini, x, b, turned, false);
+        if (x != a) {
+            mini_drop(mini, x);
+        }
+        kf_program program = {.struct_size = (uint32_t)sizeof(program)};
+        kf_opt *opt = mini_finish(mini);
+        KILN_CHECK_INT(opt != NULL, taken);
+        if (!taken && strcmp(mini->last_text, left_alone) != 0) {
+            KILN_FAIL("%d: %s", i, mini->last_text);
+        }
+        if (opt != NULL && KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK)) {
+            bool in_parts = v->fuser == 4; // its counts are cleared once
+            KILN_CHECK_INT(program.n_steps, 1);
+            KILN_CHECK_INT(program.n_launches, 2 + in_parts);
+            KILN_CHECK_INT(program.n_temps, in_parts ? 3 : 1);
+            const char *dump = getenv("DUMP");
+            if (dump) {
+                char n[200];
+                snprintf(n, 200, "%s%u_%d.cl", dump, (unsigned)v->fuser, i);
+                FILE *f = fopen(n, "w");
+                fwrite(program.sources[0]->code.ptr, 1, program.sources[0]->code.len, f);
+                fclose(f);
+            }
+        }
+        mini->plugin->opt_destroy(opt);
+    }
+    mini_close(mini);
+}
+
 /// A matrix that one row meets is read as it lies, in parts of the sum, too.
 static void test_constant_for_a_row(void)
 {
@@ -871,7 +927,11 @@ static const variant direct = {2, KF_SHAPE_BLOCK, 64, false, 0, 0};
 static const variant tensor_large = {0, KF_SHAPE_NDRANGE, 0, true, 0, 0};
 static const variant tensor_parts = {1, KF_SHAPE_NDRANGE, 0, true, 0, 0};
 static const variant tensor_small = {2, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const variant plain_large = {3, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const variant plain_parts = {4, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const variant plain_small = {5, KF_SHAPE_NDRANGE, 0, true, 0, 0};
 static const variant as_tf32 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_TF32, 0};
+static const variant plain_tf32 = {5, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_TF32, 0};
 static const variant as_bf16 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_BF16, 0};
 static const variant strict = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_STRICT, 0};
 
@@ -883,32 +943,35 @@ static const variant strict = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_STRICT, 
         KILN_TEST_PARAM(test, name "_direct", &direct)
 #define FEW(test, name)                                                                            \
     KILN_TEST_PARAM(test, name "_few", &few), KILN_TEST_PARAM(test, name "_few_parts", &few_parts)
+#define PLAIN(test, name)                                                                          \
+    KILN_TEST_PARAM(test, name "_plain", &plain_large),                                            \
+        KILN_TEST_PARAM(test, name "_plain_parts", &plain_parts),                                  \
+        KILN_TEST_PARAM(test, name "_plain_small", &plain_small)
 #define TENSOR(test, name)                                                                         \
     KILN_TEST_PARAM(test, name "_tensor", &tensor_large),                                          \
         KILN_TEST_PARAM(test, name "_tensor_parts", &tensor_parts),                                \
-        KILN_TEST_PARAM(test, name "_tensor_small", &tensor_small)
+        KILN_TEST_PARAM(test, name "_tensor_small", &tensor_small), PLAIN(test, name)
 #define ALL(test, name)                                                                            \
     SOME(test, name), KILN_TEST_PARAM(test, name "_items", &items),                                \
         KILN_TEST_PARAM(test, name "_item_parts", &item_parts)
 
-KILN_TEST_MAIN("unit/plugins/matmul", ALL(test_sizes, "sizes"), FEW(test_sizes, "sizes"),
-               TENSOR(test_sizes, "sizes"), SOME(test_dtypes, "dtypes"), FEW(test_dtypes, "dtypes"),
-               TENSOR(test_dtypes, "dtypes"), SOME(test_turned, "turned"),
-               FEW(test_turned, "turned"), TENSOR(test_turned, "turned"),
-               SOME(test_batches, "batches"), FEW(test_batches, "batches"),
-               TENSOR(test_batches, "batches"), SOME(test_strides, "strides"),
-               FEW(test_strides, "strides"), TENSOR(test_strides, "strides"),
-               ALL(test_epilogue, "epilogue"), FEW(test_epilogue, "epilogue"),
-               TENSOR(test_epilogue, "epilogue"), SOME(test_prologue, "prologue"),
-               FEW(test_prologue, "prologue"), TENSOR(test_prologue, "prologue"),
-               SOME(test_constants, "constants"), TENSOR(test_constants, "constants"),
-               SOME(test_constant_for_a_row, "constant_for_a_row"),
-               SOME(test_special_values, "special"), FEW(test_special_values, "special"),
-               TENSOR(test_special_values, "special"), SOME(test_large_results, "large_results"),
-               ALL(test_repeats, "repeats"), FEW(test_repeats, "repeats"),
-               TENSOR(test_repeats, "repeats"), FEW(test_few_rows, "rows"),
-               FEW(test_few_places, "places"), TENSOR(test_convs, "convs"),
-               KILN_TEST_PARAM(test_precision, "tensor_tf32", &as_tf32),
-               KILN_TEST_PARAM(test_precision, "tensor_bf16", &as_bf16),
-               KILN_TEST_PARAM(test_precision, "tensor_strict", &strict),
-               ALL(test_declines, "declines"), FEW(test_declines, "declines"))
+KILN_TEST_MAIN(
+    "unit/plugins/matmul", ALL(test_sizes, "sizes"), FEW(test_sizes, "sizes"),
+    TENSOR(test_sizes, "sizes"), SOME(test_dtypes, "dtypes"), FEW(test_dtypes, "dtypes"),
+    TENSOR(test_dtypes, "dtypes"), SOME(test_turned, "turned"), FEW(test_turned, "turned"),
+    TENSOR(test_turned, "turned"), SOME(test_batches, "batches"), FEW(test_batches, "batches"),
+    TENSOR(test_batches, "batches"), SOME(test_strides, "strides"), FEW(test_strides, "strides"),
+    TENSOR(test_strides, "strides"), ALL(test_epilogue, "epilogue"), FEW(test_epilogue, "epilogue"),
+    TENSOR(test_epilogue, "epilogue"), SOME(test_prologue, "prologue"),
+    FEW(test_prologue, "prologue"), TENSOR(test_prologue, "prologue"),
+    SOME(test_constants, "constants"), TENSOR(test_constants, "constants"),
+    SOME(test_constant_for_a_row, "constant_for_a_row"), SOME(test_special_values, "special"),
+    FEW(test_special_values, "special"), TENSOR(test_special_values, "special"),
+    SOME(test_large_results, "large_results"), ALL(test_repeats, "repeats"),
+    FEW(test_repeats, "repeats"), TENSOR(test_repeats, "repeats"), FEW(test_few_rows, "rows"),
+    FEW(test_few_places, "places"), TENSOR(test_convs, "convs"), PLAIN(test_plain_plan, "plan"),
+    KILN_TEST_PARAM(test_plain_plan, "plan_tf32", &plain_tf32),
+    KILN_TEST_PARAM(test_precision, "tensor_tf32", &as_tf32),
+    KILN_TEST_PARAM(test_precision, "tensor_bf16", &as_bf16),
+    KILN_TEST_PARAM(test_precision, "tensor_strict", &strict), ALL(test_declines, "declines"),
+    FEW(test_declines, "declines"))
