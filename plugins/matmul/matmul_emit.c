@@ -23,7 +23,8 @@ static const char *packed_type(const mm_plan *plan)
 
 static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
 {
-    static const char *const temps[] = {"left", "right", "partial", "counts"};
+    static const char *const temps[MM_TEMPS] = {"left",   "right",  "partial", "counts",
+                                                "right1", "right2", "right3"};
     const kf_chain *chain = &plan->block->chain;
     switch (p->kind) {
     case MM_PARAM_INPUT:
@@ -361,6 +362,9 @@ void mm_emit(kf_text *text, const mm_plan *plan)
 {
     emit_functions(text, plan);
     for (uint32_t i = 0; i < plan->n_kernels; i++) {
+        if (plan->kernels[i].product > 0) {
+            continue;
+        }
         open_kernel(text, plan, &plan->kernels[i]);
         switch (plan->kernels[i].role) {
         case MM_PACK_LEFT:

@@ -87,6 +87,8 @@ static void builder_init(kf_builder *builder)
 {
     mm_block_init(&builder->block);
     builder->block.floats_only = 1;
+    builder->block.several = 1;
+    builder->block.merges = fusers[builder->fuser->index].tensor->plain;
 }
 
 static void builder_copy(kf_builder *to, const kf_builder *from)
@@ -102,16 +104,19 @@ static uint32_t is_taken(const kf_builder *builder, const mm_block *block)
            tensor_takes(&builder->fuser->device, block->chain.values[block->result].dtype);
 }
 
-/// Whether the left operand may be read as it lies: its terms are neighbours, nothing is done with
-/// them first, it is not packed once for ever, and f32 is as three products.
+/// Whether the left operand may be read as it lies: its rows are runs of whole pieces of 16 bytes,
+/// or heads, nothing is done with them first, it is not packed once for ever, and f32 is as three
+/// products.
 static uint32_t is_plain(const kf_builder *builder, const mm_block *block)
 {
     const mm_operand *left = &block->left;
-    uint32_t once =
-        builder->fuser->device.features & (KF_FEATURE_ROUND_TF32 | KF_FEATURE_ROUND_BF16);
-    return left->source == left->value && !left->constant &&
-           mm_is_unit(block, left->source, left->inner) &&
-           (kf_dtype_of(block->chain.values[block->result].dtype).bytes == 2 || once == 0);
+    const kf_chain_value *source = &block->chain.values[left->source];
+    uint32_t bytes = kf_dtype_of(source->dtype).bytes;
+    uint32_t once = KF_FEATURE_ROUND_TF32 | KF_FEATURE_ROUND_BF16;
+    uint32_t runs = left->source == left->value && left->inner + 1 == source->rank &&
+                    source->contiguous && source->div_by * bytes % 16 == 0;
+    return (runs || left->upper != 0) && !left->constant &&
+           (bytes == 2 || (builder->fuser->device.features & once) == 0);
 }
 
 static void take_conv(kf_builder *builder, const kf_block *values, const kf_op *op)

@@ -21,7 +21,6 @@ enum {
     RING_STAGES = 6,
     BAND = 8, // rows of tiles that are done together, so that their operands stay in the cache
     PIECE = 32, // bytes of a line that one wgmma takes
-    TOGETHER = 4, // pieces of a left operand that are split before they are multiplied
     WARP = 32 // work-items
 };
 
@@ -61,6 +60,25 @@ static uint32_t registers(const mm_plan *plan)
 
 // ---- the start ----
 
+/// Where several products of the left operand are done: which one the work-group has a tile of.
+static void emit_choice(kf_text *text, const mm_plan *plan)
+{
+    uint32_t products = mm_products(plan->block);
+    if (products == 1) {
+        return;
+    }
+    kf_text_add(text, "    const int product = get_group_id(1);\n"
+                      "    right = ");
+    for (uint32_t i = 1; i < products; i++) {
+        kf_text_addf(text, "product == %u ? right%u : ", i, i);
+    }
+    kf_text_add(text, "right;\n");
+    if (plan->split) {
+        kf_text_add(text, "    partial += product * parts * batches * m * (long)n;\n"
+                          "    counts += product * batches * tiles * panels;\n");
+    }
+}
+
 static void emit_start(kf_text *text, const mm_plan *plan)
 {
     uint32_t n = stages(plan);
@@ -82,6 +100,7 @@ static void emit_start(kf_text *text, const mm_plan *plan)
                  "    const int high = min(tiles - band, %u), in_band = id - band * panels;\n"
                  "    const int tile = band + in_band %% high, panel = in_band / high;\n",
                  BAND, BAND, BAND);
+    emit_choice(text, plan);
     kf_text_addf(
         text,
         "    if (item == 0) {\n"
@@ -162,30 +181,30 @@ static void emit_pieces_as_they_lie(kf_text *text, const mm_plan *plan)
         "                    const long row = row0 + 16 * i;\n"
         "                    const int there = row < m ? count * %u : 0;\n"
         "                    asm volatile(\"cp.async.cg.shared.global [%%0], [%%1], 16, %%2;\" :: "
-        "\"r\"(to + at + 2048 * i), \"l\"(lines + (there > 0 ? row * stride + term : 0)), "
+        "\"r\"(to + at + 2048 * i), \"l\"(lines + (there > 0 ? row * stride + AT(term) : 0)), "
         "\"r\"(there) : \"memory\");\n"
         "                }\n"
         "                asm volatile(\"cp.async.mbarrier.arrive.noinc.shared.b64 [%%0];\" :: "
         "\"r\"(bar) : \"memory\");\n"
         "            } else {\n",
         rows, bytes);
-    kf_text_addf(text,
-                 "                #pragma unroll\n"
-                 "                for (int i = 0; i < %u; i++) {\n"
-                 "                    const long row = row0 + 16 * i;\n"
-                 "                    const int there = row < m ? count : 0;\n"
-                 "                    __local %s *piece = (__local %s *)(ring + (to - base) + at + "
-                 "2048 * i);\n"
-                 "                    #pragma unroll\n"
-                 "                    for (int e = 0; e < %u; e++) {\n"
-                 "                        piece[e] = e < there ? lines[row * stride + term + e] : "
-                 "0;\n"
-                 "                    }\n"
-                 "                }\n"
-                 "                ARRIVE(bar);\n"
-                 "            }\n",
-                 rows, bytes == 2 ? "ushort" : "float", bytes == 2 ? "ushort" : "float",
-                 16 / bytes);
+    kf_text_addf(
+        text,
+        "                #pragma unroll\n"
+        "                for (int i = 0; i < %u; i++) {\n"
+        "                    const long row = row0 + 16 * i;\n"
+        "                    const int there = row < m ? count : 0;\n"
+        "                    __local %s *piece = (__local %s *)(ring + (to - base) + at + "
+        "2048 * i);\n"
+        "                    #pragma unroll\n"
+        "                    for (int e = 0; e < %u; e++) {\n"
+        "                        piece[e] = e < there ? lines[row * stride + AT(term + e)] : "
+        "0;\n"
+        "                    }\n"
+        "                }\n"
+        "                ARRIVE(bar);\n"
+        "            }\n",
+        rows, bytes == 2 ? "ushort" : "float", bytes == 2 ? "ushort" : "float", 16 / bytes);
 }
 
 /// The team copies the left operand's rows by pieces of 16 bytes, which arrive by themselves, and
@@ -202,11 +221,10 @@ static void emit_copies_as_they_lie(kf_text *text, const mm_plan *plan)
         "        __global const %s *lines = (__global const %s *)a;\n"
         "        const int own = item %% %u, piece_at = own %% 8;\n"
         "        const long row0 = (long)tile * %u + own / 8;\n"
-        "        const int aligned = (((ulong)lines | (ulong)stride * %u) & 15) == 0;\n"
         "        const uint to = base + own / 8 * 128 + ((piece_at ^ own / 8) & 7) * 16;\n"
         "        uint stage = 0, parity = 1;\n"
         "        for (int s = step0; s < last; s++, b += %u) {\n",
-        teams(plan), b, type, type, TENSOR_TEAM, plan->rows, bytes, b);
+        teams(plan), b, type, type, TENSOR_TEAM, plan->rows, b);
     kf_text_addf(
         text,
         "            const uint bar = full + 8 * stage, at = %u * stage;\n"
@@ -255,26 +273,41 @@ static void emit_wgmma(kf_text *text, const mm_plan *plan, const char *a, const 
                  at, adds);
 }
 
-/// Loads what a work-item has of a piece of the left operand's 64 rows, four numbers, and splits
-/// it: near N and rest R. Layout of the PTX manual, "Register Fragments for
+/// LOAD(stage, parity): waits for a stage, and reads what a work-item has there of the left
+/// operand's 64 rows: four numbers of each piece. Layout of the PTX manual, "Register Fragments for
 /// wgmma.mma_async.m64nNk8".
-static void emit_fragments(kf_text *text, uint32_t piece)
+static void emit_load(kf_text *text, const mm_plan *plan)
 {
-    kf_text_addf(
-        text,
-        "            __local const uchar *l%u = rows + (%u ^ turn) * 16, *h%u = rows + (%u "
-        "^ turn) * 16;\n"
-        "            const float4 x%u = (float4)(*(__local const float *)l%u, *(__local "
-        "const float *)(l%u + 1024), *(__local const float *)h%u, *(__local const float "
-        "*)(h%u + 1024));\n"
-        "            const float4 near%u = near_tf32(x%u), rest%u = rest_tf32(x%u, "
-        "near%u);\n",
-        piece, 2 * piece, piece, 2 * piece + 1, piece, piece, piece, piece, piece, piece, piece,
-        piece, piece, piece);
+    kf_text_addf(text,
+                 "#define LOAD(of, parity) do { WAIT(full + 8 * (of), parity); \\\n"
+                 "    __local const uchar *rows = ring + %u * (of) + team * %u + (item %% %u / 32 "
+                 "* 16 + turn) * 128 + item %% 4 * 4; \\\n",
+                 stage_bytes(plan), TENSOR_TEAM_ROWS * MM_LINE_BYTES, TENSOR_TEAM);
+    for (uint32_t i = 0; i < MM_LINE_BYTES / PIECE; i++) {
+        kf_text_addf(
+            text,
+            "    x%u = (float4)(NUMBER((%u ^ turn) * 16), NUMBER((%u ^ turn) * 16 + 1024), "
+            "NUMBER((%u ^ turn) * 16), NUMBER((%u ^ turn) * 16 + 1024)); \\\n",
+            i, 2 * i, 2 * i, 2 * i + 1, 2 * i + 1);
+    }
+    kf_text_add(text, "    } while (0)\n"
+                      "#define NUMBER(at) (*(__local const float *)(rows + (at)))\n"
+                      "        const int turn = item % 32 / 4;\n"
+                      "        float4 x0, x1, x2, x3;\n");
+}
+
+/// Splits the numbers of a piece: near N, cut off, and rest R, rounded. What is no number or
+/// infinite stays so in N, and its sum is done again.
+static void emit_split(kf_text *text, uint32_t piece)
+{
+    kf_text_addf(text,
+                 "            const uint4 n%u = as_uint4(x%u) & 0xffffe000u;\n"
+                 "            const uint4 r%u = (as_uint4(x%u - as_float4(n%u)) + 0x1000u) & "
+                 "0xffffe000u;\n",
+                 piece, piece, piece, piece, piece);
     for (uint32_t i = 0; i < 4; i++) {
-        kf_text_addf(text,
-                     "            uint N%u = as_uint(near%u.s%u), R%u = as_uint(rest%u.s%u);\n",
-                     4 * piece + i, piece, i, 4 * piece + i, piece, i);
+        kf_text_addf(text, "            uint N%u = n%u.s%u, R%u = r%u.s%u;\n", 4 * piece + i, piece,
+                     i, 4 * piece + i, piece, i);
     }
 }
 
@@ -298,32 +331,22 @@ static void emit_wgmma_of_registers(kf_text *text, const mm_plan *plan, char a, 
     kf_text_addf(text, "\"l\"(%s + %u), \"r\"(%s) : \"memory\");\n", b, piece * PIECE / 16, adds);
 }
 
-/// The products of a step of which the left operand lies in the ring as it is: pieces that are
-/// split together are multiplied while the next ones are split.
+/// The products of a step whose left operand lies in the ring as it is.
 static void emit_split_products(kf_text *text, const mm_plan *plan)
 {
-    kf_text_addf(text,
-                 "            const int lane = item %% 32, turn = lane / 4;\n"
-                 "            __local const uchar *rows = ring + %u * stage + team * %u + (item %% "
-                 "%u / 32 * 16 + turn) * 128 + lane %% 4 * 4;\n",
-                 stage_bytes(plan), TENSOR_TEAM_ROWS * MM_LINE_BYTES, TENSOR_TEAM);
-    for (uint32_t first = 0; first < MM_LINE_BYTES / PIECE; first += TOGETHER) {
-        for (uint32_t i = first; i < first + TOGETHER; i++) {
-            emit_fragments(text, i);
-        }
-        kf_text_add(text, "            asm volatile(\"//@ wgmma.fence.sync.aligned;\" : ");
-        for (uint32_t i = 4 * first; i < 4 * (first + TOGETHER); i++) {
-            kf_text_addf(text, "%s\"+r\"(N%u), \"+r\"(R%u)", i == 4 * first ? "" : ", ", i, i);
-        }
-        kf_text_add(text, " :: \"memory\");\n");
-        for (uint32_t i = 0; i < 3 * TOGETHER; i++) {
-            uint32_t which = i / TOGETHER;
-            emit_wgmma_of_registers(text, plan, which == 0 ? 'R' : 'N',
-                                    which == 1 ? "rest_b" : "near_b", first + i % TOGETHER,
-                                    first + i == 0 ? "0" : "1");
-        }
-        kf_text_add(text, "            asm volatile(\"//@ wgmma.commit_group.sync.aligned;\" ::: "
-                          "\"memory\");\n");
+    uint32_t pieces = MM_LINE_BYTES / PIECE;
+    for (uint32_t i = 0; i < pieces; i++) {
+        emit_split(text, i);
+    }
+    kf_text_add(text, "            asm volatile(\"//@ wgmma.fence.sync.aligned;\" : ");
+    for (uint32_t i = 0; i < 4 * pieces; i++) {
+        kf_text_addf(text, "%s\"+r\"(N%u), \"+r\"(R%u)", i == 0 ? "" : ", ", i, i);
+    }
+    kf_text_add(text, " :: \"memory\");\n");
+    for (uint32_t i = 0; i < 3 * pieces; i++) {
+        uint32_t which = i / pieces;
+        emit_wgmma_of_registers(text, plan, which == 0 ? 'R' : 'N',
+                                which == 1 ? "rest_b" : "near_b", i % pieces, i == 0 ? "0" : "1");
     }
 }
 
@@ -347,8 +370,6 @@ static void emit_packed_products(kf_text *text, const mm_plan *plan)
         emit_wgmma(text, plan, which == 0 ? "rest_a" : "near_a", which == 1 ? "rest_b" : "near_b",
                    i % pieces, i == 0 ? "0" : "1");
     }
-    kf_text_add(text, "            asm volatile(\"//@ wgmma.commit_group.sync.aligned;\" ::: "
-                      "\"memory\");\n");
 }
 
 /// The step's products are all awaited, then added to the sums.
@@ -360,6 +381,16 @@ static void emit_step_f32(kf_text *text, const mm_plan *plan)
         emit_split_products(text, plan);
     } else {
         emit_packed_products(text, plan);
+    }
+    kf_text_add(text, "            asm volatile(\"//@ wgmma.commit_group.sync.aligned;\" ::: "
+                      "\"memory\");\n");
+    if (is_split(plan)) { // meanwhile
+        kf_text_addf(text,
+                     "            const uint next = stage == %u ? 0 : stage + 1;\n"
+                     "            if (s + 1 < last) {\n"
+                     "                LOAD(next, parity ^ (next == 0));\n"
+                     "            }\n",
+                     stages(plan) - 1);
     }
     emit_wait(text, plan, 0);
     kf_text_addf(text,
@@ -425,15 +456,19 @@ static void emit_products(kf_text *text, const mm_plan *plan)
         kf_text_add(text, ";\n        float ");
         emit_names(text, plan, "s", " = 0");
     }
+    kf_text_add(text, ";\n        uint stage = 0, parity = 0;\n");
+    if (is_split(plan)) {
+        emit_load(text, plan);
+        kf_text_add(text, "        if (step0 < last) {\n            LOAD(0, 0);\n        }\n");
+    }
     kf_text_addf(
         text,
-        ";\n"
-        "        uint stage = 0, parity = 0;\n"
         "        for (int s = step0; s < last; s++) {\n"
-        "            WAIT(full + 8 * stage, parity);\n"
+        "%s"
         "            const uint at = base + %u * stage + team * %u, bt = base + %u * stage "
         "+ %u;\n",
-        stage_bytes(plan), TENSOR_TEAM_ROWS * MM_LINE_BYTES, stage_bytes(plan), a);
+        is_split(plan) ? "" : "            WAIT(full + 8 * stage, parity);\n", stage_bytes(plan),
+        TENSOR_TEAM_ROWS * MM_LINE_BYTES, stage_bytes(plan), a);
     if (plan->copies > 1) {
         emit_step_f32(text, plan);
     } else {
@@ -458,7 +493,7 @@ static void emit_again(kf_text *text, const mm_plan *plan)
 {
     uint32_t a = tensor_left_bytes(plan);
     uint32_t b = tensor_tile_bytes(plan, plan->columns);
-    char of_left[256] = "a[row * stride + t]";
+    char of_left[256] = "a[row * stride + AT(t)]";
     if (!plan->plain) {
         snprintf(of_left, sizeof(of_left),
                  "PACKED_AT(left + ((left_batch * tiles + tile) * steps + t / %u) * %u + r * 128 + "
@@ -559,14 +594,38 @@ static void emit_end(kf_text *text, const mm_plan *plan)
     kf_text_add(text, "}\n");
 }
 
+/// Of the left operand as it lies: the stride of its rows, AT(t): where term `t` of a row is, and
+/// whether pieces are whole and aligned.
+static void emit_strides(kf_text *text, const mm_plan *plan)
+{
+    const mm_operand *left = &plan->block->left;
+    uint32_t bytes = tensor_element_bytes(plan);
+    char row[32], upper[32], inner[32];
+    mm_stride_name(plan, left->source, left->outer, row);
+    mm_stride_name(plan, left->source, left->inner, inner);
+    kf_text_addf(text,
+                 "    const long stride = %s;\n"
+                 "    int aligned = (((ulong)a | (ulong)stride * %u) & 15) == 0;\n",
+                 plan->fold ? "k" : row, bytes);
+    if (left->upper == 0) {
+        kf_text_add(text, "#define AT(t) (t)\n");
+        return;
+    }
+    mm_stride_name(plan, left->source, left->upper, upper);
+    kf_text_addf(text,
+                 "    const long upper = %s, inner = %s;\n"
+                 "    aligned &= inner == 1 && (e%u_%d * %u | upper * %u) %% 16 == 0;\n"
+                 "#define AT(t) ((t) / e%u_%d * upper + (t) %% e%u_%d * inner)\n",
+                 upper, inner, left->source, left->inner, bytes, bytes, left->source, left->inner,
+                 left->source, left->inner);
+}
+
 void tensor_emit_product(kf_text *text, const mm_plan *plan)
 {
     emit_macros(text);
     emit_start(text, plan);
     if (plan->plain) {
-        char stride[32];
-        mm_stride_name(plan, plan->block->left.source, plan->block->left.outer, stride);
-        kf_text_addf(text, "    const long stride = %s;\n", plan->fold ? "k" : stride);
+        emit_strides(text, plan);
     }
     if (plan->plain) {
         emit_copies_as_they_lie(text, plan);
