@@ -23,7 +23,10 @@ static uint32_t share(const mm_plan *plan)
 {
     uint32_t large = plan->rows > TENSOR_TEAM_ROWS;
     uint32_t once = plan->columns > 128 ? 1100 : large ? 950 : 500;
-    return plan->copies > 1 ? (large ? 210 : 120) : once * 2 / tensor_element_bytes(plan);
+    return plan->copies == 1 ? once * 2 / tensor_element_bytes(plan)
+           : large           ? 210
+           : plan->plain     ? 100
+                             : 120;
 }
 
 static const kf_str defines[] = {KF_STR_INIT("KILN_PTX_TARGET=sm_90a")};
@@ -44,6 +47,8 @@ static const mm_tensor plain = {.size = size_plan,
                                 .plain = 1,
                                 .defines = defines,
                                 .n_defines = 1};
+
+enum { PLAIN_LARGE = 3 }; // of the fusers
 
 static const mm_fuser fusers[] = {{"nvidia_tensor", 0, 0, 0, &tensor},
                                   {"nvidia_tensor_parts", 1, 0, 0, &tensor},
@@ -106,7 +111,7 @@ static uint32_t is_taken(const kf_builder *builder, const mm_block *block)
 
 /// Whether the left operand may be read as it lies: its rows are runs of whole pieces of 16 bytes,
 /// or heads, nothing is done with them first, it is not packed once for ever, and f32 is as three
-/// products.
+/// products; of large tiles their registers are too few for f32.
 static uint32_t is_plain(const kf_builder *builder, const mm_block *block)
 {
     const mm_operand *left = &block->left;
@@ -116,7 +121,8 @@ static uint32_t is_plain(const kf_builder *builder, const mm_block *block)
     uint32_t runs = left->source == left->value && left->inner + 1 == source->rank &&
                     source->contiguous && source->div_by * bytes % 16 == 0;
     return (runs || left->upper != 0) && !left->constant &&
-           (bytes == 2 || (builder->fuser->device.features & once) == 0);
+           (bytes == 2 || (builder->fuser->index != PLAIN_LARGE &&
+                           (builder->fuser->device.features & once) == 0));
 }
 
 static void take_conv(kf_builder *builder, const kf_block *values, const kf_op *op)

@@ -55,13 +55,13 @@ static void emit_pieces_as_they_lie(kf_text *text, const mm_plan *plan)
         rows, bytes);
     kf_text_addf(
         text,
-        "                #pragma unroll\n"
+        "                #pragma unroll 1\n"
         "                for (int i = 0; i < %u; i++) {\n"
         "                    const long row = row0 + 16 * i;\n"
         "                    const int there = row < m ? count : 0;\n"
         "                    __local %s *piece = (__local %s *)(ring + (to - base) + at + "
         "2048 * i);\n"
-        "                    #pragma unroll\n"
+        "                    #pragma unroll 1\n"
         "                    for (int e = 0; e < %u; e++) {\n"
         "                        piece[e] = e < there ? lines[row * stride + AT(term + e)] : "
         "0;\n"
