@@ -2,11 +2,11 @@
 #ifndef KILN_PLUGINS_NVIDIA_TENSOR_H
 #define KILN_PLUGINS_NVIDIA_TENSOR_H
 
-/// What the files of the tensor cores' fuser share. Both operands are packed (tensor_pack.c) into
+/// What the files of the tensor cores' fuser share. Operands are packed (tensor_pack.c) into
 /// what the tensor cores read from local memory, so that a tile of one step is one run of bytes:
 /// lines of 128 bytes along the sum, in eights, whose 16-byte pieces are exchanged by their line's
 /// number (the 128-byte swizzle of the PTX manual, "matrix-descriptor"). The product
-/// (tensor_product.c) copies such runs and multiplies.
+/// (tensor_product.c) copies such runs, or a left operand's rows as they lie, and multiplies.
 ///
 /// An operand of f32 is packed twice, as what tf32 holds of it and as what tf32 holds of the rest;
 /// where the user allows less, once, as tf32 or bf16.

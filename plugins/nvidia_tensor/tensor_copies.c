@@ -46,7 +46,7 @@ static void emit_pieces_as_they_lie(kf_text *text, const mm_plan *plan)
         "                    const long row = row0 + 16 * i;\n"
         "                    const int there = row < m ? count * %u : 0;\n"
         "                    asm volatile(\"cp.async.cg.shared.global [%%0], [%%1], 16, %%2;\" :: "
-        "\"r\"(to + at + 2048 * i), \"l\"(lines + (there > 0 ? row * stride + AT(term) : 0)), "
+        "\"r\"(to + at + 2048 * i), \"l\"(lines + (there > 0 ? row * stride + place : 0)), "
         "\"r\"(there) : \"memory\");\n"
         "                }\n"
         "                asm volatile(\"cp.async.mbarrier.arrive.noinc.shared.b64 [%%0];\" :: "
@@ -77,6 +77,7 @@ static void emit_pieces_as_they_lie(kf_text *text, const mm_plan *plan)
 static void emit_copies_as_they_lie(kf_text *text, const mm_plan *plan)
 {
     uint32_t b = tensor_tile_bytes(plan, plan->columns), bytes = tensor_element_bytes(plan);
+    uint32_t heads = plan->block->left.upper != 0;
     const char *type = bytes == 2 ? "ushort" : "float";
     kf_text_addf(
         text,
@@ -88,31 +89,43 @@ static void emit_copies_as_they_lie(kf_text *text, const mm_plan *plan)
         "        const long row0 = (long)tile * %u + own / 8;\n"
         "        const uint to = base + own / 8 * 128 + ((piece_at ^ own / 8) & 7) * 16;\n"
         "        uint stage = 0, parity = 1;\n"
+        "        const int terms = %u;\n"
+        "        int term = step0 * terms + piece_at * %u;\n"
+        "        long place = AT(term);\n"
+        "%s"
         "        for (int s = step0; s < last; s++, b += %u) {\n",
-        tensor_teams(plan), b, type, type, TENSOR_TEAM, plan->rows, b);
+        tensor_teams(plan), b, type, type, TENSOR_TEAM, plan->rows, plan->step, 16 / bytes,
+        heads ? "        int inside = term % length;\n" : "", b);
     kf_text_addf(
         text,
         "            const uint bar = full + 8 * stage, at = %u * stage;\n"
-        "            const int term = s * %u + piece_at * %u, count = clamp(k - term, 0, %u);\n"
+        "            const int count = clamp(k - term, 0, %u);\n"
         "            WAIT(empty + 8 * stage, parity);\n"
         "            if (own == 0) {\n"
         "                asm volatile(\"mbarrier.arrive.expect_tx.shared.b64 _, [%%0], %u;\" :: "
         "\"r\"(bar) : \"memory\");\n"
         "                COPY(base + at + %u, b, %u, bar);\n"
         "            }\n",
-        tensor_stage_bytes(plan), plan->step, 16 / bytes, 16 / bytes, b, tensor_left_bytes(plan),
-        b);
+        tensor_stage_bytes(plan), 16 / bytes, b, tensor_left_bytes(plan), b);
     emit_pieces_as_they_lie(text, plan);
     kf_text_addf(text,
                  "            stage = stage == %u ? 0 : stage + 1;\n"
                  "            parity ^= stage == 0;\n"
+                 "            term += terms;\n"
+                 "            place += terms;\n"
+                 "%s"
                  "        }\n"
                  "    }\n",
-                 tensor_stages(plan) - 1);
+                 tensor_stages(plan) - 1,
+                 !heads ? ""
+                        : "            inside += terms;\n"
+                          "            for (; inside >= length; inside -= length) {\n"
+                          "                place += upper - length;\n"
+                          "            }\n");
 }
 
 /// Of the left operand as it lies: the stride of its rows, AT(t): where term `t` of a row is, and
-/// whether pieces are whole and aligned.
+/// whether pieces are whole and aligned. The team goes from step to step without a division.
 static void emit_strides(kf_text *text, const mm_plan *plan)
 {
     const mm_operand *left = &plan->block->left;
@@ -131,10 +144,10 @@ static void emit_strides(kf_text *text, const mm_plan *plan)
     mm_stride_name(plan, left->source, left->upper, upper);
     kf_text_addf(text,
                  "    const long upper = %s, inner = %s;\n"
-                 "    aligned &= inner == 1 && (e%u_%d * %u | upper * %u) %% 16 == 0;\n"
-                 "#define AT(t) ((t) / e%u_%d * upper + (t) %% e%u_%d * inner)\n",
-                 upper, inner, left->source, left->inner, bytes, bytes, left->source, left->inner,
-                 left->source, left->inner);
+                 "    const int length = e%u_%d;\n"
+                 "    aligned &= inner == 1 && (length * %u | upper * %u) %% 16 == 0;\n"
+                 "#define AT(t) ((t) / length * upper + (t) %% length * inner)\n",
+                 upper, inner, left->source, left->inner, bytes, bytes);
 }
 
 void tensor_emit_copies(kf_text *text, const mm_plan *plan)
