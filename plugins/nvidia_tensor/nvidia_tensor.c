@@ -48,8 +48,6 @@ static const mm_tensor plain = {.size = size_plan,
                                 .defines = defines,
                                 .n_defines = 1};
 
-enum { PLAIN_LARGE = 3 }; // of the fusers
-
 static const mm_fuser fusers[] = {{"nvidia_tensor", 0, 0, 0, &tensor},
                                   {"nvidia_tensor_parts", 1, 0, 0, &tensor},
                                   {"nvidia_tensor_small", 0, 1, 0, &tensor},
@@ -118,11 +116,12 @@ static uint32_t is_plain(const kf_builder *builder, const mm_block *block)
     const kf_chain_value *source = &block->chain.values[left->source];
     uint32_t bytes = kf_dtype_of(source->dtype).bytes;
     uint32_t once = KF_FEATURE_ROUND_TF32 | KF_FEATURE_ROUND_BF16;
+    const mm_fuser *fuser = &fusers[builder->fuser->index];
     uint32_t runs = left->source == left->value && left->inner + 1 == source->rank &&
                     source->contiguous && source->div_by * bytes % 16 == 0;
     return (runs || left->upper != 0) && !left->constant &&
-           (bytes == 2 || (builder->fuser->index != PLAIN_LARGE &&
-                           (builder->fuser->device.features & once) == 0));
+           (bytes == 2 ||
+            ((fuser->small || fuser->split) && (builder->fuser->device.features & once) == 0));
 }
 
 static void take_conv(kf_builder *builder, const kf_block *values, const kf_op *op)
