@@ -25,7 +25,8 @@ uint32_t mm_outer_symbol(const mm_block *block, const mm_operand *operand)
 
 uint32_t mm_inner_symbol(const mm_block *block)
 {
-    return block->chain.values[block->left.source].symbols[block->left.inner];
+    const mm_operand *from = block->left.upper != 0 ? &block->right : &block->left;
+    return block->chain.values[from->source].symbols[from->inner];
 }
 
 void mm_note_constants(mm_block *block, const kf_op *op)
@@ -66,7 +67,7 @@ static uint32_t push_prologue(mm_block *block, const kf_chain_device *device, co
         return kf_decline(host, KF_CODE_COST, op->position, "%s would be done again for every tile",
                           row->name);
     }
-    if (which == MM_PROLOGUES && !mm_prologue_begins(block, op)) {
+    if (block->merged || (which == MM_PROLOGUES && !mm_prologue_begins(block, op))) {
         return kf_decline(host, KF_CODE_SHAPE, op->position, "no operand of a product");
     }
     const kf_chain_op *own = kf_chain_record(&block->chain, row, op);
@@ -75,6 +76,31 @@ static uint32_t push_prologue(mm_block *block, const kf_chain_device *device, co
         block->prologue_source[which] = own->inputs[0];
     }
     block->prologue_end[which] = own->result;
+    return 1;
+}
+
+/// A reshape that makes one axis of the last two, which nobody but the product reads: no bytes
+/// move.
+static uint32_t push_merge(mm_block *block, const kf_chain_device *device, const kf_host *host,
+                           const kf_op *op)
+{
+    static const uint32_t keys[] = {KF_ATTR_SHAPE};
+    const kf_tensor *from = op->inputs[0], *to = op->outputs[0];
+    uint32_t merges =
+        kf_op_understood(op, 1, keys, 1) && from->rank == to->rank + 1 && to->rank > 1;
+    for (uint32_t i = 0; merges && i + 1 < to->rank; i++) {
+        merges = from->dims[i].symbol == to->dims[i].symbol;
+    }
+    if (!merges || block->len > 0 || !kf_chain_has_room(&block->chain, device, op)) {
+        return kf_decline(host, KF_CODE_SHAPE, op->position,
+                          "no reshape of the last two axes to one before a product");
+    }
+    kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_CHAIN_ALIAS, from->dtype);
+    kf_chain_take_input(own, kf_chain_add_value(&block->chain, from, 0));
+    own->result = (uint16_t)kf_chain_add_value(&block->chain, to, 1);
+    block->prologue_source[0] = own->inputs[0];
+    block->prologue_end[0] = own->result;
+    block->n_prologues = block->merged = 1;
     return 1;
 }
 
@@ -142,6 +168,11 @@ static void take_operand(mm_block *block, const kf_tensor *t, uint32_t transpose
     out->inner = (int8_t)(last_is_inner ? t->rank - 1 : t->rank - 2);
     out->outer = (int8_t)(last_is_inner ? t->rank - 2 : t->rank - 1);
     out->batch = (uint8_t)(t->rank - 2);
+    if (block->merged && which != MM_PROLOGUES) { // axes of the source, which has one more
+        out->outer = (int8_t)(t->rank - 2);
+        out->upper = (int8_t)(t->rank - 1);
+        out->inner = (int8_t)t->rank;
+    }
 }
 
 /// Every prologue ends in an operand, and nothing else reads what it computes.
@@ -153,6 +184,11 @@ static uint32_t prologues_lead_here(const mm_block *block, const kf_op *op)
             return 0;
         }
     }
+    if (block->merged &&
+        (op->inputs[0]->id == op->inputs[1]->id || is_set(op, KF_ATTR_TRANSPOSE_A) ||
+         mm_prologue_of(block, op->inputs[0]->id) == MM_PROLOGUES)) {
+        return 0;
+    }
     for (uint32_t i = 0; i < 2; i++) {
         const kf_chain_value *known = kf_chain_known(&block->chain, op->inputs[i]->id);
         if (known != NULL && known->computed &&
@@ -163,9 +199,61 @@ static uint32_t prologues_lead_here(const mm_block *block, const kf_op *op)
     return 1;
 }
 
+static uint32_t same_symbols(const uint32_t *a, const uint32_t *b, uint32_t rank)
+{
+    return memcmp(a, b, rank * sizeof(*a)) == 0;
+}
+
+/// Does an operand lie as another one does, taken in the same way?
+static uint32_t lies_as(const mm_block *block, const mm_operand *a, const mm_operand *b)
+{
+    const kf_chain_value *x = &block->chain.values[a->source], *y = &block->chain.values[b->source];
+    return a->outer == b->outer && a->inner == b->inner && a->constant == b->constant &&
+           x->rank == y->rank && x->dtype == y->dtype && x->contiguous == y->contiguous &&
+           x->turned == y->turned && x->zero_offset == y->zero_offset &&
+           same_symbols(x->symbols, y->symbols, x->rank);
+}
+
+/// A further product of the left operand, by another constant of the same shape.
+static uint32_t push_more(mm_block *block, const kf_chain_device *device, const kf_host *host,
+                          const kf_op *op)
+{
+    const kf_chain_value *result = &block->chain.values[block->result];
+    uint32_t room = block->several && block->n_more < MM_MORE && block->n_prologues == 0 &&
+                    !block->swapped && !block->window.is_there && block->right.constant;
+    mm_operand left, right;
+    if (!room || op->inputs[0]->id != block->chain.values[block->left.source].id ||
+        kf_chain_known(&block->chain, op->inputs[1]->id) != NULL ||
+        op->outputs[0]->rank != result->rank) {
+        return kf_decline(host, KF_CODE_SHAPE, op->position, "one product is one block");
+    }
+    if (!product_admitted(block, device, host, op)) {
+        return 0;
+    }
+    mm_note_constants(block, op);
+    take_operand(block, op->inputs[0], is_set(op, KF_ATTR_TRANSPOSE_A), 1, &left);
+    take_operand(block, op->inputs[1], is_set(op, KF_ATTR_TRANSPOSE_B), 0, &right);
+    uint32_t output = kf_chain_add_value(&block->chain, op->outputs[0], 1);
+    if (!lies_as(block, &left, &block->left) || !lies_as(block, &right, &block->right) ||
+        !same_symbols(block->chain.values[output].symbols, result->symbols, result->rank)) {
+        return kf_decline(host, KF_CODE_SHAPE, op->position,
+                          "the product is not shaped as the one before");
+    }
+    kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_OP_MATMUL, op->outputs[0]->dtype);
+    kf_chain_take_input(own, left.value);
+    kf_chain_take_input(own, right.value);
+    own->result = (uint16_t)output;
+    block->more[block->n_more++] = (mm_more){.result = own->result, .right = right};
+    block->owner[output] = (uint8_t)block->n_more;
+    return 1;
+}
+
 static uint32_t push_product(mm_block *block, const kf_chain_device *device, const kf_host *host,
                              const kf_op *op)
 {
+    if (block->has_product && op->kind == KF_OP_MATMUL && op->n_inputs == 2) {
+        return push_more(block, device, host, op);
+    }
     if (block->has_product) {
         return kf_decline(host, KF_CODE_SHAPE, op->position, "one product is one block");
     }
@@ -244,7 +332,7 @@ static uint32_t push_epilogue(mm_block *block, const kf_host *host, const kf_ew_
                               const kf_op *op)
 {
     const kf_chain_value *result = &block->chain.values[block->result];
-    uint32_t follows = 0;
+    uint32_t follows = 0, owner = 0;
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         const kf_chain_value *known = kf_chain_known(&block->chain, op->inputs[i]->id);
         if (known != NULL && known->computed) {
@@ -252,7 +340,13 @@ static uint32_t push_epilogue(mm_block *block, const kf_host *host, const kf_ew_
                 return kf_decline(host, KF_CODE_SHAPE, op->position,
                                   "%s reads what was made for the product only", row->name);
             }
+            uint32_t its = block->owner[known - block->chain.values];
+            if (follows && its != owner) {
+                return kf_decline(host, KF_CODE_SHAPE, op->position,
+                                  "%s reads the results of two products", row->name);
+            }
             follows = 1;
+            owner = its;
         } else if (!broadcasts(result, op->inputs[i])) {
             return kf_decline(host, KF_CODE_SHAPE, op->position,
                               "an operand of %s does not broadcast to the product", row->name);
@@ -262,7 +356,7 @@ static uint32_t push_epilogue(mm_block *block, const kf_host *host, const kf_ew_
         return kf_decline(host, KF_CODE_SHAPE, op->position,
                           "%s does not continue from the product in its shape", row->name);
     }
-    kf_chain_record(&block->chain, row, op);
+    block->owner[kf_chain_record(&block->chain, row, op)->result] = (uint8_t)owner;
     return 1;
 }
 
@@ -276,6 +370,9 @@ static uint32_t push(mm_block *block, const kf_chain_device *device, const kf_ho
     }
     if (op->kind == KF_OP_MATMUL || op->kind == KF_OP_MATMUL_INTEGER) {
         return push_product(block, device, host, op);
+    }
+    if (op->kind == KF_OP_RESHAPE && block->merges && !block->has_product) {
+        return push_merge(block, device, host, op);
     }
     const kf_ew_row *row = kf_ew_row_of(op->kind);
     if (!kf_chain_admits(&block->chain, device, host, row, op)) {
@@ -302,7 +399,9 @@ void mm_block_push(mm_block *block, const kf_chain_device *device, const kf_host
     if (op->kind != KF_OP_DROP) {
         const kf_ew_row *row = kf_ew_row_of(op->kind);
         if (block->n_shown < 8) {
-            block->shown[block->n_shown] = row == NULL ? "matmul" : row->name;
+            block->shown[block->n_shown] = row != NULL                 ? row->name
+                                           : op->kind == KF_OP_RESHAPE ? "reshape"
+                                                                       : "matmul";
         }
         block->n_shown++;
     }

@@ -25,7 +25,8 @@ static const char *packed_type(const mm_plan *plan, uint32_t temp)
 
 static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)
 {
-    static const char *const temps[] = {"left", "right", "partial", "counts"};
+    static const char *const temps[MM_TEMPS] = {"left",   "right",  "partial", "counts",
+                                                "right1", "right2", "right3"};
     const kf_chain *chain = &plan->block->chain;
     switch (p->kind) {
     case MM_PARAM_INPUT:
@@ -303,7 +304,11 @@ static void emit_product(kf_text *text, const mm_plan *plan)
         emit_stream(text, plan, "get_global_size(2)");
     }
     if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
-        mm_emit_own_batch(text, plan, &block->left, "left_batch");
+        if (plan->plain) {
+            mm_emit_base(text, plan, &block->left, "a");
+        } else {
+            mm_emit_own_batch(text, plan, &block->left, "left_batch");
+        }
         mm_emit_own_batch(text, plan, &block->right, "right_batch");
         if (plan->tensor != NULL) {
             plan->tensor->product(text, plan);
@@ -383,6 +388,9 @@ void mm_emit(kf_text *text, const mm_plan *plan)
 {
     emit_functions(text, plan);
     for (uint32_t i = 0; i < plan->n_kernels; i++) {
+        if (plan->kernels[i].product > 0) {
+            continue;
+        }
         open_kernel(text, plan, &plan->kernels[i]);
         switch (plan->kernels[i].role) {
         case MM_PACK_LEFT:

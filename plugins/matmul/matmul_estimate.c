@@ -92,7 +92,7 @@ static void extra_bytes(kf_formula *f, const mm_plan *plan)
     }
     uint32_t packed = plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR;
     for (uint32_t i = 0; i < 2 && packed; i++) {
-        if (!mm_is_kept(plan, operands[i])) {
+        if (!mm_is_kept(plan, operands[i]) && !(i == 0 && plan->plain)) {
             mm_formula_packed(f, plan, operands[i]);
             kf_formula_imm_op(f, 2, KF_INS_MUL); // read and written
             kf_formula_op(f, KF_INS_ADD);
@@ -123,9 +123,11 @@ static void temp_bytes(kf_formula *f, const mm_plan *plan)
         kf_formula_op(f, KF_INS_ADD);
     }
     if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
-        mm_formula_packed(f, plan, &plan->block->left);
+        if (!plan->plain) {
+            mm_formula_packed(f, plan, &plan->block->left);
+            kf_formula_op(f, KF_INS_ADD);
+        }
         mm_formula_packed(f, plan, &plan->block->right);
-        kf_formula_op(f, KF_INS_ADD);
         kf_formula_op(f, KF_INS_ADD);
     }
     if (plan->split) {
@@ -152,6 +154,7 @@ static uint32_t count_launches(const mm_plan *plan)
     uint32_t launches = plan->n_kernels;
     launches -= mm_is_kept(plan, &plan->block->left);
     launches -= mm_is_kept(plan, &plan->block->right);
+    launches -= plan->block->n_more; // which are constant
     launches -= plan->joined;
     return launches;
 }
@@ -163,8 +166,10 @@ uint32_t mm_estimate_make(kf_estimate *estimate, const mm_plan *plan)
     uint32_t launches = count_launches(plan), few = mm_is_few(plan);
     kf_estimate_init(estimate);
     tensor_bytes(&estimate->read, plan, plan->block->left.source);
-    tensor_bytes(&estimate->read, plan, plan->block->right.source);
-    kf_formula_op(&estimate->read, KF_INS_ADD);
+    for (uint32_t i = 0; i < mm_products(plan->block); i++) {
+        tensor_bytes(&estimate->read, plan, mm_right(plan->block, i)->source);
+        kf_formula_op(&estimate->read, KF_INS_ADD);
+    }
     end_bytes(&estimate->read, plan, 0);
     kf_formula_op(&estimate->read, KF_INS_ADD);
     end_bytes(&estimate->written, plan, 1);

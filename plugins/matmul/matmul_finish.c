@@ -62,34 +62,52 @@ static void emit_part_store(kf_text *text, const mm_plan *plan, const char *inde
                  plan->type, plan->width, indent, plan->width, indent, indent, indent, indent);
 }
 
-void mm_emit_finish(kf_text *text, const mm_plan *plan, mm_role role, const char *indent)
+/// What follows one of the block's products, from `at` on.
+static void emit_finish_of(kf_text *text, const mm_plan *plan, uint32_t product, const char *indent)
 {
     const mm_block *block = plan->block;
     const kf_chain *chain = &block->chain;
-    kf_dtype dtype = kf_dtype_of(chain->values[block->result].dtype);
-    if (plan->split && role == MM_PRODUCT) {
-        emit_part_store(text, plan, indent);
-        return;
-    }
-    kf_text_addf(text, "%sconst long at = (batch * m + row) * n + col;\n", indent);
-    kf_text_addf(text, "%sconst %s%u v%u = ", indent, plan->type, plan->width, block->result);
+    uint32_t result = mm_result(block, product);
+    kf_dtype dtype = kf_dtype_of(chain->values[result].dtype);
+    kf_text_addf(text, "%sconst %s%u v%u = ", indent, plan->type, plan->width, result);
     kf_text_addf(text, dtype.bytes == 2 ? "round_%s(sum);\n" : "sum;\n", dtype.name);
     for (uint32_t i = 0; i < chain->n_values; i++) {
-        if (mm_is_epilogue_input(block, i)) {
+        if (mm_is_input_behind(block, product, i)) {
             emit_end_input(text, plan, i, indent);
         }
     }
     for (uint32_t i = block->product + 1; i < chain->n_ops; i++) {
-        kf_chain_op_text(text, chain, &chain->ops[i], plan->width, indent);
+        if (mm_is_behind(block, product, i)) {
+            kf_chain_op_text(text, chain, &chain->ops[i], plan->width, indent);
+        }
     }
     for (uint32_t i = 0; i < chain->n_values; i++) {
         const char *name = kf_dtype_of(chain->values[i].dtype).name;
-        if (kf_chain_is_output(&chain->values[i])) {
+        if (kf_chain_is_output(&chain->values[i]) && block->owner[i] == product) {
             kf_text_addf(text,
                          "%sif (count == %u) {\n%s    keep_%s(out%u + at, v%u, %s);\n"
                          "%s} else {\n%s    put_%s(out%u + at, v%u, count);\n%s}\n",
                          indent, plan->width, indent, name, i, i,
                          plan->stream != 0 ? "stream" : "0", indent, indent, name, i, i, indent);
+        }
+    }
+}
+
+void mm_emit_finish(kf_text *text, const mm_plan *plan, mm_role role, const char *indent)
+{
+    uint32_t products = mm_products(plan->block);
+    if (plan->split && role == MM_PRODUCT) {
+        emit_part_store(text, plan, indent);
+        return;
+    }
+    kf_text_addf(text, "%sconst long at = (batch * m + row) * n + col;\n", indent);
+    for (uint32_t i = 0; i < products; i++) {
+        if (products > 1) {
+            kf_text_addf(text, "%sif (product == %u) {\n", indent, i);
+        }
+        emit_finish_of(text, plan, i, indent);
+        if (products > 1) {
+            kf_text_addf(text, "%s}\n", indent);
         }
     }
 }

@@ -12,7 +12,8 @@
 
 enum {
     MM_MAX_PARAMS = 160, ///< of one kernel
-    MM_MAX_LAUNCHES = 4,
+    MM_MAX_LAUNCHES = 8,
+    MM_MORE = 3, ///< products of a block behind the first
     MM_LINE_BYTES = 128, ///< TENSOR: of a packed line
     MM_PACK_LINES = 64, ///< TENSOR: lines that a work-group packs
     MM_PACK_ITEMS = 256, ///< TENSOR: of that work-group
@@ -29,6 +30,7 @@ typedef struct mm_operand {
     uint16_t value; ///< what the product takes: the source, or what the prologue makes of it
     int8_t outer; ///< axis of its rows (left) or columns (right); -1: it is a vector
     int8_t inner; ///< axis of the sum
+    int8_t upper; ///< axis before it where the sum runs over both; else 0
     uint8_t batch; ///< axes of the batch, the first ones
     uint8_t constant;
     uint16_t zero; ///< of integers: value with the zero points; or MM_NO_VALUE
@@ -45,7 +47,14 @@ typedef struct mm_window {
     int32_t begin[2]; ///< padding
 } mm_window;
 
-/// A product, elementwise operators with one operand before it, any behind it.
+/// A further product of the same left operand, by a constant that is laid out as the first one's.
+typedef struct mm_more {
+    uint16_t result; ///< value
+    mm_operand right;
+} mm_more;
+
+/// A product, elementwise operators with one operand before it, any behind it. Where the fuser can
+/// do several in one launch, further products, each with its own operators behind it.
 typedef struct mm_block {
     kf_chain chain;
     uint32_t len;
@@ -62,6 +71,12 @@ typedef struct mm_block {
     uint32_t floats_only; ///< of a fuser that does nothing else
     uint32_t bytes; ///< the product is of 8-bit integers
     uint32_t swapped; ///< one column, done as one row: left is b
+    uint32_t merges; ///< of a fuser whose left operand may be a reshape of two axes to one
+    uint32_t merged; ///< it is one
+    uint32_t several; ///< of a fuser that takes further products
+    uint32_t n_more;
+    mm_more more[MM_MORE];
+    uint8_t owner[KF_CHAIN_VALUES]; ///< of a value behind a product: its product, 0 the first
     mm_operand left; ///< whose outer axis are the rows
     mm_operand right;
     mm_window window;
@@ -96,6 +111,19 @@ static inline uint32_t mm_prologue_begins(const mm_block *block, const kf_op *op
 /// Symbol of the rows or columns of an operand; 0: one.
 uint32_t mm_outer_symbol(const mm_block *block, const mm_operand *operand);
 uint32_t mm_inner_symbol(const mm_block *block);
+/// Of the block's products, the first one is 0.
+static inline uint32_t mm_products(const mm_block *block)
+{
+    return 1 + block->n_more;
+}
+static inline const mm_operand *mm_right(const mm_block *block, uint32_t product)
+{
+    return product == 0 ? &block->right : &block->more[product - 1].right;
+}
+static inline uint16_t mm_result(const mm_block *block, uint32_t product)
+{
+    return product == 0 ? block->result : block->more[product - 1].result;
+}
 
 // ---- how it is done ----
 
@@ -128,7 +156,14 @@ typedef enum mm_param_kind {
     MM_PARAM_SIDE = 14 ///< COLUMNS, TEAM: work-items side by side
 } mm_param_kind;
 
-enum { MM_TEMP_LEFT, MM_TEMP_RIGHT, MM_TEMP_PARTS, MM_TEMP_COUNTS, MM_TEMPS };
+enum {
+    MM_TEMP_LEFT,
+    MM_TEMP_RIGHT,
+    MM_TEMP_PARTS,
+    MM_TEMP_COUNTS,
+    MM_TEMP_MORE, ///< packed right operands of further products
+    MM_TEMPS = MM_TEMP_MORE + MM_MORE
+};
 
 typedef struct mm_param {
     mm_param_kind kind;
@@ -147,6 +182,7 @@ typedef enum mm_role {
 
 typedef struct mm_kernel {
     mm_role role;
+    uint32_t product; ///< PACK_RIGHT: of which product; above 0 with the text of the first
     uint32_t n_params;
     mm_param params[MM_MAX_PARAMS];
 } mm_kernel;
@@ -160,6 +196,7 @@ typedef struct mm_tensor {
     void (*pack)(kf_text *text, const mm_plan *plan, mm_role role); ///< body of a packing kernel
     void (*product)(kf_text *text, const mm_plan *plan); ///< behind what the part of the sum is
     uint32_t (*share)(const mm_plan *plan); ///< of the device's f32 rate, in percent
+    uint32_t plain; ///< the left operand is read as it lies, without a launch that packs it
     const kf_str *defines;
     uint64_t n_defines;
 } mm_tensor;
@@ -199,6 +236,7 @@ struct mm_plan {
                      ///< storage is NULL where they are of the sums' type
     uint32_t step; ///< TENSOR: terms of a packed line of MM_LINE_BYTES
     uint32_t copies; ///< TENSOR: packed lines of each line of an operand
+    uint32_t plain; ///< TENSOR: the left operand is read as it lies
     uint32_t items; ///< TENSOR, COLUMNS, TEAM: of a work-group
     uint32_t each; ///< TEAM: columns of a work-item
     uint32_t side; ///< COLUMNS, TEAM: least work-items side by side
@@ -242,6 +280,14 @@ static inline uint32_t mm_is_unit(const mm_block *block, uint32_t value, int axi
 }
 /// Is the value read by the epilogue?
 uint32_t mm_is_epilogue_input(const mm_block *block, uint32_t value);
+/// Is it by what follows this product?
+uint32_t mm_is_input_behind(const mm_block *block, uint32_t product, uint32_t value);
+/// Is operation `op` one that follows this product?
+static inline uint32_t mm_is_behind(const mm_block *block, uint32_t product, uint32_t op)
+{
+    const kf_chain_op *own = &block->chain.ops[op];
+    return op > block->product && own->kind != KF_OP_MATMUL && block->owner[own->result] == product;
+}
 
 // ---- text ----
 

@@ -67,16 +67,25 @@ uint32_t mm_is_linear(const mm_block *block, uint32_t value)
     return v->computed || v->contiguous;
 }
 
-uint32_t mm_is_epilogue_input(const mm_block *block, uint32_t value)
+uint32_t mm_is_input_behind(const mm_block *block, uint32_t product, uint32_t value)
 {
     for (uint32_t i = block->product + 1; i < block->chain.n_ops; i++) {
         for (uint32_t k = 0; k < block->chain.ops[i].n_inputs; k++) {
-            if (block->chain.ops[i].inputs[k] == value) {
+            if (mm_is_behind(block, product, i) && block->chain.ops[i].inputs[k] == value) {
                 return !block->chain.values[value].computed;
             }
         }
     }
     return 0;
+}
+
+uint32_t mm_is_epilogue_input(const mm_block *block, uint32_t value)
+{
+    uint32_t is_input = 0;
+    for (uint32_t i = 0; i < mm_products(block) && !is_input; i++) {
+        is_input = mm_is_input_behind(block, i, value);
+    }
+    return is_input;
 }
 
 uint32_t mm_has_panels(const mm_plan *plan)
@@ -249,6 +258,7 @@ static mm_kernel *add_kernel(mm_plan *plan, mm_role role)
 {
     mm_kernel *kernel = &plan->kernels[plan->n_kernels++];
     kernel->role = role;
+    kernel->product = 0;
     kernel->n_params = 0;
     return kernel;
 }
@@ -309,8 +319,19 @@ static void product_kernel(mm_plan *plan)
     if (plan->form == MM_FORM_BYTES) {
         add_bytes(kernel, plan);
     } else if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
-        add(kernel, MM_PARAM_TEMP, MM_TEMP_LEFT, KF_ACCESS_READ);
+        if (plan->plain) {
+            add_operands(kernel, plan, 1, 0);
+            if (plan->block->left.upper != 0) {
+                add(kernel, MM_PARAM_DIM, plan->block->left.source,
+                    (uint32_t)plan->block->left.inner);
+            }
+        } else {
+            add(kernel, MM_PARAM_TEMP, MM_TEMP_LEFT, KF_ACCESS_READ);
+        }
         add(kernel, MM_PARAM_TEMP, MM_TEMP_RIGHT, KF_ACCESS_READ);
+        for (uint32_t i = 0; i < plan->block->n_more; i++) {
+            add(kernel, MM_PARAM_TEMP, MM_TEMP_MORE + i, KF_ACCESS_READ);
+        }
     } else {
         add_operands(kernel, plan, 1, 1);
     }
@@ -484,6 +505,7 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
     plan->form = choose_form(plan, fuser->small, fuser->few);
     if (plan->form == MM_FORM_TENSOR) {
         plan->chunk = plan->across = 1;
+        plan->plain = plan->tensor->plain;
         plan->tensor->size(plan, fuser->small);
     } else if (plan->form == MM_FORM_TILE) {
         size_items(plan, fuser->small);
@@ -498,7 +520,7 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
     }
     plan->span = device->block_shape ? SPAN_BLOCK : plan->width;
     plan->stream = stream_from(plan);
-    if (plan->form == MM_FORM_BYTES) {
+    if (plan->form == MM_FORM_BYTES || plan->plain) {
         pack_kernel(plan, MM_PACK_RIGHT);
     } else if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
         if (mm_is_kept(plan, &block->left) || mm_is_kept(plan, &block->right)) {
@@ -507,6 +529,10 @@ void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *d
         } else {
             pack_kernel(plan, MM_PACK_BOTH);
         }
+    }
+    for (uint32_t i = 1; i < mm_products(block); i++) { // behind that of the first product
+        plan->kernels[plan->n_kernels] = plan->kernels[plan->n_kernels - 1];
+        plan->kernels[plan->n_kernels++].product = i;
     }
     plan->joined = plan->split && (plan->form == MM_FORM_ROW || plan->form == MM_FORM_TENSOR);
     product_kernel(plan);

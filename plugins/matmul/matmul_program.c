@@ -102,6 +102,14 @@ void mm_formula_own_batch(kf_formula *f, const mm_plan *plan, const mm_operand *
     kf_formula_product(f, symbols, count);
 }
 
+/// Where several products are done in one launch.
+static void times_products(kf_formula *f, const mm_plan *plan)
+{
+    if (mm_products(plan->block) > 1) {
+        kf_formula_imm_op(f, mm_products(plan->block), KF_INS_MUL);
+    }
+}
+
 static void row_tiles(kf_formula *f, const mm_plan *plan)
 {
     mm_formula_m(f, plan);
@@ -121,6 +129,7 @@ void mm_formula_tiles(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_MUL);
     mm_formula_batch(f, plan);
     kf_formula_op(f, KF_INS_MUL);
+    times_products(f, plan);
 }
 
 static void units(kf_formula *f, int64_t factor)
@@ -159,6 +168,7 @@ static void part_terms(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_MUL);
     mm_formula_batch(f, plan);
     kf_formula_op(f, KF_INS_MUL);
+    times_products(f, plan);
     kf_formula_op(f, KF_INS_CEIL_DIV);
     kf_formula_op(f, KF_INS_CEIL_DIV);
     kf_formula_imm_op(f, mm_is_few(plan) ? FEW_PART_TERMS : PART_TERMS, KF_INS_MAX);
@@ -319,7 +329,7 @@ void mm_formula_partial(kf_formula *f, const mm_plan *plan)
     kf_formula_op(f, KF_INS_MUL);
     mm_formula_parts(f, plan);
     kf_formula_op(f, KF_INS_MUL);
-    kf_formula_imm_op(f, plan->compute_bytes, KF_INS_MUL);
+    kf_formula_imm_op(f, plan->compute_bytes * mm_products(plan->block), KF_INS_MUL);
 }
 
 // ---- launches ----
@@ -455,7 +465,7 @@ static void size_tensor(one_launch *l, const mm_plan *plan, mm_role role)
         kf_formula_imm(&l->local[i], i == 0 ? items : 1);
     }
     if (role == MM_PRODUCT) {
-        kf_formula_imm(&l->global[1], 1);
+        kf_formula_imm(&l->global[1], mm_products(plan->block));
     }
 }
 
@@ -514,8 +524,11 @@ static void size_launch(one_launch *l, const mm_plan *plan, mm_role role)
 
 static uint32_t temp_index(const mm_plan *plan, uint32_t temp)
 {
-    if (plan->form == MM_FORM_TENSOR) { // all of them, in this order
-        return temp;
+    if (plan->form == MM_FORM_TENSOR) { // the packed operands come first
+        uint32_t right = !plan->plain;
+        return temp == MM_TEMP_LEFT || temp == MM_TEMP_RIGHT ? temp - plan->plain
+               : temp >= MM_TEMP_MORE                        ? right + 1 + temp - MM_TEMP_MORE
+                                      : right + mm_products(plan->block) + temp - MM_TEMP_PARTS;
     }
     if (temp == MM_TEMP_COUNTS) {
         return 1; // behind the parts
@@ -592,13 +605,28 @@ static void bind(mm_program *p, one_launch *l, const mm_param *param, kf_karg *a
     }
 }
 
+/// The parameter as this launch binds it: a kernel of a further product packs its own operand.
+static mm_param param_of(const mm_block *block, const mm_kernel *kernel, uint32_t i)
+{
+    mm_param param = kernel->params[i];
+    if (kernel->product > 0 && param.kind == MM_PARAM_TEMP) {
+        param.index = MM_TEMP_MORE + kernel->product - 1;
+    } else if (kernel->product > 0 &&
+               (param.kind == MM_PARAM_INPUT || param.kind == MM_PARAM_OFFSET ||
+                param.kind == MM_PARAM_STRIDE)) {
+        param.index = mm_right(block, kernel->product)->source;
+    }
+    return param;
+}
+
 static void make_launch(mm_program *p, uint32_t index)
 {
     one_launch *l = &p->all[index];
     const mm_kernel *kernel = &p->plan.kernels[index];
     size_launch(l, &p->plan, kernel->role);
     for (uint32_t i = 0; i < kernel->n_params; i++) {
-        bind(p, l, &kernel->params[i], &l->args[i]);
+        mm_param param = param_of(p->block, kernel, i);
+        bind(p, l, &param, &l->args[i]);
     }
     p->failed |= kernel->n_params == MM_MAX_PARAMS;
     l->launch.struct_size = (uint32_t)sizeof(l->launch);
@@ -642,10 +670,14 @@ static void make_temps(mm_program *p)
         add_temp(p, mm_is_kept(plan, &p->block->right), 0);
     }
     if (plan->form == MM_FORM_PACKED || plan->form == MM_FORM_TENSOR) {
-        mm_formula_packed(&p->temp_bytes[0], plan, &p->block->left);
-        add_temp(p, mm_is_kept(plan, &p->block->left), 0);
-        mm_formula_packed(&p->temp_bytes[1], plan, &p->block->right);
-        add_temp(p, mm_is_kept(plan, &p->block->right), 1);
+        if (!plan->plain) {
+            mm_formula_packed(&p->temp_bytes[0], plan, &p->block->left);
+            add_temp(p, mm_is_kept(plan, &p->block->left), 0);
+        }
+        for (uint32_t i = 0; i < mm_products(p->block); i++) {
+            mm_formula_packed(&p->temp_bytes[p->n_temps], plan, mm_right(p->block, i));
+            add_temp(p, mm_is_kept(plan, mm_right(p->block, i)), !plan->plain + i);
+        }
     }
     if (plan->split) {
         mm_formula_partial(&p->temp_bytes[p->n_temps], plan);

@@ -23,7 +23,10 @@ static uint32_t share(const mm_plan *plan)
 {
     uint32_t large = plan->rows > TENSOR_TEAM_ROWS;
     uint32_t once = plan->columns > 128 ? 1100 : large ? 950 : 500;
-    return plan->copies > 1 ? (large ? 210 : 120) : once * 2 / tensor_element_bytes(plan);
+    return plan->copies == 1 ? once * 2 / tensor_element_bytes(plan)
+           : large           ? 210
+           : plan->plain     ? 100
+                             : 120;
 }
 
 static const kf_str defines[] = {KF_STR_INIT("KILN_PTX_TARGET=sm_90a")};
@@ -36,9 +39,21 @@ static const mm_tensor tensor = {.size = size_plan,
                                  .defines = defines,
                                  .n_defines = 1};
 
+static const mm_tensor plain = {.size = size_plan,
+                                .functions = tensor_emit_pack_functions,
+                                .pack = tensor_emit_pack,
+                                .product = tensor_emit_product,
+                                .share = share,
+                                .plain = 1,
+                                .defines = defines,
+                                .n_defines = 1};
+
 static const mm_fuser fusers[] = {{"nvidia_tensor", 0, 0, 0, &tensor},
                                   {"nvidia_tensor_parts", 1, 0, 0, &tensor},
-                                  {"nvidia_tensor_small", 0, 1, 0, &tensor}};
+                                  {"nvidia_tensor_small", 0, 1, 0, &tensor},
+                                  {"nvidia_tensor_plain", 0, 0, 0, &plain},
+                                  {"nvidia_tensor_plain_parts", 1, 0, 0, &plain},
+                                  {"nvidia_tensor_plain_small", 0, 1, 0, &plain}};
 
 struct kf_fuser {
     const kf_host *host;
@@ -75,6 +90,8 @@ static void builder_init(kf_builder *builder)
 {
     mm_block_init(&builder->block);
     builder->block.floats_only = 1;
+    builder->block.several = 1;
+    builder->block.merges = fusers[builder->fuser->index].tensor->plain;
 }
 
 static void builder_copy(kf_builder *to, const kf_builder *from)
@@ -88,6 +105,23 @@ static uint32_t is_taken(const kf_builder *builder, const mm_block *block)
     return mm_outer_symbol(block, &block->left) != 0 &&
            mm_outer_symbol(block, &block->right) != 0 &&
            tensor_takes(&builder->fuser->device, block->chain.values[block->result].dtype);
+}
+
+/// Whether the left operand may be read as it lies: its rows are runs of whole pieces of 16 bytes,
+/// or heads, nothing is done with them first, it is not packed once for ever, and f32 is as three
+/// products; large tiles of f32 are faster packed.
+static uint32_t is_plain(const kf_builder *builder, const mm_block *block)
+{
+    const mm_operand *left = &block->left;
+    const kf_chain_value *source = &block->chain.values[left->source];
+    uint32_t bytes = kf_dtype_of(source->dtype).bytes;
+    uint32_t once = KF_FEATURE_ROUND_TF32 | KF_FEATURE_ROUND_BF16;
+    const mm_fuser *fuser = &fusers[builder->fuser->index];
+    uint32_t runs = left->source == left->value && left->inner + 1 == source->rank &&
+                    source->contiguous && source->div_by * bytes % 16 == 0;
+    return (runs || left->upper != 0) && !left->constant &&
+           (bytes == 2 ||
+            ((fuser->small || fuser->split) && (builder->fuser->device.features & once) == 0));
 }
 
 static void take_conv(kf_builder *builder, const kf_block *values, const kf_op *op)
@@ -105,7 +139,9 @@ static void builder_push(kf_builder *builder, const kf_block *values, const kf_o
 {
     mm_block *block = &builder->block;
     uint32_t had_product = block->has_product;
-    if (op->kind == KF_OP_CONV && !had_product && !block->closed && block->len == 0) {
+    uint32_t as_it_lies = fusers[builder->fuser->index].tensor->plain;
+    if (op->kind == KF_OP_CONV && !as_it_lies && !had_product && !block->closed &&
+        block->len == 0) {
         take_conv(builder, values, op);
         return;
     }
@@ -118,6 +154,11 @@ static void builder_push(kf_builder *builder, const kf_block *values, const kf_o
     if (!had_product && block->has_product && !block->closed && !is_taken(builder, block)) {
         kf_decline(builder->fuser->host, KF_CODE_SHAPE, op->position,
                    "tensor cores take matrices of f16, bf16 and f32 only, of f32 if not strict");
+        block->closed = 1;
+        block->has_product = 0;
+    } else if (!had_product && block->has_product && as_it_lies && !is_plain(builder, block)) {
+        kf_decline(builder->fuser->host, KF_CODE_SHAPE, op->position,
+                   "the left operand is not read as it lies");
         block->closed = 1;
         block->has_product = 0;
     }
@@ -168,5 +209,6 @@ static void opt_program(const kf_opt *opt, kf_program *out)
 #define KF_PLUGIN_VENDOR "Kiln"
 #define KF_PLUGIN_FUSERS                                                                           \
     KF_STR_INIT("nvidia_tensor"), KF_STR_INIT("nvidia_tensor_parts"),                              \
-        KF_STR_INIT("nvidia_tensor_small")
+        KF_STR_INIT("nvidia_tensor_small"), KF_STR_INIT("nvidia_tensor_plain"),                    \
+        KF_STR_INIT("nvidia_tensor_plain_parts"), KF_STR_INIT("nvidia_tensor_plain_small")
 #include "kf_plugin.h"

@@ -1,55 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The text of the product. The last team of a work-group copies tiles of both operands into a ring
-// in local memory, by bulk copies that count down a barrier; the other teams each multiply 64 rows
-// by all columns of the tile with wgmma, whose sums stay in registers. At the end the sums go
-// through the ring's memory, so that the epilogue reads and writes whole vectors.
+// in local memory (tensor_copies.c); the other teams each multiply 64 rows by all columns of the
+// tile (tensor_sums.c). At the end the sums go through the ring's memory, so that the epilogue
+// reads and writes whole vectors.
 //
 // After NVIDIA's PTX manual, sections "Asynchronous Warpgroup Level Matrix Instructions",
 // "cp.async.bulk" and "mbarrier". Instructions of sm_90a are comments that begin `//@` until the
 // host has made PTX of the text (KILN_PTX_TARGET).
 //
-// Sums of f32 add three products of tf32: near by near, near by rest, rest by near. Tensor cores
-// cut what they add, which is a drift over a long sum; so the sums of one step are added to the
-// others by ordinary additions. Infinities times a rest of 0 are NaN: what is not finite is summed
-// again, term by term.
-//
 // Where a sum is taken in parts, the work-group of a tile that ends last adds them up, in order.
 #include "nvidia_tensor.h"
 
 enum {
-    RING_BYTES = 200704, // of local memory at most, for two work-groups at a time half of it
-    RING_STAGES = 6,
-    BAND = 8, // rows of tiles that are done together, so that their operands stay in the cache
-    PIECE = 32 // bytes of a line that one wgmma takes
+    BAND = 8 // rows of tiles that are done together, so that their operands stay in the cache
 };
-
-static uint32_t stage_bytes(const mm_plan *plan)
-{
-    return tensor_tile_bytes(plan, plan->rows) + tensor_tile_bytes(plan, plan->columns);
-}
-
-static uint32_t stages(const mm_plan *plan)
-{
-    uint32_t room = plan->rows > TENSOR_TEAM_ROWS ? RING_BYTES : RING_BYTES / 2;
-    uint32_t most = room / stage_bytes(plan);
-    return most < RING_STAGES ? most : RING_STAGES;
-}
-
-static uint32_t teams(const mm_plan *plan)
-{
-    return plan->rows / TENSOR_TEAM_ROWS;
-}
-
-static uint32_t registers(const mm_plan *plan)
-{
-    return plan->columns / 2;
-}
 
 // ---- the start ----
 
+/// Where several products of the left operand are done: which one the work-group has a tile of.
+static void emit_choice(kf_text *text, const mm_plan *plan)
+{
+    uint32_t products = mm_products(plan->block);
+    if (products == 1) {
+        return;
+    }
+    kf_text_add(text, "    const int product = get_group_id(1);\n"
+                      "    right = ");
+    for (uint32_t i = 1; i < products; i++) {
+        kf_text_addf(text, "product == %u ? right%u : ", i, i);
+    }
+    kf_text_add(text, "right;\n");
+    if (plan->split) {
+        kf_text_add(text, "    partial += product * parts * batches * m * (long)n;\n"
+                          "    counts += product * batches * tiles * panels;\n");
+    }
+}
+
 static void emit_start(kf_text *text, const mm_plan *plan)
 {
-    uint32_t n = stages(plan);
+    uint32_t n = tensor_stages(plan);
     kf_text_addf(
         text,
         "    __local uchar ring[%u] __attribute__((aligned(1024)));\n"
@@ -60,7 +49,7 @@ static void emit_start(kf_text *text, const mm_plan *plan)
         "    const int tiles = (m + %u) / %u, panels = (n + %u) / %u;\n"
         "    const int steps = (k + %u) / %u, step0 = from / %u;\n"
         "    const int last = (to_term + %u) / %u;\n",
-        n * stage_bytes(plan), 2 * n, TENSOR_TEAM, 8 * n, plan->rows - 1, plan->rows,
+        n * tensor_stage_bytes(plan), 2 * n, TENSOR_TEAM, 8 * n, plan->rows - 1, plan->rows,
         plan->columns - 1, plan->columns, plan->step - 1, plan->step, plan->step, plan->step - 1,
         plan->step);
     kf_text_addf(text,
@@ -68,11 +57,12 @@ static void emit_start(kf_text *text, const mm_plan *plan)
                  "    const int high = min(tiles - band, %u), in_band = id - band * panels;\n"
                  "    const int tile = band + in_band %% high, panel = in_band / high;\n",
                  BAND, BAND, BAND);
+    emit_choice(text, plan);
     kf_text_addf(
         text,
         "    if (item == 0) {\n"
         "        for (int i = 0; i < %u; i++) {\n"
-        "            asm volatile(\"mbarrier.init.shared.b64 [%%0], 1;\" :: \"r\"(full + 8 "
+        "            asm volatile(\"mbarrier.init.shared.b64 [%%0], %u;\" :: \"r\"(full + 8 "
         "* i) : \"memory\");\n"
         "            asm volatile(\"mbarrier.init.shared.b64 [%%0], %u;\" :: \"r\"(empty + "
         "8 * i) : \"memory\");\n"
@@ -81,7 +71,7 @@ static void emit_start(kf_text *text, const mm_plan *plan)
         "        asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");\n"
         "    }\n"
         "    barrier(CLK_LOCAL_MEM_FENCE);\n",
-        n, teams(plan));
+        n, plan->plain ? 1 + TENSOR_TEAM : 1, tensor_teams(plan) * tensor_sayers(plan));
 }
 
 /// WAIT(bar, parity): until the phase of that parity is over.
@@ -100,207 +90,46 @@ static void emit_macros(kf_text *text)
               "\"r\"(bar) : \"memory\")\n"
               // start address, no leading offset, 1024 bytes from eight lines to the next, swizzle
               "#define TILE_AT(at) ((ulong)(((at) & 0x3ffffu) >> 4) | 1ul << 16 | 64ul << 32 | "
-              "1ul << 62)\n");
-}
-
-// ---- the team that copies ----
-
-static void emit_copies(kf_text *text, const mm_plan *plan)
-{
-    uint32_t a = tensor_tile_bytes(plan, plan->rows);
-    uint32_t b = tensor_tile_bytes(plan, plan->columns);
-    kf_text_addf(
-        text,
-        "    if (item == %u) {\n"
-        "        __global const uchar *a = left + ((left_batch * tiles + tile) * steps + "
-        "step0) * %u;\n"
-        "        __global const uchar *b = right + ((right_batch * panels + panel) * steps "
-        "+ step0) * %u;\n"
-        "        uint stage = 0, parity = 1;\n"
-        "        for (int s = step0; s < last; s++, a += %u, b += %u) {\n"
-        "            const uint bar = full + 8 * stage, at = base + %u * stage;\n"
-        "            WAIT(empty + 8 * stage, parity);\n"
-        "            asm volatile(\"mbarrier.arrive.expect_tx.shared.b64 _, [%%0], %u;\" "
-        ":: \"r\"(bar) : \"memory\");\n"
-        "            COPY(at, a, %u, bar);\n"
-        "            COPY(at + %u, b, %u, bar);\n"
-        "            stage = stage == %u ? 0 : stage + 1;\n"
-        "            parity ^= stage == 0;\n"
-        "        }\n"
-        "    }\n",
-        teams(plan) * TENSOR_TEAM, a, b, a, b, stage_bytes(plan), stage_bytes(plan), a, a, b,
-        stages(plan) - 1);
-}
-
-// ---- the teams that multiply ----
-
-static void emit_names(kf_text *text, const mm_plan *plan, const char *before, const char *after)
-{
-    for (uint32_t i = 0; i < registers(plan); i++) {
-        kf_text_addf(text, "%s%s%u%s", i == 0 ? "" : ", ", before, i, after);
-    }
-}
-
-/// One wgmma: the `piece`-th of a step, of copies `a` and `b`; `adds`: to what the sums are.
-static void emit_wgmma(kf_text *text, const mm_plan *plan, const char *a, const char *b,
-                       uint32_t piece, const char *adds)
-{
-    kf_dtype dtype = kf_dtype_of(plan->block->chain.values[plan->block->result].dtype);
-    uint32_t two = tensor_element_bytes(plan) == 2;
-    const char *type = !two ? "tf32" : dtype.bytes == 4 ? "bf16" : dtype.name;
-    uint32_t sums = registers(plan), at = piece * PIECE / 16;
-    kf_text_addf(text,
-                 "            asm volatile(\"//@ { .reg .pred p; setp.ne.b32 p, %%%u, 0; "
-                 "wgmma.mma_async.sync.aligned.m64n%uk%u.f32.%s.%s {",
-                 sums + 2, plan->columns, PIECE / tensor_element_bytes(plan), type, type);
-    emit_names(text, plan, "%", "");
-    kf_text_addf(text, "}, %%%u, %%%u, p, 1, 1%s; }\" : ", sums, sums + 1, two ? ", 0, 0" : "");
-    emit_names(text, plan, "\"+f\"(d", ")");
-    kf_text_addf(text, " : \"l\"(%s + %u), \"l\"(%s + %u), \"r\"(%s) : \"memory\");\n", a, at, b,
-                 at, adds);
-}
-
-static void emit_wait(kf_text *text, const mm_plan *plan, uint32_t left)
-{
-    kf_text_addf(text,
-                 "            asm volatile(\"//@ wgmma.wait_group.sync.aligned %u;\" : ", left);
-    emit_names(text, plan, "\"+f\"(d", ")");
-    kf_text_add(text, " :: \"memory\");\n");
-}
-
-/// The step's products are all awaited, then added to the sums.
-static void emit_step_f32(kf_text *text, const mm_plan *plan)
-{
-    uint32_t pieces = MM_LINE_BYTES / PIECE;
-    kf_text_addf(text,
-                 "            const ulong near_a = TILE_AT(at), rest_a = TILE_AT(at + %u);\n"
-                 "            const ulong near_b = TILE_AT(bt), rest_b = TILE_AT(bt + %u);\n"
-                 "            asm volatile(\"//@ wgmma.fence.sync.aligned;\" ::: \"memory\");\n",
-                 plan->rows * MM_LINE_BYTES, plan->columns * MM_LINE_BYTES);
-    for (uint32_t i = 0; i < 3 * pieces; i++) {
-        uint32_t which = i / pieces;
-        emit_wgmma(text, plan, which == 0 ? "rest_a" : "near_a", which == 1 ? "rest_b" : "near_b",
-                   i % pieces, i == 0 ? "0" : "1");
-    }
-    kf_text_add(text, "            asm volatile(\"//@ wgmma.commit_group.sync.aligned;\" ::: "
-                      "\"memory\");\n");
-    emit_wait(text, plan, 0);
-    kf_text_addf(text,
-                 "            if (item %% %u == 0) {\n"
-                 "                ARRIVE(empty + 8 * stage);\n"
-                 "            }\n",
-                 TENSOR_TEAM);
-    for (uint32_t i = 0; i < registers(plan); i++) {
-        kf_text_addf(text, "%ss%u += d%u;%s", i % 4 == 0 ? "            " : " ", i, i,
-                     i % 4 == 3 ? "\n" : "");
-    }
-}
-
-/// The products of a step run on while those of the next are asked for.
-static void emit_step_16(kf_text *text, const mm_plan *plan)
-{
-    kf_text_add(text,
-                "            const ulong near_a = TILE_AT(at), near_b = TILE_AT(bt);\n"
-                "            asm volatile(\"//@ wgmma.fence.sync.aligned;\" ::: \"memory\");\n");
-    for (uint32_t i = 0; i < MM_LINE_BYTES / PIECE; i++) {
-        emit_wgmma(text, plan, "near_a", "near_b", i, i == 0 ? "(int)(s > step0)" : "1");
-    }
-    kf_text_add(text, "            asm volatile(\"//@ wgmma.commit_group.sync.aligned;\" ::: "
-                      "\"memory\");\n");
-    emit_wait(text, plan, 1);
-    kf_text_addf(text,
-                 "            if (s > step0 && item %% %u == 0) {\n"
-                 "                ARRIVE(empty + 8 * (stage == 0 ? %u : stage - 1));\n"
-                 "            }\n",
-                 TENSOR_TEAM, stages(plan) - 1);
-}
-
-/// The sums to local memory, a line of the tile behind the other. Of a team, four work-items have
-/// a line in pairs of columns, and the eighth line behind it.
-static void emit_settle(kf_text *text, const mm_plan *plan)
-{
-    uint32_t line = plan->columns + plan->width;
-    const char *sum = plan->copies > 1 ? "s" : "d";
-    kf_text_addf(
-        text,
-        "        asm volatile(\"bar.sync 1, %u;\" ::: \"memory\");\n"
-        "        __local float *own = (__local float *)ring + (team * %u + item %% %u / 32 "
-        "* 16 + item %% 32 / 4) * %u + item %% 4 * 2;\n",
-        teams(plan) * TENSOR_TEAM, TENSOR_TEAM_ROWS, TENSOR_TEAM, line);
-    for (uint32_t i = 0; i < registers(plan); i += 4) {
-        kf_text_addf(text,
-                     "        *(__local float2 *)(own + %u) = (float2)(%s%u, %s%u);\n"
-                     "        *(__local float2 *)(own + %u) = (float2)(%s%u, %s%u);\n",
-                     2 * i, sum, i, sum, i + 1, 8 * line + 2 * i, sum, i + 2, sum, i + 3);
-    }
-}
-
-static void emit_products(kf_text *text, const mm_plan *plan)
-{
-    uint32_t a = tensor_tile_bytes(plan, plan->rows);
-    kf_text_addf(text, "    if (team < %u) {\n        float ", teams(plan));
-    emit_names(text, plan, "d", " = 0");
-    if (plan->copies > 1) {
-        kf_text_add(text, ";\n        float ");
-        emit_names(text, plan, "s", " = 0");
-    }
-    kf_text_addf(
-        text,
-        ";\n"
-        "        uint stage = 0, parity = 0;\n"
-        "        for (int s = step0; s < last; s++) {\n"
-        "            WAIT(full + 8 * stage, parity);\n"
-        "            const uint at = base + %u * stage + team * %u, bt = base + %u * stage "
-        "+ %u;\n",
-        stage_bytes(plan), TENSOR_TEAM_ROWS * MM_LINE_BYTES, stage_bytes(plan), a);
-    if (plan->copies > 1) {
-        emit_step_f32(text, plan);
-    } else {
-        emit_step_16(text, plan);
-    }
-    kf_text_addf(text,
-                 "            stage = stage == %u ? 0 : stage + 1;\n"
-                 "            parity ^= stage == 0;\n"
-                 "        }\n",
-                 stages(plan) - 1);
-    if (plan->copies == 1) {
-        emit_wait(text, plan, 0);
-    }
-    emit_settle(text, plan);
-    kf_text_add(text, "    }\n    barrier(CLK_LOCAL_MEM_FENCE);\n");
+              "1ul << 62)\n"
+              // a number and its rest, `far` bytes behind it
+              "#define PACKED_AT(p, far) (*(__global const float *)(p) + *(__global const float "
+              "*)((p) + (far)))\n");
 }
 
 // ---- the end ----
 
-/// A sum of f32 that is no number is summed again from what was packed.
+/// A sum of f32 that is no number is summed again: infinities times a rest of 0 are NaN.
 static void emit_again(kf_text *text, const mm_plan *plan)
 {
-    uint32_t a = tensor_tile_bytes(plan, plan->rows);
+    uint32_t a = tensor_left_bytes(plan);
     uint32_t b = tensor_tile_bytes(plan, plan->columns);
-    kf_text_addf(
-        text,
-        "        if (any(isfinite(sum) == 0)) {\n"
-        "            float again[%u];\n"
-        "            for (int e = 0; e < %u; e++) {\n"
-        "                const uint r = i / %u, c = i %% %u * %u + e;\n"
-        "                float total = 0;\n"
-        "                for (int t = from; t < to_term; t++) {\n"
-        "                    const uint q = t %% %u / 4, w = t %% 4 * 4;\n"
-        "                    __global const uchar *x = left + ((left_batch * tiles + tile) "
-        "* steps + t / %u) * %u + r * 128 + ((q ^ r) & 7) * 16 + w;\n"
-        "                    __global const uchar *y = right + ((right_batch * panels + "
-        "panel) * steps + t / %u) * %u + c * 128 + ((q ^ c) & 7) * 16 + w;\n"
-        "                    total = fma(*(__global const float *)x + *(__global const "
-        "float *)(x + %u), *(__global const float *)y + *(__global const float *)(y + "
-        "%u), total);\n"
-        "                }\n"
-        "                again[e] = total;\n"
-        "            }\n"
-        "            sum = vload%u(0, again);\n"
-        "        }\n",
-        plan->width, plan->width, plan->columns / plan->width, plan->columns / plan->width,
-        plan->width, plan->step, plan->step, a, plan->step, b, plan->rows * MM_LINE_BYTES,
-        plan->columns * MM_LINE_BYTES, plan->width);
+    char of_left[256] = "a[row * stride + AT(t)]";
+    if (!plan->plain) {
+        snprintf(of_left, sizeof(of_left),
+                 "PACKED_AT(left + ((left_batch * tiles + tile) * steps + t / %u) * %u + r * 128 + "
+                 "((q ^ r) & 7) * 16 + w, %u)",
+                 plan->step, a, plan->rows * MM_LINE_BYTES);
+    }
+    kf_text_addf(text,
+                 "        if (any(isfinite(sum) == 0)) {\n"
+                 "            float again[%u];\n"
+                 "            for (int e = 0; e < %u; e++) {\n"
+                 "                const uint r = i / %u, c = i %% %u * %u + e;\n"
+                 "                float total = 0;\n"
+                 "                for (int t = from; t < to_term; t++) {\n"
+                 "                    const uint q = t %% %u / 4, w = t %% 4 * 4;\n"
+                 "                    const float of_left = %s;\n"
+                 "                    __global const uchar *y = right + ((right_batch * panels + "
+                 "panel) * steps + t / %u) * %u + c * 128 + ((q ^ c) & 7) * 16 + w;\n"
+                 "                    total = fma(of_left, PACKED_AT(y, %u), total);\n"
+                 "                }\n"
+                 "                again[e] = total;\n"
+                 "            }\n"
+                 "            sum = vload%u(0, again);\n"
+                 "        }\n",
+                 plan->width, plan->width, plan->columns / plan->width, plan->columns / plan->width,
+                 plan->width, plan->step, of_left, plan->step, b, plan->columns * MM_LINE_BYTES,
+                 plan->width);
 }
 
 /// Begins a loop over the tile's vectors, at `row` and `col`, of which `count` elements are.
@@ -379,7 +208,7 @@ void tensor_emit_product(kf_text *text, const mm_plan *plan)
 {
     emit_macros(text);
     emit_start(text, plan);
-    emit_copies(text, plan);
-    emit_products(text, plan);
+    tensor_emit_copies(text, plan);
+    tensor_emit_sums(text, plan);
     emit_end(text, plan);
 }

@@ -140,15 +140,27 @@ static void compare(mini_host *mini, kiln_buffer **buffers, const kf_opt_info *i
     }
 }
 
-/// The block as the fuser's program computes it, against the reference. False when it was not
-/// taken.
+/// Whether the fuser reads its left operand as it lies; the one of large tiles only if of 16 bits.
+static bool is_plain(const variant *v)
+{
+    return v->tensor && v->fuser > 2;
+}
+
+static bool reads_plainly(const variant *v, uint32_t dtype)
+{
+    return is_plain(v) && (v->fuser != 3 || kf_dtype_of(dtype).bytes == 2);
+}
+
 /// Whether tensor cores leave the block to others: vectors, f64.
 static bool is_left(const mini_host *mini)
 {
     const variant *v = kiln_test_param();
-    return v->tensor && strstr(mini->last_text, "tensor cores take matrices") != NULL;
+    return v->tensor && (strstr(mini->last_text, "tensor cores take matrices") != NULL ||
+                         strstr(mini->last_text, "not read as it lies") != NULL);
 }
 
+/// The block as the fuser's program computes it, against the reference. False when it was not
+/// taken.
 static bool check_block(mini_host *mini)
 {
     kiln_buffer *buffers[MINI_MAX_TENSORS] = {NULL};
@@ -554,17 +566,193 @@ static void test_constants(void)
             mini_drop(mini, y);
         }
         kf_opt *opt = mini_finish(mini);
-        if (KILN_CHECK(opt != NULL) &&
+        bool taken = !is_plain(v) || (reads_plainly(v, KF_DTYPE_F32) && i != 2);
+        if (KILN_CHECK_INT(opt != NULL, taken) && taken &&
             KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK)) {
             bool packs = v->tensor || (v->shape == KF_SHAPE_BLOCK && v->fuser != 2);
             uint64_t kept = !packs || i == 3 ? 0 : i == 2 ? 2 : 1;
-            kept += v->tensor && v->fuser == 1; // clears the counts
+            kept += v->tensor && v->fuser % 3 == 1; // clears the counts
             KILN_CHECK_INT(program.n_launches - program.n_steps, kept);
         }
         mini->plugin->opt_destroy(opt);
         KILN_CHECK(check_block(mini));
     }
     end(mini);
+}
+
+/// Products of one left operand by three constants, with operators of their own behind the first
+/// two; gives the last one.
+static uint32_t several(mini_host *mini, uint32_t dtype, int64_t m, int64_t k, int64_t n)
+{
+    uint32_t a = matrix(mini, dtype, m, k), y = a;
+    for (int i = 0; i < 3; i++) {
+        uint32_t b = matrix(mini, dtype, k, n);
+        mini->tensors[b].view.flags |= KF_TENSOR_CONST;
+        y = product(mini, a, b, false, false);
+        if (i < 2) {
+            uint32_t sum = then(mini, KF_OP_ADD, y, tensor(mini, dtype, 1, &n));
+            if (i == 1) {
+                then(mini, KF_OP_RELU, sum, KF_NONE);
+            }
+        }
+    }
+    return y;
+}
+
+/// Several products in one launch: sizes that are whole tiles or not, and a sum in parts.
+static void test_several(void)
+{
+    static const int64_t sizes[][3] = {{64, 64, 64}, {70, 600, 90}, {129, 41, 30}, {128, 512, 384}};
+    mini_host *mini = begin();
+    if (mini == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        mini_clear(mini);
+        several(mini, i == 3 ? KF_DTYPE_F16 : KF_DTYPE_F32, sizes[i][0], sizes[i][1], sizes[i][2]);
+        KILN_CHECK(check_block(mini));
+    }
+    mini_clear(mini); // infinities stay in their row, of their product
+    several(mini, KF_DTYPE_F32, 70, 40, 90);
+    store(&mini->tensors[0], 41, INFINITY);
+    KILN_CHECK(check_block(mini));
+    end(mini);
+}
+
+/// A reshape of the last two axes to one.
+static uint32_t merged(mini_host *mini, uint32_t x)
+{
+    int64_t lengths[KF_MAX_RANK];
+    const mini_tensor *t = &mini->tensors[x];
+    uint32_t rank = t->view.rank - 1;
+    memcpy(lengths, t->extents, rank * sizeof(lengths[0]));
+    lengths[rank - 1] *= t->extents[rank];
+    uint32_t out = mini_tensor_add(mini, t->view.dtype, rank, lengths);
+    mini_op *op = mini_unary(mini, KF_OP_RESHAPE, x, out);
+    op->attrs[op->view.n_attrs++] = (kf_attr){.key = KF_ATTR_SHAPE,
+                                              .type = KF_TYPE_I64S,
+                                              .count = rank,
+                                              .v = {.iv = mini->tensors[out].extents}};
+    return out;
+}
+
+/// Heads of attention, which lie one behind the other, as the rows of a product.
+static void test_merged(void)
+{
+    static const int64_t heads[][4] = {
+        {2, 70, 3, 32}, {1, 64, 2, 64}, {2, 33, 5, 7}, {3, 20, 4, 1}};
+    const variant *v = kiln_test_param();
+    mini_host *mini = begin();
+    if (mini == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < 8; i++) {
+        const int64_t *h = heads[i / 2];
+        const int64_t turned[] = {h[1] * h[2] * h[3], h[3], h[1] * h[3], 1};
+        mini_clear(mini);
+        uint32_t dtype = i % 2 == 0 ? KF_DTYPE_F32 : KF_DTYPE_BF16;
+        uint32_t a = tensor(mini, dtype, 4, h), b = matrix(mini, dtype, h[2] * h[3], 45);
+        mini_tensor_place(mini, a, turned, 0, (size_t)(h[0] * turned[0]));
+        fill(mini, a);
+        mini->tensors[b].view.flags |= KF_TENSOR_CONST;
+        uint32_t x = merged(mini, a);
+        product(mini, x, b, false, false);
+        mini_drop(mini, x);
+        kf_opt *opt = mini_finish(mini);
+        KILN_CHECK_INT(opt != NULL, reads_plainly(v, dtype));
+        mini->plugin->opt_destroy(opt);
+        KILN_CHECK(opt == NULL || check_block(mini));
+    }
+    end(mini);
+}
+
+/// Without a device: further products join as far as they are shaped as the first, by constants.
+static void test_several_plan(void)
+{
+    const variant *v = kiln_test_param();
+    mini_host *mini = mini_open("nvidia_tensor.so", v->shape);
+    if (mini == NULL) {
+        return;
+    }
+    mini->device.features |= KF_FEATURE_WGMMA;
+    for (int i = 0; i < 5 && (i > 0 || mini_fuser_at(mini, v->fuser)); i++) {
+        kf_program program = {.struct_size = (uint32_t)sizeof(program)};
+        mini_clear(mini);
+        uint32_t last = several(mini, KF_DTYPE_BF16, 70, 48, 90);
+        uint32_t a = i == 1 ? matrix(mini, KF_DTYPE_BF16, 70, 48) : 0;
+        uint32_t b = matrix(mini, KF_DTYPE_BF16, 48, i == 2 ? 80 : 90);
+        mini->tensors[b].view.flags |= i == 3 ? 0 : KF_TENSOR_CONST;
+        uint32_t y = product(mini, a, b, false, false);
+        uint32_t taken = mini->n_ops - (i > 0 && i < 4);
+        if (i == 4) { // reads two of the products
+            then(mini, KF_OP_ADD, y, last);
+        }
+        kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
+        kf_opt *opt = mini_finish(mini);
+        if (KILN_CHECK(opt != NULL) && KILN_CHECK_INT(mini->plugin->opt_info(opt, &info), KF_OK) &&
+            KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK)) {
+            uint32_t products = i == 0 || i == 4 ? 4 : 3, in_parts = v->fuser % 3 == 1;
+            bool plain = is_plain(v);
+            KILN_CHECK_INT(info.len, taken);
+            KILN_CHECK_INT(program.n_steps, plain ? 1 : 2);
+            KILN_CHECK_INT(program.n_launches, program.n_steps + products + in_parts);
+            KILN_CHECK_INT(program.n_temps, !plain + products + 2 * in_parts);
+        }
+        mini->plugin->opt_destroy(opt);
+    }
+    mini_close(mini);
+}
+
+/// Without a device: what the fusers that read the left operand as it lies take, and that nothing
+/// but the product is a step where the right one is constant. The left operand is dense, turned,
+/// constant, negated before, a batch; of 16 bits; made of heads.
+static void test_plain_plan(void)
+{
+    static const char left_alone[] = "the left operand is not read as it lies";
+    const variant *v = kiln_test_param();
+    mini_host *mini = mini_open("nvidia_tensor.so", v->shape);
+    if (mini == NULL) {
+        return;
+    }
+    mini->device.features |= KF_FEATURE_WGMMA | v->features;
+    for (int i = 0; i < 7 && (i > 0 || mini_fuser_at(mini, v->fuser)); i++) {
+        uint32_t dtype = i == 5 ? KF_DTYPE_BF16 : KF_DTYPE_F32;
+        bool turned = i == 1, taken = (i == 0 || i > 3) && reads_plainly(v, dtype);
+        taken = taken && (i == 5 || v->features == 0);
+        mini_clear(mini);
+        mini->last_text[0] = '\0';
+        uint32_t a = i == 4 ? mini_tensor_add(mini, dtype, 3, (const int64_t[]){2, 70, 48})
+                            : matrix(mini, dtype, turned ? 48 : 70, turned ? 70 : 48);
+        if (i == 6) {
+            a = tensor(mini, dtype, 4, (const int64_t[]){2, 70, 4, 12});
+            mini_tensor_place(mini, a, (const int64_t[]){3360, 12, 840, 1}, 0, 6720);
+        }
+        uint32_t b = matrix(mini, dtype, 48, 90), x = i == 6 ? merged(mini, a) : a;
+        mini->tensors[b].view.flags |= KF_TENSOR_CONST;
+        mini->tensors[a].view.flags |= i == 2 ? KF_TENSOR_CONST : 0;
+        if (i == 3) {
+            x = like(mini, dtype, a);
+            mini_unary(mini, KF_OP_NEG, a, x);
+        }
+        product(mini, x, b, turned, false);
+        if (x != a) {
+            mini_drop(mini, x);
+        }
+        kf_program program = {.struct_size = (uint32_t)sizeof(program)};
+        kf_opt *opt = mini_finish(mini);
+        KILN_CHECK_INT(opt != NULL, taken);
+        if (!taken && strcmp(mini->last_text, left_alone) != 0) {
+            KILN_FAIL("%d: %s", i, mini->last_text);
+        }
+        if (opt != NULL && KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK)) {
+            bool in_parts = v->fuser == 4; // its counts are cleared once
+            KILN_CHECK_INT(program.n_steps, 1);
+            KILN_CHECK_INT(program.n_launches, 2 + in_parts);
+            KILN_CHECK_INT(program.n_temps, in_parts ? 3 : 1);
+        }
+        mini->plugin->opt_destroy(opt);
+    }
+    mini_close(mini);
 }
 
 /// Panels of constants of 16 bits hold these bits, infinities and NaN too, either way that they
@@ -665,12 +853,14 @@ static void test_large_results(void)
 
 static void test_repeats(void)
 {
+    const variant *v = kiln_test_param();
+    uint32_t dtype = is_plain(v) && !reads_plainly(v, KF_DTYPE_F32) ? KF_DTYPE_F16 : KF_DTYPE_F32;
     mini_host *mini = begin();
     if (mini == NULL) {
         return;
     }
-    uint32_t c = product(mini, matrix(mini, KF_DTYPE_F32, 30, 3000),
-                         matrix(mini, KF_DTYPE_F32, 3000, 40), false, false);
+    uint32_t c =
+        product(mini, matrix(mini, dtype, 30, 3008), matrix(mini, dtype, 3008, 40), false, false);
     size_t bytes = mini->tensors[c].bytes;
     void *first = malloc(bytes);
     kf_opt *opt = mini_finish(mini);
@@ -911,7 +1101,11 @@ static const variant direct = {2, KF_SHAPE_BLOCK, 64, false, 0, 0};
 static const variant tensor_large = {0, KF_SHAPE_NDRANGE, 0, true, 0, 0};
 static const variant tensor_parts = {1, KF_SHAPE_NDRANGE, 0, true, 0, 0};
 static const variant tensor_small = {2, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const variant plain_large = {3, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const variant plain_parts = {4, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const variant plain_small = {5, KF_SHAPE_NDRANGE, 0, true, 0, 0};
 static const variant as_tf32 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_TF32, 0};
+static const variant plain_tf32 = {5, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_TF32, 0};
 static const variant as_bf16 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_BF16, 0};
 static const variant strict = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_STRICT, 0};
 
@@ -923,33 +1117,37 @@ static const variant strict = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_STRICT, 
         KILN_TEST_PARAM(test, name "_direct", &direct)
 #define FEW(test, name)                                                                            \
     KILN_TEST_PARAM(test, name "_few", &few), KILN_TEST_PARAM(test, name "_few_parts", &few_parts)
+#define PLAIN(test, name)                                                                          \
+    KILN_TEST_PARAM(test, name "_plain", &plain_large),                                            \
+        KILN_TEST_PARAM(test, name "_plain_parts", &plain_parts),                                  \
+        KILN_TEST_PARAM(test, name "_plain_small", &plain_small)
 #define TENSOR(test, name)                                                                         \
     KILN_TEST_PARAM(test, name "_tensor", &tensor_large),                                          \
         KILN_TEST_PARAM(test, name "_tensor_parts", &tensor_parts),                                \
-        KILN_TEST_PARAM(test, name "_tensor_small", &tensor_small)
+        KILN_TEST_PARAM(test, name "_tensor_small", &tensor_small), PLAIN(test, name)
 #define ALL(test, name)                                                                            \
     SOME(test, name), KILN_TEST_PARAM(test, name "_items", &items),                                \
         KILN_TEST_PARAM(test, name "_item_parts", &item_parts)
 
-KILN_TEST_MAIN("unit/plugins/matmul", ALL(test_sizes, "sizes"), FEW(test_sizes, "sizes"),
-               TENSOR(test_sizes, "sizes"), SOME(test_dtypes, "dtypes"), FEW(test_dtypes, "dtypes"),
-               TENSOR(test_dtypes, "dtypes"), SOME(test_turned, "turned"),
-               FEW(test_turned, "turned"), TENSOR(test_turned, "turned"),
-               SOME(test_batches, "batches"), FEW(test_batches, "batches"),
-               TENSOR(test_batches, "batches"), SOME(test_strides, "strides"),
-               FEW(test_strides, "strides"), TENSOR(test_strides, "strides"),
-               ALL(test_epilogue, "epilogue"), FEW(test_epilogue, "epilogue"),
-               TENSOR(test_epilogue, "epilogue"), SOME(test_prologue, "prologue"),
-               FEW(test_prologue, "prologue"), TENSOR(test_prologue, "prologue"),
-               SOME(test_constants, "constants"), TENSOR(test_constants, "constants"),
-               KILN_TEST_PARAM(test_narrow_constants, "narrow_constants_wide", &wide),
-               SOME(test_constant_for_a_row, "constant_for_a_row"),
-               SOME(test_special_values, "special"), FEW(test_special_values, "special"),
-               TENSOR(test_special_values, "special"), SOME(test_large_results, "large_results"),
-               ALL(test_repeats, "repeats"), FEW(test_repeats, "repeats"),
-               TENSOR(test_repeats, "repeats"), FEW(test_few_rows, "rows"),
-               FEW(test_few_places, "places"), TENSOR(test_convs, "convs"),
-               KILN_TEST_PARAM(test_precision, "tensor_tf32", &as_tf32),
-               KILN_TEST_PARAM(test_precision, "tensor_bf16", &as_bf16),
-               KILN_TEST_PARAM(test_precision, "tensor_strict", &strict),
-               ALL(test_declines, "declines"), FEW(test_declines, "declines"))
+KILN_TEST_MAIN(
+    "unit/plugins/matmul", ALL(test_sizes, "sizes"), FEW(test_sizes, "sizes"),
+    TENSOR(test_sizes, "sizes"), SOME(test_dtypes, "dtypes"), FEW(test_dtypes, "dtypes"),
+    TENSOR(test_dtypes, "dtypes"), SOME(test_turned, "turned"), FEW(test_turned, "turned"),
+    TENSOR(test_turned, "turned"), SOME(test_batches, "batches"), FEW(test_batches, "batches"),
+    TENSOR(test_batches, "batches"), SOME(test_strides, "strides"), FEW(test_strides, "strides"),
+    TENSOR(test_strides, "strides"), ALL(test_epilogue, "epilogue"), FEW(test_epilogue, "epilogue"),
+    TENSOR(test_epilogue, "epilogue"), SOME(test_prologue, "prologue"),
+    FEW(test_prologue, "prologue"), TENSOR(test_prologue, "prologue"),
+    SOME(test_constants, "constants"), TENSOR(test_constants, "constants"),
+    KILN_TEST_PARAM(test_narrow_constants, "narrow_constants_wide", &wide),
+    SOME(test_constant_for_a_row, "constant_for_a_row"), SOME(test_special_values, "special"),
+    FEW(test_special_values, "special"), TENSOR(test_special_values, "special"),
+    SOME(test_large_results, "large_results"), ALL(test_repeats, "repeats"),
+    FEW(test_repeats, "repeats"), TENSOR(test_repeats, "repeats"), FEW(test_few_rows, "rows"),
+    FEW(test_few_places, "places"), TENSOR(test_convs, "convs"), TENSOR(test_several, "several"),
+    TENSOR(test_merged, "merged"), TENSOR(test_several_plan, "plan_several"),
+    PLAIN(test_plain_plan, "plan"), KILN_TEST_PARAM(test_plain_plan, "plan_tf32", &plain_tf32),
+    KILN_TEST_PARAM(test_precision, "tensor_tf32", &as_tf32),
+    KILN_TEST_PARAM(test_precision, "tensor_bf16", &as_bf16),
+    KILN_TEST_PARAM(test_precision, "tensor_strict", &strict), ALL(test_declines, "declines"),
+    FEW(test_declines, "declines"))
