@@ -62,24 +62,121 @@ uint32_t at_group_bytes(const at_block *block, uint32_t tile)
             tile * AT_GROUP_ROWS + AT_GROUP_ROWS * across);
 }
 
+uint32_t at_is_small(const at_block *block)
+{
+    return kf_dtype_of(block->element).bytes == 2;
+}
+
+static uint32_t has_tensor(const kf_chain_device *device)
+{
+    return (device->features & KF_FEATURE_WGMMA) != 0 && !device->block_shape;
+}
+
+static uint32_t is_16_bits(uint32_t dtype)
+{
+    return dtype == KF_DTYPE_F16 || dtype == KF_DTYPE_BF16;
+}
+
+/// f32, or f16 or bf16 where there are tensor cores; all operands and results of products alike.
+static uint32_t is_operand(at_block *block, const kf_chain_device *device, const kf_tensor *t)
+{
+    if (block->element == 0 &&
+        (t->dtype == KF_DTYPE_F32 || (is_16_bits(t->dtype) && has_tensor(device)))) {
+        block->element = t->dtype;
+    }
+    return t->dtype == (block->is_wide ? (uint32_t)KF_DTYPE_F32 : block->element);
+}
+
+/// Query and scores are of f32 between the operators, also where they are recorded as of 16 bits.
+static uint32_t wide_dtype(uint32_t dtype)
+{
+    return is_16_bits(dtype) ? (uint32_t)KF_DTYPE_F32 : dtype;
+}
+
+/// Takes in an elementwise operation; gives its result.
+static uint16_t record_wide(at_block *block, const kf_ew_row *row, const kf_op *op)
+{
+    kf_chain_op *own = kf_chain_record(&block->chain, row, op);
+    kf_chain_value *result = &block->chain.values[own->result];
+    own->dtype = (uint16_t)wide_dtype(own->dtype);
+    result->dtype = (uint16_t)wide_dtype(result->dtype);
+    return own->result;
+}
+
+// ---- operands of 16 bits that are cast ----
+
+/// Is this a cast to f32 of an operand that tensor cores take as it is?
+static uint32_t widens(const at_block *block, const kf_chain_device *device, const kf_op *op)
+{
+    uint32_t from = op->inputs[0]->dtype;
+    return op->kind == KF_OP_CAST && block->n_widened < AT_OPERANDS && has_tensor(device) &&
+           (device->features & KF_FEATURE_STRICT) == 0 && is_16_bits(from) &&
+           op->outputs[0]->dtype == KF_DTYPE_F32 &&
+           (block->element == 0 || (block->is_wide && block->element == from)) &&
+           kf_chain_known(&block->chain, op->inputs[0]->id) == NULL &&
+           kf_same_dims(op->inputs[0], op->outputs[0]);
+}
+
+static void push_widened(at_block *block, const kf_op *op)
+{
+    at_cast *cast = &block->widened[block->n_widened++];
+    block->element = op->inputs[0]->dtype;
+    block->is_wide = 1;
+    cast->from = (uint16_t)kf_chain_add_value(&block->chain, op->inputs[0], 0);
+    cast->to = (uint16_t)kf_chain_add_value(&block->chain, op->outputs[0], 1);
+}
+
+static uint16_t source_of(const at_block *block, uint16_t value)
+{
+    for (uint32_t i = 0; i < block->n_widened; i++) {
+        if (block->widened[i].to == value) {
+            return block->widened[i].from;
+        }
+    }
+    return value;
+}
+
+/// An operand, of which `loaded` is known: is it cast where others are, and read where they are?
+static uint32_t find_source(const at_block *block, at_matrix *matrix)
+{
+    matrix->source = source_of(block, matrix->loaded);
+    return block->is_wide == (matrix->source != matrix->loaded) &&
+           !block->chain.values[matrix->source].computed;
+}
+
+/// The cast of the result back, behind the second product.
+static uint32_t push_narrowed(at_block *block, const kf_host *host, const kf_op *op)
+{
+    const kf_chain_value *result = &block->chain.values[block->result];
+    if (op->kind != KF_OP_CAST || !block->is_wide || result->dtype != KF_DTYPE_F32 ||
+        op->inputs[0]->id != result->id || op->outputs[0]->dtype != block->element) {
+        return kf_decline(host, KF_CODE_SHAPE, op->position, "one attention is one block");
+    }
+    kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_OP_CAST, KF_DTYPE_F32);
+    own->result = (uint16_t)kf_chain_add_value(&block->chain, op->outputs[0], 1);
+    block->result = own->result;
+    return 1;
+}
+
 // ---- the query ----
 
-static uint32_t push_query(at_block *block, const kf_host *host, const kf_ew_row *row,
-                           const kf_op *op)
+static uint32_t push_query(at_block *block, const kf_chain_device *device, const kf_host *host,
+                           const kf_ew_row *row, const kf_op *op)
 {
     const kf_chain_op *before =
         block->chain.n_ops > 0 ? &block->chain.ops[block->chain.n_ops - 1] : NULL;
-    if (row->inputs != 1 || op->inputs[0]->dtype != KF_DTYPE_F32 ||
-        op->outputs[0]->dtype != KF_DTYPE_F32 || !kf_same_dims(op->inputs[0], op->outputs[0])) {
+    if (row->inputs != 1 || !is_operand(block, device, op->inputs[0]) ||
+        !is_operand(block, device, op->outputs[0]) ||
+        !kf_same_dims(op->inputs[0], op->outputs[0])) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
-                          "%s before a product has more than one operand, or is not of f32",
+                          "%s before a product has more than one operand, or another type",
                           row->name);
     }
     if (before != NULL && block->chain.values[before->result].id != op->inputs[0]->id) {
         return kf_decline(host, KF_CODE_SHAPE, op->position, "%s is of another tensor than before",
                           row->name);
     }
-    kf_chain_record(&block->chain, row, op);
+    record_wide(block, row, op);
     return 1;
 }
 
@@ -91,7 +188,7 @@ static uint32_t is_set(const kf_op *op, uint32_t key)
     return attr != NULL && attr->v.i != 0;
 }
 
-static uint32_t product_admitted(const at_block *block, const kf_chain_device *device,
+static uint32_t product_admitted(at_block *block, const kf_chain_device *device,
                                  const kf_host *host, const kf_op *op)
 {
     static const uint32_t keys[] = {KF_ATTR_TRANSPOSE_A, KF_ATTR_TRANSPOSE_B};
@@ -104,9 +201,10 @@ static uint32_t product_admitted(const at_block *block, const kf_chain_device *d
             return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, at, "a newer kind of product");
         }
     }
-    if (op->inputs[0]->dtype != KF_DTYPE_F32 || op->inputs[1]->dtype != KF_DTYPE_F32 ||
-        op->outputs[0]->dtype != KF_DTYPE_F32) {
-        return kf_decline(host, KF_CODE_DTYPE, at, "attention is of f32 only");
+    if (!is_operand(block, device, op->inputs[0]) || !is_operand(block, device, op->inputs[1]) ||
+        !is_operand(block, device, op->outputs[0])) {
+        return kf_decline(host, KF_CODE_DTYPE, at,
+                          "attention is of f32 only, on tensor cores of f16 and bf16 too");
     }
     if (op->inputs[0]->rank < 2 || op->inputs[1]->rank < 2) {
         return kf_decline(host, KF_CODE_SHAPE, at, "a product with a vector is no attention");
@@ -118,14 +216,15 @@ static uint32_t product_admitted(const at_block *block, const kf_chain_device *d
 }
 
 /// The extent of an axis along a head: loops need it. 0: it is not told, or too long.
-static int32_t head_extent(const kf_block *values, const kf_tensor *t, uint32_t axis)
+static int32_t head_extent(const at_block *block, const kf_block *values, const kf_tensor *t,
+                           uint32_t axis)
 {
-    int64_t extent = 1;
+    int64_t extent = 1, most = at_is_small(block) ? AT_TENSOR_DEPTH : AT_MAX_DEPTH;
     if (t->dims[axis].symbol != 0 &&
         values->dim_value(values, t->dims[axis].symbol, &extent) != KF_OK) {
         return 0;
     }
-    return extent > 0 && extent <= AT_MAX_DEPTH ? (int32_t)extent : 0;
+    return extent > 0 && extent <= most ? (int32_t)extent : 0;
 }
 
 static uint32_t push_scores(at_block *block, const kf_chain_device *device, const kf_host *host,
@@ -136,7 +235,7 @@ static uint32_t push_scores(at_block *block, const kf_chain_device *device, cons
     if (!product_admitted(block, device, host, op)) {
         return 0;
     }
-    if (known != NULL ||
+    if ((known != NULL && !block->is_wide) ||
         (block->chain.n_ops > 0 &&
          block->chain.values[block->chain.ops[block->chain.n_ops - 1].result].id != query->id)) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
@@ -148,18 +247,23 @@ static uint32_t push_scores(at_block *block, const kf_chain_device *device, cons
     block->query.column = (uint8_t)(query->rank - (turned_query ? 2 : 1));
     block->key.row = (uint8_t)(key->rank - (turned_key ? 2 : 1));
     block->key.column = (uint8_t)(key->rank - (turned_key ? 1 : 2));
-    block->depth = head_extent(values, query, block->query.column);
+    block->depth = head_extent(block, values, query, block->query.column);
     if (block->depth == 0) {
         return kf_decline(host, KF_CODE_SHAPE, op->position, "heads of more than %u elements",
-                          (unsigned)AT_MAX_DEPTH);
+                          (unsigned)(at_is_small(block) ? AT_TENSOR_DEPTH : AT_MAX_DEPTH));
     }
     block->query.value = (uint16_t)kf_chain_add_value(&block->chain, query, 0);
-    block->query.source =
+    block->query.loaded =
         block->chain.n_ops > 0 ? block->chain.ops[0].inputs[0] : block->query.value;
-    block->key.value = block->key.source = (uint16_t)kf_chain_add_value(&block->chain, key, 0);
+    block->key.value = block->key.loaded = (uint16_t)kf_chain_add_value(&block->chain, key, 0);
+    if (!find_source(block, &block->query) || !find_source(block, &block->key)) {
+        return kf_decline(host, KF_CODE_DTYPE, op->position,
+                          "of query and keys one is cast and one is not");
+    }
     block->product = block->chain.n_ops;
     kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_OP_MATMUL, KF_DTYPE_F32);
     own->result = (uint16_t)kf_chain_add_value(&block->chain, op->outputs[0], 1);
+    block->chain.values[own->result].dtype = KF_DTYPE_F32;
     block->scores = block->last = own->result;
     block->stage = AT_SCORES;
     return 1;
@@ -179,6 +283,15 @@ static uint32_t same_batch(const at_block *block, const kf_tensor *result)
     return 1;
 }
 
+/// Local memory that a work-group needs, of what a device is asked about. A device with tensor
+/// cores has enough for these.
+static uint32_t local_bytes(const at_block *block)
+{
+    return at_rows(block) == 0  ? at_parts_bytes(block)
+           : at_is_small(block) ? 0
+                                : at_group_bytes(block, AT_TILE / 2);
+}
+
 static uint32_t push_result(at_block *block, const kf_chain_device *device, const kf_host *host,
                             const kf_block *values, const kf_op *op)
 {
@@ -188,7 +301,7 @@ static uint32_t push_result(at_block *block, const kf_chain_device *device, cons
         return 0;
     }
     if (op->inputs[0]->id != block->chain.values[block->weights].id ||
-        is_set(op, KF_ATTR_TRANSPOSE_A) || (known != NULL && known->computed) ||
+        is_set(op, KF_ATTR_TRANSPOSE_A) || (known != NULL && known->computed && !block->is_wide) ||
         !same_batch(block, op->outputs[0])) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
                           "the product is not of the softmax and values for each of its batches");
@@ -196,17 +309,21 @@ static uint32_t push_result(at_block *block, const kf_chain_device *device, cons
     uint32_t turned = is_set(op, KF_ATTR_TRANSPOSE_B);
     block->values.row = (uint8_t)(t->rank - (turned ? 1 : 2));
     block->values.column = (uint8_t)(t->rank - (turned ? 2 : 1));
-    block->width = head_extent(values, t, block->values.column);
+    block->width = head_extent(block, values, t, block->values.column);
     if (block->width == 0) {
         return kf_decline(host, KF_CODE_SHAPE, op->position, "heads of more than %u elements",
-                          (unsigned)AT_MAX_DEPTH);
+                          (unsigned)(at_is_small(block) ? AT_TENSOR_DEPTH : AT_MAX_DEPTH));
     }
-    if (!device->block_shape && at_group_bytes(block, AT_TILE / 2) > device->local_bytes) {
+    if (!device->block_shape && local_bytes(block) > device->local_bytes) {
         return kf_decline(host, KF_CODE_DEVICE, op->position,
                           "heads of %d and %d elements do not fit into local memory",
                           (int)block->depth, (int)block->width);
     }
-    block->values.value = block->values.source = (uint16_t)kf_chain_add_value(&block->chain, t, 0);
+    block->values.value = block->values.loaded = (uint16_t)kf_chain_add_value(&block->chain, t, 0);
+    if (!find_source(block, &block->values)) {
+        return kf_decline(host, KF_CODE_DTYPE, op->position,
+                          "the values are cast where the query is not, or not where it is");
+    }
     kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_OP_MATMUL, KF_DTYPE_F32);
     own->result = (uint16_t)kf_chain_add_value(&block->chain, op->outputs[0], 1);
     block->result = own->result;
@@ -242,6 +359,30 @@ static uint32_t broadcasts(const at_block *block, const kf_tensor *t)
     return 1;
 }
 
+/// Has the tensor the shape of the scores?
+static uint32_t is_whole(const at_block *block, const kf_tensor *t)
+{
+    const kf_chain_value *scores = &block->chain.values[block->scores];
+    uint32_t whole = t->rank == scores->rank;
+    for (uint32_t i = 0; i < scores->rank && whole; i++) {
+        whole = t->dims[i].symbol == scores->symbols[i];
+    }
+    return whole;
+}
+
+/// An operation on tensors beside the scores alone, such as a comparison of positions: whatever
+/// broadcasts to the scores is computed where it is used.
+static uint32_t push_beside(at_block *block, const kf_host *host, const kf_ew_row *row,
+                            const kf_op *op)
+{
+    if (!broadcasts(block, op->outputs[0])) {
+        return kf_decline(host, KF_CODE_SHAPE, op->position,
+                          "%s makes what does not broadcast to the scores", row->name);
+    }
+    kf_chain_record(&block->chain, row, op);
+    return 1;
+}
+
 static uint32_t push_on_scores(at_block *block, const kf_host *host, const kf_ew_row *row,
                                const kf_op *op)
 {
@@ -249,22 +390,20 @@ static uint32_t push_on_scores(at_block *block, const kf_host *host, const kf_ew
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         const kf_chain_value *known = kf_chain_known(&block->chain, op->inputs[i]->id);
         if (is_score(block, op->inputs[i]->id)) {
-            follows = 1;
+            follows |= known != NULL && is_whole(block, op->inputs[i]);
         } else if ((known != NULL && known->computed) || !broadcasts(block, op->inputs[i])) {
             return kf_decline(host, KF_CODE_SHAPE, op->position,
                               "%s reads what does not broadcast to the scores", row->name);
         }
     }
-    const kf_chain_value *scores = &block->chain.values[block->scores];
-    uint32_t whole = op->outputs[0]->rank == scores->rank;
-    for (uint32_t i = 0; i < scores->rank && whole; i++) {
-        whole = op->outputs[0]->dims[i].symbol == scores->symbols[i];
+    if (!follows) {
+        return push_beside(block, host, row, op);
     }
-    if (!follows || !whole) {
+    if (!is_whole(block, op->outputs[0])) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
                           "%s does not continue from the scores in their shape", row->name);
     }
-    block->last = kf_chain_record(&block->chain, row, op)->result;
+    block->last = record_wide(block, row, op);
     return 1;
 }
 
@@ -278,7 +417,8 @@ static uint32_t push_softmax(at_block *block, const kf_host *host, const kf_op *
         return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, op->position, "a newer kind of softmax");
     }
     if (op->inputs[0]->id != block->chain.values[block->last].id ||
-        op->inputs[0]->dtype != KF_DTYPE_F32 || op->outputs[0]->dtype != KF_DTYPE_F32 ||
+        wide_dtype(op->inputs[0]->dtype) != KF_DTYPE_F32 ||
+        op->outputs[0]->dtype != op->inputs[0]->dtype ||
         (axis != NULL && axis->v.i != -1 && axis->v.i != rank - 1)) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
                           "the softmax is not of the scores, along the keys");
@@ -309,8 +449,12 @@ static uint32_t push_elementwise(at_block *block, const kf_chain_device *device,
     if (!kf_chain_admits(&block->chain, device, host, row, op)) {
         return 0;
     }
+    if (block->stage != AT_SCORES && widens(block, device, op)) {
+        push_widened(block, op);
+        return 1;
+    }
     if (block->stage == AT_QUERY) {
-        return push_query(block, host, row, op);
+        return push_query(block, device, host, row, op);
     }
     if (block->stage != AT_SCORES) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
@@ -326,7 +470,7 @@ static uint32_t push(at_block *block, const kf_chain_device *device, const kf_ho
         return kf_chain_drop(&block->chain, host, op);
     }
     if (block->stage == AT_DONE) {
-        return kf_decline(host, KF_CODE_SHAPE, op->position, "one attention is one block");
+        return push_narrowed(block, host, op);
     }
     if (op->kind == KF_OP_MATMUL && block->stage == AT_QUERY) {
         return push_scores(block, device, host, values, op);
@@ -370,8 +514,13 @@ void at_block_push(at_block *block, const kf_chain_device *device, const kf_host
 
 uint32_t at_block_is_ready(const at_block *block)
 {
-    if (block->stage != AT_DONE) {
+    if (block->stage != AT_DONE || block->chain.values[block->result].dtype != block->element) {
         return 0;
+    }
+    for (uint32_t i = 0; i < block->n_widened; i++) {
+        if (kf_chain_is_output(&block->chain.values[block->widened[i].to])) {
+            return 0;
+        }
     }
     for (uint32_t i = 0; i < block->chain.n_ops; i++) {
         uint32_t result = block->chain.ops[i].result;

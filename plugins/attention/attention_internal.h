@@ -11,6 +11,7 @@
 #include "kf_chain.h"
 
 enum {
+    AT_OPERANDS = 3, ///< query, keys, values
     AT_MAX_DEPTH = 256, ///< of a head
     AT_MAX_TENSORS = 10, ///< that a block reads
     AT_MAX_PARAMS = 160,
@@ -19,7 +20,13 @@ enum {
     AT_GROUP_ITEMS = 128, ///< of a work-group on devices of many small work-items
     AT_GROUP_ROWS = 32, ///< of the query that it has
     AT_GROUP_KEYS = 4, ///< of a tile that a work-item has
-    AT_GROUP_PAD = 4 ///< between the lines of turned keys, against conflicts of banks
+    AT_GROUP_PAD = 4, ///< between the lines of turned keys, against conflicts of banks
+    AT_TENSOR_ITEMS = 256, ///< of a work-group on tensor cores
+    AT_TENSOR_ROWS = 128, ///< of the query that it has
+    AT_TENSOR_KEYS = 128, ///< at a time
+    AT_TENSOR_DEPTH = 128, ///< of a head at most
+    AT_PART_ITEMS = 128, ///< of a work-group for one row
+    AT_PART_KEYS = AT_PART_ITEMS ///< that it has
 };
 
 typedef enum at_stage {
@@ -32,10 +39,16 @@ typedef enum at_stage {
 /// A matrix that a product reads.
 typedef struct at_matrix {
     uint16_t source; ///< value that is read
+    uint16_t loaded; ///< the same, or what a cast of it to f32 makes
     uint16_t value; ///< what the product takes: of the query, what the operators before make of it
     uint8_t row; ///< axis of the query's rows, or of the keys
     uint8_t column; ///< axis along a head
 } at_matrix;
+
+typedef struct at_cast {
+    uint16_t from; ///< value that is read
+    uint16_t to;
+} at_cast;
 
 /// softmax(query x key, operators on it) x value.
 typedef struct at_block {
@@ -54,6 +67,10 @@ typedef struct at_block {
     at_matrix query;
     at_matrix key;
     at_matrix values;
+    uint32_t element; ///< dtype of the operands of both products, as they are read
+    uint32_t is_wide; ///< they are cast to f32, and the result from it
+    uint32_t n_widened;
+    at_cast widened[AT_OPERANDS];
     int32_t depth; ///< of the query and the keys
     int32_t width; ///< of the values
 } at_block;
@@ -76,6 +93,10 @@ uint32_t at_is_score_input(const at_block *block, uint32_t value);
 
 /// Local memory of a work-group that takes so many keys at a time.
 uint32_t at_group_bytes(const at_block *block, uint32_t tile);
+/// The same for one row.
+uint32_t at_parts_bytes(const at_block *block);
+/// Are the operands of 16 bits? These are done on tensor cores alone.
+uint32_t at_is_small(const at_block *block);
 
 // ---- text ----
 
@@ -87,7 +108,9 @@ typedef enum at_param_kind {
     AT_PARAM_SCALAR = 5,
     AT_PARAM_EXTENT = 6, ///< of a batch axis of the scores
     AT_PARAM_ROWS = 7,
-    AT_PARAM_KEYS = 8
+    AT_PARAM_KEYS = 8,
+    AT_PARAM_PARTIAL = 9, ///< what parts have summed
+    AT_PARAM_COUNTS = 10 ///< of each head, how many parts are done
 } at_param_kind;
 
 typedef struct at_param {
@@ -96,6 +119,16 @@ typedef struct at_param {
     uint32_t axis; ///< STRIDE
 } at_param;
 
+/// A comparison of positions that hides keys from rows.
+typedef struct at_seen {
+    uint16_t rows; ///< value: their positions
+    uint16_t keys;
+    uint16_t fill; ///< number that hidden scores become
+    uint16_t turned; ///< the comparison is of a key with a row, not of a row with a key
+    uint32_t high; ///< the row at the highest position sees most
+    const char *sign;
+} at_seen;
+
 typedef struct at_plan {
     const at_block *block;
     const kf_chain_device *device;
@@ -103,11 +136,17 @@ typedef struct at_plan {
     uint32_t keys; ///< whose scores are summed at once
     uint32_t one_row; ///< the query has one row: vectors go along heads and keys
     uint32_t in_groups; ///< work-groups of small work-items; vectors go along keys
+    uint32_t on_tensor; ///< in groups, by tensor cores
+    uint32_t in_parts; ///< in groups that share one row
     uint32_t tile; ///< keys at a time
+    uint32_t has_seen; ///< on tensor cores: all operators on the scores are `seen`
+    at_seen seen;
     uint32_t n_params;
     at_param params[AT_MAX_PARAMS];
 } at_plan;
 
+/// Work-items of a work-group.
+uint32_t at_group_items(const at_plan *plan);
 void at_plan_make(at_plan *plan, const at_block *block, const kf_chain_device *device);
 /// Name of the stride of an axis of a value; "0" where it has none.
 void at_stride_name(const at_plan *plan, uint32_t value, int axis, char name[32]);
@@ -117,10 +156,22 @@ void at_emit_row(kf_text *text, const at_plan *plan);
 /// The same for a work-group of small work-items, and its sizes.
 void at_emit_group(kf_text *text, const at_plan *plan);
 void at_emit_group_sizes(kf_text *text, const at_plan *plan);
+/// The same for tensor cores, and what it calls.
+void at_emit_tensor(kf_text *text, const at_plan *plan);
+void at_emit_tensor_functions(kf_text *text, const at_plan *plan);
+/// The same for groups that share one row.
+void at_emit_parts(kf_text *text, const at_plan *plan);
+void at_emit_parts_functions(kf_text *text, const at_plan *plan);
 /// Declares what the operators on the scores read at `row` (NULL: there is one) and `col`, `count`
 /// elements of a vector that goes along rows or, for one row and in groups, along keys; and the
 /// operators.
 void at_emit_scores(kf_text *text, const at_plan *plan, const char *indent);
+
+/// Are all operators on the scores one comparison of positions and what it hides?
+uint32_t at_seen_make(const at_block *block, at_seen *seen);
+/// Sets `tiles` to those that some of the group's rows see, and `clear` to how many of the first
+/// are seen by all.
+void at_emit_seen(kf_text *text, const at_plan *plan);
 
 // ---- program and costs ----
 
