@@ -103,6 +103,29 @@ static uint16_t record_wide(at_block *block, const kf_ew_row *row, const kf_op *
     return own->result;
 }
 
+uint32_t at_part_once(const at_block *block)
+{
+    return 16 / kf_dtype_of(block->element).bytes;
+}
+
+uint32_t at_part_items(const at_block *block, int32_t length)
+{
+    uint32_t count = 1;
+    while (count * at_part_once(block) < (uint32_t)length) {
+        count *= 2;
+    }
+    return count;
+}
+
+/// Local memory of a work-group that has a part of one row.
+static uint32_t part_bytes(const at_block *block)
+{
+    uint32_t deep = at_part_items(block, block->depth), once = at_part_once(block);
+    uint32_t sums = AT_PART_KEYS * (deep + 1), values = AT_PART_ITEMS * once;
+    return (uint32_t)sizeof(float) *
+           (deep * once + AT_PART_KEYS + (sums > values ? sums : values) + 2);
+}
+
 // ---- operands of 16 bits that are cast ----
 
 /// Is this a cast to f32 of an operand that tensor cores take as it is?
@@ -287,7 +310,7 @@ static uint32_t same_batch(const at_block *block, const kf_tensor *result)
 /// cores has enough for these.
 static uint32_t local_bytes(const at_block *block)
 {
-    return at_rows(block) == 0  ? at_parts_bytes(block)
+    return at_rows(block) == 0  ? part_bytes(block)
            : at_is_small(block) ? 0
                                 : at_group_bytes(block, AT_TILE / 2);
 }

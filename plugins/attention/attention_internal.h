@@ -93,8 +93,10 @@ uint32_t at_is_score_input(const at_block *block, uint32_t value);
 
 /// Local memory of a work-group that takes so many keys at a time.
 uint32_t at_group_bytes(const at_block *block, uint32_t tile);
-/// The same for one row.
-uint32_t at_parts_bytes(const at_block *block);
+/// For one row in parts: elements that a work-item reads at once, and work-items, a power of two,
+/// that read one line of a head.
+uint32_t at_part_once(const at_block *block);
+uint32_t at_part_items(const at_block *block, int32_t length);
 /// Are the operands of 16 bits? These are done on tensor cores alone.
 uint32_t at_is_small(const at_block *block);
 

@@ -9,36 +9,12 @@
 // PoCL refuses what it cannot unroll.
 #define UNROLL "#ifndef POCL_DEVICE_ADDRESS_BITS\n#pragma unroll 16\n#endif\n"
 
-/// Elements that a work-item reads at once.
-static uint32_t at_once(const at_block *block)
-{
-    return 16 / kf_dtype_of(block->element).bytes;
-}
-
-/// Work-items that read one line of a head, a power of two.
-static uint32_t abreast(const at_block *block, int32_t length)
-{
-    uint32_t count = 1;
-    while (count * at_once(block) < (uint32_t)length) {
-        count *= 2;
-    }
-    return count;
-}
-
-uint32_t at_parts_bytes(const at_block *block)
-{
-    uint32_t deep = abreast(block, block->depth), once = at_once(block);
-    uint32_t sums = AT_PART_KEYS * (deep + 1), values = AT_PART_ITEMS * once;
-    return (uint32_t)sizeof(float) *
-           (deep * once + AT_PART_KEYS + (sums > values ? sums : values) + 2);
-}
-
 void at_emit_parts_functions(kf_text *text, const at_plan *plan)
 {
     const at_block *block = plan->block;
     kf_dtype dtype = kf_dtype_of(block->element);
     const char *raw = dtype.bytes == 2 ? "ushort" : "uint";
-    uint32_t small = dtype.bytes == 2, quads = at_once(block) / 4;
+    uint32_t small = dtype.bytes == 2, quads = at_part_once(block) / 4;
     kf_text_addf(text,
                  "#define ITEMS %u\n"
                  "#define ONCE %u\n"
@@ -54,8 +30,8 @@ void at_emit_parts_functions(kf_text *text, const at_plan *plan)
                  "#else\n"
                  "#define SETTLE mem_fence(CLK_GLOBAL_MEM_FENCE)\n"
                  "#endif\n",
-                 (unsigned)AT_PART_ITEMS, at_once(block), quads, abreast(block, block->depth),
-                 abreast(block, block->width));
+                 (unsigned)AT_PART_ITEMS, at_part_once(block), quads,
+                 at_part_items(block, block->depth), at_part_items(block, block->width));
     // 16 bytes of each of `count` lines, from element `first` on, 0 behind its end; lines past the
     // last are the last
     kf_text_addf(
@@ -78,7 +54,7 @@ void at_emit_parts_functions(kf_text *text, const at_plan *plan)
         "        to[i] = as_uint4(vload%u(0, x));\n"
         "    }\n"
         "}\n",
-        dtype.storage, raw, raw, raw, at_once(block));
+        dtype.storage, raw, raw, raw, at_part_once(block));
     kf_text_add(text, "static inline void floats_of(uint4 x, float4 *to) {\n");
     if (small) {
         kf_text_addf(text,

@@ -59,20 +59,20 @@ void at_emit_seen(kf_text *text, const at_plan *plan)
                  "        bounds[1] = n;\n"
                  "    }\n"
                  "    if (item < ROWS / 8) {\n"
-                 "        long low = LONG_MAX, high = LONG_MIN;\n"
+                 "        long least = LONG_MAX, most = LONG_MIN;\n"
                  "        for (int r = 8 * item; r < 8 * item + 8; r++) {\n"
                  "            const long x = b%u[min(first + r, (long)m - 1) * %s];\n"
-                 "            low = min(low, x);\n"
-                 "            high = max(high, x);\n"
+                 "            least = min(least, x);\n"
+                 "            most = max(most, x);\n"
                  "        }\n"
-                 "        ends[2 * item] = low;\n"
-                 "        ends[2 * item + 1] = high;\n"
+                 "        ends[2 * item] = least;\n"
+                 "        ends[2 * item + 1] = most;\n"
                  "    }\n"
                  "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-                 "    long low = ends[0], high = ends[1];\n"
+                 "    long least = ends[0], most = ends[1];\n"
                  "    for (int i = 1; i < ROWS / 8; i++) {\n"
-                 "        low = min(low, ends[2 * i]);\n"
-                 "        high = max(high, ends[2 * i + 1]);\n"
+                 "        least = min(least, ends[2 * i]);\n"
+                 "        most = max(most, ends[2 * i + 1]);\n"
                  "    }\n",
                  seen->turned ? "key" : "row", seen->sign, seen->turned ? "row" : "key", seen->rows,
                  row);
@@ -89,5 +89,5 @@ void at_emit_seen(kf_text *text, const at_plan *plan)
         "    barrier(CLK_LOCAL_MEM_FENCE);\n"
         "    clear = bounds[1] / TILE;\n"
         "    tiles = s%u.x == -INFINITY ? max((bounds[0] + TILE - 1) / TILE, 1) : tiles;\n",
-        seen->keys, key, seen->high ? "high" : "low", seen->high ? "low" : "high", seen->fill);
+        seen->keys, key, seen->high ? "most" : "least", seen->high ? "least" : "most", seen->fill);
 }
