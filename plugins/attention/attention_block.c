@@ -17,170 +17,6 @@ void at_block_copy(at_block *to, const at_block *from)
            sizeof(*to) - sizeof(to->chain));
 }
 
-uint32_t at_batch(const at_block *block)
-{
-    return block->chain.values[block->scores].rank - 2u;
-}
-
-uint32_t at_rows(const at_block *block)
-{
-    return block->chain.values[block->scores].symbols[at_batch(block)];
-}
-
-uint32_t at_keys(const at_block *block)
-{
-    return block->chain.values[block->scores].symbols[at_batch(block) + 1];
-}
-
-int at_axis(const at_block *block, uint32_t value, uint32_t axis)
-{
-    const kf_chain_value *v = &block->chain.values[value];
-    int own = (int)axis - (int)(block->chain.values[block->scores].rank - v->rank);
-    return own >= 0 && v->symbols[own] != 0 ? own : -1;
-}
-
-uint32_t at_is_score_input(const at_block *block, uint32_t value)
-{
-    for (uint32_t i = block->product + 1; i < block->softmax; i++) {
-        for (uint32_t k = 0; k < block->chain.ops[i].n_inputs; k++) {
-            if (block->chain.ops[i].inputs[k] == value) {
-                return !block->chain.values[value].computed;
-            }
-        }
-    }
-    return 0;
-}
-
-uint32_t at_group_bytes(const at_block *block, uint32_t tile)
-{
-    uint32_t across = tile / AT_GROUP_KEYS;
-    uint32_t step = across * AT_GROUP_KEYS; // columns of the values that one turn covers
-    uint32_t width = ((uint32_t)block->width + step - 1) / step * step;
-    uint32_t keys = (uint32_t)block->depth * (tile + AT_GROUP_PAD), values = tile * width;
-    return (uint32_t)sizeof(float) *
-           ((uint32_t)block->depth * AT_GROUP_ROWS + (keys > values ? keys : values) +
-            tile * AT_GROUP_ROWS + AT_GROUP_ROWS * across);
-}
-
-uint32_t at_is_small(const at_block *block)
-{
-    return kf_dtype_of(block->element).bytes == 2;
-}
-
-static uint32_t has_tensor(const kf_chain_device *device)
-{
-    return (device->features & KF_FEATURE_WGMMA) != 0 && !device->block_shape;
-}
-
-static uint32_t is_16_bits(uint32_t dtype)
-{
-    return dtype == KF_DTYPE_F16 || dtype == KF_DTYPE_BF16;
-}
-
-/// f32, or f16 or bf16 where there are tensor cores; all operands and results of products alike.
-static uint32_t is_operand(at_block *block, const kf_chain_device *device, const kf_tensor *t)
-{
-    if (block->element == 0 &&
-        (t->dtype == KF_DTYPE_F32 || (is_16_bits(t->dtype) && has_tensor(device)))) {
-        block->element = t->dtype;
-    }
-    return t->dtype == (block->is_wide ? (uint32_t)KF_DTYPE_F32 : block->element);
-}
-
-/// Query and scores are of f32 between the operators, also where they are recorded as of 16 bits.
-static uint32_t wide_dtype(uint32_t dtype)
-{
-    return is_16_bits(dtype) ? (uint32_t)KF_DTYPE_F32 : dtype;
-}
-
-/// Takes in an elementwise operation; gives its result.
-static uint16_t record_wide(at_block *block, const kf_ew_row *row, const kf_op *op)
-{
-    kf_chain_op *own = kf_chain_record(&block->chain, row, op);
-    kf_chain_value *result = &block->chain.values[own->result];
-    own->dtype = (uint16_t)wide_dtype(own->dtype);
-    result->dtype = (uint16_t)wide_dtype(result->dtype);
-    return own->result;
-}
-
-uint32_t at_part_once(const at_block *block)
-{
-    return 16 / kf_dtype_of(block->element).bytes;
-}
-
-uint32_t at_part_items(const at_block *block, int32_t length)
-{
-    uint32_t count = 1;
-    while (count * at_part_once(block) < (uint32_t)length) {
-        count *= 2;
-    }
-    return count;
-}
-
-/// Local memory of a work-group that has a part of one row.
-static uint32_t part_bytes(const at_block *block)
-{
-    uint32_t deep = at_part_items(block, block->depth), once = at_part_once(block);
-    uint32_t sums = AT_PART_KEYS * (deep + 1), values = AT_PART_ITEMS * once;
-    return (uint32_t)sizeof(float) *
-           (deep * once + AT_PART_KEYS + (sums > values ? sums : values) + 2);
-}
-
-// ---- operands of 16 bits that are cast ----
-
-/// Is this a cast to f32 of an operand that tensor cores take as it is?
-static uint32_t widens(const at_block *block, const kf_chain_device *device, const kf_op *op)
-{
-    uint32_t from = op->inputs[0]->dtype;
-    return op->kind == KF_OP_CAST && block->n_widened < AT_OPERANDS && has_tensor(device) &&
-           (device->features & KF_FEATURE_STRICT) == 0 && is_16_bits(from) &&
-           op->outputs[0]->dtype == KF_DTYPE_F32 &&
-           (block->element == 0 || (block->is_wide && block->element == from)) &&
-           kf_chain_known(&block->chain, op->inputs[0]->id) == NULL &&
-           kf_same_dims(op->inputs[0], op->outputs[0]);
-}
-
-static void push_widened(at_block *block, const kf_op *op)
-{
-    at_cast *cast = &block->widened[block->n_widened++];
-    block->element = op->inputs[0]->dtype;
-    block->is_wide = 1;
-    cast->from = (uint16_t)kf_chain_add_value(&block->chain, op->inputs[0], 0);
-    cast->to = (uint16_t)kf_chain_add_value(&block->chain, op->outputs[0], 1);
-}
-
-static uint16_t source_of(const at_block *block, uint16_t value)
-{
-    for (uint32_t i = 0; i < block->n_widened; i++) {
-        if (block->widened[i].to == value) {
-            return block->widened[i].from;
-        }
-    }
-    return value;
-}
-
-/// An operand, of which `loaded` is known: is it cast where others are, and read where they are?
-static uint32_t find_source(const at_block *block, at_matrix *matrix)
-{
-    matrix->source = source_of(block, matrix->loaded);
-    return block->is_wide == (matrix->source != matrix->loaded) &&
-           !block->chain.values[matrix->source].computed;
-}
-
-/// The cast of the result back, behind the second product.
-static uint32_t push_narrowed(at_block *block, const kf_host *host, const kf_op *op)
-{
-    const kf_chain_value *result = &block->chain.values[block->result];
-    if (op->kind != KF_OP_CAST || !block->is_wide || result->dtype != KF_DTYPE_F32 ||
-        op->inputs[0]->id != result->id || op->outputs[0]->dtype != block->element) {
-        return kf_decline(host, KF_CODE_SHAPE, op->position, "one attention is one block");
-    }
-    kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_OP_CAST, KF_DTYPE_F32);
-    own->result = (uint16_t)kf_chain_add_value(&block->chain, op->outputs[0], 1);
-    block->result = own->result;
-    return 1;
-}
-
 // ---- the query ----
 
 static uint32_t push_query(at_block *block, const kf_chain_device *device, const kf_host *host,
@@ -188,8 +24,8 @@ static uint32_t push_query(at_block *block, const kf_chain_device *device, const
 {
     const kf_chain_op *before =
         block->chain.n_ops > 0 ? &block->chain.ops[block->chain.n_ops - 1] : NULL;
-    if (row->inputs != 1 || !is_operand(block, device, op->inputs[0]) ||
-        !is_operand(block, device, op->outputs[0]) ||
+    if (row->inputs != 1 || !at_is_operand(block, device, op->inputs[0]) ||
+        !at_is_operand(block, device, op->outputs[0]) ||
         !kf_same_dims(op->inputs[0], op->outputs[0])) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
                           "%s before a product has more than one operand, or another type",
@@ -199,7 +35,7 @@ static uint32_t push_query(at_block *block, const kf_chain_device *device, const
         return kf_decline(host, KF_CODE_SHAPE, op->position, "%s is of another tensor than before",
                           row->name);
     }
-    record_wide(block, row, op);
+    at_record_wide(block, row, op);
     return 1;
 }
 
@@ -224,8 +60,9 @@ static uint32_t product_admitted(at_block *block, const kf_chain_device *device,
             return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, at, "a newer kind of product");
         }
     }
-    if (!is_operand(block, device, op->inputs[0]) || !is_operand(block, device, op->inputs[1]) ||
-        !is_operand(block, device, op->outputs[0])) {
+    if (!at_is_operand(block, device, op->inputs[0]) ||
+        !at_is_operand(block, device, op->inputs[1]) ||
+        !at_is_operand(block, device, op->outputs[0])) {
         return kf_decline(host, KF_CODE_DTYPE, at,
                           "attention is of f32 only, on tensor cores of f16 and bf16 too");
     }
@@ -279,7 +116,7 @@ static uint32_t push_scores(at_block *block, const kf_chain_device *device, cons
     block->query.loaded =
         block->chain.n_ops > 0 ? block->chain.ops[0].inputs[0] : block->query.value;
     block->key.value = block->key.loaded = (uint16_t)kf_chain_add_value(&block->chain, key, 0);
-    if (!find_source(block, &block->query) || !find_source(block, &block->key)) {
+    if (!at_find_source(block, &block->query) || !at_find_source(block, &block->key)) {
         return kf_decline(host, KF_CODE_DTYPE, op->position,
                           "of query and keys one is cast and one is not");
     }
@@ -306,15 +143,6 @@ static uint32_t same_batch(const at_block *block, const kf_tensor *result)
     return 1;
 }
 
-/// Local memory that a work-group needs, of what a device is asked about. A device with tensor
-/// cores has enough for these.
-static uint32_t local_bytes(const at_block *block)
-{
-    return at_rows(block) == 0  ? part_bytes(block)
-           : at_is_small(block) ? 0
-                                : at_group_bytes(block, AT_TILE / 2);
-}
-
 static uint32_t push_result(at_block *block, const kf_chain_device *device, const kf_host *host,
                             const kf_block *values, const kf_op *op)
 {
@@ -337,13 +165,13 @@ static uint32_t push_result(at_block *block, const kf_chain_device *device, cons
         return kf_decline(host, KF_CODE_SHAPE, op->position, "heads of more than %u elements",
                           (unsigned)(at_is_small(block) ? AT_TENSOR_DEPTH : AT_MAX_DEPTH));
     }
-    if (!device->block_shape && local_bytes(block) > device->local_bytes) {
+    if (!device->block_shape && at_local_bytes(block) > device->local_bytes) {
         return kf_decline(host, KF_CODE_DEVICE, op->position,
                           "heads of %d and %d elements do not fit into local memory",
                           (int)block->depth, (int)block->width);
     }
     block->values.value = block->values.loaded = (uint16_t)kf_chain_add_value(&block->chain, t, 0);
-    if (!find_source(block, &block->values)) {
+    if (!at_find_source(block, &block->values)) {
         return kf_decline(host, KF_CODE_DTYPE, op->position,
                           "the values are cast where the query is not, or not where it is");
     }
@@ -426,7 +254,7 @@ static uint32_t push_on_scores(at_block *block, const kf_host *host, const kf_ew
         return kf_decline(host, KF_CODE_SHAPE, op->position,
                           "%s does not continue from the scores in their shape", row->name);
     }
-    block->last = record_wide(block, row, op);
+    block->last = at_record_wide(block, row, op);
     return 1;
 }
 
@@ -440,7 +268,7 @@ static uint32_t push_softmax(at_block *block, const kf_host *host, const kf_op *
         return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, op->position, "a newer kind of softmax");
     }
     if (op->inputs[0]->id != block->chain.values[block->last].id ||
-        wide_dtype(op->inputs[0]->dtype) != KF_DTYPE_F32 ||
+        at_wide_dtype(op->inputs[0]->dtype) != KF_DTYPE_F32 ||
         op->outputs[0]->dtype != op->inputs[0]->dtype ||
         (axis != NULL && axis->v.i != -1 && axis->v.i != rank - 1)) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
@@ -472,8 +300,8 @@ static uint32_t push_elementwise(at_block *block, const kf_chain_device *device,
     if (!kf_chain_admits(&block->chain, device, host, row, op)) {
         return 0;
     }
-    if (block->stage != AT_SCORES && widens(block, device, op)) {
-        push_widened(block, op);
+    if (block->stage != AT_SCORES && at_widens(block, device, op)) {
+        at_push_widened(block, op);
         return 1;
     }
     if (block->stage == AT_QUERY) {
@@ -493,7 +321,7 @@ static uint32_t push(at_block *block, const kf_chain_device *device, const kf_ho
         return kf_chain_drop(&block->chain, host, op);
     }
     if (block->stage == AT_DONE) {
-        return push_narrowed(block, host, op);
+        return at_push_narrowed(block, device, host, op);
     }
     if (op->kind == KF_OP_MATMUL && block->stage == AT_QUERY) {
         return push_scores(block, device, host, values, op);

@@ -2,10 +2,11 @@
 #ifndef KILN_PLUGINS_ATTENTION_INTERNAL_H
 #define KILN_PLUGINS_ATTENTION_INTERNAL_H
 
-/// What the files of the attention fuser share: which operations join (attention_block.c), the
-/// kernels' text (attention_emit.c for many rows of the query, attention_row.c for one,
-/// attention_group.c for many small work-items, attention_scores.c for the operators in all), the
-/// program and what it costs
+/// What the files of the attention fuser share: which operations join (attention_block.c,
+/// attention_operand.c), the kernels' text (attention_emit.c for many rows of the query,
+/// attention_row.c for one; of many small work-items attention_group.c, attention_tensor.c for
+/// tensor cores with attention_seen.c for what positions hide, attention_parts.c for one row;
+/// attention_scores.c for the operators in all), the program and what it costs
 /// (attention_program.c).
 
 #include "kf_chain.h"
@@ -91,14 +92,34 @@ int at_axis(const at_block *block, uint32_t value, uint32_t axis);
 /// Do the operators on the scores read the value?
 uint32_t at_is_score_input(const at_block *block, uint32_t value);
 
-/// Local memory of a work-group that takes so many keys at a time.
-uint32_t at_group_bytes(const at_block *block, uint32_t tile);
+// ---- operands ----
+
+/// Are the operands of 16 bits? These are done on tensor cores, or of one row.
+uint32_t at_is_small(const at_block *block);
+/// May the tensor be an operand or result of a product? The first one decides about the others.
+uint32_t at_is_operand(at_block *block, const kf_chain_device *device, const kf_tensor *t);
+/// f32 for f16 and bf16.
+uint32_t at_wide_dtype(uint32_t dtype);
+/// Takes in an elementwise operation; gives its result, which is of f32 also where it is recorded
+/// as of 16 bits.
+uint16_t at_record_wide(at_block *block, const kf_ew_row *row, const kf_op *op);
+/// Is this a cast to f32 of an operand that is taken as it is? at_push_widened takes it in.
+uint32_t at_widens(const at_block *block, const kf_chain_device *device, const kf_op *op);
+void at_push_widened(at_block *block, const kf_op *op);
+/// Sets `source` of an operand whose `loaded` is set. 0: it is cast where others are not, or not
+/// where they are, or is not in memory.
+uint32_t at_find_source(const at_block *block, at_matrix *matrix);
+/// Takes in the cast of the result back. 0: it is another operation, which is reported.
+uint32_t at_push_narrowed(at_block *block, const kf_chain_device *device, const kf_host *host,
+                          const kf_op *op);
 /// For one row in parts: elements that a work-item reads at once, and work-items, a power of two,
 /// that read one line of a head.
 uint32_t at_part_once(const at_block *block);
 uint32_t at_part_items(const at_block *block, int32_t length);
-/// Are the operands of 16 bits? These are done on tensor cores alone.
-uint32_t at_is_small(const at_block *block);
+/// Local memory of a work-group that takes so many keys at a time.
+uint32_t at_group_bytes(const at_block *block, uint32_t tile);
+/// Local memory that a work-group needs at least. A device with tensor cores has enough for these.
+uint32_t at_local_bytes(const at_block *block);
 
 // ---- text ----
 
