@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Attention on a GPU through the package `kiln`, beside `scaled_dot_product_attention` of PyTorch on the same GPU, in
 turns, as products.py measures. One row of a query (a decoder) stands beside the time in which a copy of the GPU would
-have read keys and values; these are other ones in each call, so that no cache holds them. An error is the root of the
+have read keys and values; a call has it with several of these, one after the other, so that no cache holds them and
+the host is no part of it. An error is the root of the
 mean square of the differences from attention in f64, of 64 rows, over that of the results."""
 import argparse
 import json
@@ -57,23 +58,21 @@ def measure(size, name):
     kiln.device().sync()
     all_heads = (*five[:3], keys, head)
 
-    def attention(q, k, v, *given):
-        k, v = (kiln.broadcast_to(t, all_heads) for t in (k, v))
-        return kiln.ops.attention(q, k, v, None, *given, causal=seen == "causal")
+    def attention(q, *others):
+        wide = [kiln.broadcast_to(t, all_heads) for t in others[:2 * sets]]
+        return [kiln.ops.attention(q, wide[i], wide[i + 1], None, *others[2 * sets:], causal=seen == "causal")
+                for i in range(0, 2 * sets, 2)]
 
     attend = kiln.compile(attention)
-    kept, turn = [], [0]
+    kept = []
 
     def run():
-        turn[0] = (turn[0] + 1) % sets
-        kept[:] = [attend(a, *b[2 * turn[0]:2 * turn[0] + 2], *bias)]
+        kept[:] = [attend(a, *b, *bias)]
 
-    def its(at=None):
-        turn[0] = (turn[0] + 1) % sets
-        at = turn[0] if at is None else at
-        return torch.nn.functional.scaled_dot_product_attention(x, *rest[2 * at:2 * at + 2], its_bias,
-                                                                is_causal=seen == "causal",
-                                                                enable_gqa=heads != shared)
+    def its():
+        return [torch.nn.functional.scaled_dot_product_attention(x, y, z, its_bias, is_causal=seen == "causal",
+                                                                 enable_gqa=heads != shared)
+                for y, z in zip(rest[::2], rest[1::2])]
 
     of = min(rows, 64)
     exact = in_f64(x, *rest[:2], seen, its_bias, of)
@@ -81,13 +80,13 @@ def measure(size, name):
     def error(result):
         return float(((result[:, :, rows - of:].double() - exact).square().mean() / exact.square().mean()).sqrt())
 
-    ours = np.array(kiln.astype(attend(a, *b[:2], *bias), kiln.float32)).reshape(batch, heads, rows, head)
-    times = medians([run, its], [kiln.device().sync, torch.cuda.synchronize])
+    ours = np.array(kiln.astype(attend(a, *b, *bias)[0], kiln.float32)).reshape(batch, heads, rows, head)
+    times = medians([run, its], [kiln.device().sync, torch.cuda.synchronize]) / sets
     flops = 4 * batch * heads * rows * keys * head / (2 if seen == "causal" else 1)
     found = {"case": f"{name} {batch}x{heads}" + (f"/{shared}" if heads != shared else "") + f" {rows}x{keys}x{head}" +
              ("" if seen == "all" else " " + seen), "ms": round(times[0], 4), "TFLOP/s": round(1e-9 * flops / times[0], 1),
              "against": f"torch {torch.__version__}", "ratio": round(times[1] / times[0], 3),
-             "error": error(torch.from_numpy(ours).cuda()), "its error": error(its(0))}
+             "error": error(torch.from_numpy(ours).cuda()), "its error": error(its()[0])}
     if rows == 1:
         bytes_read = 2 * batch * shared * keys * head * x.element_size()
         found["to a copy"] = round(bytes_read / copy_bytes_per_ms() / times[0], 3)
