@@ -566,6 +566,50 @@ static void test_casts(void)
     }
 }
 
+/// Whether a host of these features is given a program, and which: what needs no such device.
+static void check_offer(uint64_t features, bool is_cast, int64_t rows, bool taken)
+{
+    mini_host *mini = mini_open("attention.so", KF_SHAPE_NDRANGE);
+    scene s;
+    if (mini == NULL) {
+        return;
+    }
+    mini->device.features |= features;
+    mini->device.local_bytes = LITTLE;
+    if (mini_fuser(mini)) {
+        make_tensors(&s, mini, &(heads){1, 2, rows, 30, 16, 16}, 0);
+        if (is_cast) {
+            record_cast(&s, false, false);
+        } else {
+            record(&s);
+        }
+        kf_opt *opt = mini_finish(mini);
+        KILN_CHECK((opt != NULL) == taken);
+        if (opt != NULL) {
+            kf_program program = {.struct_size = (uint32_t)sizeof(program)};
+            KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK);
+            const char *text = program.sources[0]->code.ptr;
+            KILN_CHECK((strstr(text, "wgmma.mma_async") != NULL) == (rows > 1));
+            KILN_CHECK_INT(program.sources[0]->n_defines, rows > 1);
+            KILN_CHECK_INT(program.n_launches, rows > 1 ? 1 : 2);
+            mini->plugin->opt_destroy(opt);
+        }
+    }
+    mini_close(mini);
+}
+
+static void test_offers(void)
+{
+    for (int64_t rows = 1; rows <= 20; rows += 19) {
+        check_offer(0, false, rows, false);
+        check_offer(0, true, rows, false);
+        check_offer(KF_FEATURE_WGMMA, false, rows, true);
+        check_offer(KF_FEATURE_WGMMA, true, rows, true);
+        check_offer(KF_FEATURE_WGMMA | KF_FEATURE_STRICT, false, rows, true);
+        check_offer(KF_FEATURE_WGMMA | KF_FEATURE_STRICT, true, rows, false);
+    }
+}
+
 static void test_repeats(void)
 {
     mini_host *mini = begin();
@@ -654,4 +698,6 @@ KILN_TEST_MAIN("unit/plugins/attention", ALL(test_sizes, "sizes"),
                ALL(test_special_values, "special"), ALL(test_positions, "positions"),
                ALL(test_repeats, "repeats"), ALL(test_declines, "declines"),
                KILN_TEST_PARAM(test_casts, "casts_bf16", &bf16),
-               KILN_TEST_PARAM(test_casts, "casts_f16", &f16))
+               KILN_TEST_PARAM(test_casts, "casts_f16", &f16),
+               KILN_TEST_PARAM(test_offers, "offers_bf16", &bf16),
+               KILN_TEST_PARAM(test_offers, "offers_f16", &f16))
