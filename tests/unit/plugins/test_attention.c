@@ -488,7 +488,8 @@ static void test_positions(void)
                                  {KF_OP_GREATER, false, false, 150, -INFINITY},
                                  {KF_OP_LESS_EQUAL, true, true, 0, -INFINITY}};
     mini_host *mini = begin();
-    for (uint32_t i = 0; mini != NULL && i < sizeof(all) / sizeof(all[0]); i++) {
+    uint32_t step = dtype_of_case() == KF_DTYPE_F32 ? 3 : 1; // only tensor cores look at positions
+    for (uint32_t i = 0; mini != NULL && i < sizeof(all) / sizeof(all[0]); i += step) {
         const heads size = {1, 2, i % 2 == 0 ? 270 : 40, 300, 16, 16};
         scene s;
         make_tensors(&s, mini, &size, i < 5 ? 4 : 0); // the query is scaled, or the scores are
