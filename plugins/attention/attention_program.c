@@ -221,6 +221,7 @@ static void make_clear(at_program *p)
     bind_temp(&p->clear_arg, TEMP_COUNTS);
     p->clear_arg.access = KF_ACCESS_WRITE;
     batches(&p->global[2], p->block);
+    p->failed |= p->global[2].failed;
     p->clear.struct_size = (uint32_t)sizeof(p->clear);
     p->clear.dims = 1;
     p->clear.n_args = 1;
