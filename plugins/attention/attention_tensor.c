@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The kernel for tensor cores of NVIDIA's compute capability 9.0, of 16-bit operands. A work-group
 // of two teams has 128 rows of one head, 64 a team. Keys and values go through local memory, 128
-// keys at a time and two of them in turns; what arrives next is asked for a tile ahead. Scores,
-// weights and sums stay in registers, of f32: the scores of a tile are multiplied while the values
-// of the tile before are, and their softmax is taken while that product still runs.
+// keys at a time, in turns of two tiles of keys and three of values; all work-items ask for them a
+// tile ahead, and barriers count what has come and who has read it, so the teams need not keep
+// step. Scores, weights and sums stay in registers, of f32: the scores of a tile are multiplied
+// while the values of the tile before are, and their softmax is taken while that product runs.
 //
 // After NVIDIA's PTX manual, "Asynchronous Warpgroup Level Matrix Instructions" and "cp.async".
 // Instructions of sm_90a are comments that begin `//@` until the host has made PTX of the text
@@ -27,6 +28,12 @@ static uint32_t scales_scores(const at_block *block)
 {
     const kf_chain_op *op = &block->chain.ops[0];
     return block->product == 1 && op->row != NULL && op->row->op == KF_OP_MUL_SCALAR;
+}
+
+/// The query goes into local memory as it is read.
+static uint32_t reads_query(const at_block *block)
+{
+    return block->product == 0 || scales_scores(block);
 }
 
 // ---- functions ----
@@ -57,6 +64,19 @@ void at_emit_tensor_functions(kf_text *text, const at_plan *plan)
         "62)\n"
         "#define COLUMNS_AT(at) ((ulong)(((at) & 0x3ffffu) >> 4) | (ulong)(TILE * 8) << 16 | 64ul "
         "<< 32 | 1ul << 62)\n"
+        "#define WAIT(bar, parity) do { uint over; do { \\\n"
+        "    asm volatile(\"{ .reg .pred P; mbarrier.try_wait.parity.shared.b64 P, [%1], %2; "
+        "selp.u32 %0, 1, 0, P; }\" : \"=r\"(over) : \"r\"(bar), \"r\"(parity) : \"memory\"); \\\n"
+        "    } while (!over); } while (0)\n"
+        "#define ARRIVE(bar) asm volatile(\"mbarrier.arrive.shared.b64 _, [%0];\" :: \"r\"(bar) : "
+        "\"memory\")\n"
+        // barriers: a tile has come, of keys or values; all warps have read it; the query has come
+        "#define BARS 11\n"
+        "#define QUERY_IN (bars_at + 80)\n"
+        "#define KEYS_IN(t) (bars_at + 8 * ((t) & 1))\n"
+        "#define KEYS_OUT(t) (bars_at + 16 + 8 * ((t) & 1))\n"
+        "#define VALUES_IN(t) (bars_at + 32 + 8 * ((t) % 3))\n"
+        "#define VALUES_OUT(t) (bars_at + 56 + 8 * ((t) % 3))\n"
         "static inline float exp2_of(float x) {\n"
         "    float y;\n"
         "    asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x));\n"
@@ -83,7 +103,7 @@ void at_emit_tensor_functions(kf_text *text, const at_plan *plan)
         // `left` lines of `length` elements at p, the others 0, to local memory at `to`; `pieces`
         // in a line
         "static inline void take(__local uchar *memory, uint to, __global const ushort *p, long "
-        "row, long col, long left, int length, int pieces, int item) {\n"
+        "row, long col, long left, int length, int pieces, int item, uint bar) {\n"
         "    const int piece = item % pieces, line = item / pieces, step = ITEMS / pieces;\n"
         "    const int count = clamp(length - 8 * piece, 0, 8), lines = (int)min(left, "
         "(long)TILE);\n"
@@ -96,6 +116,8 @@ void at_emit_tensor_functions(kf_text *text, const at_plan *plan)
         "            asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" :: \"r\"(at + "
         "i * step * 128), \"l\"(from + i * step * row), \"r\"(bytes) : \"memory\");\n"
         "        }\n"
+        "        asm volatile(\"cp.async.mbarrier.arrive.noinc.shared.b64 [%0];\" :: \"r\"(bar) : "
+        "\"memory\");\n"
         "        return;\n"
         "    }\n"
         "    for (int i = 0; i < TILE / step; i++) {\n"
@@ -110,6 +132,8 @@ void at_emit_tensor_functions(kf_text *text, const at_plan *plan)
         "        *(__local uint4 *)(memory + place + i * step * 128) = (uint4)(x[0], x[1], x[2], "
         "x[3]);\n"
         "    }\n"
+        "    asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");\n"
+        "    ARRIVE(bar);\n"
         "}\n");
 }
 
@@ -195,11 +219,10 @@ static void emit_tensor_scores(kf_text *text, const at_plan *plan)
 /// Adds to o the weights p times the values of tile `tile`.
 static void emit_tensor_values(kf_text *text, const at_plan *plan, const char *tile)
 {
-    kf_text_addf(
-        text,
-        "            const uint value_at = base + QUERY_BYTES + 2 * KEY_BYTES + ((%s) & 1) "
-        "* VALUE_BYTES;\n",
-        tile);
+    kf_text_addf(text,
+                 "            const uint value_at = base + QUERY_BYTES + 2 * KEY_BYTES + (%s) %% 3 "
+                 "* VALUE_BYTES;\n",
+                 tile);
     for (uint32_t i = 0; i < AT_TENSOR_KEYS / 16; i++) {
         char operands[160];
         snprintf(operands, sizeof(operands),
@@ -213,13 +236,28 @@ static void emit_tensor_values(kf_text *text, const at_plan *plan, const char *t
 
 // ---- tiles ----
 
-/// Everything asked for is there, for all, and tensor cores see it.
-static void emit_tensor_arrived(kf_text *text)
+/// The keys of tile `keys` and the values of tile `values`, either may be NULL, are there, and
+/// tensor cores see them.
+static void emit_tensor_arrived(kf_text *text, const char *keys, const char *values)
 {
-    kf_text_add(text, "            asm volatile(\"cp.async.wait_group 0;\" ::: \"memory\");\n"
-                      "            asm volatile(\"fence.proxy.async.shared::cta;\" ::: "
-                      "\"memory\");\n"
-                      "            barrier(CLK_LOCAL_MEM_FENCE);\n");
+    if (keys != NULL) {
+        kf_text_addf(text, "            WAIT(KEYS_IN(%s), ((%s) / 2 & 1));\n", keys, keys);
+    }
+    if (values != NULL) {
+        kf_text_addf(text, "            WAIT(VALUES_IN(%s), ((%s) / 3 & 1));\n", values, values);
+    }
+    kf_text_add(text, "            asm volatile(\"fence.proxy.async.shared::cta;\" ::: "
+                      "\"memory\");\n");
+}
+
+/// This warp has read a tile.
+static void emit_tensor_left(kf_text *text, const char *bar, const char *tile)
+{
+    kf_text_addf(text,
+                 "            if (lane == 0) {\n"
+                 "                ARRIVE(%s(%s));\n"
+                 "            }\n",
+                 bar, tile);
 }
 
 /// Asks for the keys behind tile `j` and for its values.
@@ -229,14 +267,15 @@ static void emit_tensor_ask(kf_text *text, const at_plan *plan)
     kf_text_addf(
         text,
         "            if (j + 1 < tiles) {\n"
+        "                WAIT(KEYS_OUT(j + 1), (((j + 1) / 2 & 1) ^ 1));\n"
         "                take(memory, QUERY_BYTES + ((j + 1) & 1) * KEY_BYTES, (__global const "
         "ushort *)b%u + (j + 1) * (long)TILE * k_row, k_row, k_col, n - (j + 1) * (long)TILE, "
-        "DEPTH, DEEP / 8, item);\n"
+        "DEPTH, DEEP / 8, item, KEYS_IN(j + 1));\n"
         "            }\n"
-        "            take(memory, QUERY_BYTES + 2 * KEY_BYTES + (j & 1) * VALUE_BYTES, (__global "
+        "            WAIT(VALUES_OUT(j), ((j / 3 & 1) ^ 1));\n"
+        "            take(memory, QUERY_BYTES + 2 * KEY_BYTES + j %% 3 * VALUE_BYTES, (__global "
         "const ushort *)b%u + j * (long)TILE * v_row, v_row, v_col, n - j * (long)TILE, WIDTH, "
-        "WIDE / 8, item);\n"
-        "            asm volatile(\"cp.async.commit_group;\" ::: \"memory\");\n",
+        "WIDE / 8, item, VALUES_IN(j));\n",
         block->key.source, block->values.source);
 }
 
@@ -311,11 +350,15 @@ static void emit_tensor_pack(kf_text *text)
 static void emit_tensor_first(kf_text *text, const at_plan *plan)
 {
     kf_text_add(text, "        {\n            const int j = 0;\n");
-    emit_tensor_arrived(text);
+    if (reads_query(plan->block)) {
+        kf_text_add(text, "            WAIT(QUERY_IN, 0);\n");
+    }
     emit_tensor_ask(text, plan);
+    emit_tensor_arrived(text, "j", NULL);
     emit_tensor_fence(text);
     emit_tensor_scores(text, plan);
     emit_tensor_wait(text, 0, "s", AT_TENSOR_KEYS / 2, 0);
+    emit_tensor_left(text, "KEYS_OUT", "j");
     emit_tensor_operators(text, plan);
     emit_tensor_weights(text, plan);
     emit_tensor_pack(text);
@@ -325,15 +368,17 @@ static void emit_tensor_first(kf_text *text, const at_plan *plan)
 static void emit_tensor_next(kf_text *text, const at_plan *plan)
 {
     kf_text_add(text, "        for (int j = 1; j < tiles; j++) {\n");
-    emit_tensor_arrived(text);
     emit_tensor_ask(text, plan);
+    emit_tensor_arrived(text, "j", "j - 1");
     emit_tensor_fence(text);
     emit_tensor_scores(text, plan);
     emit_tensor_values(text, plan, "j - 1");
     emit_tensor_wait(text, 1, "s", AT_TENSOR_KEYS / 2, 0);
+    emit_tensor_left(text, "KEYS_OUT", "j");
     emit_tensor_operators(text, plan);
     emit_tensor_weights(text, plan);
     emit_tensor_wait(text, 0, "o", whole_blocks(plan->block->width) / 2, AT_TENSOR_KEYS / 4);
+    emit_tensor_left(text, "VALUES_OUT", "j - 1");
     kf_text_add(text, "            if (less[0] != 1 || less[1] != 1) {\n"
                       "#pragma unroll\n"
                       "                for (int e = 0; e < WIDE / 2; e++) {\n"
@@ -347,7 +392,7 @@ static void emit_tensor_next(kf_text *text, const at_plan *plan)
 static void emit_tensor_last(kf_text *text, const at_plan *plan)
 {
     kf_text_add(text, "        {\n");
-    emit_tensor_arrived(text);
+    emit_tensor_arrived(text, NULL, "tiles - 1");
     emit_tensor_fence(text);
     emit_tensor_values(text, plan, "tiles - 1");
     emit_tensor_wait(text, 0, "o", whole_blocks(plan->block->width) / 2, AT_TENSOR_KEYS / 4);
@@ -361,10 +406,10 @@ static void emit_tensor_query(kf_text *text, const at_plan *plan)
     const at_block *block = plan->block;
     const char *name = kf_dtype_of(block->element).name;
     uint32_t source = block->query.source;
-    if (block->product == 0 || scales_scores(block)) {
+    if (reads_query(block)) {
         kf_text_addf(text,
                      "    take(memory, 0, (__global const ushort *)b%u + first * q_row, q_row, "
-                     "q_col, m - first, DEPTH, DEEP / 8, item);\n",
+                     "q_col, m - first, DEPTH, DEEP / 8, item, QUERY_IN);\n",
                      source);
         return;
     }
@@ -384,6 +429,8 @@ static void emit_tensor_query(kf_text *text, const at_plan *plan)
                  "bits_%s((vec)(d < DEPTH ? v%u.x : 0, d + 1 < DEPTH ? v%u.y : 0));\n"
                  "    }\n",
                  name, block->query.value, block->query.value);
+    kf_text_add(text, "    asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");\n"
+                      "    barrier(CLK_LOCAL_MEM_FENCE);\n");
 }
 
 static void emit_tensor_result(kf_text *text)
@@ -416,11 +463,12 @@ void at_emit_tensor(kf_text *text, const at_plan *plan)
 {
     uint32_t any = plan->block->softmax > plan->block->product + 1;
     kf_text_addf(text,
-                 "    __local uchar memory[QUERY_BYTES + 2 * (KEY_BYTES + VALUE_BYTES)] "
+                 "    __local uchar memory[QUERY_BYTES + 2 * KEY_BYTES + 3 * VALUE_BYTES] "
                  "__attribute__((aligned(1024)));\n"
                  "    const int item = get_local_id(0), team = item / 128, lane = item %% 32;\n"
                  "    const int own = item / 32 * 16 + lane / 4;\n"
-                 "    const uint base = (uint)(ulong)memory;\n"
+                 "    __local ulong bars[BARS];\n"
+                 "    const uint base = (uint)(ulong)memory, bars_at = (uint)(ulong)bars;\n"
                  "    const long first = (get_num_groups(0) - 1 - get_group_id(0)) * (long)ROWS;\n"
                  "    int tiles = (n + TILE - 1) / TILE, clear = %s;\n"
                  "    float s[TILE / 2], o[WIDE / 2], high[2] = {-INFINITY, -INFINITY}, sum[2] = "
@@ -435,11 +483,21 @@ void at_emit_tensor(kf_text *text, const at_plan *plan)
                  "        s[i] = 0;\n"
                  "    }\n",
                  any ? "0" : "tiles");
+    kf_text_add(text,
+                "    if (item == 0) {\n"
+                "        for (int i = 0; i < BARS; i++) {\n"
+                "            asm volatile(\"mbarrier.init.shared.b64 [%0], %1;\" :: "
+                "\"r\"(bars_at + 8 * i), \"r\"(i < 2 || (i >= 4 && i < 7) || i == 10 ? ITEMS : "
+                "ITEMS / 32) : \"memory\");\n"
+                "        }\n"
+                "        asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: "
+                "\"memory\");\n"
+                "    }\n"
+                "    barrier(CLK_LOCAL_MEM_FENCE);\n");
     emit_tensor_query(text, plan);
     kf_text_addf(text,
                  "    take(memory, QUERY_BYTES, (__global const ushort *)b%u, k_row, k_col, n, "
-                 "DEPTH, DEEP / 8, item);\n"
-                 "    asm volatile(\"cp.async.commit_group;\" ::: \"memory\");\n",
+                 "DEPTH, DEEP / 8, item, KEYS_IN(0));\n",
                  plan->block->key.source);
     if (plan->has_seen) {
         at_emit_seen(text, plan);
