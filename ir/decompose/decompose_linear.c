@@ -78,10 +78,22 @@ static kilni_value without(kiln_expander *expander, kilni_value scores, kilni_va
     return result;
 }
 
+/// Rows of an input.
+static int64_t length(kiln_expander *expander, uint32_t input)
+{
+    const kiln_tensor_desc desc = kilni_expand_desc(expander, kilni_expand_input(expander, input));
+    return desc.dims[desc.rank - 2u];
+}
+
+/// Positions come before the first product, so that nothing but elementwise operators stands
+/// between it and the softmax.
 static kilni_value scores_of(kiln_expander *expander)
 {
     double scale = kilni_ir_attention_scale(kilni_expand_call(expander));
     double cap = kilni_x_f64(expander, KILN_KEY_SOFTCAP);
+    bool causal = kilni_x_i64(expander, KILN_KEY_CAUSAL) != 0;
+    kilni_value rows = causal ? positions(expander, length(expander, 0), true) : 0;
+    kilni_value keys = causal ? positions(expander, length(expander, 1), false) : 0;
     kilni_value query = kilni_x_scale(expander, kilni_x_input(expander, 0), scale);
     kilni_value scores =
         kilni_expand_matmul(expander, query, kilni_x_input(expander, 1), false, true);
@@ -95,12 +107,8 @@ static kilni_value scores_of(kiln_expander *expander)
     if (kilni_expand_input(expander, 3) != 0) {
         scores = without(expander, scores, kilni_expand_input(expander, 3));
     }
-    if (kilni_x_i64(expander, KILN_KEY_CAUSAL) != 0) {
-        const kiln_tensor_desc desc = kilni_expand_desc(expander, scores);
-        kilni_value later = kilni_expand_2(expander, KILN_OP_LESS,
-                                           positions(expander, desc.dims[desc.rank - 2u], true),
-                                           positions(expander, desc.dims[desc.rank - 1u], false));
-        scores = without(expander, scores, later);
+    if (causal) {
+        scores = without(expander, scores, kilni_expand_2(expander, KILN_OP_LESS, rows, keys));
     }
     return scores;
 }

@@ -17,69 +17,25 @@ void at_block_copy(at_block *to, const at_block *from)
            sizeof(*to) - sizeof(to->chain));
 }
 
-uint32_t at_batch(const at_block *block)
-{
-    return block->chain.values[block->scores].rank - 2u;
-}
-
-uint32_t at_rows(const at_block *block)
-{
-    return block->chain.values[block->scores].symbols[at_batch(block)];
-}
-
-uint32_t at_keys(const at_block *block)
-{
-    return block->chain.values[block->scores].symbols[at_batch(block) + 1];
-}
-
-int at_axis(const at_block *block, uint32_t value, uint32_t axis)
-{
-    const kf_chain_value *v = &block->chain.values[value];
-    int own = (int)axis - (int)(block->chain.values[block->scores].rank - v->rank);
-    return own >= 0 && v->symbols[own] != 0 ? own : -1;
-}
-
-uint32_t at_is_score_input(const at_block *block, uint32_t value)
-{
-    for (uint32_t i = block->product + 1; i < block->softmax; i++) {
-        for (uint32_t k = 0; k < block->chain.ops[i].n_inputs; k++) {
-            if (block->chain.ops[i].inputs[k] == value) {
-                return !block->chain.values[value].computed;
-            }
-        }
-    }
-    return 0;
-}
-
-uint32_t at_group_bytes(const at_block *block, uint32_t tile)
-{
-    uint32_t across = tile / AT_GROUP_KEYS;
-    uint32_t step = across * AT_GROUP_KEYS; // columns of the values that one turn covers
-    uint32_t width = ((uint32_t)block->width + step - 1) / step * step;
-    uint32_t keys = (uint32_t)block->depth * (tile + AT_GROUP_PAD), values = tile * width;
-    return (uint32_t)sizeof(float) *
-           ((uint32_t)block->depth * AT_GROUP_ROWS + (keys > values ? keys : values) +
-            tile * AT_GROUP_ROWS + AT_GROUP_ROWS * across);
-}
-
 // ---- the query ----
 
-static uint32_t push_query(at_block *block, const kf_host *host, const kf_ew_row *row,
-                           const kf_op *op)
+static uint32_t push_query(at_block *block, const kf_chain_device *device, const kf_host *host,
+                           const kf_ew_row *row, const kf_op *op)
 {
     const kf_chain_op *before =
         block->chain.n_ops > 0 ? &block->chain.ops[block->chain.n_ops - 1] : NULL;
-    if (row->inputs != 1 || op->inputs[0]->dtype != KF_DTYPE_F32 ||
-        op->outputs[0]->dtype != KF_DTYPE_F32 || !kf_same_dims(op->inputs[0], op->outputs[0])) {
+    if (row->inputs != 1 || !at_is_operand(block, device, op->inputs[0]) ||
+        !at_is_operand(block, device, op->outputs[0]) ||
+        !kf_same_dims(op->inputs[0], op->outputs[0])) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
-                          "%s before a product has more than one operand, or is not of f32",
+                          "%s before a product has more than one operand, or another type",
                           row->name);
     }
     if (before != NULL && block->chain.values[before->result].id != op->inputs[0]->id) {
         return kf_decline(host, KF_CODE_SHAPE, op->position, "%s is of another tensor than before",
                           row->name);
     }
-    kf_chain_record(&block->chain, row, op);
+    at_record_wide(block, row, op);
     return 1;
 }
 
@@ -91,7 +47,7 @@ static uint32_t is_set(const kf_op *op, uint32_t key)
     return attr != NULL && attr->v.i != 0;
 }
 
-static uint32_t product_admitted(const at_block *block, const kf_chain_device *device,
+static uint32_t product_admitted(at_block *block, const kf_chain_device *device,
                                  const kf_host *host, const kf_op *op)
 {
     static const uint32_t keys[] = {KF_ATTR_TRANSPOSE_A, KF_ATTR_TRANSPOSE_B};
@@ -104,9 +60,11 @@ static uint32_t product_admitted(const at_block *block, const kf_chain_device *d
             return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, at, "a newer kind of product");
         }
     }
-    if (op->inputs[0]->dtype != KF_DTYPE_F32 || op->inputs[1]->dtype != KF_DTYPE_F32 ||
-        op->outputs[0]->dtype != KF_DTYPE_F32) {
-        return kf_decline(host, KF_CODE_DTYPE, at, "attention is of f32 only");
+    if (!at_is_operand(block, device, op->inputs[0]) ||
+        !at_is_operand(block, device, op->inputs[1]) ||
+        !at_is_operand(block, device, op->outputs[0])) {
+        return kf_decline(host, KF_CODE_DTYPE, at,
+                          "attention is of f32 only, on tensor cores of f16 and bf16 too");
     }
     if (op->inputs[0]->rank < 2 || op->inputs[1]->rank < 2) {
         return kf_decline(host, KF_CODE_SHAPE, at, "a product with a vector is no attention");
@@ -118,14 +76,15 @@ static uint32_t product_admitted(const at_block *block, const kf_chain_device *d
 }
 
 /// The extent of an axis along a head: loops need it. 0: it is not told, or too long.
-static int32_t head_extent(const kf_block *values, const kf_tensor *t, uint32_t axis)
+static int32_t head_extent(const at_block *block, const kf_block *values, const kf_tensor *t,
+                           uint32_t axis)
 {
-    int64_t extent = 1;
+    int64_t extent = 1, most = at_is_small(block) ? AT_TENSOR_DEPTH : AT_MAX_DEPTH;
     if (t->dims[axis].symbol != 0 &&
         values->dim_value(values, t->dims[axis].symbol, &extent) != KF_OK) {
         return 0;
     }
-    return extent > 0 && extent <= AT_MAX_DEPTH ? (int32_t)extent : 0;
+    return extent > 0 && extent <= most ? (int32_t)extent : 0;
 }
 
 static uint32_t push_scores(at_block *block, const kf_chain_device *device, const kf_host *host,
@@ -136,7 +95,7 @@ static uint32_t push_scores(at_block *block, const kf_chain_device *device, cons
     if (!product_admitted(block, device, host, op)) {
         return 0;
     }
-    if (known != NULL ||
+    if ((known != NULL && !block->is_wide) ||
         (block->chain.n_ops > 0 &&
          block->chain.values[block->chain.ops[block->chain.n_ops - 1].result].id != query->id)) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
@@ -148,18 +107,23 @@ static uint32_t push_scores(at_block *block, const kf_chain_device *device, cons
     block->query.column = (uint8_t)(query->rank - (turned_query ? 2 : 1));
     block->key.row = (uint8_t)(key->rank - (turned_key ? 2 : 1));
     block->key.column = (uint8_t)(key->rank - (turned_key ? 1 : 2));
-    block->depth = head_extent(values, query, block->query.column);
+    block->depth = head_extent(block, values, query, block->query.column);
     if (block->depth == 0) {
         return kf_decline(host, KF_CODE_SHAPE, op->position, "heads of more than %u elements",
-                          (unsigned)AT_MAX_DEPTH);
+                          (unsigned)(at_is_small(block) ? AT_TENSOR_DEPTH : AT_MAX_DEPTH));
     }
     block->query.value = (uint16_t)kf_chain_add_value(&block->chain, query, 0);
-    block->query.source =
+    block->query.loaded =
         block->chain.n_ops > 0 ? block->chain.ops[0].inputs[0] : block->query.value;
-    block->key.value = block->key.source = (uint16_t)kf_chain_add_value(&block->chain, key, 0);
+    block->key.value = block->key.loaded = (uint16_t)kf_chain_add_value(&block->chain, key, 0);
+    if (!at_find_source(block, &block->query) || !at_find_source(block, &block->key)) {
+        return kf_decline(host, KF_CODE_DTYPE, op->position,
+                          "of query and keys one is cast and one is not");
+    }
     block->product = block->chain.n_ops;
     kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_OP_MATMUL, KF_DTYPE_F32);
     own->result = (uint16_t)kf_chain_add_value(&block->chain, op->outputs[0], 1);
+    block->chain.values[own->result].dtype = KF_DTYPE_F32;
     block->scores = block->last = own->result;
     block->stage = AT_SCORES;
     return 1;
@@ -188,7 +152,7 @@ static uint32_t push_result(at_block *block, const kf_chain_device *device, cons
         return 0;
     }
     if (op->inputs[0]->id != block->chain.values[block->weights].id ||
-        is_set(op, KF_ATTR_TRANSPOSE_A) || (known != NULL && known->computed) ||
+        is_set(op, KF_ATTR_TRANSPOSE_A) || (known != NULL && known->computed && !block->is_wide) ||
         !same_batch(block, op->outputs[0])) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
                           "the product is not of the softmax and values for each of its batches");
@@ -196,17 +160,21 @@ static uint32_t push_result(at_block *block, const kf_chain_device *device, cons
     uint32_t turned = is_set(op, KF_ATTR_TRANSPOSE_B);
     block->values.row = (uint8_t)(t->rank - (turned ? 1 : 2));
     block->values.column = (uint8_t)(t->rank - (turned ? 2 : 1));
-    block->width = head_extent(values, t, block->values.column);
+    block->width = head_extent(block, values, t, block->values.column);
     if (block->width == 0) {
         return kf_decline(host, KF_CODE_SHAPE, op->position, "heads of more than %u elements",
-                          (unsigned)AT_MAX_DEPTH);
+                          (unsigned)(at_is_small(block) ? AT_TENSOR_DEPTH : AT_MAX_DEPTH));
     }
-    if (!device->block_shape && at_group_bytes(block, AT_TILE / 2) > device->local_bytes) {
+    if (!device->block_shape && at_local_bytes(block) > device->local_bytes) {
         return kf_decline(host, KF_CODE_DEVICE, op->position,
                           "heads of %d and %d elements do not fit into local memory",
                           (int)block->depth, (int)block->width);
     }
-    block->values.value = block->values.source = (uint16_t)kf_chain_add_value(&block->chain, t, 0);
+    block->values.value = block->values.loaded = (uint16_t)kf_chain_add_value(&block->chain, t, 0);
+    if (!at_find_source(block, &block->values)) {
+        return kf_decline(host, KF_CODE_DTYPE, op->position,
+                          "the values are cast where the query is not, or not where it is");
+    }
     kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_OP_MATMUL, KF_DTYPE_F32);
     own->result = (uint16_t)kf_chain_add_value(&block->chain, op->outputs[0], 1);
     block->result = own->result;
@@ -242,6 +210,30 @@ static uint32_t broadcasts(const at_block *block, const kf_tensor *t)
     return 1;
 }
 
+/// Has the tensor the shape of the scores?
+static uint32_t is_whole(const at_block *block, const kf_tensor *t)
+{
+    const kf_chain_value *scores = &block->chain.values[block->scores];
+    uint32_t whole = t->rank == scores->rank;
+    for (uint32_t i = 0; i < scores->rank && whole; i++) {
+        whole = t->dims[i].symbol == scores->symbols[i];
+    }
+    return whole;
+}
+
+/// An operation on tensors beside the scores alone, such as a comparison of positions: whatever
+/// broadcasts to the scores is computed where it is used.
+static uint32_t push_beside(at_block *block, const kf_host *host, const kf_ew_row *row,
+                            const kf_op *op)
+{
+    if (!broadcasts(block, op->outputs[0])) {
+        return kf_decline(host, KF_CODE_SHAPE, op->position,
+                          "%s makes what does not broadcast to the scores", row->name);
+    }
+    kf_chain_record(&block->chain, row, op);
+    return 1;
+}
+
 static uint32_t push_on_scores(at_block *block, const kf_host *host, const kf_ew_row *row,
                                const kf_op *op)
 {
@@ -249,22 +241,20 @@ static uint32_t push_on_scores(at_block *block, const kf_host *host, const kf_ew
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         const kf_chain_value *known = kf_chain_known(&block->chain, op->inputs[i]->id);
         if (is_score(block, op->inputs[i]->id)) {
-            follows = 1;
+            follows |= known != NULL && is_whole(block, op->inputs[i]);
         } else if ((known != NULL && known->computed) || !broadcasts(block, op->inputs[i])) {
             return kf_decline(host, KF_CODE_SHAPE, op->position,
                               "%s reads what does not broadcast to the scores", row->name);
         }
     }
-    const kf_chain_value *scores = &block->chain.values[block->scores];
-    uint32_t whole = op->outputs[0]->rank == scores->rank;
-    for (uint32_t i = 0; i < scores->rank && whole; i++) {
-        whole = op->outputs[0]->dims[i].symbol == scores->symbols[i];
+    if (!follows) {
+        return push_beside(block, host, row, op);
     }
-    if (!follows || !whole) {
+    if (!is_whole(block, op->outputs[0])) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
                           "%s does not continue from the scores in their shape", row->name);
     }
-    block->last = kf_chain_record(&block->chain, row, op)->result;
+    block->last = at_record_wide(block, row, op);
     return 1;
 }
 
@@ -278,7 +268,8 @@ static uint32_t push_softmax(at_block *block, const kf_host *host, const kf_op *
         return kf_decline(host, KF_CODE_NOT_UNDERSTOOD, op->position, "a newer kind of softmax");
     }
     if (op->inputs[0]->id != block->chain.values[block->last].id ||
-        op->inputs[0]->dtype != KF_DTYPE_F32 || op->outputs[0]->dtype != KF_DTYPE_F32 ||
+        at_wide_dtype(op->inputs[0]->dtype) != KF_DTYPE_F32 ||
+        op->outputs[0]->dtype != op->inputs[0]->dtype ||
         (axis != NULL && axis->v.i != -1 && axis->v.i != rank - 1)) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
                           "the softmax is not of the scores, along the keys");
@@ -309,8 +300,12 @@ static uint32_t push_elementwise(at_block *block, const kf_chain_device *device,
     if (!kf_chain_admits(&block->chain, device, host, row, op)) {
         return 0;
     }
+    if (block->stage != AT_SCORES && at_widens(block, device, op)) {
+        at_push_widened(block, op);
+        return 1;
+    }
     if (block->stage == AT_QUERY) {
-        return push_query(block, host, row, op);
+        return push_query(block, device, host, row, op);
     }
     if (block->stage != AT_SCORES) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
@@ -326,7 +321,7 @@ static uint32_t push(at_block *block, const kf_chain_device *device, const kf_ho
         return kf_chain_drop(&block->chain, host, op);
     }
     if (block->stage == AT_DONE) {
-        return kf_decline(host, KF_CODE_SHAPE, op->position, "one attention is one block");
+        return at_push_narrowed(block, device, host, op);
     }
     if (op->kind == KF_OP_MATMUL && block->stage == AT_QUERY) {
         return push_scores(block, device, host, values, op);
@@ -370,8 +365,13 @@ void at_block_push(at_block *block, const kf_chain_device *device, const kf_host
 
 uint32_t at_block_is_ready(const at_block *block)
 {
-    if (block->stage != AT_DONE) {
+    if (block->stage != AT_DONE || block->chain.values[block->result].dtype != block->element) {
         return 0;
+    }
+    for (uint32_t i = 0; i < block->n_widened; i++) {
+        if (kf_chain_is_output(&block->chain.values[block->widened[i].to])) {
+            return 0;
+        }
     }
     for (uint32_t i = 0; i < block->chain.n_ops; i++) {
         uint32_t result = block->chain.ops[i].result;

@@ -23,6 +23,15 @@ static void add(at_plan *plan, at_param_kind kind, uint32_t index, uint32_t axis
     }
 }
 
+static uint32_t tile_of(const at_plan *plan)
+{
+    if (plan->on_tensor || plan->in_parts) {
+        return plan->on_tensor ? AT_TENSOR_KEYS : AT_PART_KEYS;
+    }
+    uint32_t fits = at_group_bytes(plan->block, AT_TILE) <= plan->device->local_bytes;
+    return plan->in_groups && !fits ? AT_TILE / 2 : AT_TILE;
+}
+
 void at_plan_make(at_plan *plan, const at_block *block, const kf_chain_device *device)
 {
     const kf_chain *chain = &block->chain;
@@ -33,9 +42,11 @@ void at_plan_make(at_plan *plan, const at_block *block, const kf_chain_device *d
     plan->keys = device->vector_bytes >= 64 ? KEYS_WIDE : KEYS_NARROW;
     plan->in_groups = !device->block_shape;
     plan->one_row = !plan->in_groups && at_rows(block) == 0;
-    plan->tile = plan->in_groups && at_group_bytes(block, AT_TILE) > device->local_bytes
-                     ? AT_TILE / 2
-                     : AT_TILE;
+    plan->in_parts = plan->in_groups && at_rows(block) == 0;
+    plan->on_tensor = at_is_small(block) && !plan->in_parts;
+    plan->has_seen = plan->on_tensor && at_seen_make(block, &plan->seen);
+    plan->width = plan->on_tensor ? 2 : plan->width;
+    plan->tile = tile_of(plan);
     for (uint32_t i = 0; i < chain->n_values; i++) {
         const kf_chain_value *v = &chain->values[i];
         if (v->computed) {
@@ -64,6 +75,18 @@ void at_plan_make(at_plan *plan, const at_block *block, const kf_chain_device *d
     }
     add(plan, AT_PARAM_ROWS, 0, 0);
     add(plan, AT_PARAM_KEYS, 0, 0);
+    if (plan->in_parts) {
+        add(plan, AT_PARAM_PARTIAL, 0, 0);
+        add(plan, AT_PARAM_COUNTS, 0, 0);
+    }
+}
+
+uint32_t at_group_items(const at_plan *plan)
+{
+    return plan->on_tensor   ? AT_TENSOR_ITEMS
+           : plan->in_parts  ? AT_PART_ITEMS
+           : plan->in_groups ? AT_GROUP_ITEMS
+                             : 1;
 }
 
 static void declare(kf_text *text, const at_plan *plan, const at_param *p)
@@ -75,7 +98,7 @@ static void declare(kf_text *text, const at_plan *plan, const at_param *p)
                      kf_dtype_of(chain->values[p->index].dtype).storage, p->index);
         break;
     case AT_PARAM_OUTPUT:
-        kf_text_add(text, "__global float *out");
+        kf_text_addf(text, "__global %s *out", kf_dtype_of(chain->values[p->index].dtype).storage);
         break;
     case AT_PARAM_OFFSET:
         kf_text_addf(text, "long o%u", p->index);
@@ -88,6 +111,12 @@ static void declare(kf_text *text, const at_plan *plan, const at_param *p)
         break;
     case AT_PARAM_EXTENT:
         kf_text_addf(text, "long d%u", p->index);
+        break;
+    case AT_PARAM_PARTIAL:
+        kf_text_add(text, "__global float *partial");
+        break;
+    case AT_PARAM_COUNTS:
+        kf_text_add(text, "__global int *counts");
         break;
     default:
         kf_text_add(text, p->kind == AT_PARAM_ROWS ? "int m" : "int n");
@@ -219,7 +248,8 @@ static void emit_functions(kf_text *text, const at_plan *plan)
         const kf_chain_value *v = &block->chain.values[i];
         read |= v->computed ? 0 : 1ull << v->dtype;
     }
-    kf_chain_functions(text, &block->chain, plan->width, 1, read, 0, 0);
+    kf_chain_functions(text, &block->chain, plan->width, 1, read,
+                       plan->in_parts ? 1ull << block->element : 0, 0);
     const kf_ew_helper *helper;
     for (uint32_t i = 0; (helper = kf_ew_helper_at(i)) != NULL; i++) {
         if (strcmp(helper->name, "decay_") == 0) {
@@ -243,7 +273,9 @@ static void emit_functions(kf_text *text, const at_plan *plan)
                  plan->width, plan->width, (int)block->depth, (int)block->width, plan->tile,
                  plan->keys, (unsigned)COLUMNS);
     if (plan->in_groups) {
-        at_emit_group_sizes(text, plan);
+        plan->on_tensor  ? at_emit_tensor_functions(text, plan)
+        : plan->in_parts ? at_emit_parts_functions(text, plan)
+                         : at_emit_group_sizes(text, plan);
         return;
     }
     if (!plan->one_row) {
@@ -366,7 +398,7 @@ void at_emit(kf_text *text, const at_plan *plan)
     kf_text_addf(text,
                  "__attribute__((reqd_work_group_size(%u, 1, 1)))\n"
                  "__kernel void kiln_attention(",
-                 plan->in_groups ? (unsigned)AT_GROUP_ITEMS : 1);
+                 at_group_items(plan));
     for (uint32_t i = 0; i < plan->n_params; i++) {
         kf_text_add(text, i == 0 ? "" : ", ");
         declare(text, plan, &plan->params[i]);
@@ -375,7 +407,11 @@ void at_emit(kf_text *text, const at_plan *plan)
     kf_chain_numbers(text, &plan->block->chain, plan->width);
     emit_place(text, plan);
     emit_strides(text, plan);
-    if (plan->in_groups) {
+    if (plan->on_tensor) {
+        at_emit_tensor(text, plan);
+    } else if (plan->in_parts) {
+        at_emit_parts(text, plan);
+    } else if (plan->in_groups) {
         at_emit_group(text, plan);
     } else if (plan->one_row) {
         at_emit_row(text, plan);
@@ -383,4 +419,8 @@ void at_emit(kf_text *text, const at_plan *plan)
         emit_rows(text, plan);
     }
     kf_text_add(text, "}\n");
+    if (plan->in_parts) {
+        kf_text_add(text, "__kernel void kiln_clear(__global int *counts) {\n"
+                          "    counts[get_global_id(0)] = 0;\n}\n");
+    }
 }

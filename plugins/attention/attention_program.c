@@ -3,14 +3,19 @@
 // the share of the device's rate that was measured, or the bytes of keys and values.
 #include "attention_internal.h"
 
+enum { TEMP_PARTIAL, TEMP_COUNTS, AT_TEMPS };
+
 enum {
     MAX_FORMULAS = 16, ///< of arguments
     ROWS_PERCENT = 58, ///< of the device's f32 rate
     ROW_PERCENT = 15,
     GROUP_PERCENT = 30,
+    TENSOR_PERCENT = 600,
     SCORE_FLOPS = 30, ///< of an exponential and the maximum
     INPUT_FLOPS = 16 ///< of reading an element across its rows
 };
+
+static const kf_str defines[] = {KF_STR_INIT("KILN_PTX_TARGET=sm_90a")}; // of tensor cores
 
 struct at_program {
     at_block *block;
@@ -22,13 +27,17 @@ struct at_program {
     uint32_t n_values;
     kf_source source;
     kf_launch launch;
+    kf_launch clear; ///< of the counts, for one row in parts
     kf_step step;
-    kf_formula global[2];
+    kf_formula global[3]; ///< the last of `clear`
     kf_formula local[2];
     kf_formula values[MAX_FORMULAS];
+    kf_formula temp_bytes[AT_TEMPS];
+    kf_temp temps[AT_TEMPS];
     kf_karg args[AT_MAX_PARAMS];
+    kf_karg clear_arg;
     const kf_source *sources[1];
-    const kf_launch *launches[1];
+    const kf_launch *launches[2];
 };
 
 // ---- sizes ----
@@ -46,13 +55,23 @@ static void symbol(kf_formula *f, uint32_t symbol)
 /// Rows of the query that one work-item or work-group has.
 static uint32_t item_rows(const at_plan *plan)
 {
-    return plan->in_groups ? AT_GROUP_ROWS : plan->one_row ? 1 : AT_VECTORS * plan->width;
+    return plan->on_tensor   ? AT_TENSOR_ROWS
+           : plan->in_parts  ? 1
+           : plan->in_groups ? AT_GROUP_ROWS
+           : plan->one_row   ? 1
+                             : AT_VECTORS * plan->width;
 }
 
 static void items(kf_formula *f, const at_plan *plan)
 {
     symbol(f, at_rows(plan->block));
     kf_formula_imm_op(f, item_rows(plan), KF_INS_CEIL_DIV);
+}
+
+static void parts(kf_formula *f, const at_plan *plan)
+{
+    symbol(f, at_keys(plan->block));
+    kf_formula_imm_op(f, AT_PART_KEYS, KF_INS_CEIL_DIV);
 }
 
 // ---- costs ----
@@ -104,7 +123,10 @@ void at_estimate_make(kf_estimate *estimate, const at_plan *plan)
     batches(&estimate->flops, block);
     kf_formula_op(&estimate->flops, KF_INS_MUL);
     kf_formula_append(ns, kf_formula_expr(&estimate->flops));
-    uint32_t percent = plan->in_groups ? GROUP_PERCENT : plan->one_row ? ROW_PERCENT : ROWS_PERCENT;
+    uint32_t percent = plan->on_tensor   ? TENSOR_PERCENT
+                       : plan->in_groups ? GROUP_PERCENT
+                       : plan->one_row   ? ROW_PERCENT
+                                         : ROWS_PERCENT;
     kf_formula_imm_op(ns, cost->ps_per_kflop * 100 / percent, KF_INS_MUL);
     kf_formula_append(ns, kf_formula_expr(&estimate->read));
     kf_formula_append(ns, kf_formula_expr(&estimate->written));
@@ -116,6 +138,14 @@ void at_estimate_make(kf_estimate *estimate, const at_plan *plan)
 }
 
 // ---- the launch ----
+
+static void bind_temp(kf_karg *arg, uint32_t temp)
+{
+    arg->kind = KF_ARG_TEMP;
+    arg->ref = temp;
+    arg->dtype = 0;
+    arg->access = temp == TEMP_COUNTS ? KF_ACCESS_READ_WRITE : KF_ACCESS_WRITE;
+}
 
 static void bind(at_program *p, const at_param *param, kf_karg *arg)
 {
@@ -135,6 +165,12 @@ static void bind(at_program *p, const at_param *param, kf_karg *arg)
         break;
     case AT_PARAM_SCALAR:
         kf_chain_bind_number(arg, &chain->numbers[param->index]);
+        break;
+    case AT_PARAM_PARTIAL:
+        bind_temp(arg, TEMP_PARTIAL);
+        break;
+    case AT_PARAM_COUNTS:
+        bind_temp(arg, TEMP_COUNTS);
         break;
     default:
         if (p->n_values == MAX_FORMULAS) {
@@ -159,8 +195,8 @@ static void make_launch(at_program *p)
     for (uint32_t i = 0; i < p->plan.n_params; i++) {
         bind(p, &p->plan.params[i], &p->args[i]);
     }
-    uint32_t group = p->plan.in_groups ? AT_GROUP_ITEMS : 1;
-    items(&p->global[0], &p->plan);
+    uint32_t group = at_group_items(&p->plan);
+    p->plan.in_parts ? parts(&p->global[0], &p->plan) : items(&p->global[0], &p->plan);
     kf_formula_imm_op(&p->global[0], group, KF_INS_MUL);
     batches(&p->global[1], p->block);
     p->launch.struct_size = (uint32_t)sizeof(p->launch);
@@ -179,6 +215,41 @@ static void make_launch(at_program *p)
     p->step.kind = KF_STEP_LAUNCH;
 }
 
+/// Counts are 0 between runs: each run leaves them so.
+static void make_clear(at_program *p)
+{
+    bind_temp(&p->clear_arg, TEMP_COUNTS);
+    p->clear_arg.access = KF_ACCESS_WRITE;
+    batches(&p->global[2], p->block);
+    p->failed |= p->global[2].failed;
+    p->clear.struct_size = (uint32_t)sizeof(p->clear);
+    p->clear.dims = 1;
+    p->clear.n_args = 1;
+    p->clear.kernel.ptr = "kiln_clear";
+    p->clear.kernel.len = strlen(p->clear.kernel.ptr);
+    p->clear.args = &p->clear_arg;
+    p->clear.global[0] = kf_formula_expr(&p->global[2]);
+    p->launches[1] = &p->clear;
+}
+
+static void make_temps(at_program *p)
+{
+    kf_formula *partial = &p->temp_bytes[TEMP_PARTIAL], *counts = &p->temp_bytes[TEMP_COUNTS];
+    parts(partial, &p->plan);
+    batches(partial, p->block);
+    kf_formula_op(partial, KF_INS_MUL);
+    kf_formula_imm_op(partial, (p->block->width + 2) * (int64_t)sizeof(float), KF_INS_MUL);
+    batches(counts, p->block);
+    kf_formula_imm_op(counts, sizeof(int32_t), KF_INS_MUL);
+    for (uint32_t i = 0; i < AT_TEMPS; i++) {
+        p->failed |= p->temp_bytes[i].failed;
+        p->temps[i].bytes = kf_formula_expr(&p->temp_bytes[i]);
+        p->temps[i].align = 64;
+        p->temps[i].flags = i == TEMP_COUNTS ? KF_TEMP_PERSISTENT : 0;
+        p->temps[i].prepack = i == TEMP_COUNTS ? 1 : KF_NONE;
+    }
+}
+
 // ---- life ----
 
 static void fill(at_program *p)
@@ -186,12 +257,20 @@ static void fill(at_program *p)
     at_emit(&p->code, &p->plan);
     kf_chain_name(&p->name, "attention", p->block->shown, p->block->n_shown);
     make_launch(p);
+    if (p->plan.in_parts) {
+        make_clear(p);
+        make_temps(p);
+    }
     p->failed |= p->code.failed | p->name.failed;
     p->source.struct_size = (uint32_t)sizeof(p->source);
     p->source.format = KF_FORMAT_OPENCL_C;
     p->source.code.ptr = p->code.ptr;
     p->source.code.len = p->code.len;
     p->source.cl_c_version = 120;
+    if (p->plan.on_tensor) {
+        p->source.defines = defines;
+        p->source.n_defines = 1;
+    }
     p->sources[0] = &p->source;
 }
 
@@ -236,7 +315,9 @@ void at_program_describe(const at_program *program, kf_program *out)
     view.sources = program->sources;
     view.n_sources = 1;
     view.launches = program->launches;
-    view.n_launches = 1;
+    view.n_launches = program->plan.in_parts ? 2 : 1;
+    view.temps = program->temps;
+    view.n_temps = program->plan.in_parts ? AT_TEMPS : 0;
     view.steps = &program->step;
     view.n_steps = 1;
     KF_OUT(out, &view);

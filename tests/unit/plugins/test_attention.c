@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The attention fuser through the C ABI: sizes, masks and biases that broadcast in every way, scale
 // before and behind the product, transposed and strided operands, shared heads, NaN and infinities,
-// against sums in double precision; and what it declines.
+// against sums in double precision; and what it declines. The cases `_bf16` and `_f16` are of
+// tensor cores, on a device that has them.
 #include <math.h>
 #include <string.h>
 
 #include "harness.h"
+#include "ir.h"
 #include "mini_host.h"
 
 typedef struct heads {
@@ -17,11 +19,14 @@ typedef struct heads {
     int64_t width;
 } heads;
 
+#define LOW_FILL (-30000.0) // what a mask leaves of a score, in every dtype
+
 typedef enum mask_kind { NO_MASK, ADDED, CHOSEN, MASKS } mask_kind;
 
 /// An attention in the making: the tensors by their ids.
 typedef struct scene {
     mini_host *mini;
+    uint32_t dtype; ///< of all but masks that choose
     heads size;
     uint32_t query;
     uint32_t key; ///< [batch, heads, keys, depth] or turned
@@ -31,29 +36,60 @@ typedef struct scene {
     bool key_turned;
     bool scale_first;
     double scale;
+    double low; ///< a hidden score
     mask_kind mask_is;
 } scene;
 
 // ---- tensors ----
 
-static float *place_of(const mini_host *mini, uint32_t id, const int64_t index[4])
+typedef struct variant {
+    uint32_t shape;
+    uint32_t vector_bytes;
+    uint64_t local_bytes;
+    uint32_t dtype;
+} variant;
+
+/// The dtype that the cases are of: f32 but on tensor cores.
+static uint32_t dtype_of_case(void)
+{
+    const variant *v = kiln_test_param();
+    return v->dtype;
+}
+
+static size_t place_of(const mini_host *mini, uint32_t id, const int64_t index[4])
 {
     const mini_tensor *t = &mini->tensors[id];
     int64_t at = t->offset;
     for (uint32_t i = 0; i < t->view.rank; i++) {
         at += t->extents[i] == 1 ? 0 : index[4 - t->view.rank + i] * t->strides[i];
     }
-    return (float *)t->data + at;
+    return (size_t)at;
+}
+
+static double get(const mini_tensor *t, size_t at)
+{
+    const uint16_t *bits = t->data;
+    return t->view.dtype == KF_DTYPE_BF16  ? (double)kiln_bf16_to_f32(bits[at])
+           : t->view.dtype == KF_DTYPE_F16 ? (double)kiln_f16_to_f32(bits[at])
+                                           : (double)((const float *)t->data)[at];
+}
+
+static void put(mini_tensor *t, size_t at, double value)
+{
+    const kiln_attr number = {.type = KILN_ATTR_F64, .count = 1, .v.f = value};
+    size_t bytes = kf_dtype_of(t->view.dtype).bytes;
+    KILN_CHECK(kiln_number_store(&number, (kiln_dtype)t->view.dtype,
+                                 (unsigned char *)t->data + at * bytes));
+}
+
+static double value_of(const mini_host *mini, uint32_t id, const int64_t index[4])
+{
+    return get(&mini->tensors[id], place_of(mini, id, index));
 }
 
 static bool bit_of(const mini_host *mini, uint32_t id, const int64_t index[4])
 {
-    const mini_tensor *t = &mini->tensors[id];
-    int64_t at = t->offset;
-    for (uint32_t i = 0; i < t->view.rank; i++) {
-        at += t->extents[i] == 1 ? 0 : index[4 - t->view.rank + i] * t->strides[i];
-    }
-    return ((const unsigned char *)t->data)[at] != 0;
+    return ((const unsigned char *)mini->tensors[id].data)[place_of(mini, id, index)] != 0;
 }
 
 static void fill(mini_host *mini, uint32_t id)
@@ -65,7 +101,7 @@ static void fill(mini_host *mini, uint32_t id)
         if (t->view.dtype == KF_DTYPE_BOOL) {
             ((unsigned char *)t->data)[i] = (noise >> 8) % 3 != 0;
         } else {
-            ((float *)t->data)[i] = (float)((double)(noise >> 8) / 4194304.0 - 2);
+            put(t, i, (double)(noise >> 8) / 4194304.0 - 2);
         }
     }
 }
@@ -97,8 +133,8 @@ static void flag(mini_op *op, uint32_t key)
 
 static uint32_t scaled(mini_host *mini, uint32_t x, double scale, bool drop)
 {
-    uint32_t out =
-        mini_tensor_add(mini, KF_DTYPE_F32, mini->tensors[x].view.rank, mini->tensors[x].extents);
+    uint32_t out = mini_tensor_add(mini, dtype_of_case(), mini->tensors[x].view.rank,
+                                   mini->tensors[x].extents);
     mini_with_scalar(mini, KF_OP_MUL_SCALAR, x, scale, out);
     if (drop) {
         mini_drop(mini, x);
@@ -109,12 +145,12 @@ static uint32_t scaled(mini_host *mini, uint32_t x, double scale, bool drop)
 static uint32_t masked(scene *s, uint32_t scores)
 {
     mini_host *mini = s->mini;
-    uint32_t out = mini_tensor_add(mini, KF_DTYPE_F32, 4, mini->tensors[scores].extents);
+    uint32_t out = mini_tensor_add(mini, dtype_of_case(), 4, mini->tensors[scores].extents);
     if (s->mask_is == ADDED) {
         mini_binary(mini, KF_OP_ADD, scores, s->mask, out);
     } else {
-        uint32_t low = mini_tensor_add(mini, KF_DTYPE_F32, 0, NULL);
-        *(float *)mini->tensors[low].data = -1e30f;
+        uint32_t low = mini_tensor_add(mini, dtype_of_case(), 0, NULL);
+        put(&mini->tensors[low], 0, LOW_FILL);
         const uint32_t inputs[] = {scores, low, s->mask};
         mini_op_add(mini, KF_OP_WHERE, inputs, 3, out);
     }
@@ -124,7 +160,7 @@ static uint32_t masked(scene *s, uint32_t scores)
 
 static mini_op *softmax(mini_host *mini, uint32_t x, int64_t axis, uint32_t *out)
 {
-    *out = mini_tensor_add(mini, KF_DTYPE_F32, 4, mini->tensors[x].extents);
+    *out = mini_tensor_add(mini, dtype_of_case(), 4, mini->tensors[x].extents);
     mini_op *op = mini_unary(mini, KF_OP_SOFTMAX, x, *out);
     op->attrs[op->view.n_attrs++] =
         (kf_attr){.key = KF_ATTR_AXIS, .type = KF_TYPE_I64, .count = 1, .v = {.i = axis}};
@@ -138,7 +174,7 @@ static uint32_t scores_of(scene *s)
     const heads *n = &s->size;
     uint32_t query = s->scale_first ? scaled(mini, s->query, s->scale, false) : s->query;
     const int64_t extents[] = {n->batch, n->heads, n->rows, n->keys};
-    uint32_t scores = mini_tensor_add(mini, KF_DTYPE_F32, 4, extents);
+    uint32_t scores = mini_tensor_add(mini, dtype_of_case(), 4, extents);
     mini_op *op = mini_binary(mini, KF_OP_MATMUL, query, s->key, scores);
     if (!s->key_turned) {
         flag(op, KF_ATTR_TRANSPOSE_B);
@@ -159,7 +195,7 @@ static void record(scene *s)
     }
     softmax(mini, scores, -1, &weights);
     const int64_t extents[] = {n->batch, n->heads, n->rows, n->width};
-    s->result = mini_tensor_add(mini, KF_DTYPE_F32, 4, extents);
+    s->result = mini_tensor_add(mini, dtype_of_case(), 4, extents);
     mini_binary(mini, KF_OP_MATMUL, weights, s->values, s->result);
     mini_drop(mini, weights);
 }
@@ -167,16 +203,16 @@ static void record(scene *s)
 static void make_tensors(scene *s, mini_host *mini, const heads *size, uint32_t kind)
 {
     const heads *n = size;
-    *s = (scene){.mini = mini, .size = *size, .scale = 0.25};
+    *s = (scene){.mini = mini, .size = *size, .scale = 0.25, .low = LOW_FILL};
     s->key_turned = kind % 2 == 1;
     s->scale_first = kind % 3 == 1;
     s->mask_is = (mask_kind)(kind % MASKS);
     mini_clear(mini);
-    s->query = tensor(mini, KF_DTYPE_F32, n->batch, n->heads, n->rows, n->depth);
-    s->key = tensor(mini, KF_DTYPE_F32, n->batch, n->heads, s->key_turned ? n->depth : n->keys,
+    s->query = tensor(mini, dtype_of_case(), n->batch, n->heads, n->rows, n->depth);
+    s->key = tensor(mini, dtype_of_case(), n->batch, n->heads, s->key_turned ? n->depth : n->keys,
                     s->key_turned ? n->keys : n->depth);
-    s->values = tensor(mini, KF_DTYPE_F32, n->batch, n->heads, n->keys, n->width);
-    s->mask = s->mask_is == ADDED ? tensor(mini, KF_DTYPE_F32, kind % 4 < 2 ? n->batch : 1, 1,
+    s->values = tensor(mini, dtype_of_case(), n->batch, n->heads, n->keys, n->width);
+    s->mask = s->mask_is == ADDED ? tensor(mini, dtype_of_case(), kind % 4 < 2 ? n->batch : 1, 1,
                                            kind % 5 < 2 ? 1 : n->rows, n->keys)
                                   : tensor(mini, KF_DTYPE_BOOL, 1, kind % 4 < 2 ? n->heads : 1,
                                            kind % 5 < 2 ? n->rows : 1, n->keys);
@@ -184,20 +220,27 @@ static void make_tensors(scene *s, mini_host *mini, const heads *size, uint32_t 
 
 // ---- the judge ----
 
+/// Of results up to 2, whose weights are rounded, too.
+static double tolerance(void)
+{
+    uint32_t dtype = dtype_of_case();
+    return dtype == KF_DTYPE_BF16 ? 2e-2 : dtype == KF_DTYPE_F16 ? 2.5e-3 : 1e-5;
+}
+
 static double score_at(const scene *s, int64_t b, int64_t h, int64_t row, int64_t key)
 {
     double sum = 0;
     for (int64_t d = 0; d < s->size.depth; d++) {
         const int64_t q[] = {b, h, row, d}, k[] = {b, h, key, d}, turned[] = {b, h, d, key};
-        sum += (double)*place_of(s->mini, s->query, q) *
-               (double)*place_of(s->mini, s->key, s->key_turned ? turned : k);
+        sum +=
+            value_of(s->mini, s->query, q) * value_of(s->mini, s->key, s->key_turned ? turned : k);
     }
     const int64_t at[] = {b, h, row, key};
     sum *= s->scale;
     if (s->mask_is == ADDED) {
-        sum += (double)*place_of(s->mini, s->mask, at);
+        sum += value_of(s->mini, s->mask, at);
     } else if (s->mask_is == CHOSEN && !bit_of(s->mini, s->mask, at)) {
-        sum = -1e30;
+        sum = s->low;
     }
     return sum;
 }
@@ -217,11 +260,11 @@ static void check_row(const scene *s, int64_t b, int64_t h, int64_t row)
         double sum = 0;
         for (int64_t key = 0; key < s->size.keys; key++) {
             const int64_t at[] = {b, h, key, c};
-            sum += weights[key] / all * (double)*place_of(s->mini, s->values, at);
+            sum += weights[key] / all * value_of(s->mini, s->values, at);
         }
         const int64_t at[] = {b, h, row, c};
-        double got = (double)*place_of(s->mini, s->result, at);
-        if (isnan(sum) ? !isnan(got) : !(got == sum || fabs(got - sum) < 1e-5)) {
+        double got = value_of(s->mini, s->result, at);
+        if (isnan(sum) ? !isnan(got) : !(got == sum || fabs(got - sum) < tolerance())) {
             KILN_FAIL("%lld rows by %lld keys, heads of %lld: at %lld, %lld, %lld, %lld is %g, "
                       "not %g",
                       (long long)s->size.rows, (long long)s->size.keys, (long long)s->size.depth,
@@ -254,16 +297,15 @@ static bool check(scene *s)
 
 enum { LITTLE = 49152 }; // bytes of local memory
 
-typedef struct variant {
-    uint32_t shape;
-    uint32_t vector_bytes;
-    uint64_t local_bytes;
-} variant;
-
 static mini_host *begin(void)
 {
     const variant *v = kiln_test_param();
     if (!mini_has_opencl()) {
+        return NULL;
+    }
+    if (v->dtype != KF_DTYPE_F32 && !mini_has_wgmma()) {
+        kiln_test_skip("the device has no tensor cores of compute capability 9.0");
+        mini_opencl_close();
         return NULL;
     }
     mini_host *mini = mini_open("attention.so", v->shape);
@@ -272,6 +314,7 @@ static mini_host *begin(void)
     }
     mini->device.vector_bytes = v->vector_bytes;
     mini->device.local_bytes = v->local_bytes;
+    mini->device.features |= v->dtype != KF_DTYPE_F32 ? KF_FEATURE_WGMMA : 0;
     if (!mini_fuser(mini)) {
         mini_close(mini);
         return NULL;
@@ -289,10 +332,11 @@ static void end(mini_host *mini)
 
 static void test_sizes(void)
 {
-    static const heads sizes[] = {{1, 1, 1, 1, 1, 1},      {1, 2, 1, 129, 64, 64},
-                                  {2, 3, 37, 100, 40, 24}, {1, 2, 33, 64, 64, 64},
-                                  {2, 2, 1, 200, 17, 33},  {1, 1, 5, 1, 3, 7},
-                                  {1, 1, 40, 70, 128, 80}, {1, 3, 1, 5, 256, 1}};
+    static const heads sizes[] = {{1, 1, 1, 1, 1, 1},         {1, 2, 1, 129, 64, 64},
+                                  {2, 3, 37, 100, 40, 24},    {1, 2, 33, 64, 64, 64},
+                                  {2, 2, 1, 200, 17, 33},     {1, 1, 5, 1, 3, 7},
+                                  {1, 1, 40, 70, 128, 80},    {1, 3, 9, 5, 256, 1},
+                                  {1, 2, 131, 300, 128, 128}, {1, 1, 257, 129, 72, 64}};
     const variant *v = kiln_test_param();
     mini_host *mini = begin();
     for (uint32_t i = 0; mini != NULL && i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -300,7 +344,8 @@ static void test_sizes(void)
         make_tensors(&s, mini, &sizes[i], i);
         record(&s);
         bool fits = v->local_bytes != LITTLE || sizes[i].depth < 256;
-        KILN_CHECK(check(&s) == fits && (fits || mini->last_code == KF_CODE_DEVICE));
+        uint32_t code = v->dtype == KF_DTYPE_F32 ? KF_CODE_DEVICE : KF_CODE_SHAPE;
+        KILN_CHECK(check(&s) == fits && (fits || mini->last_code == code));
     }
     if (mini != NULL) {
         end(mini);
@@ -334,8 +379,8 @@ static void test_shared_heads(void)
         const heads size = {2, 4, i == 0 ? 20 : 1, 30, 32, 32};
         scene s;
         make_tensors(&s, mini, &size, 0);
-        s.key = tensor(mini, KF_DTYPE_F32, 2, 1, 30, 32);
-        s.values = tensor(mini, KF_DTYPE_F32, 2, 1, 30, 32);
+        s.key = tensor(mini, dtype_of_case(), 2, 1, 30, 32);
+        s.values = tensor(mini, dtype_of_case(), 2, 1, 30, 32);
         record(&s);
         KILN_CHECK(check(&s));
     }
@@ -352,20 +397,217 @@ static void test_special_values(void)
         const heads size = {1, 2, i % 2 == 0 ? 18 : 1, 130, 24, 24};
         scene s;
         make_tensors(&s, mini, &size, 4); // a mask is added
-        float *mask = mini->tensors[s.mask].data;
-        for (int64_t k = 0; k < size.keys; k++) {
-            mask[k] = i / 2 == 0 ? -INFINITY : i / 2 == 1 && k < 70 ? -INFINITY : mask[k];
+        mini_tensor *of = mini->tensors;
+        for (int64_t k = 0; k < size.keys && (i / 2 == 0 || (i / 2 == 1 && k < 129)); k++) {
+            put(&of[s.mask], (size_t)k, -(double)INFINITY);
         }
-        float *query = mini->tensors[s.query].data, *values = mini->tensors[s.values].data;
-        float *key = mini->tensors[s.key].data;
-        query[3] = i / 2 == 2 ? NAN : query[3];
-        key[100] = i / 2 == 3 ? INFINITY : key[100];
-        values[24 * 100 + 5] = i / 2 == 4 ? NAN : values[24 * 100 + 5];
+        if (i / 2 == 2) {
+            put(&of[s.query], 3, (double)NAN);
+        } else if (i / 2 == 3) {
+            put(&of[s.key], 100, (double)INFINITY);
+        } else if (i / 2 == 4) {
+            put(&of[s.values], 24 * 100 + 5, (double)NAN);
+        }
         record(&s);
         KILN_CHECK(check(&s));
     }
     if (mini != NULL) {
         end(mini);
+    }
+}
+
+/// What positions hide, computed in the block: one comparison, or more than that.
+typedef struct seeing {
+    uint32_t op;
+    bool key_first;
+    bool inverted; ///< by another operator
+    int64_t ahead; ///< of the first row's position
+    double fill;
+} seeing;
+
+static uint32_t positions(mini_host *mini, int64_t rows, int64_t keys, int64_t first)
+{
+    uint32_t id = mini_tensor_add(mini, KF_DTYPE_I64, 2, (const int64_t[]){rows, keys});
+    for (int64_t i = 0; i < rows * keys; i++) {
+        ((int64_t *)mini->tensors[id].data)[i] = first + i;
+    }
+    return id;
+}
+
+static bool compared(uint32_t op, int64_t a, int64_t b)
+{
+    return op == KF_OP_LESS         ? a < b
+           : op == KF_OP_LESS_EQUAL ? a <= b
+           : op == KF_OP_GREATER    ? a > b
+                                    : a >= b;
+}
+
+/// Records what `of` says; `s->mask` is what the judge looks into: true where a key is seen.
+static void record_seeing(scene *s, const seeing *of)
+{
+    mini_host *mini = s->mini;
+    const heads *n = &s->size;
+    const int64_t extents[] = {1, 1, n->rows, n->keys};
+    uint32_t row = positions(mini, n->rows, 1, of->ahead), key = positions(mini, 1, n->keys, 0);
+    uint32_t scores = scores_of(s), weights = 0;
+    uint32_t hides = mini_tensor_add(mini, KF_DTYPE_BOOL, 2, extents + 2);
+    mini_binary(mini, of->op, of->key_first ? key : row, of->key_first ? row : key, hides);
+    if (of->inverted) {
+        uint32_t other = mini_tensor_add(mini, KF_DTYPE_BOOL, 2, extents + 2);
+        mini_unary(mini, KF_OP_LOGICAL_NOT, hides, other);
+        mini_drop(mini, hides);
+        hides = other;
+    }
+    uint32_t out = mini_tensor_add(mini, dtype_of_case(), 4, mini->tensors[scores].extents);
+    mini_op *op = mini_binary(mini, KF_OP_MASK_FILL, scores, hides, out);
+    mini_scalar(mini, op, KF_ATTR_VALUE, of->fill);
+    mini_drop(mini, hides);
+    mini_drop(mini, scores);
+    softmax(mini, out, -1, &weights);
+    const int64_t result[] = {n->batch, n->heads, n->rows, n->width};
+    s->result = mini_tensor_add(mini, dtype_of_case(), 4, result);
+    mini_binary(mini, KF_OP_MATMUL, weights, s->values, s->result);
+    mini_drop(mini, weights);
+    s->mask = mini_tensor_add(mini, KF_DTYPE_BOOL, 4, extents);
+    s->mask_is = CHOSEN;
+    s->low = of->fill;
+    for (int64_t i = 0; i < n->rows * n->keys; i++) {
+        int64_t a = of->ahead + i / n->keys, b = i % n->keys;
+        bool hidden = compared(of->op, of->key_first ? b : a, of->key_first ? a : b);
+        ((unsigned char *)mini->tensors[s->mask].data)[i] = hidden == of->inverted;
+    }
+}
+
+static void test_positions(void)
+{
+    static const seeing all[] = {{KF_OP_LESS, false, false, 0, -INFINITY},
+                                 {KF_OP_LESS, false, false, 170, -INFINITY},
+                                 {KF_OP_GREATER_EQUAL, true, false, 0, LOW_FILL},
+                                 {KF_OP_GREATER, true, false, -3, -INFINITY},
+                                 {KF_OP_LESS_EQUAL, true, false, 0, -INFINITY},
+                                 {KF_OP_GREATER, false, false, 150, -INFINITY},
+                                 {KF_OP_LESS_EQUAL, true, true, 0, -INFINITY}};
+    mini_host *mini = begin();
+    uint32_t step = dtype_of_case() == KF_DTYPE_F32 ? 3 : 1; // only tensor cores look at positions
+    for (uint32_t i = 0; mini != NULL && i < sizeof(all) / sizeof(all[0]); i += step) {
+        const heads size = {1, 2, i % 2 == 0 ? 270 : 40, 300, 16, 16};
+        scene s;
+        make_tensors(&s, mini, &size, i < 5 ? 4 : 0); // the query is scaled, or the scores are
+        record_seeing(&s, &all[i]);
+        KILN_CHECK(check(&s));
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+static uint32_t cast(mini_host *mini, uint32_t x, uint32_t dtype)
+{
+    uint32_t out =
+        mini_tensor_add(mini, dtype, mini->tensors[x].view.rank, mini->tensors[x].extents);
+    mini_op *op = mini_unary(mini, KF_OP_CAST, x, out);
+    op->attrs[op->view.n_attrs++] =
+        (kf_attr){.key = KF_ATTR_DTYPE, .type = KF_TYPE_DTYPE, .count = 1, .v = {.i = dtype}};
+    return out;
+}
+
+/// Operands of 16 bits that are cast to f32, as the operator attention is recorded of them: the
+/// query or all three at first. `wanted`: so is the cast of the keys.
+static void record_cast(scene *s, bool all_first, bool wanted)
+{
+    mini_host *mini = s->mini;
+    const heads *n = &s->size;
+    const int64_t scores_dims[] = {n->batch, n->heads, n->rows, n->keys};
+    const int64_t result_dims[] = {n->batch, n->heads, n->rows, n->width};
+    uint32_t scaled_query = mini_tensor_add(mini, KF_DTYPE_F32, 4, mini->tensors[s->query].extents);
+    uint32_t query = cast(mini, s->query, KF_DTYPE_F32), key = 0, values = 0;
+    if (all_first) {
+        key = cast(mini, s->key, KF_DTYPE_F32);
+        values = cast(mini, s->values, KF_DTYPE_F32);
+    }
+    mini_with_scalar(mini, KF_OP_MUL_SCALAR, query, s->scale, scaled_query);
+    mini_drop(mini, query);
+    key = all_first ? key : cast(mini, s->key, KF_DTYPE_F32);
+    uint32_t scores = mini_tensor_add(mini, KF_DTYPE_F32, 4, scores_dims);
+    flag(mini_binary(mini, KF_OP_MATMUL, scaled_query, key, scores), KF_ATTR_TRANSPOSE_B);
+    mini_drop(mini, scaled_query);
+    if (!wanted) {
+        mini_drop(mini, key);
+    }
+    uint32_t weights = mini_tensor_add(mini, KF_DTYPE_F32, 4, scores_dims);
+    mini_op *op = mini_unary(mini, KF_OP_SOFTMAX, scores, weights);
+    op->attrs[op->view.n_attrs++] =
+        (kf_attr){.key = KF_ATTR_AXIS, .type = KF_TYPE_I64, .count = 1, .v = {.i = -1}};
+    mini_drop(mini, scores);
+    values = all_first ? values : cast(mini, s->values, KF_DTYPE_F32);
+    uint32_t result = mini_tensor_add(mini, KF_DTYPE_F32, 4, result_dims);
+    mini_binary(mini, KF_OP_MATMUL, weights, values, result);
+    mini_drop(mini, weights);
+    mini_drop(mini, values);
+    s->result = cast(mini, result, dtype_of_case());
+    mini_drop(mini, result);
+}
+
+static void test_casts(void)
+{
+    mini_host *mini = begin();
+    for (uint32_t i = 0; mini != NULL && i < 4; i++) {
+        const heads size = {1, 2, i % 2 == 0 ? 150 : 1, 140, 64, 64};
+        scene s;
+        make_tensors(&s, mini, &size, 0);
+        record_cast(&s, i / 2 == 1, false);
+        KILN_CHECK(check(&s));
+    }
+    if (mini != NULL) {
+        scene s;
+        make_tensors(&s, mini, &(heads){1, 2, 20, 30, 16, 16}, 0);
+        record_cast(&s, false, true);
+        KILN_CHECK(!check(&s));
+        end(mini);
+    }
+}
+
+/// Whether a host of these features is given a program, and which: what needs no such device.
+static void check_offer(uint64_t features, bool is_cast, int64_t rows, bool taken)
+{
+    mini_host *mini = mini_open("attention.so", KF_SHAPE_NDRANGE);
+    scene s;
+    if (mini == NULL) {
+        return;
+    }
+    mini->device.features |= features;
+    mini->device.local_bytes = LITTLE;
+    if (mini_fuser(mini)) {
+        make_tensors(&s, mini, &(heads){1, 2, rows, 30, 16, 16}, 0);
+        if (is_cast) {
+            record_cast(&s, false, false);
+        } else {
+            record(&s);
+        }
+        kf_opt *opt = mini_finish(mini);
+        KILN_CHECK((opt != NULL) == taken);
+        if (opt != NULL) {
+            kf_program program = {.struct_size = (uint32_t)sizeof(program)};
+            KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK);
+            const char *text = program.sources[0]->code.ptr;
+            KILN_CHECK((strstr(text, "wgmma.mma_async") != NULL) == (rows > 1));
+            KILN_CHECK_INT(program.sources[0]->n_defines, rows > 1);
+            KILN_CHECK_INT(program.n_launches, rows > 1 ? 1 : 2);
+            mini->plugin->opt_destroy(opt);
+        }
+    }
+    mini_close(mini);
+}
+
+static void test_offers(void)
+{
+    for (int64_t rows = 1; rows <= 20; rows += 19) {
+        check_offer(0, false, rows, false);
+        check_offer(0, true, rows, false);
+        check_offer(KF_FEATURE_WGMMA, false, rows, true);
+        check_offer(KF_FEATURE_WGMMA, true, rows, true);
+        check_offer(KF_FEATURE_WGMMA | KF_FEATURE_STRICT, false, rows, true);
+        check_offer(KF_FEATURE_WGMMA | KF_FEATURE_STRICT, true, rows, false);
     }
 }
 
@@ -411,7 +653,7 @@ static void test_declines(void)
     // a softmax along the rows
     make_tensors(&s, mini, &size, 0);
     softmax(mini, scores_of(&s), -2, &weights);
-    mini_binary(mini, KF_OP_MATMUL, weights, s.values, tensor(mini, KF_DTYPE_F32, 1, 2, 20, 16));
+    mini_binary(mini, KF_OP_MATMUL, weights, s.values, tensor(mini, dtype_of_case(), 1, 2, 20, 16));
     mini_drop(mini, weights);
     KILN_CHECK(!check(&s) && mini->last_code == KF_CODE_SHAPE);
     // a head longer than the kernel's memory
@@ -422,13 +664,13 @@ static void test_declines(void)
     make_tensors(&s, mini, &size, 0);
     softmax(mini, scores_of(&s), -1, &weights);
     weights = scaled(mini, weights, 2, true);
-    mini_binary(mini, KF_OP_MATMUL, weights, s.values, tensor(mini, KF_DTYPE_F32, 1, 2, 20, 16));
+    mini_binary(mini, KF_OP_MATMUL, weights, s.values, tensor(mini, dtype_of_case(), 1, 2, 20, 16));
     mini_drop(mini, weights);
     KILN_CHECK(!check(&s) && mini->last_code == KF_CODE_SHAPE);
     // values that are what the block computes
     make_tensors(&s, mini, &(heads){1, 1, 20, 20, 20, 20}, 0);
     softmax(mini, scores_of(&s), -1, &weights);
-    mini_binary(mini, KF_OP_MATMUL, weights, weights, tensor(mini, KF_DTYPE_F32, 1, 1, 20, 20));
+    mini_binary(mini, KF_OP_MATMUL, weights, weights, tensor(mini, dtype_of_case(), 1, 1, 20, 20));
     mini_drop(mini, weights);
     KILN_CHECK(!check(&s) && mini->last_code == KF_CODE_SHAPE);
     // an operator of another version
@@ -439,16 +681,24 @@ static void test_declines(void)
     end(mini);
 }
 
-static const variant narrow = {KF_SHAPE_BLOCK, 16, 0}, wide = {KF_SHAPE_BLOCK, 64, 0};
-static const variant small_groups = {KF_SHAPE_NDRANGE, 16, LITTLE};
-static const variant groups = {KF_SHAPE_NDRANGE, 16, 131072};
+static const variant narrow = {KF_SHAPE_BLOCK, 16, 0, KF_DTYPE_F32};
+static const variant wide = {KF_SHAPE_BLOCK, 64, 0, KF_DTYPE_F32};
+static const variant small_groups = {KF_SHAPE_NDRANGE, 16, LITTLE, KF_DTYPE_F32};
+static const variant groups = {KF_SHAPE_NDRANGE, 16, 131072, KF_DTYPE_F32};
+static const variant bf16 = {KF_SHAPE_NDRANGE, 16, LITTLE, KF_DTYPE_BF16};
+static const variant f16 = {KF_SHAPE_NDRANGE, 16, LITTLE, KF_DTYPE_F16};
 
 #define ALL(test, name)                                                                            \
     KILN_TEST_PARAM(test, name "_narrow", &narrow), KILN_TEST_PARAM(test, name "_wide", &wide),    \
         KILN_TEST_PARAM(test, name "_small_groups", &small_groups),                                \
-        KILN_TEST_PARAM(test, name "_groups", &groups)
+        KILN_TEST_PARAM(test, name "_groups", &groups),                                            \
+        KILN_TEST_PARAM(test, name "_bf16", &bf16), KILN_TEST_PARAM(test, name "_f16", &f16)
 
 KILN_TEST_MAIN("unit/plugins/attention", ALL(test_sizes, "sizes"),
                ALL(test_masks_and_views, "masks"), ALL(test_shared_heads, "shared"),
-               ALL(test_special_values, "special"), ALL(test_repeats, "repeats"),
-               ALL(test_declines, "declines"))
+               ALL(test_special_values, "special"), ALL(test_positions, "positions"),
+               ALL(test_repeats, "repeats"), ALL(test_declines, "declines"),
+               KILN_TEST_PARAM(test_casts, "casts_bf16", &bf16),
+               KILN_TEST_PARAM(test_casts, "casts_f16", &f16),
+               KILN_TEST_PARAM(test_offers, "offers_bf16", &bf16),
+               KILN_TEST_PARAM(test_offers, "offers_f16", &f16))
