@@ -6,6 +6,7 @@
 #include "coll_plan.h"
 #include "rt_context.h"
 #include "rt_dependency.h"
+#include "rt_execute.h"
 #include "rt_tensor.h"
 
 // ---- one rank's part ----

@@ -331,7 +331,7 @@ static void end(mini_host *mini)
 static bool is_taken(size_t i, size_t share)
 {
     const variant *v = kiln_test_param();
-    share *= v->shape == KF_SHAPE_NDRANGE ? 3 : 1; // whole work-groups in one function: half a minute
+    share *= v->shape == KF_SHAPE_NDRANGE ? 3 : 1; // whole work-groups in one function
     return v->tensor || kiln_test_is_long() || (i + v->fuser + v->vector_bytes / 16) % share == 0;
 }
 
