@@ -163,8 +163,7 @@ KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_add(kiln_bundle_maker *mak
 /// merged, with a device that they were made on.
 KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_single(kiln_bundle_maker *maker,
                                                              kiln_device *device,
-                                                             uint32_t *out_left,
-                                                             kiln_error *err);
+                                                             uint32_t *out_left, kiln_error *err);
 
 /// Makes one program of all that were taken so far, as bitstreams want it; of those with other
 /// options than definitions in common, where these differ. A text that cannot be merged shows when
