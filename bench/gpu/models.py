@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Whole models on a GPU: an ONNX file of bench/models/write_models.py through the package `kiln`, beside the same
 architecture in PyTorch, eager and compiled, on the same GPU; TF32 is off there. Inputs stay on the device, 20 runs are
-queued and awaited together, the median of 5 such rounds counts."""
+queued and awaited together, the median of 5 such rounds counts. With --dtype both sides keep weights and intermediates
+in that type."""
 import argparse
 import json
 import time
@@ -45,8 +46,8 @@ def median_ms(function, wait):
     return float(np.median(rounds))
 
 
-def ours(folder, name):
-    session = kiln.onnx.load(f"{folder}/{name}/model.onnx")
+def ours(folder, name, dtype):
+    session = kiln.onnx.load(f"{folder}/{name}/model.onnx", dtype=None if dtype == "float32" else getattr(kiln, dtype))
     feed = {i.name: kiln.asarray(np.load(f"{folder}/{name}/{i.name}.npy")) for i in session.get_inputs()}
     kept = []
 
@@ -70,16 +71,18 @@ def main():
     parser.add_argument("folder", help="with the models, as write_models.py wrote them")
     parser.add_argument("names", nargs="+", metavar="NAME", help="such as resnet50, bert_base_b32")
     parser.add_argument("--no-compile", action="store_true", help="PyTorch eager alone")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     for full in options.names:
         stem, _, batch = full.rpartition("_b")
         name, batch = (full, 1) if full in MODELS else (stem, int(batch))
-        mine = ours(options.folder, full)
+        mine = ours(options.folder, full, options.dtype)
         for compiled in (False,) if options.no_compile else (False, True):
-            ms = theirs(name, batch, torch.float32, compiled)
-            print(json.dumps({"case": full, "ms": round(mine, 3), "against": "torch.compile" if compiled else "torch",
-                              "its ms": round(ms, 3), "ratio": round(ms / mine, 3)}), flush=True)
+            ms = theirs(name, batch, getattr(torch, options.dtype), compiled)
+            print(json.dumps({"case": full, "dtype": options.dtype, "ms": round(mine, 3),
+                              "against": "torch.compile" if compiled else "torch", "its ms": round(ms, 3),
+                              "ratio": round(ms / mine, 3)}), flush=True)
 
 
 if __name__ == "__main__":
