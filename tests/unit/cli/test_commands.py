@@ -136,7 +136,8 @@ def a_first_process_tells_all_of_its_time():
             told, parts = told_times(run.stdout)
             assert set(parts) == {"opening", "first run", "repeated runs", "tuning", "printing", "closing"}, run.stdout
             assert abs(sum(parts.values()) - told) < 0.02 * told, run.stdout
-            assert told <= took and took - told < 0.3 + 0.1 * took, (took, run.stdout)
+            assert told <= 1.005 * took, (took, run.stdout)  # three digits are told
+            assert took - told < 0.3 + 0.1 * took, (took, run.stdout)
             assert parts["tuning"] <= 0.05 * told + 1, run.stdout
             # Of processor time, for other programs make a machine slow: 9 s and 0.2 s on a Xeon.
             cpu = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
