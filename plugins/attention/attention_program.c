@@ -11,6 +11,7 @@ enum {
     ROW_PERCENT = 15,
     GROUP_PERCENT = 30,
     TENSOR_PERCENT = 600,
+    KEYS_AT_ONCE = 16, ///< of which no form computes fewer
     SCORE_FLOPS = 30, ///< of an exponential and the maximum
     INPUT_FLOPS = 16 ///< of reading an element across its rows
 };
@@ -94,11 +95,19 @@ static void read_bytes(kf_formula *f, const at_block *block)
     }
 }
 
+/// Elements of a head that one row computes: along it lie whole vectors.
+static int64_t whole_vectors(const at_plan *plan, int32_t elements)
+{
+    int64_t lanes = plan->one_row ? plan->width : 1;
+    return (elements + lanes - 1) / lanes * lanes;
+}
+
 /// Operations for each score: both products, the operators on it, its exponential.
 static int64_t score_flops(const at_plan *plan)
 {
     const at_block *block = plan->block;
-    int64_t flops = 2 * ((int64_t)block->depth + block->width) + SCORE_FLOPS;
+    int64_t flops =
+        2 * (whole_vectors(plan, block->depth) + whole_vectors(plan, block->width)) + SCORE_FLOPS;
     for (uint32_t i = block->product + 1; i < block->softmax; i++) {
         flops += block->chain.ops[i].row->cost;
     }
@@ -119,6 +128,7 @@ void at_estimate_make(kf_estimate *estimate, const at_plan *plan)
     items(&estimate->flops, plan);
     kf_formula_imm_op(&estimate->flops, (int64_t)item_rows(plan) * score_flops(plan), KF_INS_MUL);
     symbol(&estimate->flops, at_keys(block));
+    kf_formula_imm_op(&estimate->flops, KEYS_AT_ONCE, KF_INS_ROUND_UP);
     kf_formula_op(&estimate->flops, KF_INS_MUL);
     batches(&estimate->flops, block);
     kf_formula_op(&estimate->flops, KF_INS_MUL);
