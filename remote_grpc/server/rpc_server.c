@@ -55,7 +55,7 @@ static uint64_t resident_bytes(void)
 
 /// Threads of sessions take and free memory, compilers much of it, each in an arena of its own, and
 /// an arena keeps what is free. So while sessions come and go, free pages go back whenever the
-/// process has grown by some share since the last time.
+/// process has grown by some share since the last time, or less of its memory is in use.
 static void trim_growth(kiln_rpc_server *server, uint64_t now)
 {
     if (now < server->trim_after_ns) {
@@ -63,14 +63,17 @@ static void trim_growth(kiln_rpc_server *server, uint64_t now)
     }
     server->trim_after_ns = now + TRIM_S * UINT64_C(1000000000);
     uint64_t bytes = resident_bytes();
+    uint64_t in_use = mallinfo2().uordblks;
     uint64_t share = server->trimmed_bytes / TRIM_SHARE;
-    if (bytes > server->trimmed_bytes + (share > TRIM_LEAST_BYTES ? share : TRIM_LEAST_BYTES)) {
+    uint64_t much = share > TRIM_LEAST_BYTES ? share : TRIM_LEAST_BYTES;
+    if (bytes > server->trimmed_bytes + much || in_use + much < server->in_use_bytes) {
         (void)malloc_trim(0);
-        bytes = resident_bytes();
-        server->trimmed_bytes = bytes;
-    } else if (bytes < server->trimmed_bytes) {
-        server->trimmed_bytes = bytes;
+        server->trimmed_bytes = resident_bytes();
+        server->in_use_bytes = in_use;
+        return;
     }
+    server->trimmed_bytes = bytes < server->trimmed_bytes ? bytes : server->trimmed_bytes;
+    server->in_use_bytes = in_use > server->in_use_bytes ? in_use : server->in_use_bytes;
 }
 #else
 static void trim_growth(kiln_rpc_server *server, uint64_t now)

@@ -100,6 +100,7 @@ struct kiln_rpc_server {
     // The housekeeper's own.
     uint64_t trim_after_ns;
     uint64_t trimmed_bytes; ///< that the process had in memory after it was trimmed, or less
+    uint64_t in_use_bytes; ///< of malloc, when the process was trimmed, or more
 };
 
 /// Copies and checks the options. Errors: as kiln_rpc_server_create. `fini` also after a failure.
