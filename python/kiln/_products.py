@@ -39,6 +39,9 @@ def _product(graph, node, left, right):
     if a_shape[-1] != b_shape[-2] or b_shape[-1] != flat[-1]:
         return None
     wanted = a_shape[:-1] + flat[-1:]
+    shapes = _known_shape(a), _known_shape(b)
+    if None in shapes or torch.broadcast_shapes(*(s[:-2] for s in shapes)) + wanted[-2:] != wanted:
+        return None  # an operand was spread further than the product spreads it
     views = [user for user in node.users if _is(user, *VIEWS) and _known_shape(user) == wanted]
     if not views or len(views) != len(node.users):
         return None

@@ -218,6 +218,19 @@ class Behaviour(Log):
         self.assertFalse({"aten.mm.default", "aten.bmm.default", "aten.addmm.default"} & set(targets))
         self.assertTrue(torch.allclose(traced(*given), heads(*given), atol=1e-5))
 
+    def test_a_product_of_what_was_spread_stays(self):
+        """An operand that the program itself repeats has fewer rows before that than the product."""
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        def spread(x, w):
+            return torch.mm(x.expand(2, 1, 4).view(2, 4), w).view(2, 1, 5)
+
+        given = [torch.randn(1, 1, 4), torch.randn(4, 5)]
+        traced = make_fx(spread, tracing_mode="fake")(*given)
+        kiln._products.make_whole(traced)
+        self.assertEqual(traced(*given).shape, (2, 1, 5))
+        self.assertTrue(torch.allclose(traced(*given), spread(*given), atol=1e-6))
+
     def test_what_nobody_reads_is_not_computed(self):
         """A layer norm's mean and deviation are for training."""
         compiled = torch.compile(nn.LayerNorm(768).eval(), backend=kiln.torch.backend, fullgraph=True)
