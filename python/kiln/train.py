@@ -124,7 +124,21 @@ class Params(Mapping):
         return f"kiln.train.Params({', '.join(f'{name}: {list(array.shape)}' for name, array in self.tree().items())})"
 
 
-class Optimiser:
+class _Steps:
+    """What every optimiser tells of itself."""
+
+    @property
+    def steps(self):
+        """How many steps were made."""
+        return self._optimiser.steps
+
+    @property
+    def rate(self):
+        """The rate of the next step."""
+        return self._optimiser.rate
+
+
+class Optimiser(_Steps):
     """From gradients to the next values of the parameters that the set has now.
 
     `rule` is sgd, adam, adamw or lion. Options are those of kiln_optimiser.h: `rate`, `momentum`, `nesterov`, `beta1`,
@@ -144,16 +158,6 @@ class Optimiser:
         """Makes a step. `gradients` is a dict by name; a parameter that is not in it stays as it is."""
         self._optimiser.step(_in_order(self._names, gradients))
 
-    @property
-    def steps(self):
-        """How many steps were made."""
-        return self._optimiser.steps
-
-    @property
-    def rate(self):
-        """The rate of the next step."""
-        return self._optimiser.rate
-
     @_alone
     def save(self, path):
         """Writes parameters, state and the number of steps; what loads it goes on bit for bit."""
@@ -165,7 +169,7 @@ class Optimiser:
         self._optimiser.load(path)
 
 
-class ShardedOptimiser:
+class ShardedOptimiser(_Steps):
     """As Optimiser, for the members of a group, of which each keeps its part of the state alone.
 
     `params` are a set for each of `group.devices`, with the same parameters, which begin with the same values. The
@@ -196,16 +200,6 @@ class ShardedOptimiser:
             raise _kiln.InvalidArgumentError(f"{len(gradients)} dicts of gradients for {len(self._params)} devices")
         with self._all():
             self._optimiser.step([one for own in gradients for one in _in_order(self._names, own)])
-
-    @property
-    def steps(self):
-        """How many steps were made."""
-        return self._optimiser.steps
-
-    @property
-    def rate(self):
-        """The rate of the next step."""
-        return self._optimiser.rate
 
     def save(self, member, path):
         """Writes the part of the state that a member of this process keeps, and the number of steps."""
