@@ -99,21 +99,9 @@ static kiln_status lend_locked(kiln_tensor *tensor, struct _cl_mem **out_mem, si
                                struct _cl_event **out_ready, kiln_error *err)
 {
     kiln_device *device = tensor->device;
-    kilni_binding dense = {0};
     void *mem = NULL;
     void *event = NULL;
-    kiln_status status = kilni_await_futures(device, &tensor, 1, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_tensor_bind(tensor, err);
-    }
-    if (status == KILN_STATUS_OK && !kiln_view_is_contiguous(&tensor->binding.view)) {
-        // From now on the tensor lies where it can be lent.
-        status = kilni_binding_dense(device, &tensor->desc, &tensor->binding, &dense, err);
-        if (status == KILN_STATUS_OK) {
-            kilni_binding_clear(device, &tensor->binding);
-            tensor->binding = dense;
-        }
-    }
+    kiln_status status = kilni_tensor_lie_dense(tensor, err);
     if (status == KILN_STATUS_OK && tensor->binding.storage == NULL) {
         status = kiln_fail(err, INVALID_ARGUMENT, "a tensor without elements has no memory");
     }

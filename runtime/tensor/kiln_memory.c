@@ -360,3 +360,21 @@ void kiln_handle_release(kiln_handle *handle)
     kiln_free(&device->context->env, handle);
     kiln_device_release(device);
 }
+
+kiln_status kilni_tensor_lie_dense(kiln_tensor *tensor, kiln_error *err)
+{
+    kiln_device *device = tensor->device;
+    kilni_binding dense = {0};
+    kiln_status status = kilni_await_futures(device, &tensor, 1, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_tensor_bind(tensor, err);
+    }
+    if (status == KILN_STATUS_OK && !kiln_view_is_contiguous(&tensor->binding.view)) {
+        status = kilni_binding_dense(device, &tensor->desc, &tensor->binding, &dense, err);
+        if (status == KILN_STATUS_OK) {
+            kilni_binding_clear(device, &tensor->binding);
+            tensor->binding = dense;
+        }
+    }
+    return status;
+}

@@ -106,6 +106,10 @@ uint64_t kilni_tensor_ids(uint64_t count);
 /// lock.
 kiln_status kilni_tensor_bind(kiln_tensor *tensor, kiln_error *err);
 
+/// Binds it, once what it waits for has come, to a buffer in which it lies dense from now on. Under
+/// the lock.
+kiln_status kilni_tensor_lie_dense(kiln_tensor *tensor, kiln_error *err);
+
 /// The tensor's description with the facts about its memory.
 static inline void kilni_tensor_snapshot(kiln_tensor *tensor, kiln_tensor_desc *out_desc)
 {

@@ -331,31 +331,13 @@ out:
 
 // ---- a run ----
 
-/// The tensor lies dense in a buffer; what that takes is recorded.
-static kiln_status settle(kiln_device *device, kiln_tensor *tensor, kiln_error *err)
-{
-    kilni_binding dense = {0};
-    kiln_status status = kilni_await_futures(device, &tensor, 1, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_tensor_bind(tensor, err);
-    }
-    if (status == KILN_STATUS_OK && !kiln_view_is_contiguous(&tensor->binding.view)) {
-        status = kilni_binding_dense(device, &tensor->desc, &tensor->binding, &dense, err);
-        if (status == KILN_STATUS_OK) {
-            kilni_binding_clear(device, &tensor->binding);
-            tensor->binding = dense;
-        }
-    }
-    return status;
-}
-
 static kiln_status settle_all(kiln_device *device, kiln_tensor *const *tensors, uint32_t count,
                               kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     pthread_mutex_lock(&device->lock);
     for (uint32_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
-        status = settle(device, tensors[i], err);
+        status = kilni_tensor_lie_dense(tensors[i], err);
     }
     pthread_mutex_unlock(&device->lock);
     return status;
