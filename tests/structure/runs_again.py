@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """`./dev test` runs a few failed programs once more, alone: who passes then is told as unsteady, who does not has
-failed, and where many fail none runs again."""
+failed, and where many fail none runs again. Where all pass, it says so."""
 import os
 import subprocess
 import sys
 import tempfile
 
 ROOT, BUILD = sys.argv[1], sys.argv[2]
-RUN = 'source <(sed -n "/^run_ctest()/,/^}/p" dev); root=$PWD test_jobs=2; run_ctest "$1"'
+RUN = 'set -euo pipefail; source <(sed -n "/^run_ctest()/,/^}/p" dev); root=$PWD test_jobs=2; run_ctest "$1"'
 
 
 def run(folder, programs):
@@ -23,6 +23,8 @@ def run(folder, programs):
 
 def main():
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        status, said = run(folder, {"good": "exit 0", "fine": "exit 0"})
+        assert status == 0 and said.endswith("2 passed, 0 failed\n"), (status, said)
         once = os.path.join(folder, "once")
         unsteady = f"test -e {once} && echo 'kiln-test: 3 passed, 0 failed, 0 skipped' || (touch {once}; echo first; exit 1)"
         status, said = run(folder, {"good": "exit 0", "leans": unsteady})
@@ -33,7 +35,7 @@ def main():
         os.remove(once)
         status, said = run(folder, {"leans": unsteady, "a": "exit 1", "b": "exit 1", "c": "exit 1"})
         assert status == 1 and said.endswith("0 passed, 4 failed\n"), said
-    print("kiln-test: 3 passed, 0 failed, 0 skipped")
+    print("kiln-test: 4 passed, 0 failed, 0 skipped")
 
 
 main()
