@@ -16,14 +16,15 @@ function(kiln_test_environment test)
         "CUDA_CACHE_DISABLE=1")
 endfunction()
 
-# The longest are begun first: a time-out counts as a cost.
+# The longest are begun first: a time-out counts as a cost. Label `rest`: what takes minutes and finds little that
+# the others do not; `./dev test` leaves it to `./dev test --rest`.
 #
 # kiln_test(NAME SOURCES ... DEPS <modules> [LIBS ...] [LABELS ...] [TIMEOUT seconds] [ARGS ...]
 #           [OCLGRIND words...] [OCLGRIND_STRICT])
 #
 # NAME is the path below tests/ (unit/ir/test_shape). The program is linked with the static modules named
 # in DEPS and sees the private headers of every module. OCLGRIND registers a second run of the cases
-# whose name contains one of the words, on oclgrind's device (label oclgrind); OCLGRIND_STRICT watches
+# whose name contains one of the words, on oclgrind's device (labels oclgrind and rest); OCLGRIND_STRICT watches
 # for uninitialised values too, which is slow and wants a device of its own for each call.
 function(kiln_test name)
     cmake_parse_arguments(arg "OCLGRIND_STRICT" "TIMEOUT" "SOURCES;DEPS;LIBS;LABELS;ARGS;OCLGRIND"
@@ -62,7 +63,7 @@ function(kiln_test name)
         set(strict --strict)
     endif()
     if(arg_OCLGRIND AND NOT KILN_SANITIZE)
-        kiln_script_test(oclgrind/${name} LABELS oclgrind TIMEOUT ${arg_TIMEOUT}
+        kiln_script_test(oclgrind/${name} LABELS oclgrind rest TIMEOUT ${arg_TIMEOUT}
             COMMAND /usr/bin/python3 ${CMAKE_SOURCE_DIR}/tests/support/under_oclgrind.py
                 ${strict} $<TARGET_FILE:${target}> ${arg_OCLGRIND})
     endif()

@@ -393,7 +393,7 @@ def case_grace_is_kept(_):
         assert server.process.wait(timeout=30) == 0
         took = time.monotonic() - begun
         outgoing.put(None)
-        assert 1.9 < took < 3, took
+        assert 1.9 < took < 3.9, took  # twice as long is what it must not be
 
 
 def case_the_end_has_an_end(folder):
