@@ -89,8 +89,19 @@ static void take_inputs(kilni_onnx_call *call, attention *a)
 
 // ---- what is seen ----
 
+/// Compares places. Behind the product, fusers see the comparison with what it hides, and no mask
+/// is in memory; where there is more than one, they become a mask.
+static void compare_places(kilni_onnx_call *call, attention *a)
+{
+    if (a->places[0] != NULL) {
+        a->hidden = kilni_onnx_binary(call, a->compare, a->places[0], a->places[1]);
+        a->places[0] = NULL;
+    }
+}
+
 static void hide(kilni_onnx_call *call, attention *a, kilni_onnx_ref mask)
 {
+    compare_places(call, a);
     a->hidden =
         a->hidden == NULL ? mask : kilni_onnx_binary(call, KILN_OP_LOGICAL_OR, a->hidden, mask);
 }
@@ -119,7 +130,14 @@ void kilni_onnx_hide_far(kilni_onnx_call *call, attention *a, kiln_op op, int64_
     kilni_onnx_ref row = kilni_onnx_places(
         call, a->rows, 2, (a->first == NULL ? a->offset : 0) + (before ? -most : most));
     row = a->first == NULL ? row : kilni_onnx_binary(call, KILN_OP_ADD, row, a->first);
-    hide(call, a, kilni_onnx_binary(call, op, kilni_onnx_places(call, a->keys, 3, 0), row));
+    kilni_onnx_ref key = kilni_onnx_places(call, a->keys, 3, 0);
+    if (a->hidden != NULL || a->places[0] != NULL) {
+        hide(call, a, kilni_onnx_binary(call, op, key, row));
+        return;
+    }
+    a->places[0] = key;
+    a->places[1] = row;
+    a->compare = op;
 }
 
 void kilni_onnx_hide_from(kilni_onnx_call *call, attention *a, kilni_onnx_ref lengths)
@@ -188,6 +206,7 @@ static void find_blind(kilni_onnx_call *call, attention *a, bool possible)
     if (!possible || !kilni_onnx_ok(call)) {
         return;
     }
+    compare_places(call, a);
     if (a->bias == NULL) {
         a->blind = kilni_onnx_reduce(call, KILN_OP_ALL, a->hidden, &keys, 1, true);
     } else {
@@ -227,7 +246,7 @@ static void find_seen(kilni_onnx_call *call, attention *a)
     if (left >= 0) {
         kilni_onnx_hide_far(call, a, KILN_OP_LESS, left);
     }
-    bool windows = left >= 0 && a->hidden != NULL;
+    bool windows = left >= 0 && (a->hidden != NULL || a->places[0] != NULL);
     find_blind(call, a, mask != NULL || lengths != NULL || windows);
 }
 
@@ -272,6 +291,8 @@ static void group(kilni_onnx_call *call, attention *a)
     a->bias = grouped(call, a, a->bias, false);
     a->hidden = grouped(call, a, a->hidden, false);
     a->blind = grouped(call, a, a->blind, false);
+    a->places[0] = grouped(call, a, a->places[0], true);
+    a->places[1] = grouped(call, a, a->places[1], true);
 }
 
 /// The output of the scores is of the step that the node asks for.
@@ -282,7 +303,7 @@ static void give(kilni_onnx_call *call, const attention *a, int64_t step, kilni_
     }
 }
 
-static kilni_onnx_ref scores_of(kilni_onnx_call *call, const attention *a)
+static kilni_onnx_ref scores_of(kilni_onnx_call *call, attention *a)
 {
     kilni_onnx_ref query = kilni_onnx_scalar(call, KILN_OP_MUL_SCALAR, a->query, a->scale);
     kilni_onnx_ref scores = kilni_onnx_matmul(call, query, a->key, false, true);
@@ -296,6 +317,7 @@ static kilni_onnx_ref scores_of(kilni_onnx_call *call, const attention *a)
     if (a->bias != NULL) {
         scores = kilni_onnx_binary(call, KILN_OP_ADD, scores, a->bias);
     }
+    compare_places(call, a);
     if (a->hidden != NULL) {
         scores = kilni_onnx_mask_fill(call, scores, a->hidden, -(double)INFINITY);
     }

@@ -40,9 +40,9 @@ def file_of(name):
     return os.path.join(FOLDER.name, name)
 
 
-def write_model(name, nodes, inputs, outputs):
+def write_model(name, nodes, inputs, outputs, opset=17):
     with open(file_of(name), "wb") as file:
-        file.write(onnx.model(onnx.Graph(nodes, inputs, outputs), 17))
+        file.write(onnx.model(onnx.Graph(nodes, inputs, outputs), opset))
     return file_of(name)
 
 
@@ -171,6 +171,18 @@ def parts_of_a_model_that_reads():
     assert "graph 1 of 2: " in text and "graph 2 of 2: " in text and text.count("memory: ") == 2
     run = subprocess.run([KILN, "explain", model, "--runs", "0"], capture_output=True, text=True, check=False)
     assert run.returncode == 1 and "nothing between two reads became a graph" in run.stderr
+
+
+@case
+def what_is_causal_is_compared_behind_the_product():
+    """So a fuser of attention sees what hides the scores, also where heads share keys."""
+    query = np.zeros((1, 8, 256, 32), np.float32)
+    for heads in (8, 2):
+        keys = np.zeros((1, heads, 256, 32), np.float32)
+        nodes = [onnx.node("Attention", ["q", "k", "v"], ["y"], is_causal=1)]
+        model = write_model(f"causal-{heads}.onnx", nodes, {"q": query, "k": keys, "v": keys}, {"y": query}, opset=23)
+        order = [re.search(r" = (\w+)\(", op["text"]).group(1) for op in explained(model)["ops"] if " = " in op["text"]]
+        assert order[order.index("matmul"):][:4] == ["matmul", "greater", "mask_fill", "softmax"], order
 
 
 @case
