@@ -72,6 +72,7 @@ const char *bench_kernels_case(size_t index);
 const char *bench_matmul_case(size_t index);
 const char *bench_models_case(size_t index);
 const char *bench_ops_case(size_t index);
+const char *bench_remote_case(size_t index);
 
 /// The programs of `fusion`, for others that measure them; false past the last. One thread at a
 /// time.

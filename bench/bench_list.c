@@ -35,7 +35,7 @@ static const bench_entry entries[] = {
      NULL},
 #ifdef KILN_WITH_REMOTE
     {"remote", "a device behind gRPC on loopback, beside raw sockets and a bare ping-pong",
-     bench_remote, NULL},
+     bench_remote, bench_remote_case},
 #endif
 };
 

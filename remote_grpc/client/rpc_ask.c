@@ -7,6 +7,8 @@
 #include "rpc_protocol.h"
 #include "rpc_stream.h"
 
+enum { ASKED = 3 }; ///< servers that say their load: docs/devices/scaling.md
+
 kiln_status kilni_rpc_ask(const kiln_env *env, const kilni_rpc_address *address,
                           const kilni_rpc_identity *identity, const char *method,
                           kilni_wire_piece *out_reply, kiln_error *err)
@@ -71,10 +73,13 @@ uint32_t kilni_rpc_least_busy(const kiln_env *env, const kilni_rpc_addresses *se
                               const kilni_rpc_identity *identity, uint32_t from)
 {
     uint32_t best = from;
+    uint32_t said = 0;
     uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; servers->count > 1 && i < servers->count && least > 0; i++) {
+    for (uint32_t i = 0; servers->count > 1 && i < servers->count && said < ASKED && least > 0;
+         i++) {
         uint32_t at = (from + i) % servers->count;
         uint64_t load = load_of(env, &servers->each[at], identity);
+        said += load < UINT64_MAX;
         if (load < least) {
             least = load;
             best = at;

@@ -15,8 +15,9 @@ kiln_status kilni_rpc_ask(const kiln_env *env, const kilni_rpc_address *address,
                           const kilni_rpc_identity *identity, const char *method,
                           kilni_wire_piece *out_reply, kiln_error *err);
 
-/// Which of several servers has least to do: sessions, and calls to models. The first of equals
-/// from `from` on; `from` where none says, and when there is one alone, which is not asked.
+/// Which of several servers has least to do, sessions and calls to models, of the first three from
+/// `from` on that say so. The first of equals; `from` where none says, and when there is one alone,
+/// which is not asked.
 uint32_t kilni_rpc_least_busy(const kiln_env *env, const kilni_rpc_addresses *servers,
                               const kilni_rpc_identity *identity, uint32_t from);
 

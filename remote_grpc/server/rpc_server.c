@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The server's life: made, kept in order, drained, destroyed. Calls are rpc_calls.c's, sessions
-// rpc_sessions.c's; where a server may listen is rpc_options.c's.
+// The server's life: made, drained, destroyed. Calls are rpc_calls.c's, sessions rpc_sessions.c's,
+// what is to be done without a call rpc_house.c's; where a server may listen is rpc_options.c's.
 
 #include "rpc_server.h"
 
 #include "rpc_services.h"
 
-#include <malloc.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { HOUSEKEEPING_MS = 1000 };
-
-/// How often free memory goes back while there are sessions, and after which growth.
-enum { TRIM_S = 5, TRIM_SHARE = 128, TRIM_LEAST_BYTES = 1 << 20 };
-
-// ---- keeping house ----
+// ---- life ----
 
 static void wake_all(kiln_rpc_server *server)
 {
@@ -25,113 +17,6 @@ static void wake_all(kiln_rpc_server *server)
     pthread_cond_broadcast(&server->changed);
     pthread_mutex_unlock(&server->lock);
 }
-
-/// When the last session has gone, its memory goes too, but for what glibc keeps: the free end of
-/// each arena but the first, up to 32 MiB. MALLOC_ARENA_MAX=1 leaves one arena.
-static void trim(kiln_rpc_server *server)
-{
-    for (uint32_t i = 0; i < server->session.n_devices; i++) {
-        kiln_device_trim(server->devices[i]);
-    }
-#if defined(__GLIBC__)
-    (void)malloc_trim(0);
-#endif
-}
-
-#if defined(__GLIBC__)
-/// What this process has in memory; 0: not known.
-static uint64_t resident_bytes(void)
-{
-    unsigned long long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file != NULL) {
-        if (fscanf(file, "%*u %llu", &pages) != 1) {
-            pages = 0;
-        }
-        fclose(file);
-    }
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-/// Threads of sessions take and free memory, compilers much of it, each in an arena of its own, and
-/// an arena keeps what is free. So while sessions come and go, free pages go back whenever the
-/// process has grown by some share since the last time, or less of its memory is in use.
-static void trim_growth(kiln_rpc_server *server, uint64_t now)
-{
-    if (now < server->trim_after_ns) {
-        return;
-    }
-    server->trim_after_ns = now + TRIM_S * UINT64_C(1000000000);
-    uint64_t bytes = resident_bytes();
-    uint64_t in_use = mallinfo2().uordblks;
-    uint64_t share = server->trimmed_bytes / TRIM_SHARE;
-    uint64_t much = share > TRIM_LEAST_BYTES ? share : TRIM_LEAST_BYTES;
-    if (bytes > server->trimmed_bytes + much || in_use + much < server->in_use_bytes) {
-        (void)malloc_trim(0);
-        server->trimmed_bytes = resident_bytes();
-        server->in_use_bytes = in_use;
-        return;
-    }
-    server->trimmed_bytes = bytes < server->trimmed_bytes ? bytes : server->trimmed_bytes;
-    server->in_use_bytes = in_use > server->in_use_bytes ? in_use : server->in_use_bytes;
-}
-#else
-static void trim_growth(kiln_rpc_server *server, uint64_t now)
-{
-    (void)server;
-    (void)now;
-}
-#endif
-
-/// Whether something may be over, or may have changed, without anybody telling: sessions expire,
-/// those who watch go, files are written. Under the lock.
-static bool has_chores(const kiln_rpc_server *server)
-{
-    bool files = false;
-    for (size_t i = 0; i < KILNI_RPC_FILES; i++) {
-        files = files || server->files[i] != NULL;
-    }
-    return files || server->n_sessions > 0 || server->watches != NULL;
-}
-
-/// Waits until there is something to do, and looks each second where nobody would tell. Gives
-/// whether memory is to be trimmed.
-static bool await_chores(kiln_rpc_server *server)
-{
-    pthread_mutex_lock(&server->lock);
-    if (!server->to_trim && !server->to_look && !atomic_load(&server->stopping)) {
-        if (has_chores(server)) {
-            kilni_rpc_wait_change(server, HOUSEKEEPING_MS);
-        } else {
-            pthread_cond_wait(&server->changed, &server->lock);
-        }
-    }
-    bool to_trim = server->to_trim && server->n_sessions == 0;
-    server->to_trim = false;
-    pthread_mutex_unlock(&server->lock);
-    return to_trim;
-}
-
-static void *keep_house(void *pointer)
-{
-    kiln_rpc_server *server = pointer;
-    while (!atomic_load(&server->stopping)) {
-        bool to_trim = await_chores(server);
-        kilni_rpc_expire_sessions(server, kiln_time_ns());
-        kilni_rpc_expire(server->session.exposures);
-        kilni_rpc_server_renew(server);
-        kilni_rpc_watch_look(server);
-        if (to_trim) {
-            trim(server);
-        } else {
-            trim_growth(server, kiln_time_ns());
-        }
-    }
-    kilni_rpc_watch_look(server); // they are told goodbye
-    return NULL;
-}
-
-// ---- life ----
 
 /// The devices go last: they hold the context, and with it the environment.
 static void free_server(kiln_rpc_server *server)
@@ -155,10 +40,11 @@ static void free_server(kiln_rpc_server *server)
 
 static kiln_status start_threads(kiln_rpc_server *server, kiln_error *err)
 {
-    if (pthread_create(&server->housekeeper, NULL, keep_house, server) != 0) {
+    if (pthread_create(&server->housekeeper, NULL, kilni_rpc_keep_house, server) != 0) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
     }
-    while (server->n_acceptors < KILNI_RPC_ACCEPTORS &&
+    bool kept = pthread_create(&server->keeper, NULL, kilni_rpc_keep_sessions, server) == 0;
+    while (kept && server->n_acceptors < KILNI_RPC_ACCEPTORS &&
            pthread_create(&server->acceptors[server->n_acceptors], NULL, kilni_rpc_accept_all,
                           server) == 0) {
         server->n_acceptors++;
@@ -166,6 +52,9 @@ static kiln_status start_threads(kiln_rpc_server *server, kiln_error *err)
     if (server->n_acceptors == 0) {
         atomic_store(&server->stopping, true);
         wake_all(server);
+        if (kept) {
+            (void)pthread_join(server->keeper, NULL);
+        }
         (void)pthread_join(server->housekeeper, NULL);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
     }
@@ -431,6 +320,7 @@ void kiln_rpc_server_destroy(kiln_rpc_server *server)
     close_desks(server);
     kilni_rpc_exposures_stop(server->session.exposures);
     wake_all(server);
+    (void)pthread_join(server->keeper, NULL);
     (void)pthread_join(server->housekeeper, NULL);
     kilni_rpc_listener_shutdown(server->listener);
     for (uint32_t i = 0; i < server->n_acceptors; i++) {

@@ -78,6 +78,7 @@ struct kiln_rpc_server {
     pthread_t acceptors[KILNI_RPC_ACCEPTORS];
     uint32_t n_acceptors; ///< that run
     pthread_t housekeeper;
+    pthread_t keeper; ///< of sessions and memory
     kilni_rpc_worker *workers; ///< all of them
     kilni_rpc_worker *idle; ///< those that wait for a call
     uint32_t calls[KILNI_RPC_KINDS]; ///< that run
@@ -97,7 +98,7 @@ struct kiln_rpc_server {
     bool to_look_all; ///< there was no place for one
     uint32_t resumed;
     uint64_t opened;
-    // The housekeeper's own.
+    // The keeper's own.
     uint64_t trim_after_ns;
     uint64_t trimmed_bytes; ///< that the process had in memory after it was trimmed, or less
     uint64_t in_use_bytes; ///< of malloc, when the process was trimmed, or more
@@ -141,6 +142,12 @@ void kilni_rpc_expire_sessions(kiln_rpc_server *server, uint64_t now);
 /// who went; by one thread.
 void kilni_rpc_watch_add(kiln_rpc_server *server, kilni_rpc_stream *take_stream);
 void kilni_rpc_watch_look(kiln_rpc_server *server);
+
+// ---- rpc_house.c ----
+
+/// What is to be done without a call, until the server stops; functions of threads.
+void *kilni_rpc_keep_house(void *server);
+void *kilni_rpc_keep_sessions(void *server);
 
 // ---- rpc_calls.c ----
 

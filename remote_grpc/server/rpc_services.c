@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Info and health. Info tells what a client in any language needs before it opens a session:
 // devices, and the operators of the table with their versions. Health is two bytes, while it lasts.
+// Nothing here waits for a device: sessions may work there for long.
 
 #include "rpc_services.h"
 
@@ -26,7 +27,7 @@ static bool write_devices(pb_ostream_t *stream, const pb_field_t *field, void *c
         const kiln_device_info *info = kiln_device_info_of(each);
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
         kiln_v1_InfoResponse_Device device = kiln_v1_InfoResponse_Device_init_zero;
-        kiln_device_stats_get(each, &stats);
+        kiln_device_stats_peek(each, &stats);
         snprintf(device.name, sizeof(device.name), "%s", info->name);
         snprintf(device.driver, sizeof(device.driver), "%s", info->driver);
         device.type = (uint32_t)info->type;
@@ -112,7 +113,7 @@ static void fill_load(kiln_rpc_server *server, kiln_v1_InfoResponse_Load *load)
     load->draining = atomic_load(&server->draining);
     for (uint32_t i = 0; i < server->session.n_devices; i++) {
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
-        kiln_device_stats_get(server->devices[i], &stats);
+        kiln_device_stats_peek(server->devices[i], &stats);
         load->operations += stats.ops_recorded;
     }
 }

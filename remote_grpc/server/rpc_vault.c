@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The vault: one file for each upload, its bytes first and a seal behind them. Its name is the
 // caller's digest and the content's, so that who does not call as the same cannot name it. Files
-// are written beside their place and renamed; nothing is flushed, for the seal finds a torn one.
-// A file's time of change is when it was last used. Several servers may share a folder.
+// are written beside their place and renamed; nothing is flushed, for the seal finds a torn one. A
+// file that was found sound is believed by this process until it changes, so that a session does
+// not wait for all of its weights to be read. A file's time of access is when it was last used.
+// Several servers may share a folder.
 
 #define _GNU_SOURCE // MAP_POPULATE, O_NOFOLLOW
 #include "rpc_vault.h"
@@ -16,11 +18,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     NAME_BYTES = 4 * KILNI_RPC_DIGEST + 2, ///< two digests, a dash, a terminator
     VAULT_PATH_BYTES = 4096,
+    SOUND_FILES = 4096, ///< that are remembered
+    SETTLED_SECONDS = 2,
     EVICT_SHARE = 16, ///< an eviction frees this part of the limit beyond the need
     ONE_SHARE = 2 ///< and no file is larger than this one
 };
@@ -40,6 +45,7 @@ struct kilni_rpc_vault {
     uint64_t limit;
     uint64_t bytes; ///< of all files; counted again at each eviction
     unsigned drafts; ///< files begun, for their names
+    kiln_hash128 sound[SOUND_FILES]; ///< stamps of files whose checksums were right; zeros: none
     int folder;
 };
 
@@ -101,7 +107,7 @@ static bool next_file(DIR *folder, vault_file *out_file)
             S_ISREG(facts.st_mode)) {
             snprintf(out_file->name, sizeof(out_file->name), "%s", each->d_name);
             out_file->bytes = (uint64_t)facts.st_size;
-            out_file->used = facts.st_mtim;
+            out_file->used = facts.st_atim;
             return true;
         }
     }
@@ -218,34 +224,74 @@ uint64_t kilni_rpc_vault_bytes(kilni_rpc_vault *vault)
 // ---- get ----
 
 /// Reads what stands behind the bytes of a file. Errors: DATA_LOSS: it is not whole.
-static kiln_status read_seal(int file, vault_seal *out_seal, kiln_error *err)
+static kiln_status read_seal(int file, const struct stat *facts, vault_seal *out_seal,
+                             kiln_error *err)
 {
-    struct stat facts;
-    if (fstat(file, &facts) != 0 || facts.st_size < (off_t)sizeof(*out_seal) ||
-        pread(file, out_seal, sizeof(*out_seal), facts.st_size - (off_t)sizeof(*out_seal)) !=
+    if (facts->st_size < (off_t)sizeof(*out_seal) ||
+        pread(file, out_seal, sizeof(*out_seal), facts->st_size - (off_t)sizeof(*out_seal)) !=
             (ssize_t)sizeof(*out_seal) ||
         memcmp(out_seal->magic, vault_magic, sizeof(vault_magic)) != 0 ||
-        out_seal->length != (uint64_t)facts.st_size - sizeof(*out_seal)) {
+        out_seal->length != (uint64_t)facts->st_size - sizeof(*out_seal)) {
         return kiln_fail(err, DATA_LOSS, "it has no end");
     }
     return KILN_STATUS_OK;
 }
 
-/// It may be written to only afterwards: what is writable would be copied by MAP_POPULATE.
-static kiln_status map_checked(int file, const vault_seal *seal, kilni_rpc_mapped *out_mapped,
-                               kiln_error *err)
+/// What changes with the file's contents; zeros: it has changed just now, and may again unseen.
+static kiln_hash128 stamp_of(const struct stat *facts)
+{
+    const int64_t parts[] = {(int64_t)facts->st_dev, (int64_t)facts->st_ino,
+                             (int64_t)facts->st_size, (int64_t)facts->st_mtim.tv_sec,
+                             (int64_t)facts->st_mtim.tv_nsec};
+    return time(NULL) - facts->st_mtim.tv_sec > SETTLED_SECONDS
+               ? kiln_hash_bytes(parts, sizeof(parts))
+               : (kiln_hash128){0};
+}
+
+static kiln_hash128 *place_of(kilni_rpc_vault *vault, kiln_hash128 stamp)
+{
+    return &vault->sound[stamp.low % SOUND_FILES];
+}
+
+static bool is_sound(kilni_rpc_vault *vault, kiln_hash128 stamp)
+{
+    pthread_mutex_lock(&vault->lock);
+    bool sound = stamp.low != 0 && kiln_hash_same(*place_of(vault, stamp), stamp);
+    pthread_mutex_unlock(&vault->lock);
+    return sound;
+}
+
+static void note_sound(kilni_rpc_vault *vault, kiln_hash128 stamp)
+{
+    pthread_mutex_lock(&vault->lock);
+    *place_of(vault, stamp) = stamp;
+    pthread_mutex_unlock(&vault->lock);
+}
+
+/// Reads all of the mapping. Errors: DATA_LOSS.
+static kiln_status check_sum(const kilni_rpc_mapped *mapped, const vault_seal *seal,
+                             kiln_error *err)
+{
+    return kiln_hash_same(seal->check, kiln_hash_bytes(mapped->bytes, mapped->length))
+               ? KILN_STATUS_OK
+               : kiln_fail(err, DATA_LOSS, "it has another checksum");
+}
+
+/// What is to be read at once may be written to only afterwards: what is writable would be copied
+/// by MAP_POPULATE.
+static kiln_status map_file(int file, const vault_seal *seal, bool whole,
+                            kilni_rpc_mapped *out_mapped, kiln_error *err)
 {
     size_t length = (size_t)seal->length;
-    void *bytes =
-        mmap(NULL, length + sizeof(*seal), PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0);
+    void *bytes = mmap(NULL, length + sizeof(*seal), PROT_READ,
+                       MAP_PRIVATE | (whole ? MAP_POPULATE : 0), file, 0);
     if (bytes == MAP_FAILED) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to map %zu bytes", length);
     }
     *out_mapped = (kilni_rpc_mapped){.bytes = bytes, .length = length};
-    kiln_status status = KILN_STATUS_OK;
-    if (!kiln_hash_same(seal->check, kiln_hash_bytes(bytes, length))) {
-        status = kiln_fail(err, DATA_LOSS, "it has another checksum");
-    } else if (mprotect(bytes, length + sizeof(*seal), PROT_READ | PROT_WRITE) != 0) {
+    kiln_status status = whole ? check_sum(out_mapped, seal, err) : KILN_STATUS_OK;
+    if (status == KILN_STATUS_OK &&
+        mprotect(bytes, length + sizeof(*seal), PROT_READ | PROT_WRITE) != 0) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", length);
     }
     if (status != KILN_STATUS_OK) {
@@ -254,16 +300,26 @@ static kiln_status map_checked(int file, const vault_seal *seal, kilni_rpc_mappe
     return status;
 }
 
-static kiln_status map_sound(int file, uint64_t length, kilni_rpc_mapped *out_mapped,
-                             kiln_error *err)
+static kiln_status map_sound(kilni_rpc_vault *vault, int file, uint64_t length,
+                             kilni_rpc_mapped *out_mapped, kiln_error *err)
 {
     vault_seal seal;
-    kiln_status status = read_seal(file, &seal, err);
+    struct stat facts;
+    kiln_status status = fstat(file, &facts) == 0 ? read_seal(file, &facts, &seal, err)
+                                                  : kiln_fail(err, DATA_LOSS, "it has no end");
     if (status == KILN_STATUS_OK && seal.length != length) {
         status = kiln_fail(err, NOT_FOUND, "the server has %llu such bytes, not %llu",
                            (unsigned long long)seal.length, (unsigned long long)length);
     }
-    return status == KILN_STATUS_OK ? map_checked(file, &seal, out_mapped, err) : status;
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    const kiln_hash128 stamp = stamp_of(&facts);
+    status = map_file(file, &seal, !is_sound(vault, stamp), out_mapped, err);
+    if (status == KILN_STATUS_OK) {
+        note_sound(vault, stamp);
+    }
+    return status;
 }
 
 static void remove_damaged(kilni_rpc_vault *vault, const char *name, const char *why)
@@ -286,9 +342,10 @@ kiln_status kilni_rpc_vault_get(kilni_rpc_vault *vault, const kilni_rpc_vault_ke
     if (file < 0) {
         return kiln_fail(err, NOT_FOUND, "the server has no such bytes");
     }
-    kiln_status status = map_sound(file, length, out_mapped, &why);
+    kiln_status status = map_sound(vault, file, length, out_mapped, &why);
     if (status == KILN_STATUS_OK) {
-        (void)futimens(file, NULL); // it is used now
+        const struct timespec used[] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
+        (void)futimens(file, used);
     }
     (void)close(file);
     if (status == KILN_STATUS_DATA_LOSS) {

@@ -36,6 +36,7 @@ void kilni_device_free(kiln_device *device)
         device->backend->device->close(device->backend);
     }
     pthread_cond_destroy(&device->future_ended);
+    pthread_mutex_destroy(&device->shown.lock);
     pthread_mutex_destroy(&device->ended.lock);
     pthread_mutex_destroy(&device->lock);
     kiln_free(&context->env, device);
@@ -80,6 +81,7 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     snprintf(device->address, sizeof(device->address), "%s", address);
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->ended.lock, NULL);
+    pthread_mutex_init(&device->shown.lock, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Calls on a whole device: statistics, status, flush and sync, fusion on and off, giving memory
-// back. Decides which failures a sync reports, and that each is reported once.
+// Calls on a whole device: status, flush and sync, fusion on and off, giving memory back. Decides
+// which failures a sync reports, and that each is reported once.
 
 #include "rt_aux_queues.h"
 #include "rt_binding.h"
@@ -12,41 +12,6 @@
 #include "rt_memory_account.h"
 #include "rt_record.h"
 #include "rt_streams.h"
-
-#include <string.h>
-
-void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats)
-{
-    if (device == NULL || out_stats == NULL) {
-        return;
-    }
-    kiln_device_stats stats = {.struct_size = out_stats->struct_size};
-    device = kilni_core(device);
-    pthread_mutex_lock(&device->lock);
-    kilni_engines_count(device, &stats);
-    device->backend->device->stats(device->backend, &stats.backend);
-    stats.blocks_fused = device->counts.blocks_fused;
-    stats.ops_fused = device->counts.ops_fused;
-    stats.tensors_live = device->tensors.live;
-    if (device->arena.buffer != NULL && !device->arena.busy) { // no tensor is in it
-        stats.backend.bytes_used -= device->arena.bytes;
-        stats.backend.buffers_live--;
-    }
-    stats.bytes_live = device->memory.live;
-    stats.bytes_arena = device->arena.bytes;
-    stats.bytes_pending = device->memory.pending;
-    stats.values_planned = device->counts.values_planned;
-    stats.early_runs = device->memory.early_runs;
-    stats.indices_outside = device->counts.indices_outside;
-    stats.kernels_measuring = device->counts.kernels_measuring;
-    stats.blas_measuring = device->counts.blas_measuring;
-    stats.measuring_ns = device->samples.budget.spent_ns;
-    stats.bytes_uploaded = device->counts.bytes_uploaded;
-    stats.bytes_read = device->counts.bytes_read;
-    pthread_mutex_unlock(&device->lock);
-    size_t size = stats.struct_size < sizeof(stats) ? stats.struct_size : sizeof(stats);
-    memcpy(out_stats, &stats, size);
-}
 
 static kiln_status report_fault(kiln_device *device, kiln_error *err)
 {

@@ -143,6 +143,10 @@ typedef struct kiln_device_stats {
 /// Fills counters since the device was opened. Set `struct_size` before.
 KILN_API void kiln_device_stats_get(kiln_device *device, kiln_device_stats *out_stats);
 
+/// The same without waiting for threads that work on the device: while one does, the counters may
+/// be those of a few milliseconds before the segment that it runs.
+KILN_API void kiln_device_stats_peek(kiln_device *device, kiln_device_stats *out_stats);
+
 /// DEVICE_LOST, the first failure of queued work on the device, or OK. A lost device stays lost
 /// until it is opened again.
 KILN_API kiln_status kiln_device_status(kiln_device *device, kiln_error *err);

@@ -52,6 +52,14 @@ typedef struct kilni_device_counts {
     uint64_t bytes_read;
 } kilni_device_counts;
 
+/// What is told of a device while others have its lock. Its own lock guards the counts; nothing
+/// else is locked under it.
+typedef struct kilni_shown {
+    pthread_mutex_t lock;
+    kiln_device_stats stats;
+    uint64_t at_ns; ///< the device's lock
+} kilni_shown;
+
 /// What the next sweep gives back. Its lock guards it; nothing else is locked under it.
 typedef struct kilni_ended_list {
     pthread_mutex_t lock;
@@ -79,6 +87,7 @@ struct kiln_device {
     kilni_aux_queue in; ///< for collective calls: arithmetic, and what comes from the host
     kilni_aux_queue out; ///< and what goes there
     kilni_ended_list ended;
+    kilni_shown shown;
     _Atomic(kilni_trace *) trace; ///< NULL: nothing is noted
     // From here: the device's lock.
     uint32_t trace_number; ///< of this device in it

@@ -23,6 +23,10 @@ void kilni_engines_destroy(kiln_device *device);
 /// Adds up what they have planned. Under the lock.
 void kilni_engines_count(const kiln_device *device, kiln_device_stats *stats);
 
+/// Shows what was done to who may not wait for the lock (device_stats.c), when that was a while
+/// ago. Under the lock.
+void kilni_stats_show(kiln_device *device);
+
 /// Whether most tournaments took ten times or a tenth of what was predicted.
 bool kilni_engines_surprised(const kiln_device *device);
 

@@ -119,6 +119,7 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
                          .segment = segment,
                          .bindings = device->execution.bindings};
         device->memory.persistent = stream->persistent > 0;
+        kilni_stats_show(device);
         uint64_t start_ns = kilni_trace_now(device);
         kilni_plan_run(&run);
         kilni_trace_span(device, KILNI_SPAN_RUN, "segment", start_ns);

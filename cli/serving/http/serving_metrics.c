@@ -132,7 +132,7 @@ static void put_devices(kiln_string *out, const kiln_serving *serving)
         put_head(out, rows[k].name, rows[k].type, rows[k].help);
         for (uint32_t i = 0; i < serving->n_devices; i++) {
             kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
-            kiln_device_stats_get(serving->devices[i], &stats);
+            kiln_device_stats_peek(serving->devices[i], &stats);
             const uint64_t values[] = {stats.bytes_live, stats.ops_recorded, stats.blocks_fused,
                                        stats.plans_searched};
             put_device(out, serving->devices[i], rows[k].name, values[k]);

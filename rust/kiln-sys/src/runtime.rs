@@ -2274,6 +2274,9 @@ extern "C" {
     pub fn kiln_device_count(context: *mut kiln_context, r#type: kiln_device_type, out_count: *mut usize, err: *mut kiln_error) -> kiln_status;
     /// Fills counters since the device was opened. Set `struct_size` before.
     pub fn kiln_device_stats_get(device: *mut kiln_device, out_stats: *mut kiln_device_stats);
+    /// The same without waiting for threads that work on the device: while one does, the counters may
+    /// be those of a few milliseconds before the segment that it runs.
+    pub fn kiln_device_stats_peek(device: *mut kiln_device, out_stats: *mut kiln_device_stats);
     /// DEVICE_LOST, the first failure of queued work on the device, or OK. A lost device stays lost
     /// until it is opened again.
     pub fn kiln_device_status(device: *mut kiln_device, err: *mut kiln_error) -> kiln_status;

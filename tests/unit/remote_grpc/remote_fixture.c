@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { PATIENCE_MS = 120000 }; ///< for an answer: sanitizers and other work take their time
+
 // ---- a pair ----
 
 bool pair_context(pair *self)
@@ -69,7 +71,7 @@ uint32_t hand_try(hand *self, kilni_rpc_frame *frame)
     bool end = false;
     frame->body.request = ++self->request;
     hand_send(self, frame);
-    if (kilni_rpc_receive(self->stream, 20000, &self->inbox->message, &end, &self->err) !=
+    if (kilni_rpc_receive(self->stream, PATIENCE_MS, &self->inbox->message, &end, &self->err) !=
         KILN_STATUS_OK) {
         return (uint32_t)self->err.code;
     }
@@ -98,13 +100,15 @@ uint32_t hand_ask(hand *self, kilni_rpc_frame *frame)
     frame->body.request = ++self->request;
     hand_send(self, frame);
     kilni_rpc_inbox_clear(&self->env, self->inbox);
-    if (!HAND_OK(self,
-                 kilni_rpc_receive(self->stream, 20000, &self->inbox->message, &end, &self->err)) ||
+    if (!HAND_OK(self, kilni_rpc_receive(self->stream, PATIENCE_MS, &self->inbox->message, &end,
+                                         &self->err)) ||
         !HAND_OK(self, kilni_rpc_inbox_decode(&self->env, self->inbox, &self->err))) {
         return UINT32_MAX;
     }
     gather_data(self);
-    KILN_CHECK_INT(self->frame->body.request, self->request);
+    if (!KILN_CHECK_INT(self->frame->body.request, self->request)) {
+        return UINT32_MAX;
+    }
     return self->frame->body.which_body == kiln_v1_Frame_answer_tag
                ? self->frame->body.body.answer.code
                : 0;

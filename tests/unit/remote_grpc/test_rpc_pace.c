@@ -4,7 +4,6 @@
 
 #include "remote_fixture.h"
 #include "rpc_server.h"
-#include "rt_device.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -148,7 +147,7 @@ static void test_work_waits_for_its_client(void)
     hello.body.body.hello.token.size = welcome.token.size;
     memcpy(hello.body.body.hello.token.bytes, welcome.token.bytes, welcome.token.size);
     uint32_t code = KILN_STATUS_ABORTED;
-    for (int i = 0; i < 20 && code != 0; i++) { // while the rest is done, it is to come again
+    for (int i = 0; i < 120 && code != 0; i++) { // while the rest is done, it is to come again
         code = hand_connect(&client, &self) ? hand_try(&client, &hello) : UINT32_MAX;
         if (code != 0) {
             hand_close(&client);
@@ -200,26 +199,6 @@ static void test_the_end_does_not_wait(void)
     kiln_rpc_server_destroy(self.server);
     KILN_CHECK(kiln_time_ns() - begun < UINT64_C(5000000000));
     self.server = NULL;
-    pair_close(&self);
-}
-
-/// Whoever compiles has the device for as long as that takes.
-static void test_a_greeting_does_not_wait_for_the_device(void)
-{
-    pair self;
-    hand client;
-    if (!open_server(&self, 0)) {
-        return;
-    }
-    pthread_mutex_lock(&kilni_core(self.local)->lock);
-    bool greeted = hand_open(&client, &self);
-    pthread_mutex_unlock(&kilni_core(self.local)->lock);
-    if (greeted) {
-        const kiln_v1_Welcome *welcome = &client.frame->body.body.welcome;
-        KILN_CHECK((welcome->storage_dtypes >> KILN_DTYPE_F32 & 1) == 1);
-        KILN_CHECK((welcome->arithmetic_dtypes >> KILN_DTYPE_F32 & 1) == 1);
-    }
-    hand_close(&client);
     pair_close(&self);
 }
 
@@ -304,6 +283,5 @@ KILN_TEST_MAIN("unit/remote_grpc/pace", KILN_TEST(test_others_do_not_wait_for_a_
                KILN_TEST(test_work_of_the_gone_is_dropped),
                KILN_TEST(test_work_waits_for_its_client),
                KILN_TEST(test_work_is_dropped_with_its_session),
-               KILN_TEST(test_a_greeting_does_not_wait_for_the_device),
                KILN_TEST(test_the_end_does_not_wait), KILN_TEST(test_the_end_begins_nothing),
                KILN_TEST(test_the_end_launches_nothing))

@@ -124,6 +124,60 @@ static void test_a_full_server_is_passed(void)
     close_replicas(&self);
 }
 
+/// Calls that servers have answered to the end.
+static uint64_t answered(kiln_rpc_server *const *servers, size_t count)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        kiln_rpc_server_stats stats = {.struct_size = (uint32_t)sizeof(stats)};
+        kiln_rpc_server_stats_get(servers[i], &stats);
+        sum += stats.served;
+    }
+    return sum;
+}
+
+/// However many servers there are, a client asks three that answer. All have something to do here,
+/// and one of them is gone.
+static void test_three_are_asked(void)
+{
+    enum { MANY = 6, THERE = MANY - 1, ASKED = 3 };
+    pair self;
+    kiln_rpc_server *servers[MANY] = {NULL};
+    kiln_device *busy[MANY] = {NULL};
+    char all[256] = "grpc://";
+    size_t length = strlen(all);
+    bool good = pair_context(&self);
+    for (size_t i = 0; i < MANY && good; i++) {
+        good =
+            PAIR_OK(&self, kiln_rpc_server_create(&self.local, 1, NULL, &servers[i], &self.err)) &&
+            PAIR_OK(&self, kiln_device_open(self.context, kiln_rpc_server_address(servers[i], 0),
+                                            &busy[i], &self.err));
+        const char *one = good ? strstr(kiln_rpc_server_address(servers[i], 0), "://") + 3 : "";
+        length +=
+            (size_t)snprintf(all + length, sizeof(all) - length, "%s%s", i > 0 ? "," : "", one);
+    }
+    kiln_device_release(busy[THERE]);
+    busy[THERE] = NULL;
+    kiln_rpc_server_destroy(servers[THERE]);
+    uint64_t begun = kiln_time_ns();
+    if (good && PAIR_OK(&self, kiln_device_open(self.context, all, &self.remote, &self.err)) &&
+        kiln_time_ns() - begun < UINT64_C(1000000) * KILNI_RPC_GREETING_MS) { // none was too slow
+        for (int i = 0; i < 12000 && answered(servers, THERE) < ASKED; i++) {
+            pause_us(5000);
+        }
+        KILN_CHECK_INT(answered(servers, THERE), ASKED);
+    }
+    for (size_t i = 0; i < THERE; i++) {
+        kiln_device_release(busy[i]);
+    }
+    kiln_device_release(self.remote);
+    self.remote = NULL;
+    for (size_t i = 0; i < THERE; i++) {
+        kiln_rpc_server_destroy(servers[i]);
+    }
+    pair_close(&self);
+}
+
 static void test_nobody_is_there(void)
 {
     replicas self;
@@ -193,5 +247,6 @@ static void test_clients_are_spread(void)
 }
 
 KILN_TEST_MAIN("unit/remote_grpc/test_rpc_servers", KILN_TEST(test_a_server_ends),
-               KILN_TEST(test_a_full_server_is_passed), KILN_TEST(test_nobody_is_there),
-               KILN_TEST(test_who_has_less_to_do_is_chosen), KILN_TEST(test_clients_are_spread))
+               KILN_TEST(test_a_full_server_is_passed), KILN_TEST(test_three_are_asked),
+               KILN_TEST(test_nobody_is_there), KILN_TEST(test_who_has_less_to_do_is_chosen),
+               KILN_TEST(test_clients_are_spread))

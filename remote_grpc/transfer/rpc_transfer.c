@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Transfers between servers. The table of what is exposed: who knows number and secret may fetch it
-// as often as its count says, while its time lasts; a fetch may come first and wait. And the way to
-// another server, which leads only to peers that are named, as ourselves and not as our client.
+// Transfers between servers: the table of what is exposed. Who knows number and secret may fetch it
+// as often as its count says, while its time lasts; a fetch may come first and wait. Fetching from
+// another server is rpc_obtain.c's.
 
 #include "rpc_transfer.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_WAIT_MS = 300000, REPLY_BYTES = 64, BREAK_MS = 5, FETCH_PAUSE_MS = 50 };
+enum { REPLY_BYTES = 64, BREAK_MS = 5 };
 
 struct kilni_rpc_exposures {
     const kiln_env *env;
@@ -113,6 +113,14 @@ void kilni_rpc_exposures_stop(kilni_rpc_exposures *exposures)
     pthread_mutex_unlock(&exposures->lock);
 }
 
+bool kilni_rpc_exposures_stopped(kilni_rpc_exposures *exposures)
+{
+    pthread_mutex_lock(&exposures->lock);
+    bool stopped = exposures->stopped;
+    pthread_mutex_unlock(&exposures->lock);
+    return stopped;
+}
+
 void kilni_rpc_exposures_destroy(kilni_rpc_exposures *exposures)
 {
     if (exposures == NULL) {
@@ -177,11 +185,8 @@ static struct timespec deadline_after(uint32_t ms)
     return at;
 }
 
-/// What a fetcher signs: number, length and secret.
-enum { CLAIM_BYTES = 16 + KILNI_RPC_TOKEN };
-
-static void write_claim(uint64_t transfer, uint64_t total, const unsigned char *secret,
-                        unsigned char out_text[CLAIM_BYTES])
+void kilni_rpc_write_claim(uint64_t transfer, uint64_t total, const unsigned char *secret,
+                           unsigned char out_text[KILNI_RPC_CLAIM_BYTES])
 {
     for (int i = 0; i < 8; i++) {
         out_text[i] = (unsigned char)(transfer >> (8 * i));
@@ -192,14 +197,14 @@ static void write_claim(uint64_t transfer, uint64_t total, const unsigned char *
 
 static bool is_fetcher(const kilni_rpc_exposure *exposure, const kilni_rpc_claim *claim)
 {
-    unsigned char text[CLAIM_BYTES];
+    unsigned char text[KILNI_RPC_CLAIM_BYTES];
     if (!exposure->bound) {
         return true;
     }
     if (claim->own_key != NULL) {
         return memcmp(claim->own_key, exposure->fetcher, sizeof(exposure->fetcher)) == 0;
     }
-    write_claim(claim->transfer, claim->total, claim->secret, text);
+    kilni_rpc_write_claim(claim->transfer, claim->total, claim->secret, text);
     return claim->signature != NULL &&
            kilni_rpc_is_signed(exposure->fetcher, text, sizeof(text), claim->signature);
 }
@@ -225,8 +230,8 @@ static kiln_status check_claim(const kilni_rpc_exposure *exposure, const kilni_r
 kiln_status kilni_rpc_take(kilni_rpc_exposures *exposures, const kilni_rpc_claim *claim,
                            kilni_rpc_exposure **out_exposure, kiln_error *err)
 {
-    const struct timespec deadline =
-        deadline_after(claim->wait_ms < MOST_WAIT_MS ? claim->wait_ms : MOST_WAIT_MS);
+    const struct timespec deadline = deadline_after(
+        claim->wait_ms < KILNI_RPC_TRANSFER_MOST_MS ? claim->wait_ms : KILNI_RPC_TRANSFER_MOST_MS);
     kilni_rpc_exposure *found = NULL;
     bool late = false;
     pthread_mutex_lock(&exposures->lock);
@@ -347,7 +352,7 @@ static kiln_status send_all(const kiln_env *env, kilni_rpc_stream *stream,
         at += length;
     } while (status == KILN_STATUS_OK && at < exposure->length);
     if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_receive(stream, MOST_WAIT_MS, &message, &end, err);
+        status = kilni_rpc_receive(stream, KILNI_RPC_TRANSFER_MOST_MS, &message, &end, err);
     }
     kilni_rpc_message_free(&message);
     if (status == KILN_STATUS_OK && !end) {
@@ -383,211 +388,4 @@ void kilni_rpc_serve_fetch(const kiln_env *env, kilni_rpc_exposures *exposures,
     if (exposure != NULL) {
         kilni_rpc_untake(exposures, exposure, status == KILN_STATUS_OK);
     }
-}
-
-// ---- obtaining ----
-
-static bool is_listed(const char *const *list, size_t count, const kilni_rpc_address *address)
-{
-    kiln_error ignored = KILN_ERROR_INIT;
-    for (size_t i = 0; i < count; i++) {
-        kilni_rpc_address each;
-        if (kilni_rpc_address_parse(list[i], &each, &ignored) == KILN_STATUS_OK &&
-            strcmp(each.scheme, address->scheme) == 0 &&
-            strcmp(each.target, address->target) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/// A fetch on its way, over as many connections as it takes.
-typedef struct arrival {
-    uint64_t total;
-    uint64_t at; ///< bytes that are there
-    uint64_t restart; ///< where this connection began
-    char *bytes;
-    kiln_hash128 check;
-} arrival;
-
-/// One reply: its bytes have to follow those before. A server that does not know how to go on
-/// begins at the beginning.
-static kiln_status take_reply(const kiln_env *env, const kilni_rpc_message *message, arrival *self,
-                              kiln_error *err)
-{
-    kiln_v1_FetchResponse reply = kiln_v1_FetchResponse_init_zero;
-    kilni_rpc_parts parts = {0};
-    char *flat = NULL;
-    kiln_status status = kilni_rpc_split(env, message, &flat, &parts, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    // A message in one piece is not cut: its data are found by their length, at the end.
-    pb_istream_t in = pb_istream_from_buffer(parts.head, parts.head_length);
-    bool whole = pb_decode(&in, kiln_v1_FetchResponse_fields, &reply);
-    if (whole && reply.offset == 0 && self->at == self->restart) {
-        self->at = self->restart = 0;
-    }
-    uint64_t left = self->total - self->at;
-    uint64_t expected = left < KILNI_RPC_CHUNK ? left : KILNI_RPC_CHUNK;
-    if (!whole) {
-        status = kiln_fail(err, DATA_LOSS, "a damaged reply: %s", PB_GET_ERROR(&in));
-    } else if (reply.total != self->total || reply.offset != self->at ||
-               message->length < expected) {
-        status = kiln_fail(err, DATA_LOSS, "the other server sent other bytes than were asked for");
-    } else {
-        kilni_rpc_message_copy(message, message->length - (size_t)expected, (size_t)expected,
-                               self->bytes + self->at);
-        self->at += expected;
-        self->check = (kiln_hash128){.low = reply.check_low, .high = reply.check_high};
-    }
-    kiln_free(env, flat);
-    return status;
-}
-
-static kiln_status download(const kiln_env *env, kilni_rpc_stream *stream, int64_t wait_ms,
-                            arrival *self, kiln_error *err)
-{
-    kiln_status status = KILN_STATUS_OK;
-    do {
-        kilni_rpc_message message = {0};
-        bool end = false;
-        status = kilni_rpc_receive(stream, wait_ms, &message, &end, err);
-        if (status == KILN_STATUS_OK && end) {
-            status = kiln_fail(err, DATA_LOSS, "the other server sent less than was asked for");
-        }
-        if (status == KILN_STATUS_OK) {
-            status = take_reply(env, &message, self, err);
-        }
-        kilni_rpc_message_free(&message);
-    } while (status == KILN_STATUS_OK && self->at < self->total);
-    if (status == KILN_STATUS_OK &&
-        !kiln_hash_same(self->check, kiln_hash_bytes(self->bytes, (size_t)self->total))) {
-        status = kiln_fail(err, DATA_LOSS, "the checksum of a transfer differs");
-    }
-    return status;
-}
-
-static kiln_status encode_request(const kilni_rpc_peers *peers, const kiln_v1_Obtain *obtain,
-                                  uint64_t offset, pb_byte_t *out_body, size_t *inout_length,
-                                  kiln_error *err)
-{
-    unsigned char text[CLAIM_BYTES];
-    kiln_v1_FetchRequest request = {.transfer = obtain->transfer,
-                                    .wait_ms = obtain->wait_ms,
-                                    .total = obtain->total,
-                                    .offset = offset};
-    request.secret.size = KILNI_RPC_TOKEN;
-    memcpy(request.secret.bytes, obtain->secret.bytes, KILNI_RPC_TOKEN);
-    write_claim(obtain->transfer, obtain->total, obtain->secret.bytes, text);
-    request.signature.size = KILNI_RPC_SIGNATURE;
-    kiln_status status =
-        kilni_rpc_sign(peers->signer, text, sizeof(text), request.signature.bytes, err);
-    pb_ostream_t out = pb_ostream_from_buffer(out_body, *inout_length);
-    if (status == KILN_STATUS_OK && !pb_encode(&out, kiln_v1_FetchRequest_fields, &request)) {
-        status = kiln_fail(err, INTERNAL, "encoding a request: %s", PB_GET_ERROR(&out));
-    }
-    *inout_length = out.bytes_written;
-    return status;
-}
-
-/// Over one connection.
-static kiln_status fetch_on(const kiln_env *env, const kilni_rpc_peers *peers,
-                            const kilni_rpc_address *address, const kiln_v1_Obtain *obtain,
-                            arrival *self, kiln_error *err)
-{
-    pb_byte_t body[REPLY_BYTES + KILNI_RPC_TOKEN + KILNI_RPC_SIGNATURE];
-    size_t length = sizeof(body);
-    kilni_rpc_stream *stream = NULL;
-    self->restart = self->at;
-    kiln_status status = encode_request(peers, obtain, self->at, body, &length, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_connect(env, address, peers->identity, KILNI_RPC_FETCH,
-                                   KILNI_RPC_GREETING_MS, &stream, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_send_bytes(stream, body, length, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        int64_t wait_ms = (int64_t)obtain->wait_ms + KILNI_RPC_GREETING_MS;
-        status = download(env, stream, wait_ms, self, err);
-    }
-    if (stream != NULL && status != KILN_STATUS_OK) {
-        kilni_rpc_cancel(stream); // so that it does not count as served
-    }
-    kilni_rpc_stream_close(stream, NULL);
-    return status;
-}
-
-static bool is_broken_off(kiln_status status)
-{
-    return status == KILN_STATUS_UNAVAILABLE || status == KILN_STATUS_CANCELLED ||
-           status == KILN_STATUS_INTERNAL || status == KILN_STATUS_UNKNOWN;
-}
-
-/// A connection that breaks when some of it has come is made again, until nothing more comes for as
-/// long as the transfer waits.
-static kiln_status fetch(const kiln_env *env, const kilni_rpc_peers *peers,
-                         const kilni_rpc_address *address, const kiln_v1_Obtain *obtain,
-                         char *out_bytes, kiln_error *err)
-{
-    const struct timespec pause = {.tv_nsec = FETCH_PAUSE_MS * 1000000};
-    kiln_error cause = KILN_ERROR_INIT;
-    arrival self = {.total = obtain->total, .bytes = out_bytes};
-    uint64_t deadline = 0;
-    kiln_status status = fetch_on(env, peers, address, obtain, &self, &cause);
-    for (uint64_t before = 0; is_broken_off(status) && self.at > 0;) {
-        uint64_t now = kiln_time_ns();
-        if (self.at > before) {
-            before = self.at;
-            deadline = now + UINT64_C(1000000) * obtain->wait_ms;
-        }
-        if (now >= deadline) {
-            break;
-        }
-        (void)nanosleep(&pause, NULL);
-        status = fetch_on(env, peers, address, obtain, &self, &cause);
-    }
-    if (status != KILN_STATUS_OK && err != NULL) {
-        *err = cause;
-    }
-    return status;
-}
-
-/// From this server itself.
-static kiln_status take_own(kilni_rpc_exposures *exposures, const kilni_rpc_peers *peers,
-                            const kiln_v1_Obtain *obtain, char *out_bytes, kiln_error *err)
-{
-    kilni_rpc_exposure *exposure = NULL;
-    const kilni_rpc_claim claim = {.transfer = obtain->transfer,
-                                   .total = obtain->total,
-                                   .secret = obtain->secret.bytes,
-                                   .own_key = kilni_rpc_public_key(peers->signer),
-                                   .wait_ms = obtain->wait_ms};
-    kiln_status status = kilni_rpc_take(exposures, &claim, &exposure, err);
-    if (status == KILN_STATUS_OK) {
-        memcpy(out_bytes, exposure->bytes, exposure->length);
-        kilni_rpc_untake(exposures, exposure, /*served=*/true);
-    }
-    return status;
-}
-
-kiln_status kilni_rpc_obtain(const kiln_env *env, const kilni_rpc_peers *peers,
-                             kilni_rpc_exposures *exposures, const kiln_v1_Obtain *obtain,
-                             char *out_bytes, kiln_error *err)
-{
-    kilni_rpc_address address;
-    kiln_status status = kilni_rpc_address_parse(obtain->address, &address, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    if (is_listed(peers->own, peers->n_own, &address)) {
-        return take_own(exposures, peers, obtain, out_bytes, err);
-    }
-    if (!is_listed(peers->allowed, peers->n_allowed, &address)) {
-        return kiln_fail(err, PERMISSION_DENIED,
-                         "%.100s is not among the servers that this one fetches from",
-                         obtain->address);
-    }
-    return fetch(env, peers, &address, obtain, out_bytes, err);
 }

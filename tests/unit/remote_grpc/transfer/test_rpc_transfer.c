@@ -76,17 +76,23 @@ static void hand_expose(hand *self, uint64_t transfer, uint64_t buffer, uint32_t
     hand_send(self, &frame);
 }
 
-static uint32_t hand_obtain(hand *self, const char *address, uint64_t transfer, uint64_t buffer,
-                            uint64_t total, uint32_t wait_ms, unsigned char seed)
+static void write_obtain(kilni_rpc_frame *frame, const char *address, uint64_t transfer,
+                         uint64_t buffer, uint64_t total, uint32_t wait_ms, unsigned char seed)
 {
-    kilni_rpc_frame frame = {0};
-    frame.body.which_body = kiln_v1_Frame_obtain_tag;
-    kiln_v1_Obtain *obtain = &frame.body.body.obtain;
+    frame->body.which_body = kiln_v1_Frame_obtain_tag;
+    kiln_v1_Obtain *obtain = &frame->body.body.obtain;
     *obtain = (kiln_v1_Obtain){
         .transfer = transfer, .buffer = buffer, .total = total, .wait_ms = wait_ms};
     obtain->secret.size = KILNI_RPC_TOKEN;
     make_secret(obtain->secret.bytes, seed);
     snprintf(obtain->address, sizeof(obtain->address), "%s", address);
+}
+
+static uint32_t hand_obtain(hand *self, const char *address, uint64_t transfer, uint64_t buffer,
+                            uint64_t total, uint32_t wait_ms, unsigned char seed)
+{
+    kilni_rpc_frame frame = {0};
+    write_obtain(&frame, address, transfer, buffer, total, wait_ms, seed);
     return hand_ask(self, &frame);
 }
 
@@ -256,39 +262,89 @@ static void test_memory_returns(void)
     free(data);
 }
 
-// ---- a server that lies ----
+// ---- a server that lies, or is silent ----
+
+typedef enum lie_kind {
+    WRONG_CHECKSUM,
+    SHORT, ///< less than was asked for
+    SILENT ///< nothing, while the connection stays and pings are answered
+} lie_kind;
 
 typedef struct liar {
     kilni_rpc_listener *listener;
     pthread_t thread;
-    atomic_bool short_of; ///< sends less than was asked for; otherwise another checksum
+    atomic_int kind;
+    atomic_uint calls;
+    char name[96];
+    kiln_env env;
 } liar;
+
+static void answer_falsely(liar *self, kilni_rpc_stream *stream)
+{
+    // total 8, offset 0, both halves of the checksum 0, 8 bytes of data
+    static const char wrong[] = "\x08\x08\x19\0\0\0\0\0\0\0\0\x21\0\0\0\0\0\0\0\0\x7a\x08"
+                                "abcdefgh";
+    kilni_rpc_message message = {0};
+    kiln_error err = KILN_ERROR_INIT;
+    bool end = false;
+    (void)!kilni_rpc_receive(stream, 5000, &message, &end, &err);
+    kilni_rpc_message_free(&message);
+    atomic_fetch_add(&self->calls, 1);
+    if (atomic_load(&self->kind) == WRONG_CHECKSUM) {
+        (void)!kilni_rpc_send_bytes(stream, wrong, sizeof(wrong) - 1, &err);
+        (void)!kilni_rpc_receive(stream, 5000, &message, &end, &err);
+        kilni_rpc_message_free(&message);
+    }
+    while (atomic_load(&self->kind) == SILENT && !kilni_rpc_is_ended(stream, 100)) {
+    }
+}
 
 static void *lie(void *pointer)
 {
     liar *self = pointer;
     kilni_rpc_stream *stream = NULL;
     while ((stream = kilni_rpc_accept(self->listener)) != NULL) {
-        if (!kilni_rpc_begin_call(self->listener, stream)) {
-            kilni_rpc_stream_close(stream, NULL);
-            continue;
-        }
-        kilni_rpc_message message = {0};
-        kiln_error err = KILN_ERROR_INIT;
-        bool end = false;
-        // total 8, offset 0, both halves of the checksum 0, 8 bytes of data
-        static const char wrong[] = "\x08\x08\x19\0\0\0\0\0\0\0\0\x21\0\0\0\0\0\0\0\0\x7a\x08"
-                                    "abcdefgh";
-        (void)!kilni_rpc_receive(stream, 5000, &message, &end, &err);
-        kilni_rpc_message_free(&message);
-        if (!atomic_load(&self->short_of)) {
-            (void)!kilni_rpc_send_bytes(stream, wrong, sizeof(wrong) - 1, &err);
-            (void)!kilni_rpc_receive(stream, 5000, &message, &end, &err);
-            kilni_rpc_message_free(&message);
+        if (kilni_rpc_begin_call(self->listener, stream)) {
+            answer_falsely(self, stream);
         }
         kilni_rpc_stream_close(stream, NULL);
     }
     return NULL;
+}
+
+static bool liar_open(liar *self, lie_kind kind)
+{
+    static const char *const listen[] = {"127.0.0.1:0"};
+    kiln_error err = KILN_ERROR_INIT;
+    int port = 0;
+    const kilni_rpc_listen_options options = {
+        .addresses = listen, .n_addresses = 1, .out_ports = &port};
+    self->env.allocator = kiln_allocator_default();
+    atomic_init(&self->kind, kind);
+    atomic_init(&self->calls, 0);
+    bool good = KILN_CHECK_INT(kilni_rpc_listen(&self->env, &options, &self->listener, &err),
+                               KILN_STATUS_OK) &&
+                KILN_CHECK_INT(pthread_create(&self->thread, NULL, lie, self), 0);
+    snprintf(self->name, sizeof(self->name), "grpc://127.0.0.1:%d", port);
+    return good;
+}
+
+static void liar_close(liar *self)
+{
+    atomic_store(&self->kind, SHORT);
+    kilni_rpc_listener_shutdown(self->listener);
+    pthread_join(self->thread, NULL);
+    kilni_rpc_listener_close(self->listener);
+}
+
+/// A server that may fetch from this one, and a client of it.
+static bool open_beside(pair *self, hand *client, const liar *other)
+{
+    kiln_rpc_server_options mine = KILN_RPC_SERVER_OPTIONS_INIT;
+    const char *const peers[] = {other->name};
+    mine.fetch_peers = peers;
+    mine.n_fetch_peers = 1;
+    return pair_open(self, &mine) && hand_open(client, self);
 }
 
 static void test_checksum(void)
@@ -296,33 +352,71 @@ static void test_checksum(void)
     liar other = {0};
     pair self;
     hand client;
-    char name[96];
-    const kiln_env env = {.allocator = kiln_allocator_default()};
-    kiln_error err = KILN_ERROR_INIT;
-    int port = 0;
-    static const char *const listen[] = {"127.0.0.1:0"};
-    const kilni_rpc_listen_options options = {
-        .addresses = listen, .n_addresses = 1, .out_ports = &port};
-    if (!KILN_CHECK_INT(kilni_rpc_listen(&env, &options, &other.listener, &err), KILN_STATUS_OK)) {
+    if (!liar_open(&other, WRONG_CHECKSUM)) {
         return;
     }
-    KILN_CHECK_INT(pthread_create(&other.thread, NULL, lie, &other), 0);
-    snprintf(name, sizeof(name), "grpc://127.0.0.1:%d", port);
-    kiln_rpc_server_options mine = KILN_RPC_SERVER_OPTIONS_INIT;
-    const char *const peers[] = {name};
-    mine.fetch_peers = peers;
-    mine.n_fetch_peers = 1;
-    if (pair_open(&self, &mine) && hand_open(&client, &self)) {
-        KILN_CHECK_INT(hand_obtain(&client, name, 1, 1, 8, 500, 1), KILN_STATUS_DATA_LOSS);
-        atomic_store(&other.short_of, true);
-        KILN_CHECK(hand_obtain(&client, name, 1, 1, 8, 500, 1) != 0);
+    if (open_beside(&self, &client, &other)) {
+        KILN_CHECK_INT(hand_obtain(&client, other.name, 1, 1, 8, 500, 1), KILN_STATUS_DATA_LOSS);
+        atomic_store(&other.kind, SHORT);
+        KILN_CHECK(hand_obtain(&client, other.name, 1, 1, 8, 500, 1) != 0);
         KILN_CHECK(hand_read(&client, 1, 0, 8) != 0);
         hand_close(&client);
         pair_close(&self);
     }
-    kilni_rpc_listener_shutdown(other.listener);
-    pthread_join(other.thread, NULL);
-    kilni_rpc_listener_close(other.listener);
+    liar_close(&other);
+}
+
+/// It is waited for as long as the transfer says, and the client is told who sent nothing.
+static void test_a_silent_server_is_left(void)
+{
+    liar other = {0};
+    pair self;
+    hand client;
+    if (!liar_open(&other, SILENT)) {
+        return;
+    }
+    if (open_beside(&self, &client, &other)) {
+        KILN_CHECK_INT(hand_obtain(&client, other.name, 1, 1, 8, 100, 1),
+                       KILN_STATUS_DEADLINE_EXCEEDED);
+        const char *message = client.frame->body.body.answer.message;
+        KILN_CHECK_CONTAINS(message, other.name);
+        KILN_CHECK_CONTAINS(message, "after 0 of 8 bytes");
+        KILN_CHECK_INT(atomic_load(&other.calls), 1);
+        hand_negate(&client, 1, 1, 2); // the session goes on, and its buffer says why it is empty
+        KILN_CHECK_INT(hand_read(&client, 2, 0, 4), KILN_STATUS_DEADLINE_EXCEEDED);
+        hand_close(&client);
+        pair_close(&self);
+    }
+    liar_close(&other);
+}
+
+/// Nor does the end of a server wait for it.
+static void test_the_end_leaves_a_silent_server(void)
+{
+    enum { WAIT_MS = 280000 };
+    liar other = {0};
+    pair self;
+    hand client;
+    kilni_rpc_frame frame = {0};
+    if (!liar_open(&other, SILENT)) {
+        return;
+    }
+    if (open_beside(&self, &client, &other)) {
+        write_obtain(&frame, other.name, 1, 1, 8, WAIT_MS, 1);
+        hand_send(&client, &frame);
+        for (int i = 0; i < 12000 && atomic_load(&other.calls) == 0; i++) {
+            pause_us(5000);
+        }
+        uint64_t begun = kiln_time_ns();
+        kiln_device_release(self.remote);
+        self.remote = NULL;
+        kiln_rpc_server_destroy(self.server);
+        self.server = NULL;
+        KILN_CHECK((kiln_time_ns() - begun) / 1000000 < WAIT_MS / 2);
+        hand_close(&client);
+        pair_close(&self);
+    }
+    liar_close(&other);
 }
 
 // ---- a secret is for one server ----
@@ -642,6 +736,8 @@ static void test_no_deadlock(void)
 KILN_TEST_MAIN("unit/remote_grpc/transfer", KILN_TEST(test_count_secret_expiry),
                KILN_TEST(test_refusals), KILN_TEST(test_fetch_first_and_exact_count),
                KILN_TEST(test_memory_returns), KILN_TEST(test_checksum),
-               KILN_TEST(test_bound_to_one_server), KILN_TEST(test_interrupted_fetch_goes_on),
-               KILN_TEST(test_move_directly), KILN_TEST(test_move_through_client),
-               KILN_TEST(test_same_server), KILN_TEST(test_no_deadlock))
+               KILN_TEST(test_a_silent_server_is_left),
+               KILN_TEST(test_the_end_leaves_a_silent_server), KILN_TEST(test_bound_to_one_server),
+               KILN_TEST(test_interrupted_fetch_goes_on), KILN_TEST(test_move_directly),
+               KILN_TEST(test_move_through_client), KILN_TEST(test_same_server),
+               KILN_TEST(test_no_deadlock))

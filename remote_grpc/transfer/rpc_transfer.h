@@ -9,6 +9,11 @@
 #include "rpc_protocol.h"
 #include "rpc_signature.h"
 
+enum {
+    KILNI_RPC_TRANSFER_MOST_MS = 300000, ///< that either side waits
+    KILNI_RPC_CLAIM_BYTES = 16 + KILNI_RPC_TOKEN
+};
+
 typedef struct kilni_rpc_exposures kilni_rpc_exposures;
 
 /// Bytes that may be fetched.
@@ -43,8 +48,9 @@ kiln_status kilni_rpc_expose(kilni_rpc_exposures *exposures, const kilni_rpc_exp
 void kilni_rpc_withdraw(kilni_rpc_exposures *exposures, const void *owner, uint64_t transfer);
 void kilni_rpc_expire(kilni_rpc_exposures *exposures);
 
-/// Makes whoever waits give up.
+/// Makes whoever waits give up; who waits elsewhere looks at `stopped`.
 void kilni_rpc_exposures_stop(kilni_rpc_exposures *exposures);
+bool kilni_rpc_exposures_stopped(kilni_rpc_exposures *exposures);
 
 /// Who wants a transfer, and how he shows that he may.
 typedef struct kilni_rpc_claim {
@@ -67,6 +73,12 @@ void kilni_rpc_untake(kilni_rpc_exposures *exposures, kilni_rpc_exposure *exposu
 void kilni_rpc_serve_fetch(const kiln_env *env, kilni_rpc_exposures *exposures,
                            kilni_rpc_stream *stream);
 
+/// What a fetcher signs: number, length and secret.
+void kilni_rpc_write_claim(uint64_t transfer, uint64_t total, const unsigned char *secret,
+                           unsigned char out_text[KILNI_RPC_CLAIM_BYTES]);
+
+// ---- rpc_obtain.c ----
+
 /// Whom this server dials, and as whom. Addresses are canonical, without the device's number.
 typedef struct kilni_rpc_peers {
     const char *const *allowed;
@@ -79,7 +91,7 @@ typedef struct kilni_rpc_peers {
 
 /// Copies, going on where a broken connection left off, `obtain->total` bytes from where they are
 /// exposed to `out_bytes`. Errors: PERMISSION_DENIED (not a peer, or another secret),
-/// DEADLINE_EXCEEDED, DATA_LOSS, UNAVAILABLE.
+/// DEADLINE_EXCEEDED (it sent nothing for so long), DATA_LOSS, UNAVAILABLE.
 kiln_status kilni_rpc_obtain(const kiln_env *env, const kilni_rpc_peers *peers,
                              kilni_rpc_exposures *exposures, const kiln_v1_Obtain *obtain,
                              char *out_bytes, kiln_error *err);
