@@ -599,17 +599,25 @@ static uint32_t several(mini_host *mini, uint32_t dtype, int64_t m, int64_t k, i
     return y;
 }
 
-/// Several products in one launch: sizes that are whole tiles or not, and a sum in parts.
+/// Several products in one launch: sizes that are whole tiles or not, and a sum in parts. Where a
+/// work-item has the sums of all, an operator may read two of them.
 static void test_several(void)
 {
     static const int64_t sizes[][3] = {{64, 64, 64}, {70, 600, 90}, {129, 41, 30}, {128, 512, 384}};
+    const variant *v = kiln_test_param();
     mini_host *mini = begin();
     if (mini == NULL) {
         return;
     }
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         mini_clear(mini);
-        several(mini, i == 3 ? KF_DTYPE_F16 : KF_DTYPE_F32, sizes[i][0], sizes[i][1], sizes[i][2]);
+        uint32_t last = several(mini, i == 3 ? KF_DTYPE_F16 : KF_DTYPE_F32, sizes[i][0],
+                                sizes[i][1], sizes[i][2]);
+        if (!v->tensor) {
+            uint32_t first = mini->ops[1].outputs[0]->id;
+            then(mini, KF_OP_MUL, last, first);
+            mini_drop(mini, first);
+        }
         KILN_CHECK(check_block(mini));
     }
     mini_clear(mini); // infinities stay in their row, of their product
@@ -670,11 +678,11 @@ static void test_merged(void)
 static void test_several_plan(void)
 {
     const variant *v = kiln_test_param();
-    mini_host *mini = mini_open("nvidia_tensor.so", v->shape);
+    mini_host *mini = mini_open(v->tensor ? "nvidia_tensor.so" : "matmul.so", v->shape);
     if (mini == NULL) {
         return;
     }
-    mini->device.features |= KF_FEATURE_WGMMA;
+    mini->device.features |= v->tensor ? KF_FEATURE_WGMMA : 0;
     for (int i = 0; i < 5 && (i > 0 || mini_fuser_at(mini, v->fuser)); i++) {
         kf_program program = {.struct_size = (uint32_t)sizeof(program)};
         mini_clear(mini);
@@ -686,6 +694,7 @@ static void test_several_plan(void)
         uint32_t taken = mini->n_ops - (i > 0 && i < 4);
         if (i == 4) { // reads two of the products
             then(mini, KF_OP_ADD, y, last);
+            taken = v->tensor ? taken : mini->n_ops;
         }
         kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
         kf_opt *opt = mini_finish(mini);
@@ -1145,8 +1154,10 @@ KILN_TEST_MAIN(
     SOME(test_large_results, "large_results"), ALL(test_repeats, "repeats"),
     FEW(test_repeats, "repeats"), TENSOR(test_repeats, "repeats"), FEW(test_few_rows, "rows"),
     FEW(test_few_places, "places"), TENSOR(test_convs, "convs"), TENSOR(test_several, "several"),
-    TENSOR(test_merged, "merged"), TENSOR(test_several_plan, "plan_several"),
-    PLAIN(test_plain_plan, "plan"), KILN_TEST_PARAM(test_plain_plan, "plan_tf32", &plain_tf32),
+    KILN_TEST_PARAM(test_several, "several_block", &block),
+    KILN_TEST_PARAM(test_several_plan, "plan_several_block", &block), TENSOR(test_merged, "merged"),
+    TENSOR(test_several_plan, "plan_several"), PLAIN(test_plain_plan, "plan"),
+    KILN_TEST_PARAM(test_plain_plan, "plan_tf32", &plain_tf32),
     KILN_TEST_PARAM(test_precision, "tensor_tf32", &as_tf32),
     KILN_TEST_PARAM(test_precision, "tensor_bf16", &as_bf16),
     KILN_TEST_PARAM(test_precision, "tensor_strict", &strict), ALL(test_declines, "declines"),
