@@ -599,29 +599,34 @@ static uint32_t several(mini_host *mini, uint32_t dtype, int64_t m, int64_t k, i
     return y;
 }
 
-/// Several products in one launch: sizes that are whole tiles or not, and a sum in parts. Where a
-/// work-item has the sums of all, an operator may read two of them.
+/// The same, and where a work-item has the sums of all, an operator that reads two of them.
+static void several_joined(mini_host *mini, uint32_t dtype, int64_t m, int64_t k, int64_t n)
+{
+    const variant *v = kiln_test_param();
+    uint32_t last = several(mini, dtype, m, k, n);
+    if (!v->tensor) {
+        uint32_t first = mini->ops[1].outputs[0]->id;
+        then(mini, KF_OP_MUL, last, first);
+        mini_drop(mini, first);
+    }
+}
+
+/// Several products in one launch: sizes that are whole tiles or not, and a sum in parts.
 static void test_several(void)
 {
     static const int64_t sizes[][3] = {{64, 64, 64}, {70, 600, 90}, {129, 41, 30}, {128, 512, 384}};
-    const variant *v = kiln_test_param();
     mini_host *mini = begin();
     if (mini == NULL) {
         return;
     }
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         mini_clear(mini);
-        uint32_t last = several(mini, i == 3 ? KF_DTYPE_F16 : KF_DTYPE_F32, sizes[i][0],
-                                sizes[i][1], sizes[i][2]);
-        if (!v->tensor) {
-            uint32_t first = mini->ops[1].outputs[0]->id;
-            then(mini, KF_OP_MUL, last, first);
-            mini_drop(mini, first);
-        }
+        several_joined(mini, i == 3 ? KF_DTYPE_F16 : KF_DTYPE_F32, sizes[i][0], sizes[i][1],
+                       sizes[i][2]);
         KILN_CHECK(check_block(mini));
     }
     mini_clear(mini); // infinities stay in their row, of their product
-    several(mini, KF_DTYPE_F32, 70, 40, 90);
+    several_joined(mini, KF_DTYPE_F32, 70, 40, 90);
     store(&mini->tensors[0], 41, INFINITY);
     KILN_CHECK(check_block(mini));
     end(mini);
