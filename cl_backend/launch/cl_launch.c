@@ -129,6 +129,19 @@ kiln_status kilni_cl_enqueue_on(kilni_cl_args *args, cl_command_queue queue, cl_
     return KILN_STATUS_OK;
 }
 
+/// Takes the launch's event: both who traces and who waits may want it.
+static void end_launch(const kilni_cl_args *args, cl_event event)
+{
+    kilni_cl_backend *backend = args->backend;
+    if (event != NULL && backend->trace.on &&
+        (!backend->flight.keeps_last || clRetainEvent(event) == CL_SUCCESS)) {
+        kilni_cl_trace_note(backend, args->kernel->name, event);
+    }
+    if (backend->flight.keeps_last) {
+        kilni_cl_set_last(backend, event);
+    }
+}
+
 kiln_status kilni_cl_enqueue(kilni_cl_args *args, cl_uint dims, const size_t *global,
                              const size_t *local, kiln_error *err)
 {
@@ -137,10 +150,14 @@ kiln_status kilni_cl_enqueue(kilni_cl_args *args, cl_uint dims, const size_t *gl
             return KILN_STATUS_OK;
         }
     }
-    cl_event event;
+    kilni_cl_backend *backend = args->backend;
+    bool wanted = backend->trace.on || backend->flight.keeps_last;
+    cl_event event = NULL;
     kiln_status status =
-        kilni_cl_enqueue_on(args, args->backend->queue, dims, global, local,
-                            kilni_cl_trace_event(&args->backend->trace, &event), err);
-    kilni_cl_trace_end(args->backend, args->kernel->name, event);
-    return status == KILN_STATUS_OK ? kilni_cl_queued(args->backend, err) : status;
+        kilni_cl_enqueue_on(args, backend->queue, dims, global, local, wanted ? &event : NULL, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_cl_queued(backend, err);
+        end_launch(args, event);
+    }
+    return status;
 }

@@ -39,8 +39,9 @@ static cl_int enqueue(kilni_cl_backend *backend, kiln_pending *pending)
 {
     cl_int code = CL_SUCCESS;
     if (pending->bytes == 0 || pending->fetches) {
-        code = clEnqueueMarkerWithWaitList(backend->queue, 0, NULL, &pending->event);
+        code = kilni_cl_all_done(backend, &pending->event);
     } else {
+        kilni_cl_set_last(backend, NULL);
         code = clEnqueueReadBuffer(backend->queue, pending->mem, CL_FALSE, pending->offset,
                                    pending->bytes, pending->target, 0, NULL, &pending->event);
     }
@@ -194,7 +195,8 @@ void kilni_cl_read_wait(kiln_pending *pending, bool cancel)
         return;
     }
     pending->blocked = !kilni_cl_read_poll(pending);
-    pending->code = kilni_cl_await(pending->backend, pending->event);
+    pending->code = pending->blocked ? kilni_cl_await(pending->backend, pending->event)
+                                     : clWaitForEvents(1, &pending->event);
     if (pending->code == CL_SUCCESS && pending->fetches) {
         pthread_mutex_lock(&pending->backend->reader.lock);
         pending->code = fetch(pending);

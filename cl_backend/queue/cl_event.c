@@ -81,6 +81,7 @@ kiln_status kiln_cl_gate(kiln_backend *base, kiln_cl_event **out_event, kiln_err
         return kilni_cl_fail(backend, err, code, "gating the queue");
     }
     atomic_fetch_add(&backend->flight.user_events, 1);
+    kilni_cl_set_last(backend, NULL);
     *out_event = event;
     return KILN_STATUS_OK;
 }

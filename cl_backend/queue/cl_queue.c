@@ -35,6 +35,28 @@ static cl_int finish(const kilni_cl_backend *backend)
     return code;
 }
 
+// ---- the last command ----
+
+// A marker is one more command: the driver wakes a worker for it once the launch before it is done.
+
+void kilni_cl_set_last(kilni_cl_backend *backend, cl_event take_event)
+{
+    if (backend->flight.last != NULL) {
+        clReleaseEvent(backend->flight.last);
+    }
+    backend->flight.last = take_event;
+}
+
+cl_int kilni_cl_all_done(kilni_cl_backend *backend, cl_event *out_event)
+{
+    if (backend->flight.last == NULL) {
+        return clEnqueueMarkerWithWaitList(backend->queue, 0, NULL, out_event);
+    }
+    cl_int code = clRetainEvent(backend->flight.last);
+    *out_event = code == CL_SUCCESS ? backend->flight.last : NULL;
+    return code;
+}
+
 // ---- what is in flight ----
 
 kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err)
@@ -76,6 +98,7 @@ static kiln_status next_batch(kilni_cl_backend *backend, kiln_error *err)
 
 kiln_status kilni_cl_queued(kilni_cl_backend *backend, kiln_error *err)
 {
+    kilni_cl_set_last(backend, NULL);
     if (backend->flight.awake && backend->flight.since_marker % AWAKE == 0) {
         kiln_awake_while();
     }
@@ -151,6 +174,7 @@ static void await_callbacks(const kilni_cl_backend *backend)
 
 void kilni_cl_flight_reset(kilni_cl_backend *backend)
 {
+    kilni_cl_set_last(backend, NULL);
     for (int i = 0; i < 2; i++) {
         if (backend->flight.markers[i] != NULL) {
             clReleaseEvent(backend->flight.markers[i]);
@@ -161,8 +185,9 @@ void kilni_cl_flight_reset(kilni_cl_backend *backend)
 
 void kilni_cl_queue_open(kilni_cl_backend *backend)
 {
-    backend->flight.awake = backend->pocl && backend->info.type == KILN_DEVICE_CPU &&
-                            kiln_config_bool(backend->env->config, KILN_OPTION_AWAKE);
+    bool workers = backend->pocl && backend->info.type == KILN_DEVICE_CPU;
+    backend->flight.keeps_last = workers && !backend->foreign_queue;
+    backend->flight.awake = workers && kiln_config_bool(backend->env->config, KILN_OPTION_AWAKE);
     if (backend->flight.awake) {
         kiln_awake_open();
     }

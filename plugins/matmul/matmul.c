@@ -51,6 +51,10 @@ static void builder_init(kf_builder *builder)
 {
     mm_block_init(&builder->block);
     builder->block.floats_only = builder->fuser->index != 0;
+    // Of several products the packed form has all tiles of a place; the first fuser always takes
+    // that form where the left operand has rows.
+    builder->block.several = builder->fuser->index == 0 && builder->fuser->device.block_shape;
+    builder->block.together = builder->block.several;
 }
 
 static void builder_copy(kf_builder *to, const kf_builder *from)

@@ -220,7 +220,8 @@ static uint32_t push_more(mm_block *block, const kf_chain_device *device, const 
 {
     const kf_chain_value *result = &block->chain.values[block->result];
     uint32_t room = block->several && block->n_more < MM_MORE && block->n_prologues == 0 &&
-                    !block->swapped && !block->window.is_there && block->right.constant;
+                    !block->swapped && !block->window.is_there && block->right.constant &&
+                    !block->bytes && mm_outer_symbol(block, &block->left) != 0;
     mm_operand left, right;
     if (!room || op->inputs[0]->id != block->chain.values[block->left.source].id ||
         kf_chain_known(&block->chain, op->inputs[1]->id) != NULL ||
@@ -341,7 +342,7 @@ static uint32_t push_epilogue(mm_block *block, const kf_host *host, const kf_ew_
                                   "%s reads what was made for the product only", row->name);
             }
             uint32_t its = block->owner[known - block->chain.values];
-            if (follows && its != owner) {
+            if (follows && its != owner && !block->together) {
                 return kf_decline(host, KF_CODE_SHAPE, op->position,
                                   "%s reads the results of two products", row->name);
             }

@@ -19,8 +19,8 @@ const char *mm_kernel_name(mm_role role)
 static const char *packed_type(const mm_plan *plan, uint32_t temp)
 {
     return plan->form == MM_FORM_TENSOR ? "uchar"
-           : temp == MM_TEMP_RIGHT      ? mm_panel_type(plan)
-                                        : plan->type;
+           : temp == MM_TEMP_LEFT       ? plan->type
+                                        : mm_panel_type(plan);
 }
 
 static void declare(kf_text *text, const mm_plan *plan, const mm_param *p)

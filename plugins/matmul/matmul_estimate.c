@@ -42,8 +42,9 @@ static void end_bytes(kf_formula *f, const mm_plan *plan, uint32_t written)
 /// Multiplications and additions, those of the tiles' ragged ends included.
 static void tile_flops(kf_formula *f, const mm_plan *plan)
 {
+    uint32_t products = plan->block->together ? mm_products(plan->block) : 1; // others are counted
     mm_formula_tiles(f, plan);
-    kf_formula_imm_op(f, 2 * (int64_t)plan->rows * plan->columns, KF_INS_MUL);
+    kf_formula_imm_op(f, 2 * (int64_t)plan->rows * plan->columns * products, KF_INS_MUL);
     mm_formula_k(f, plan);
     kf_formula_op(f, KF_INS_MUL);
 }

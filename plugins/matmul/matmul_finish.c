@@ -62,28 +62,39 @@ static void emit_part_store(kf_text *text, const mm_plan *plan, const char *inde
                  plan->type, plan->width, indent, plan->width, indent, indent, indent, indent);
 }
 
-/// What follows one of the block's products, from `at` on.
+/// The sum of one of the block's products, `sum`, as its result.
+static void emit_result(kf_text *text, const mm_plan *plan, uint32_t product, const char *sum,
+                        const char *indent)
+{
+    uint32_t result = mm_result(plan->block, product);
+    kf_dtype dtype = kf_dtype_of(plan->block->chain.values[result].dtype);
+    kf_text_addf(text, "%sconst %s%u v%u = ", indent, plan->type, plan->width, result);
+    if (dtype.bytes == 2) {
+        kf_text_addf(text, "round_%s(%s);\n", dtype.name, sum);
+    } else {
+        kf_text_addf(text, "%s;\n", sum);
+    }
+}
+
+/// What follows one of the block's products, or all of them, from `at` on.
 static void emit_finish_of(kf_text *text, const mm_plan *plan, uint32_t product, const char *indent)
 {
     const mm_block *block = plan->block;
     const kf_chain *chain = &block->chain;
-    uint32_t result = mm_result(block, product);
-    kf_dtype dtype = kf_dtype_of(chain->values[result].dtype);
-    kf_text_addf(text, "%sconst %s%u v%u = ", indent, plan->type, plan->width, result);
-    kf_text_addf(text, dtype.bytes == 2 ? "round_%s(sum);\n" : "sum;\n", dtype.name);
+    uint32_t all = block->together;
     for (uint32_t i = 0; i < chain->n_values; i++) {
-        if (mm_is_input_behind(block, product, i)) {
+        if (all ? mm_is_epilogue_input(block, i) : mm_is_input_behind(block, product, i)) {
             emit_end_input(text, plan, i, indent);
         }
     }
     for (uint32_t i = block->product + 1; i < chain->n_ops; i++) {
-        if (mm_is_behind(block, product, i)) {
+        if (all ? chain->ops[i].kind != KF_OP_MATMUL : mm_is_behind(block, product, i)) {
             kf_chain_op_text(text, chain, &chain->ops[i], plan->width, indent);
         }
     }
     for (uint32_t i = 0; i < chain->n_values; i++) {
         const char *name = kf_dtype_of(chain->values[i].dtype).name;
-        if (kf_chain_is_output(&chain->values[i]) && block->owner[i] == product) {
+        if (kf_chain_is_output(&chain->values[i]) && (all || block->owner[i] == product)) {
             kf_text_addf(text,
                          "%sif (count == %u) {\n%s    keep_%s(out%u + at, v%u, %s);\n"
                          "%s} else {\n%s    put_%s(out%u + at, v%u, count);\n%s}\n",
@@ -101,10 +112,20 @@ void mm_emit_finish(kf_text *text, const mm_plan *plan, mm_role role, const char
         return;
     }
     kf_text_addf(text, "%sconst long at = (batch * m + row) * n + col;\n", indent);
+    for (uint32_t i = 0; i < products && plan->block->together; i++) {
+        char sum[16];
+        snprintf(sum, sizeof(sum), i + 1 < products ? "sum%u" : "sum", i);
+        emit_result(text, plan, i, sum, indent);
+    }
+    if (plan->block->together) {
+        emit_finish_of(text, plan, 0, indent);
+        return;
+    }
     for (uint32_t i = 0; i < products; i++) {
         if (products > 1) {
             kf_text_addf(text, "%sif (product == %u) {\n", indent, i);
         }
+        emit_result(text, plan, i, "sum", indent);
         emit_finish_of(text, plan, i, indent);
         if (products > 1) {
             kf_text_addf(text, "%s}\n", indent);

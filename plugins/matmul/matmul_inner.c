@@ -44,7 +44,8 @@ static void emit_tile_function(kf_text *text, const mm_plan *plan, uint32_t rows
         kf_text_addf(text,
                      "        AHEAD_2(next_a);\n        AHEAD_2(next_b);\n"
                      "        next_a += %u;\n        next_b += %u;\n",
-                     mm_share(plan->rows, plan->across), mm_share(plan->columns, plan->chunk));
+                     mm_share(plan->rows, plan->across * mm_products(plan->block)),
+                     mm_share(plan->columns, plan->chunk));
     }
     for (uint32_t j = 0; j < vectors; j++) {
         if (plan->narrow.storage != NULL) {
@@ -108,13 +109,42 @@ static void emit_tiles(kf_text *text, const mm_plan *plan)
                  "    const int down = (int)((t_id + 1) * tiles / t_ids - first_tile);\n"
                  "    vec sums[%u];\n",
                  plan->rows - 1, plan->rows, plan->columns - 1, plan->columns,
-                 plan->across * plan->chunk * vectors);
+                 plan->across * plan->chunk * vectors * mm_products(plan->block));
+}
+
+/// Declares `sum`, the vector at hand of the sums that are `mine`, and where those are the last of
+/// several products', `sum0` ... of the others.
+static void emit_sums_at(kf_text *text, const mm_plan *plan)
+{
+    uint32_t w = plan->width, products = mm_products(plan->block);
+    for (uint32_t i = 0; i < products; i++) {
+        char name[16] = "", from[40] = "mine";
+        if (i + 1 < products) {
+            snprintf(name, sizeof(name), "%u", i);
+            snprintf(from, sizeof(from), "(mine - down * %u)",
+                     (products - 1 - i) * plan->rows * plan->columns / plan->lanes);
+        }
+        kf_text_addf(text, "                    const %s%u sum%s = ", plan->type, w, name);
+        if (w == plan->lanes) {
+            kf_text_addf(text, "%s[(e * %u + j) / %u];\n", from, plan->columns, w);
+        } else {
+            kf_text_addf(text, "vload%u(0, (const %s *)%s + e * %u + j);\n", w, plan->type, from,
+                         plan->columns);
+        }
+    }
 }
 
 /// What is done with the sums of tile i of panel p, which are `mine`, after their last term.
 static void emit_tile_end(kf_text *text, const mm_plan *plan)
 {
     uint32_t w = plan->width;
+    if (mm_products(plan->block) > 1) {
+        kf_text_addf(text,
+                     "            if (product < %u) {\n"
+                     "                continue;\n"
+                     "            }\n",
+                     plan->block->n_more);
+    }
     kf_text_addf(text,
                  "            if (last < to_term) {\n"
                  "                continue;\n"
@@ -126,15 +156,9 @@ static void emit_tile_end(kf_text *text, const mm_plan *plan)
                  "                    const int count = (int)min(n - col, (long)%u);\n"
                  "                    if (count <= 0) {\n"
                  "                        break;\n"
-                 "                    }\n"
-                 "                    const %s%u sum = ",
-                 plan->rows, plan->rows, plan->columns, w, plan->columns, w, plan->type, w);
-    if (w == plan->lanes) {
-        kf_text_addf(text, "mine[(e * %u + j) / %u];\n", plan->columns, w);
-    } else {
-        kf_text_addf(text, "vload%u(0, (const %s *)mine + e * %u + j);\n", w, plan->type,
-                     plan->columns);
-    }
+                 "                    }\n",
+                 plan->rows, plan->rows, plan->columns, w, plan->columns, w);
+    emit_sums_at(text, plan);
     mm_emit_finish(text, plan, MM_PRODUCT, "                    ");
     kf_text_add(text, "                }\n            }\n");
 }
@@ -149,35 +173,60 @@ static void emit_parts(kf_text *text, const mm_plan *plan)
                  plan->depth, plan->depth);
 }
 
+/// Opens the loop over the products, whose tiles at one place lie one behind the other in `sums`.
+static void emit_products(kf_text *text, const mm_plan *plan)
+{
+    uint32_t products = mm_products(plan->block);
+    kf_text_addf(text,
+                 "        for (int q = 0; q < wide * %u; q++) {\n"
+                 "            const int p = q / %u, product = q %% %u;\n"
+                 "            __global const %s *b = (",
+                 products, products, products, mm_panel_type(plan));
+    for (uint32_t i = 1; i < products; i++) {
+        kf_text_addf(text, "product == %u ? right%u : ", i, i);
+    }
+    kf_text_addf(text, "right) + (right_batch * panels + first_panel) * k * %u;\n", plan->columns);
+}
+
 void mm_emit_packed_sums(kf_text *text, const mm_plan *plan)
 {
     uint32_t vectors = plan->rows * plan->columns / plan->lanes;
-    const char *panel = mm_panel_type(plan);
+    uint32_t products = mm_products(plan->block);
+    const char *panel = mm_panel_type(plan), *at = products > 1 ? "q" : "p";
     char of_panel[48];
     snprintf(of_panel, sizeof(of_panel), ";\n            __global const %s ", panel);
     emit_tiles(text, plan);
     kf_text_addf(text,
-                 "    __global const %s *a = left + (left_batch * tiles + first_tile) * k * %u;\n"
-                 "    __global const %s *b = right + (right_batch * panels + first_panel) * k * "
-                 "%u;\n",
-                 plan->type, plan->rows, panel, plan->columns);
+                 "    __global const %s *a = left + (left_batch * tiles + first_tile) * k * %u;\n",
+                 plan->type, plan->rows);
+    if (products == 1) {
+        kf_text_addf(text,
+                     "    __global const %s *b = right + (right_batch * panels + first_panel) * k "
+                     "* %u;\n",
+                     panel, plan->columns);
+    }
     emit_parts(text, plan);
+    if (products == 1) {
+        kf_text_add(text, "        for (int p = 0; p < wide; p++) {\n");
+    } else {
+        emit_products(text, plan);
+    }
     kf_text_addf(text,
-                 "        for (int p = 0; p < wide; p++) {\n"
                  "            __global const %s *panel = b + ((long)p * k + first) * %u;\n"
                  "            __global const %s *next = p + 1 < wide ? panel + k * (long)%u : b + "
                  "(long)last * %u;\n",
                  panel, plan->columns, panel, plan->columns, plan->columns);
-    kf_text_addf(text,
-                 "            for (int i = 0; i < down; i++) {\n"
-                 "            __global const %s *tile = a + ((long)i * k + first) * %u;\n"
-                 "            vec *mine = sums + (p * down + i) * %u;\n"
-                 "            __global const %s *next_a = tile + %u + p * %u%s*next_b = next + i * "
-                 "%u;\n",
-                 plan->type, plan->rows, vectors, plan->type, plan->depth * plan->rows,
-                 plan->depth * mm_share(plan->rows, plan->across),
-                 plan->narrow.storage != NULL ? of_panel : ", ",
-                 plan->depth * mm_share(plan->columns, plan->chunk));
+    kf_text_addf(
+        text,
+        "            for (int i = 0; i < down; i++) {\n"
+        "            __global const %s *tile = a + ((long)i * k + first) * %u;\n"
+        "            vec *mine = sums + (%s * down + i) * %u;\n"
+        "            __global const %s *next_a = tile + %u + %s * %u%s*next_b = next + i * "
+        "%u;\n",
+        plan->type, plan->rows, at, vectors, plan->type, plan->depth * plan->rows, at,
+        plan->depth * mm_share(plan->rows, plan->across * products),
+        plan->narrow.storage != NULL ? of_panel : ", ",
+        plan->depth * mm_share(plan->columns, plan->chunk));
     emit_tile_call(text, plan, "tile, panel, last - first, first == from, mine, next_a, next_b");
     emit_tile_end(text, plan);
     kf_text_add(text, "            }\n        }\n    }\n}\n");

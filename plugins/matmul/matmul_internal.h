@@ -74,6 +74,7 @@ typedef struct mm_block {
     uint32_t merges; ///< of a fuser whose left operand may be a reshape of two axes to one
     uint32_t merged; ///< it is one
     uint32_t several; ///< of a fuser that takes further products
+    uint32_t together; ///< whose sums one work-item has: operators may read several of them
     uint32_t n_more;
     mm_more more[MM_MORE];
     uint8_t owner[KF_CHAIN_VALUES]; ///< of a value behind a product: its product, 0 the first

@@ -412,6 +412,7 @@ static void size_block(mm_plan *plan)
     plan->depth = (plan->form == MM_FORM_DIRECT ? SMALL_DEPTH : DEPTH) / plan->compute_bytes;
     plan->chunk = plan->device->is_cpu ? CHUNK : SMALL_CHUNK;
     plan->across = !plan->device->is_cpu ? 1 : plan->split ? SPLIT_ACROSS : ACROSS;
+    plan->across = mm_share(plan->across, mm_products(plan->block)); // as much in the caches
     if (plan->form == MM_FORM_BYTES) {
         plan->lanes = MM_BYTES_LANES;
         plan->columns = MM_BYTES_LANES * (registers > 16 ? 2 : 1);

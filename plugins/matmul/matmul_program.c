@@ -102,10 +102,10 @@ void mm_formula_own_batch(kf_formula *f, const mm_plan *plan, const mm_operand *
     kf_formula_product(f, symbols, count);
 }
 
-/// Where several products are done in one launch.
+/// Where several products are done in one launch, each by work-groups of its own.
 static void times_products(kf_formula *f, const mm_plan *plan)
 {
-    if (mm_products(plan->block) > 1) {
+    if (mm_products(plan->block) > 1 && !plan->block->together) {
         kf_formula_imm_op(f, mm_products(plan->block), KF_INS_MUL);
     }
 }
@@ -532,6 +532,9 @@ static uint32_t temp_index(const mm_plan *plan, uint32_t temp)
     }
     if (temp == MM_TEMP_COUNTS) {
         return 1; // behind the parts
+    }
+    if (temp >= MM_TEMP_MORE) {
+        return MM_TEMP_RIGHT + 1 + temp - MM_TEMP_MORE;
     }
     return plan->form == MM_FORM_PACKED ? temp : 0;
 }

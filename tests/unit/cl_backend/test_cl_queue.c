@@ -133,6 +133,82 @@ static void test_mark_calls_back(void)
     cl_fixture_close(&f);
 }
 
+/// Looks at the device only: PoCL makes an event for each command anyway.
+static bool keeps_last(const cl_fixture *f)
+{
+    if (!f->backend->flight.keeps_last) {
+        kiln_test_skip("a driver whose launches have no events");
+    }
+    return f->backend->flight.keeps_last;
+}
+
+/// Whoever waits for the whole queue follows the launch that is its last command, and no marker.
+static void test_wait_for_the_last_launch(void)
+{
+    cl_fixture f;
+    adder a;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_pending *pending = NULL;
+    static const int zeros[64];
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    if (keeps_last(&f) && adder_open(&f, &a)) {
+        KILN_CHECK(f.backend->flight.last == NULL); // an upload was the last command
+        adder_run(&f, &a, 2);
+        cl_event last = f.backend->flight.last, event = NULL;
+        KILN_CHECK(last != NULL);
+        KILN_CHECK_INT(kilni_cl_all_done(f.backend, &event), CL_SUCCESS);
+        KILN_CHECK(event == last);
+        clReleaseEvent(event);
+        KILN_CHECK_INT(f.base->transfer->read_begin(f.base, NULL, 0, NULL, 0, &pending, &err),
+                       KILN_STATUS_OK);
+        KILN_CHECK(f.backend->flight.last == last);
+        f.base->transfer->read_wait(pending, false);
+        KILN_CHECK_INT(f.base->transfer->read_end(f.base, pending, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(adder_value(&f, &a), 2);
+        adder_run(&f, &a, 1);
+        KILN_CHECK_INT(f.base->transfer->upload(f.base, a.buffer, 0, zeros, sizeof(zeros), &err),
+                       KILN_STATUS_OK);
+        KILN_CHECK(f.backend->flight.last == NULL);
+        KILN_CHECK_INT(adder_value(&f, &a), 0);
+        KILN_CHECK_INT(f.base->trace->set(f.base, true, &err), KILN_STATUS_OK);
+        adder_run(&f, &a, 1); // its event is the trace's, too
+        KILN_CHECK(f.backend->flight.last != NULL);
+        KILN_CHECK_INT(f.base->trace->set(f.base, false, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(adder_value(&f, &a), 1);
+        adder_close(&f, &a);
+    }
+    cl_fixture_close(&f);
+}
+
+/// A gate behind the last launch is a command to wait for.
+static void test_wait_for_a_gate_behind(void)
+{
+    cl_fixture f;
+    adder a;
+    kiln_cl_event *gate = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_pending *pending = NULL;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    if (adder_open(&f, &a)) {
+        adder_run(&f, &a, 1);
+        KILN_CHECK_INT(kiln_cl_gate(f.base, &gate, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(f.base->transfer->read_begin(f.base, NULL, 0, NULL, 0, &pending, &err),
+                       KILN_STATUS_OK);
+        clFlush(f.backend->queue);
+        KILN_CHECK(!f.base->transfer->read_poll(pending));
+        kiln_cl_event_signal(gate, KILN_STATUS_OK);
+        f.base->transfer->read_wait(pending, false);
+        KILN_CHECK_INT(f.base->transfer->read_end(f.base, pending, &err), KILN_STATUS_OK);
+        kiln_cl_event_destroy(gate);
+        adder_close(&f, &a);
+    }
+    cl_fixture_close(&f);
+}
+
 typedef struct opener {
     kiln_cl_event *gate;
     kiln_status status;
@@ -394,7 +470,8 @@ static void test_trace_is_bounded(void)
 }
 
 KILN_TEST_MAIN("unit/cl_backend/queue", KILN_TEST(test_more_than_the_window),
-               KILN_TEST(test_mark_calls_back), KILN_TEST(test_gate_opens),
+               KILN_TEST(test_mark_calls_back), KILN_TEST(test_wait_for_the_last_launch),
+               KILN_TEST(test_wait_for_a_gate_behind), KILN_TEST(test_gate_opens),
                KILN_TEST(test_gate_fails), KILN_TEST(test_gate_destroyed_unopened),
                KILN_TEST(test_lane), KILN_TEST(test_trace_is_bounded), KILN_TEST(test_codes),
                KILN_TEST(test_lost_device), KILN_TEST(test_illegal_access))

@@ -599,6 +599,18 @@ static uint32_t several(mini_host *mini, uint32_t dtype, int64_t m, int64_t k, i
     return y;
 }
 
+/// The same, and where a work-item has the sums of all, an operator that reads two of them.
+static void several_joined(mini_host *mini, uint32_t dtype, int64_t m, int64_t k, int64_t n)
+{
+    const variant *v = kiln_test_param();
+    uint32_t last = several(mini, dtype, m, k, n);
+    if (!v->tensor) {
+        uint32_t first = mini->ops[1].outputs[0]->id;
+        then(mini, KF_OP_MUL, last, first);
+        mini_drop(mini, first);
+    }
+}
+
 /// Several products in one launch: sizes that are whole tiles or not, and a sum in parts.
 static void test_several(void)
 {
@@ -609,11 +621,12 @@ static void test_several(void)
     }
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         mini_clear(mini);
-        several(mini, i == 3 ? KF_DTYPE_F16 : KF_DTYPE_F32, sizes[i][0], sizes[i][1], sizes[i][2]);
+        several_joined(mini, i == 3 ? KF_DTYPE_F16 : KF_DTYPE_F32, sizes[i][0], sizes[i][1],
+                       sizes[i][2]);
         KILN_CHECK(check_block(mini));
     }
     mini_clear(mini); // infinities stay in their row, of their product
-    several(mini, KF_DTYPE_F32, 70, 40, 90);
+    several_joined(mini, KF_DTYPE_F32, 70, 40, 90);
     store(&mini->tensors[0], 41, INFINITY);
     KILN_CHECK(check_block(mini));
     end(mini);
@@ -670,11 +683,11 @@ static void test_merged(void)
 static void test_several_plan(void)
 {
     const variant *v = kiln_test_param();
-    mini_host *mini = mini_open("nvidia_tensor.so", v->shape);
+    mini_host *mini = mini_open(v->tensor ? "nvidia_tensor.so" : "matmul.so", v->shape);
     if (mini == NULL) {
         return;
     }
-    mini->device.features |= KF_FEATURE_WGMMA;
+    mini->device.features |= v->tensor ? KF_FEATURE_WGMMA : 0;
     for (int i = 0; i < 5 && (i > 0 || mini_fuser_at(mini, v->fuser)); i++) {
         kf_program program = {.struct_size = (uint32_t)sizeof(program)};
         mini_clear(mini);
@@ -686,6 +699,7 @@ static void test_several_plan(void)
         uint32_t taken = mini->n_ops - (i > 0 && i < 4);
         if (i == 4) { // reads two of the products
             then(mini, KF_OP_ADD, y, last);
+            taken = v->tensor ? taken : mini->n_ops;
         }
         kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
         kf_opt *opt = mini_finish(mini);
@@ -1145,8 +1159,10 @@ KILN_TEST_MAIN(
     SOME(test_large_results, "large_results"), ALL(test_repeats, "repeats"),
     FEW(test_repeats, "repeats"), TENSOR(test_repeats, "repeats"), FEW(test_few_rows, "rows"),
     FEW(test_few_places, "places"), TENSOR(test_convs, "convs"), TENSOR(test_several, "several"),
-    TENSOR(test_merged, "merged"), TENSOR(test_several_plan, "plan_several"),
-    PLAIN(test_plain_plan, "plan"), KILN_TEST_PARAM(test_plain_plan, "plan_tf32", &plain_tf32),
+    KILN_TEST_PARAM(test_several, "several_block", &block),
+    KILN_TEST_PARAM(test_several_plan, "plan_several_block", &block), TENSOR(test_merged, "merged"),
+    TENSOR(test_several_plan, "plan_several"), PLAIN(test_plain_plan, "plan"),
+    KILN_TEST_PARAM(test_plain_plan, "plan_tf32", &plain_tf32),
     KILN_TEST_PARAM(test_precision, "tensor_tf32", &as_tf32),
     KILN_TEST_PARAM(test_precision, "tensor_bf16", &as_bf16),
     KILN_TEST_PARAM(test_precision, "tensor_strict", &strict), ALL(test_declines, "declines"),
