@@ -372,7 +372,7 @@ static void test_three_strikes_in_three_processes(void)
         KILN_CHECK_INT(segment->plan->n_blocks, 1);
         fixture_done(&s.f, segment);
         KILN_CHECK_STR(kiln_fuse_registry_plugin(s.f.registry, 0)->reason,
-                       "taken: 1 fuser, fuser ABI 1.0");
+                       "taken: 1 fuser, fuser ABI 1.1");
     }
     finish(&s);
     strike(folder, "three\nlines");
