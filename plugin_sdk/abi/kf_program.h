@@ -165,7 +165,6 @@ typedef struct kf_opt_info {
     uint64_t n_variant_ns; // 0, or n_variants
 } kf_opt_info;
 KF_ASSERT(sizeof(kf_opt_info) == 64);
-#define KF_OPT_INFO_SIZE_V1_0 48u
 
 /// What the host measured of a program, on this device. Since 1.1.
 typedef struct kf_measured { // borrowed for the call

@@ -32,8 +32,7 @@ typedef struct kf_state {
     uint32_t status; // KF_OPEN or KF_CLOSED
     uint32_t ready; // 1: finish() would succeed now
     uint32_t len; // leading operations, drops counted, that finish() would cover
-    uint32_t
-        confidence; // KF_CONFIDENCE_*, of plugins of minor 1 and later; 1.0 went by est_ns alone
+    uint32_t confidence; // KF_CONFIDENCE_*; of plugins of minor 0 it is not read
     uint32_t launches;
     kf_expr est_ns; // of the whole program, launches included
     kf_expr est_bytes_read;

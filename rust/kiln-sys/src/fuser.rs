@@ -144,7 +144,6 @@ pub const KF_STEP_LAUNCH: u32 = 1;
 pub const KF_STEP_HOST_OP: u32 = 2;
 pub const KF_PROGRAM_DETERMINISTIC: u32 = 1;
 pub const KF_PROGRAM_IN_PLACE_SAFE: u32 = 2;
-pub const KF_OPT_INFO_SIZE_V1_0: u32 = 48;
 pub const KF_OPEN: u32 = 0;
 pub const KF_CLOSED: u32 = 1;
 pub const KF_CONFIDENCE_GUESS: u32 = 0;
