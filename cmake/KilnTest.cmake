@@ -56,6 +56,11 @@ function(kiln_test name)
     set_target_properties(${target} PROPERTIES OUTPUT_NAME ${file}
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin/${id})
     add_test(NAME ${name} COMMAND ${target} ${arg_ARGS})
+    if(TARGET kiln_lock_order AND CMAKE_BUILD_TYPE STREQUAL "Debug") # who takes locks in two orders fails
+        add_dependencies(${target} kiln_lock_order)
+        set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
+            "LD_PRELOAD=${CMAKE_BINARY_DIR}/tests/bin/lock_order.so" "KILN_TEST_LOCK_ORDER=${CMAKE_BINARY_DIR}")
+    endif()
     set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT} LABELS "${arg_LABELS}")
     kiln_test_environment(${name})
     set(strict)

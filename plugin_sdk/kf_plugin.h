@@ -40,7 +40,13 @@
 // is the fastest; builder_estimate speaks of variant 0. Instead of opt_program then:
 //
 //   static void opt_variant(const kf_opt *, uint32_t variant, kf_program *out);
-//       by KF_OUT; opt_facts says how many: behind kf_opt_info_fill, out->n_variants = N
+//       by KF_OUT; opt_facts says how many, see kf_opt_info_variants
+//
+// With KF_PLUGIN_MEASURED defined, the fuser is told what the host measured of its programs:
+//
+//   static void fuser_learn(kf_fuser *, const kf_measured *);
+//       never two at once for one fuser, but others of its functions may run meanwhile: what it
+//       changes is atomic; kf_store_of gives a place to keep it
 //
 // A fuser that needs more, as a saved state, writes the table by itself.
 #ifndef KILN_PLUGIN_SDK_KF_PLUGIN_H
@@ -205,6 +211,13 @@ static void kf_plugin_opt_destroy(kf_opt *opt)
     }
 }
 
+#ifdef KF_PLUGIN_MEASURED
+static void kf_plugin_fuser_measured(const kf_fuser *fuser, const kf_measured *measured)
+{
+    fuser_learn((kf_fuser *)(uintptr_t)fuser, measured);
+}
+#endif
+
 static const kf_plugin kf_plugin_table = {
     .struct_size = (uint32_t)sizeof(kf_plugin),
     .abi_minor = KF_ABI_MINOR,
@@ -227,6 +240,9 @@ static const kf_plugin kf_plugin_table = {
     .opt_info = kf_plugin_opt_info,
     .opt_describe = kf_plugin_opt_describe,
     .opt_destroy = kf_plugin_opt_destroy,
+#ifdef KF_PLUGIN_MEASURED
+    .fuser_measured = kf_plugin_fuser_measured,
+#endif
 };
 
 KF_EXPORT const kf_plugin *kf_plugin_query_v1(uint32_t host_abi_minor)

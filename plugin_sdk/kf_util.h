@@ -218,6 +218,25 @@ static inline void kf_opt_info_fill(kf_opt_info *out, uint32_t len, const kf_tex
     KF_OUT(out, &view);
 }
 
+/// Behind kf_opt_info_fill: there are `count` variants, and variant_ns[i] is what variant i takes
+/// (NULL: not said); it must outlive `out`. Hosts of 1.0 do not ask for the times.
+static inline void kf_opt_info_variants(kf_opt_info *out, uint32_t count, const kf_expr *variant_ns)
+{
+    out->n_variants = count;
+    if (KF_HAS(out, kf_opt_info, n_variant_ns)) {
+        out->variant_ns = variant_ns;
+        out->n_variant_ns = variant_ns != NULL ? count : 0;
+    }
+}
+
+/// The host's place for the plugin's own data, or NULL; hosts of 1.0 have none.
+static inline const kf_store *kf_store_of(const kf_host *host)
+{
+    return KF_CAN(host, kf_host, extension)
+               ? (const kf_store *)host->extension(host, KF_STORE_EXTENSION)
+               : NULL;
+}
+
 #ifdef __cplusplus
 }
 #endif

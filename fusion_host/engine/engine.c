@@ -75,6 +75,10 @@ static kiln_status add_plugin(kiln_fuse_engine *engine, kilni_fuse_plugin *plugi
     kilni_fuse_host_init(host, engine->env, plugin->info.id);
     host->plugin = plugin;
     host->late_ns = &engine->late_ns;
+    host->store = engine->deterministic ? NULL : engine->options.store;
+    const kiln_hash128 owner[2] = {engine->device.fingerprint,
+                                   kiln_hash_bytes(plugin->info.hash, strlen(plugin->info.hash))};
+    host->store_key = kiln_hash_bytes(owner, sizeof(owner));
     engine->hosts[engine->n_hosts++] = host;
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; i < plugin->info.n_fusers && status == KILN_STATUS_OK; i++) {

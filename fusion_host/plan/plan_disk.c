@@ -10,7 +10,7 @@
 #include "translate.h"
 
 enum {
-    FORMAT = 7, ///< of key and entry
+    FORMAT = 8, ///< of key and entry
     MAX_COUNT = 4096, ///< of anything in an entry
     MAX_TEXT = 1 << 20
 };
@@ -127,6 +127,9 @@ static void write_block(kiln_string *s, const kiln_fuse_engine *engine,
         among = among || rival->program == block->program;
         kilni_fuse_write_text(s, engine->fusers[rival->fuser].name);
         kilni_fuse_write_number(s, rival->program == block->program);
+        kilni_fuse_write_number(s, rival->variant);
+        kilni_fuse_write_number(s, rival->key.len);
+        kiln_string_append(s, rival->key.ptr, rival->key.len);
         kiln_string_append(s, (const char *)&rival->claimed_ns, sizeof(rival->claimed_ns));
         kiln_string_append(s, (const char *)&rival->predicted_ns, sizeof(rival->predicted_ns));
         kilni_fuse_write_program(s, rival->program);
@@ -519,6 +522,10 @@ static bool read_rivals(reader *r, kiln_fuse_engine *engine, const kilni_fuse_bl
         kilni_fuse_rival *rival = &block->rivals[block->n_rivals];
         rival->fuser = fuser_named(engine, r);
         bool chosen = below(r, 2) != 0;
+        rival->variant = below(r, UINT32_MAX);
+        size_t key_bytes = 0;
+        rival->key.ptr = bytes_of(r, &key_bytes);
+        rival->key.len = r->bad ? 0 : key_bytes;
         rival->claimed_ns = real(r);
         rival->predicted_ns = real(r);
         rival->program = read_program(r, block->len);

@@ -55,7 +55,8 @@ static const char *const call_names[KILNI_FUSE_CALL_COUNT] = {"none",
                                                               "a reference of an operator",
                                                               "builder_state",
                                                               "a builder's beginning or end",
-                                                              "fuser_destroy"};
+                                                              "fuser_destroy",
+                                                              "fuser_measured"};
 
 // ---- what others left ----
 

@@ -22,6 +22,7 @@ typedef enum kilni_fuse_call { ///< numbers in the file
     KILNI_FUSE_CALL_STATE = 9,
     KILNI_FUSE_CALL_BUILDER = 10, ///< made, copied, reset or destroyed
     KILNI_FUSE_CALL_DESTROY = 11, ///< of a fuser
+    KILNI_FUSE_CALL_MEASURED = 12, ///< a fuser is told what was measured
     KILNI_FUSE_CALL_COUNT
 } kilni_fuse_call;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a plugin gets from the host: a place for its diagnostics, accounted memory, and nothing
-// else. Diagnostics go to the call in progress; outside of a call they go to the log. Texts of
-// plugins are copied, cut and made printable.
+// What a plugin gets from the host: a place for its diagnostics, accounted memory, a place in the
+// cache, and nothing else. Diagnostics go to the call in progress; outside of a call they go to the
+// log. Texts of plugins are copied, cut and made printable.
 #include <string.h>
 
 #include "fuse_map.h"
@@ -142,11 +142,60 @@ static uint32_t cancelled(const kf_host *abi)
     return late_ns != 0 && kiln_time_ns() > late_ns;
 }
 
+// ---- a place in the cache ----
+
+/// False for a key that is none.
+static bool key_in_store(const kilni_fuse_host *host, kf_blob key, kiln_hash128 *out)
+{
+    if (key.ptr == NULL || key.len == 0 || key.len > KF_STORE_MAX_KEY) {
+        return false;
+    }
+    const kiln_hash128 sums[2] = {host->store_key, kiln_hash_bytes(key.ptr, key.len)};
+    *out = kiln_hash_bytes(sums, sizeof(sums));
+    return true;
+}
+
+static kf_status get_from_store(const kf_host *abi, kf_blob key, void *out, uint64_t capacity,
+                                uint64_t *out_length)
+{
+    const kilni_fuse_host *host = abi->ctx;
+    kiln_hash128 place;
+    kiln_blob found = {0};
+    if (!key_in_store(host, key, &place) || out_length == NULL || (out == NULL && capacity > 0)) {
+        return KF_E_INVALID;
+    }
+    kiln_status status = kiln_store_get(host->store, KILN_STORE_WINNERS, place, &found, NULL);
+    if (status != KILN_STATUS_OK) {
+        return status == KILN_STATUS_RESOURCE_EXHAUSTED ? KF_E_NOMEM : KF_DECLINED;
+    }
+    size_t fits = found.length < capacity ? found.length : (size_t)capacity;
+    if (fits > 0) {
+        memcpy(out, found.data, fits);
+    }
+    *out_length = found.length;
+    kiln_free(host->env, found.data);
+    return KF_OK;
+}
+
+static kf_status put_into_store(const kf_host *abi, kf_blob key, kf_blob value)
+{
+    const kilni_fuse_host *host = abi->ctx;
+    kiln_hash128 place;
+    if (!key_in_store(host, key, &place) || value.len > KF_STORE_MAX_VALUE ||
+        (value.ptr == NULL && value.len > 0)) {
+        return KF_E_INVALID;
+    }
+    return kiln_store_put(host->store, KILN_STORE_WINNERS, place, value.ptr, (size_t)value.len,
+                          NULL) == KILN_STATUS_OK
+               ? KF_OK
+               : KF_DECLINED;
+}
+
 static const void *extension(const kf_host *abi, const char *id)
 {
-    (void)abi;
-    (void)id;
-    return NULL;
+    static const kf_store store = {(uint32_t)sizeof(store), 0, get_from_store, put_into_store};
+    const kilni_fuse_host *host = abi->ctx;
+    return host->store != NULL && id != NULL && strcmp(id, KF_STORE_EXTENSION) == 0 ? &store : NULL;
 }
 
 void kilni_fuse_host_init(kilni_fuse_host *host, const kiln_env *env, const char *plugin_id)

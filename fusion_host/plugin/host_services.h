@@ -23,6 +23,8 @@ typedef struct kilni_fuse_host { ///< what one plugin gets from one engine
     const kiln_env *env;
     const char *plugin_id;
     const struct kilni_fuse_plugin *plugin; ///< NULL outside of an engine
+    kiln_store *store; ///< for the plugin's own data, or NULL
+    kiln_hash128 store_key; ///< of what is the plugin's there
     const _Atomic uint64_t *late_ns; ///< of the engine: from then on its calls are cancelled
     pthread_mutex_t lock;
     kilni_fuse_diag *sink; ///< of the call in progress, or NULL

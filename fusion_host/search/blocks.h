@@ -12,7 +12,7 @@ enum { KILNI_FUSE_MAX_CONTENDERS = 8, KILNI_FUSE_MAX_EXTENTS = 64 };
 typedef struct kilni_fuse_score { ///< nanoseconds, for the extents at hand
     double baseline_ns;
     double claimed_ns; ///< by the fuser, or the host's roofline when it does not say
-    double trust; ///< by what claims of this fuser are multiplied; 0: 1
+    double trust; ///< by what claims of this fuser are multiplied, a guess by more; 0: 1
     double floor_ns; ///< roofline: launches, and bytes that must move
     double adjusted_ns; ///< the claim as it is believed, not below the floor
     double benefit_ns;
@@ -21,6 +21,10 @@ typedef struct kilni_fuse_score { ///< nanoseconds, for the extents at hand
     uint32_t n_ops; ///< without them
 } kilni_fuse_score;
 
+/// KF_CONFIDENCE_* of a claim: before 1.1 fusers meant nothing by it.
+uint32_t kilni_fuse_confidence(const kilni_fuse_plugin *plugin, const kf_state *state);
+/// What the claim is multiplied by beside what is known of its fuser.
+double kilni_fuse_doubt(uint32_t confidence);
 double kilni_fuse_score_baseline(const kiln_device_info *device,
                                  const kilni_fuse_recorded *recorded, uint32_t op);
 double kilni_fuse_score_floor(const kilni_fuse_translation *input, uint32_t launches);
@@ -31,8 +35,11 @@ typedef struct kilni_fuse_candidate {
     const char *plugin_id;
     const char *fuser_id;
     bool ships;
+    uint32_t confidence; ///< KF_CONFIDENCE_*
     kilni_fuse_score score;
     kiln_program *program;
+    uint32_t variant; ///< of what the fuser finished
+    kf_blob key; ///< of it, in the arena; empty: the fuser is not told what was measured
     const char *name; ///< of the optimisation, for people
 } kilni_fuse_candidate;
 
@@ -55,6 +62,8 @@ typedef struct kilni_fuse_verdict {
 typedef struct kilni_fuse_rival {
     uint32_t fuser;
     kiln_program *program;
+    uint32_t variant;
+    kf_blob key; ///< what its fuser knows it by, with `variant`
     double claimed_ns;
     double predicted_ns;
     double measured_ns; ///< 0: not measured, or it failed

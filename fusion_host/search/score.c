@@ -27,6 +27,9 @@ enum { PRODUCT_TILE = 32, GPU_FILL = 8192, GPU_SMALL = 512 * 512, GPU_TERM_NS = 
 /// What a call of CLBlast costs the host beside a launch: 7 us for one product, on PoCL.
 enum { PRODUCT_CALL_NS = 7000 };
 
+/// A guess that is wrong by less than this is a good one.
+static const double guess_doubt = 1.25;
+
 static double bytes_of(const kiln_tensor_desc *desc)
 {
     int64_t bytes = kiln_desc_bytes(desc);
@@ -220,6 +223,18 @@ double kilni_fuse_score_floor(const kilni_fuse_translation *input, uint32_t laun
     return launches * launch_ns(input->device) + move_ns(input->device, bytes);
 }
 
+uint32_t kilni_fuse_confidence(const kilni_fuse_plugin *plugin, const kf_state *state)
+{
+    return plugin->table.abi_minor == 0 || state->confidence > KF_CONFIDENCE_MEASURED
+               ? KF_CONFIDENCE_MODEL
+               : state->confidence;
+}
+
+double kilni_fuse_doubt(uint32_t confidence)
+{
+    return confidence == KF_CONFIDENCE_GUESS ? guess_doubt : 1;
+}
+
 void kilni_fuse_score_close(kilni_fuse_score *score)
 {
     double claimed = fmax(score->claimed_ns, score->floor_ns);
@@ -235,6 +250,9 @@ bool kilni_fuse_candidate_before(const kilni_fuse_candidate *a, const kilni_fuse
 {
     if (a->score.benefit_ns != b->score.benefit_ns) {
         return a->score.benefit_ns > b->score.benefit_ns;
+    }
+    if (a->confidence != b->confidence) {
+        return a->confidence > b->confidence;
     }
     if (a->score.launches != b->score.launches) {
         return a->score.launches < b->score.launches;

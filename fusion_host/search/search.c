@@ -75,11 +75,14 @@ static void give_reason(choice *c, kilni_fuse_verdict *verdict, const kilni_fuse
 
 enum {
     MOST_VARIANTS = 3, ///< of one candidate, beside its first program
-    MOST_DESCRIBED = 16 ///< of these a fuser may describe, usable or not
+    MOST_DESCRIBED = 16, ///< of these a fuser may describe, usable or not
+    MOST_KEY = 4096 ///< bytes by which a fuser knows its program again
 };
 
 typedef struct variants {
     kiln_program *programs[MOST_VARIANTS];
+    uint32_t numbers[MOST_VARIANTS]; ///< as the fuser counts them
+    int64_t claims[MOST_VARIANTS]; ///< nanoseconds; below 0: none of its own
     uint32_t count;
 } variants;
 
@@ -103,24 +106,64 @@ static bool ask_state(choice *c, uint32_t fuser, kf_state *state)
     return bad == NULL;
 }
 
-/// Other ways to write the same program, for tournaments; one that is not well described is left
-/// out.
-static void take_variants(choice *c, const kf_plugin *table, const kf_opt *opt, uint32_t count,
-                          const kilni_fuse_translation *input, variants *out)
+/// An estimate that says nothing true is no claim, and the host's roofline would be the boldest.
+static kiln_status read_claim(const kilni_fuse_translation *input, kf_expr est_ns, int64_t *out_ns,
+                              kiln_error *err)
 {
-    uint32_t end = count < MOST_DESCRIBED ? count : MOST_DESCRIBED;
+    kiln_formula formula;
+    *out_ns = -1;
+    kiln_status status = kilni_fuse_formula_translate(input, est_ns, &formula, err);
+    if (status == KILN_STATUS_OK && formula.count > 0) {
+        status = kilni_fuse_formula_now(input, &formula, out_ns, err);
+        if (status == KILN_STATUS_OK && *out_ns < 0) {
+            status = kiln_fail(err, INVALID_ARGUMENT, "%" PRId64 " ns are less than none", *out_ns);
+        }
+    }
+    if (status != KILN_STATUS_OK) {
+        (void)kiln_error_context(err, "its estimate of the time cannot be used");
+    }
+    return status;
+}
+
+/// Other ways to write the same program, for tournaments, or with a claim of their own; one that is
+/// not well described is left out.
+static void take_variants(choice *c, const kf_plugin *table, const kf_opt *opt,
+                          const kf_opt_info *info, const kilni_fuse_translation *input,
+                          variants *out)
+{
+    uint32_t end = info->n_variants < MOST_DESCRIBED ? info->n_variants : MOST_DESCRIBED;
     for (uint32_t i = 1; i < end && out->count < MOST_VARIANTS; i++) {
         kf_program program = {.struct_size = (uint32_t)sizeof(program)};
+        kf_expr est_ns = {0};
         kiln_program *translated = NULL;
         kiln_error why = KILN_ERROR_INIT;
+        if (info->variant_ns != NULL && i < info->n_variant_ns) {
+            est_ns = info->variant_ns[i];
+        }
         if (table->opt_describe(opt, i, &program) == KF_OK &&
+            read_claim(input, est_ns, &out->claims[out->count], &why) == KILN_STATUS_OK &&
             kilni_fuse_translate(input, &program, &translated, &why) == KILN_STATUS_OK) {
+            out->numbers[out->count] = i;
             out->programs[out->count++] = translated;
         } else {
             kiln_log_write(c->engine->env, KILN_LOG_INFO, KILNI_FUSE_MODULE, "variant %u: %s", i,
                            why.message);
         }
     }
+}
+
+/// The name and the key, which end with the optimization.
+static void keep_info(choice *c, const kf_opt_info *info, kilni_fuse_candidate *out)
+{
+    char *name = kiln_arena_alloc(c->arena, info->name.len + 1);
+    if (name != NULL && info->name.len > 0) {
+        memcpy(name, info->name.ptr, info->name.len);
+    }
+    out->name = name != NULL ? name : "";
+    bool told = info->key.ptr != NULL && info->key.len <= MOST_KEY &&
+                c->engine->fusers[out->fuser].plugin->table.fuser_measured != NULL;
+    void *key = told ? kiln_arena_copy(c->arena, info->key.ptr, info->key.len) : NULL;
+    out->key = (kf_blob){key, key != NULL ? info->key.len : 0};
 }
 
 /// Describes and verifies what the builder has.
@@ -149,12 +192,8 @@ static kiln_status take_program(choice *c, uint32_t fuser, const kilni_fuse_tran
         status = kilni_fuse_translate(input, &program, &out->program, err);
     }
     if (status == KILN_STATUS_OK) {
-        char *name = kiln_arena_alloc(c->arena, info.name.len + 1);
-        if (name != NULL && info.name.len > 0) {
-            memcpy(name, info.name.ptr, info.name.len);
-        }
-        out->name = name != NULL ? name : "";
-        take_variants(c, table, opt, info.n_variants, input, others);
+        keep_info(c, &info, out);
+        take_variants(c, table, opt, &info, input, others);
     }
     if (opt != NULL) {
         table->opt_destroy(opt);
@@ -187,27 +226,9 @@ static void score(choice *c, const kilni_fuse_translation *input, int64_t claime
     }
     s->floor_ns = kilni_fuse_score_floor(input, s->launches);
     s->claimed_ns = claimed_ns >= 0 ? (double)claimed_ns : s->floor_ns + unfused_ns;
-    s->trust = kilni_fuse_trust_factor(c->engine, candidate->fuser);
+    s->trust = kilni_fuse_trust_factor(c->engine, candidate->fuser) *
+               kilni_fuse_doubt(candidate->confidence);
     kilni_fuse_score_close(s);
-}
-
-/// An estimate that says nothing true is no claim, and the host's roofline would be the boldest.
-static kiln_status read_claim(const kilni_fuse_translation *input, const kf_state *state,
-                              int64_t *out_ns, kiln_error *err)
-{
-    kiln_formula formula;
-    *out_ns = -1;
-    kiln_status status = kilni_fuse_formula_translate(input, state->est_ns, &formula, err);
-    if (status == KILN_STATUS_OK && formula.count > 0) {
-        status = kilni_fuse_formula_now(input, &formula, out_ns, err);
-        if (status == KILN_STATUS_OK && *out_ns < 0) {
-            status = kiln_fail(err, INVALID_ARGUMENT, "%" PRId64 " ns are less than none", *out_ns);
-        }
-    }
-    if (status != KILN_STATUS_OK) {
-        (void)kiln_error_context(err, "its estimate of the time cannot be used");
-    }
-    return status;
 }
 
 static bool is_worth_fusing(const choice *c, const kilni_fuse_score *score)
@@ -245,14 +266,45 @@ static void enter(choice *c, kilni_fuse_verdict *verdict, const kilni_fuse_candi
     }
 }
 
-/// With the claim of the first program: which is the fastest is only known when they were measured.
-static void enter_variants(choice *c, const kilni_fuse_candidate *first, const variants *others)
+/// A variant with a claim of its own may take the block, and is then what is told of the fuser.
+static void contend(choice *c, kilni_fuse_verdict *verdict, const kilni_fuse_candidate *variant)
 {
-    uint32_t count = is_worth_fusing(c, &first->score) ? others->count : 0;
-    for (uint32_t i = 0; i < count && c->n_entered < KILNI_FUSE_MAX_CONTENDERS; i++) {
-        if (kilni_fuse_admits(c->engine, others->programs[i], NULL)) {
-            c->entered[c->n_entered] = *first;
-            c->entered[c->n_entered++].program = others->programs[i];
+    if (kilni_fuse_program_failure(c->engine, variant->program->key) != NULL) {
+        c->blocks->lacking = true;
+        return;
+    }
+    bool best = !c->has_best || kilni_fuse_candidate_before(variant, &c->best);
+    if (best) {
+        c->best = *variant;
+        c->has_best = true;
+    }
+    if (best || variant->score.benefit_ns > verdict->score.benefit_ns) {
+        verdict->score = variant->score;
+        verdict->reason = "";
+    }
+}
+
+/// One without a claim of its own has that of the first program, and is only taken when it was
+/// measured to be the fastest.
+static void enter_variants(choice *c, const kilni_fuse_translation *input,
+                           kilni_fuse_verdict *verdict, const kilni_fuse_candidate *first,
+                           const variants *others)
+{
+    for (uint32_t i = 0; i < others->count && c->n_entered < KILNI_FUSE_MAX_CONTENDERS; i++) {
+        kilni_fuse_candidate variant = *first;
+        variant.program = others->programs[i];
+        variant.variant = others->numbers[i];
+        if (others->claims[i] >= 0) {
+            variant.score = (kilni_fuse_score){0};
+            score(c, input, others->claims[i], &variant);
+        }
+        if (!is_worth_fusing(c, &variant.score) ||
+            !kilni_fuse_admits(c->engine, variant.program, NULL)) {
+            continue;
+        }
+        c->entered[c->n_entered++] = variant;
+        if (others->claims[i] >= 0) {
+            contend(c, verdict, &variant);
         }
     }
 }
@@ -299,7 +351,7 @@ static void judge(choice *c, uint32_t fuser)
     variants others = {.count = 0};
     bool has_state = ask_state(c, fuser, &state);
     kiln_status status =
-        has_state ? read_claim(&input, &state, &claim, &why) : KILN_STATUS_INTERNAL;
+        has_state ? read_claim(&input, state.est_ns, &claim, &why) : KILN_STATUS_INTERNAL;
     mark_call(c, fuser, KILNI_FUSE_CALL_NONE);
     if (!has_state) {
         give_reason(c, verdict, trial);
@@ -309,11 +361,12 @@ static void judge(choice *c, uint32_t fuser)
         verdict->reason = keep_text(c, why.message);
         return;
     }
+    candidate.confidence = kilni_fuse_confidence(f->plugin, &state);
     status = take_program(c, fuser, &input, &candidate, &others, &why);
     if (status == KILN_STATUS_OK && candidate.program != NULL) {
         score(c, &input, claim, &candidate);
         enter(c, verdict, &candidate);
-        enter_variants(c, &candidate, &others);
+        enter_variants(c, &input, verdict, &candidate, &others);
         return;
     }
     verdict->reason = keep_text(c, why.message);
@@ -374,6 +427,8 @@ static bool add_rivals(choice *c, kilni_fuse_block *block)
             block->rivals[block->n_rivals++] = (kilni_fuse_rival){
                 .fuser = candidate->fuser,
                 .program = candidate->program,
+                .variant = candidate->variant,
+                .key = candidate->key,
                 .claimed_ns = candidate->score.claimed_ns,
                 .predicted_ns = candidate->score.adjusted_ns,
             };

@@ -371,6 +371,31 @@ static uint32_t choose_fastest(const kiln_fuse_engine *engine, const kilni_fuse_
     return none || unfused ? count : best;
 }
 
+/// The times of a fuser's programs, for whoever wants to know them.
+static void tell_fusers(const kiln_fuse_engine *engine, const kilni_fuse_tournament *tournament,
+                        const int64_t *extents, uint32_t n_extents)
+{
+    for (uint32_t i = 0; i < tournament->n_rivals; i++) {
+        const kilni_fuse_rival *rival = &tournament->rivals[i];
+        const kilni_fuse_fuser *fuser = &engine->fusers[rival->fuser];
+        const kf_plugin *table = &fuser->plugin->table;
+        if (table->fuser_measured == NULL || rival->key.len == 0 || rival->measured_ns <= 0 ||
+            !kilni_fuse_fuser_enabled(fuser)) {
+            continue;
+        }
+        const kf_measured measured = {.struct_size = (uint32_t)sizeof(measured),
+                                      .variant = rival->variant,
+                                      .key = rival->key,
+                                      .ns = (uint64_t)rival->measured_ns,
+                                      .unfused_ns = (uint64_t)tournament->unfused_ns,
+                                      .extents = extents,
+                                      .n_extents = n_extents};
+        kilni_fuse_crash_record_mark(fuser->plugin, engine->crash_slot, KILNI_FUSE_CALL_MEASURED);
+        table->fuser_measured(fuser->handle, &measured);
+        kilni_fuse_crash_record_mark(fuser->plugin, engine->crash_slot, KILNI_FUSE_CALL_NONE);
+    }
+}
+
 void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t block,
                       const int64_t *symbols, const uint64_t *measured_ns, uint64_t unfused_ns)
 {
@@ -413,6 +438,7 @@ void kiln_fuse_settle(kiln_fuse_engine *engine, const kiln_plan *plan, uint32_t 
                        : "none");
     tournament->settled = true;
     tournament->unfused_ns = winner.unfused_ns;
+    tell_fusers(engine, tournament, extents, n);
     engine->stats.tournaments_measured++;
     engine->stats.tournaments_surprising +=
         is_surprising(&winner, tournament, (double)b->baseline_ns);

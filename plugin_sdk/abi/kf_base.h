@@ -21,9 +21,9 @@ extern "C" {
 
 #define KF_ABI_MAJOR 1u
 #ifndef KF_ABI_MINOR // an author may pin an older minor, like Py_LIMITED_API
-#define KF_ABI_MINOR 0u
+#define KF_ABI_MINOR 1u
 #endif
-#define KF_SDK_VERSION "1.0"
+#define KF_SDK_VERSION "1.1"
 
 #if defined(__cplusplus)
 #define KF_ASSERT(c) static_assert(c, #c)

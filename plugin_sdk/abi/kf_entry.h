@@ -50,12 +50,16 @@ typedef struct kf_plugin {
     void (*builder_destroy)(kf_builder *builder); // [builder]
     kf_status (*opt_info)(const kf_opt *opt, kf_opt_info *out); // [any]
     kf_status (*opt_describe)(const kf_opt *opt, uint32_t variant, kf_program *out); // [any]
-    kf_status (*opt_to_state)(const kf_opt *opt, kf_blob *out); // [any] may be NULL
-    kf_status (*opt_from_state)(const kf_fuser *fuser, kf_blob state,
-                                kf_opt **out); // [any] or NULL
+    // A finished block as bytes, for hosts that keep plugins' objects. Kiln keeps programs instead,
+    // and calls these in `kiln plugin check` only. Both, or both NULL.
+    kf_status (*opt_to_state)(const kf_opt *opt, kf_blob *out); // [any]
+    kf_status (*opt_from_state)(const kf_fuser *fuser, kf_blob state, kf_opt **out); // [any]
     void (*opt_destroy)(kf_opt *opt); // [any]
+    // [any] may be NULL; since 1.1. What the host has measured of a program of the fuser. It may
+    // change estimates from then on, and nothing else: neither what is covered nor any program.
+    void (*fuser_measured)(const kf_fuser *fuser, const kf_measured *measured);
 } kf_plugin;
-KF_ASSERT(sizeof(kf_plugin) == 208);
+KF_ASSERT(sizeof(kf_plugin) == 216);
 #define KF_PLUGIN_SIZE_V1_0 208u // the host accepts any struct_size from here up
 
 /// The only exported symbol; the major version is in its name. Pure, may be called twice.

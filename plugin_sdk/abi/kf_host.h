@@ -56,6 +56,26 @@ struct kf_host { // lives longer than every fuser created with it
 };
 KF_ASSERT(sizeof(kf_host) == 88);
 
+/// A place in the host's cache for what a plugin wants to know again in another process, as what it
+/// was told by kf_plugin.fuser_measured. It may change estimates and nothing else. It belongs to
+/// the plugin's file (another build begins anew) and the device with its driver, and may be gone at
+/// any time. `host->extension(host, KF_STORE_EXTENSION)`; NULL: there is none, because the host has
+/// no cache, or nothing measured may decide (option `deterministic`).
+#define KF_STORE_EXTENSION "kiln.store/1"
+#define KF_STORE_MAX_KEY 256u
+#define KF_STORE_MAX_VALUE 65536u
+
+typedef struct kf_store {
+    uint32_t struct_size;
+    uint32_t reserved;
+    // [any] Copies what fits into `out` and gives the whole length. KF_DECLINED: nothing is there.
+    kf_status (*get)(const kf_host *host, kf_blob key, void *out, uint64_t capacity,
+                     uint64_t *out_length);
+    // [any] Replaces what is there. KF_DECLINED: it could not be kept.
+    kf_status (*put)(const kf_host *host, kf_blob key, kf_blob value);
+} kf_store;
+KF_ASSERT(sizeof(kf_store) == 24);
+
 #ifdef __cplusplus
 }
 #endif

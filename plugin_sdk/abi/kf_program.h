@@ -158,8 +158,25 @@ typedef struct kf_opt_info {
     uint32_t reserved;
     kf_str name; // short, for traces and explain: "elementwise(mul,add,relu)"
     kf_blob key; // equal key (and device) => equal programs
+    // Since 1.1. Nanoseconds of each variant, as kf_state.est_ns is of variant 0 (variant_ns[0] is
+    // not read). A variant for which there is none, or an absent one, is only chosen where it was
+    // measured to be faster. Views that live until opt_destroy.
+    const kf_expr *variant_ns;
+    uint64_t n_variant_ns; // 0, or n_variants
 } kf_opt_info;
-KF_ASSERT(sizeof(kf_opt_info) == 48);
+KF_ASSERT(sizeof(kf_opt_info) == 64);
+
+/// What the host measured of a program, on this device. Since 1.1.
+typedef struct kf_measured { // borrowed for the call
+    uint32_t struct_size;
+    uint32_t variant;
+    kf_blob key; // kf_opt_info.key of the program
+    uint64_t ns; // of the whole program
+    uint64_t unfused_ns; // of its operations one by one; 0: not measured
+    const int64_t *extents; // of the block's symbols, in their order
+    uint64_t n_extents;
+} kf_measured;
+KF_ASSERT(sizeof(kf_measured) == 56);
 
 #ifdef __cplusplus
 }

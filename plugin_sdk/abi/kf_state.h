@@ -14,6 +14,8 @@ extern "C" {
 #define KF_OPEN 0u
 #define KF_CLOSED 1u
 
+// kf_state.confidence. Against other fusers a guess counts as if it were longer by a quarter, and
+// of claims that save as much the more confident one is taken.
 #define KF_CONFIDENCE_GUESS 0u
 #define KF_CONFIDENCE_MODEL 1u // roofline or better
 #define KF_CONFIDENCE_MEASURED 2u // timed on a device of this fingerprint
@@ -30,7 +32,7 @@ typedef struct kf_state {
     uint32_t status; // KF_OPEN or KF_CLOSED
     uint32_t ready; // 1: finish() would succeed now
     uint32_t len; // leading operations, drops counted, that finish() would cover
-    uint32_t confidence; // KF_CONFIDENCE_*: for people and later hosts; 1.0 goes by est_ns alone
+    uint32_t confidence; // KF_CONFIDENCE_*; of plugins of minor 0 it is not read
     uint32_t launches;
     kf_expr est_ns; // of the whole program, launches included
     kf_expr est_bytes_read;

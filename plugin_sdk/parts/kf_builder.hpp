@@ -64,6 +64,12 @@ class builder
     {
         return {};
     }
+    /// Nanoseconds of each of variants(), in their order, for a host that has yet to measure;
+    /// empty, or an empty formula: not said.
+    virtual std::vector<expr> variant_ns() const
+    {
+        return {};
+    }
     virtual std::unique_ptr<builder> clone() const = 0;
 };
 
@@ -84,6 +90,12 @@ class fuser
   public:
     virtual ~fuser() = default;
     virtual std::unique_ptr<builder> start() const = 0;
+    /// What the host measured of a program. It may change estimates and nothing else, and other
+    /// functions may run meanwhile.
+    virtual void measured(const kf_measured &what) const
+    {
+        (void)what;
+    }
 };
 
 struct fuser_row { ///< of KILN_PLUGIN

@@ -14,6 +14,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 struct kf_fuser {
     std::unique_ptr<kiln::fuser> self;
@@ -27,6 +28,8 @@ struct kf_builder {
 struct kf_opt {
     std::deque<kiln::sealed_program> programs; ///< the default, then its variants
     std::string key; ///< of all of them
+    std::vector<kiln::expr> costs; ///< of each, what `views` points into; or none
+    std::vector<kf_expr> views;
 
     void add(kiln::program p)
     {
@@ -95,6 +98,14 @@ inline kf_status fuser_create(const kf_host *host, std::uint32_t index, const kf
 inline void fuser_destroy(kf_fuser *fuser)
 {
     delete fuser;
+}
+
+inline void fuser_measured(const kf_fuser *fuser, const kf_measured *measured)
+{
+    (void)guarded([&]() -> kf_status {
+        fuser->self->measured(*measured);
+        return KF_OK;
+    });
 }
 
 inline kf_status builder_create(const kf_fuser *fuser, kf_builder **out)
@@ -174,6 +185,19 @@ inline kf_status builder_reset(kf_builder *b)
     });
 }
 
+/// Variant 0's is in the builder's answer. More or fewer than there are variants are none.
+inline void add_costs(kf_opt *opt, std::vector<expr> costs)
+{
+    if (costs.size() + 1 != opt->programs.size()) {
+        return;
+    }
+    opt->costs = std::move(costs);
+    opt->views.push_back(kf_expr{nullptr, 0});
+    for (const expr &cost : opt->costs) {
+        opt->views.push_back(cost.view());
+    }
+}
+
 inline kf_status builder_finish(kf_builder *b, kf_opt **out)
 {
     *out = nullptr;
@@ -186,6 +210,7 @@ inline kf_status builder_finish(kf_builder *b, kf_opt **out)
         for (auto &variant : b->self->variants()) {
             made->add(std::move(variant));
         }
+        add_costs(made.get(), b->self->variant_ns());
         *out = made.release();
         return KF_OK;
     });
@@ -201,6 +226,8 @@ inline kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
     kf_opt_info view = opt->programs.front().info();
     view.n_variants = static_cast<std::uint32_t>(opt->programs.size());
     view.key = kf_blob{opt->key.data(), opt->key.size()};
+    view.variant_ns = opt->views.empty() ? nullptr : opt->views.data();
+    view.n_variant_ns = opt->views.size();
     KF_OUT(out, &view);
     return KF_OK;
 }
@@ -250,6 +277,7 @@ inline kf_plugin table(const char *id, const char *version, const char *vendor,
     t.opt_info = opt_info;
     t.opt_describe = opt_describe;
     t.opt_destroy = opt_destroy;
+    t.fuser_measured = fuser_measured;
     return t;
 }
 

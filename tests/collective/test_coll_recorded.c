@@ -162,8 +162,8 @@ static void test_behind_another_group(void)
     kiln_tensor *sums[MOST] = {NULL};
     kiln_tensor *others[MOST] = {NULL};
     kiln_error err = KILN_ERROR_INIT;
-    options.deadline_ns = 300000000;
-    if (scene_init(&self, &opencl, 30000) &&
+    options.deadline_ns = 3000000000; // far more than a call needs, far less than the other group's
+    if (scene_init(&self, &opencl, 60000) &&
         KILN_CHECK_INT(kiln_collective_create(self.set.devices, 2, &options, &hasty, NULL), 0)) {
         int64_t id = kiln_collective_id(self.group);
         KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "sum", id, 0, &sums[0], NULL), 0);
@@ -172,7 +172,7 @@ static void test_behind_another_group(void)
         KILN_CHECK_INT(kiln_collective_all_reduce(hasty, self.inputs, "sum", others, NULL), 0);
         KILN_CHECK_INT(kiln_collective_barrier(hasty, &err), KILN_STATUS_DEADLINE_EXCEEDED);
         KILN_CHECK_CONTAINS(err.message, "rank 0");
-        KILN_CHECK(kiln_time_ns() - begin < 1300000000u);
+        KILN_CHECK(kiln_time_ns() - begin < 45000000000u);
         for (uint32_t i = 0; i < self.count; i++) {
             KILN_CHECK_INT(kiln_collective_resolve(others[i], &err), KILN_STATUS_DEADLINE_EXCEEDED);
         }

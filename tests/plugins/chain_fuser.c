@@ -25,6 +25,11 @@
 #ifndef CHAIN_VARIANTS // the second may not be run in place
 #define CHAIN_VARIANTS 1
 #endif
+#ifndef CHAIN_CONFIDENCE
+#define CHAIN_CONFIDENCE KF_CONFIDENCE_MODEL
+#endif
+// CHAIN_VARIANT_NS: what the second variant takes for 1024 elements; without it, it has no claim.
+// CHAIN_LEARNS: it claims what was measured last, and keeps that for the next process.
 #ifndef FAULT
 #define FAULT FAULT_NONE
 #endif
@@ -53,6 +58,7 @@ typedef struct seen {
 
 struct kf_fuser {
     const kf_host *host;
+    uint64_t learned_ns; // 0: nothing yet
 };
 
 typedef struct block {
@@ -76,6 +82,8 @@ struct kf_builder {
 
 struct kf_opt {
     block block;
+    kf_formula second_claim;
+    kf_expr claims[2];
     kf_formula global;
     kf_formula guard;
     kf_formula bytes;
@@ -95,6 +103,10 @@ struct kf_opt {
     } grown;
 };
 
+#ifdef CHAIN_LEARNS
+static const kf_blob learned_key = {"learned", 7};
+#endif
+
 static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_device *device,
                               kf_fuser **out)
 {
@@ -108,9 +120,33 @@ static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_devi
         return KF_E_NOMEM;
     }
     fuser->host = host;
+    fuser->learned_ns = 0;
+#ifdef CHAIN_LEARNS
+    const kf_store *store = kf_store_of(host);
+    uint64_t bytes = 0;
+    if (store != NULL &&
+        store->get(host, learned_key, &fuser->learned_ns, sizeof(uint64_t), &bytes) != KF_OK) {
+        fuser->learned_ns = 0;
+    }
+#endif
     *out = fuser;
     return KF_OK;
 }
+
+#ifdef CHAIN_LEARNS
+static void fuser_measured(const kf_fuser *self, const kf_measured *measured)
+{
+    kf_fuser *fuser = (kf_fuser *)(uintptr_t)self; // the tests' host has one thread
+    const kf_store *store = kf_store_of(fuser->host);
+    if (measured->variant == 0 && measured->key.len == sizeof(block) && measured->n_extents > 1) {
+        fuser->learned_ns = measured->ns;
+    }
+    if (store != NULL) {
+        (void)store->put(fuser->host, learned_key,
+                         (kf_blob){&fuser->learned_ns, sizeof(fuser->learned_ns)});
+    }
+}
+#endif
 
 static void fuser_destroy(kf_fuser *fuser)
 {
@@ -251,6 +287,10 @@ static void set_claim(kf_builder *builder)
     kf_formula *f = &builder->claim;
     f->n = 0;
     f->failed = 0;
+    if (builder->fuser->learned_ns != 0) {
+        kf_formula_imm(f, (int64_t)builder->fuser->learned_ns);
+        return;
+    }
     kf_formula_product(f, builder->block.symbols, builder->block.rank);
     kf_formula_imm(f, CHAIN_NS_PER_1K);
     kf_formula_op(f, KF_INS_MUL);
@@ -278,7 +318,7 @@ static kf_status builder_state(const kf_builder *builder, kf_state *out)
     state.status = b->closed ? KF_CLOSED : KF_OPEN;
     state.ready = b->n_ops >= CHAIN_MIN_OPS;
     state.len = state.ready ? b->len : 0;
-    state.confidence = KF_CONFIDENCE_MODEL;
+    state.confidence = CHAIN_CONFIDENCE;
     state.launches = 1;
     state.est_ns = kf_formula_expr(&builder->claim);
     if (FAULT == FAULT_NO_CLAIM) {
@@ -422,6 +462,14 @@ static kf_status builder_finish(kf_builder *builder, kf_opt **out)
         return KF_E_NOMEM;
     }
     opt->block = builder->block;
+#ifdef CHAIN_VARIANT_NS
+    kf_formula_product(&opt->second_claim, opt->block.symbols, opt->block.rank);
+    kf_formula_imm(&opt->second_claim, CHAIN_VARIANT_NS);
+    kf_formula_op(&opt->second_claim, KF_INS_MUL);
+    kf_formula_imm(&opt->second_claim, FAULT == FAULT_VARIANT_DIVIDES ? 0 : 1024);
+    kf_formula_op(&opt->second_claim, KF_INS_FLOOR_DIV);
+    opt->claims[1] = kf_formula_expr(&opt->second_claim);
+#endif
     snprintf(opt->name, sizeof(opt->name), "chain of %u", opt->block.n_ops);
     opt->launch.struct_size = (uint32_t)sizeof(opt->launch);
     opt->launch.dims = 1;
@@ -446,9 +494,13 @@ static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
     memset(&info, 0, sizeof(info));
     info.struct_size = (uint32_t)sizeof(info);
     info.len = FAULT == FAULT_INFO_LEN ? opt->block.len + 1 : opt->block.len;
-    info.n_variants = CHAIN_VARIANTS;
     info.name = (kf_str){opt->name, strlen(opt->name)};
     info.key = (kf_blob){&opt->block, sizeof(opt->block)};
+#ifdef CHAIN_VARIANT_NS
+    kf_opt_info_variants(&info, CHAIN_VARIANTS, opt->claims);
+#else
+    kf_opt_info_variants(&info, CHAIN_VARIANTS, NULL);
+#endif
     KF_OUT(out, &info);
     return KF_OK;
 }
@@ -539,6 +591,9 @@ static const kf_plugin table = {
     .opt_info = opt_info,
     .opt_describe = opt_describe,
     .opt_destroy = opt_destroy,
+#ifdef CHAIN_LEARNS
+    .fuser_measured = fuser_measured,
+#endif
 };
 
 const kf_plugin *kf_plugin_query_v1(uint32_t host_abi_minor)

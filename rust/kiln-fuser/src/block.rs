@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an author writes: a fuser, and the blocks that it gathers.
+use crate::sys::kf_measured;
 use crate::{Device, Formula, Op, Program};
 
 /// Why an operation, or a device, was not taken: a KF_CODE_ number and a sentence for `kiln explain`.
@@ -16,6 +17,35 @@ pub trait Fuser: Sized + Send + Sync + 'static {
 
     /// The fuser with this number in the plugin's list; `Err`: it is not for the device.
     fn create(index: u32, device: Device) -> Result<Self, Decline>;
+
+    /// What the host measured of a program. It may change estimates, and nothing else.
+    fn measured(&self, _what: &Measured) {}
+}
+
+/// Times of one of the fuser's programs on this device.
+pub struct Measured<'a>(pub(crate) &'a kf_measured);
+
+impl Measured<'_> {
+    /// 0 is what `finish` gave, the others are `variants`.
+    pub fn variant(&self) -> u32 {
+        self.0.variant
+    }
+    /// What all programs of the block are: equal for equal ones, in other processes as well.
+    pub fn key(&self) -> &[u8] {
+        unsafe { crate::op::list(self.0.key.ptr.cast(), self.0.key.len) }
+    }
+    /// Nanoseconds of the whole program.
+    pub fn ns(&self) -> u64 {
+        self.0.ns
+    }
+    /// Of the same operations one by one; `None`: not measured.
+    pub fn unfused_ns(&self) -> Option<u64> {
+        (self.0.unfused_ns != 0).then_some(self.0.unfused_ns)
+    }
+    /// Of the block's symbols, by their numbers.
+    pub fn extents(&self) -> &[i64] {
+        unsafe { crate::op::list(self.0.extents, self.0.n_extents) }
+    }
 }
 
 /// The operations that were taken so far. A clone must be independent: share nothing that changes.
@@ -34,6 +64,12 @@ pub trait Block<F>: Clone + Default + Send + 'static {
 
     /// Other programs that do the same work; `estimate` speaks of `finish`'s. The host measures which is the fastest.
     fn variants(&self, _fuser: &F) -> Vec<Program> {
+        Vec::new()
+    }
+
+    /// Nanoseconds of each of `variants`, in their order, for a host that has yet to measure. No list, or an empty
+    /// formula: not said.
+    fn variant_ns(&self, _fuser: &F) -> Vec<Formula> {
         Vec::new()
     }
 }

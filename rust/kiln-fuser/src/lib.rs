@@ -16,7 +16,7 @@ mod formula;
 mod op;
 mod program;
 
-pub use block::{decline, Block, Decline, Estimate, Fuser};
+pub use block::{decline, Block, Decline, Estimate, Fuser, Measured};
 pub use device::{Cost, Device};
 pub use formula::{both, either, imm, product, sym, Formula};
 pub use kiln_sys::{fuser as sys, tables};

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A plugin's table, called as the host calls it: panics, blocks that are no longer programs, clones, formulas.
 use kiln_fuser::sys::*;
-use kiln_fuser::{decline, imm, sym, Arg, Block, Decline, Device, Estimate, Formula, Fuser, Launch, Op, Program, Temp};
+use kiln_fuser::{
+    decline, imm, sym, Arg, Block, Decline, Device, Estimate, Formula, Fuser, Launch, Measured, Op, Program, Temp,
+};
 use std::os::raw::c_void;
+use std::sync::Mutex;
 use std::ptr::{null, null_mut};
 
-struct Counting;
+#[derive(Default)]
+struct Counting(Mutex<Vec<(u32, Vec<u8>, u64, Option<u64>, Vec<i64>)>>);
 
 /// Adds are taken, and every second one makes a program. A mul panics, anything else is declined.
 #[derive(Clone, Default)]
@@ -16,9 +20,14 @@ impl Fuser for Counting {
 
     fn create(index: u32, device: Device) -> Result<Counting, Decline> {
         match index {
-            0 => Ok(Counting),
+            0 => Ok(Counting::default()),
             _ => decline(KF_CODE_DEVICE, format!("not for {} units", device.compute_units)),
         }
+    }
+    fn measured(&self, what: &Measured) {
+        let all = (what.variant(), what.key().to_vec(), what.ns(), what.unfused_ns(), what.extents().to_vec());
+        self.0.lock().unwrap().push(all);
+        assert_ne!(what.ns(), 13, "an unlucky number");
     }
 }
 
@@ -48,6 +57,10 @@ impl Block<Counting> for Adds {
     }
     fn variants(&self, _fuser: &Counting) -> Vec<Program> {
         vec![Program::of("wide", "__kernel wide ...", Launch::new("wide", sym(3)).local(16))]
+    }
+    fn variant_ns(&self, fuser: &Counting) -> Vec<Formula> {
+        let slowest = fuser.0.lock().unwrap().iter().map(|one| one.2).max();
+        slowest.map(|ns| imm(ns as i64)).into_iter().collect() // none before it was told
     }
 }
 
@@ -196,6 +209,60 @@ fn a_program_is_described_as_it_was_made() {
         assert_eq!((*run.args.add(1)).value.n, 3);
         table().opt_destroy.unwrap()(opt);
         table().opt_destroy.unwrap()(null_mut());
+        table().fuser_destroy.unwrap()(fuser);
+    }
+}
+
+#[test]
+fn measured_times_come_back_as_estimates() {
+    unsafe {
+        let h = host();
+        let (_, fuser, builder) = open(&h, 0);
+        show(builder, &[KF_OP_ADD; 2]);
+        let info_size = std::mem::size_of::<kf_opt_info>() as u32;
+        let info_now = || {
+            let mut opt = null_mut();
+            let mut info = kf_opt_info { struct_size: info_size, ..kf_opt_info::default() };
+            assert_eq!(table().builder_finish.unwrap()(builder, &mut opt), KF_OK);
+            assert_eq!(table().opt_info.unwrap()(opt, &mut info), KF_OK);
+            (opt, info)
+        };
+        let (opt, info) = info_now();
+        assert!(info.variant_ns.is_null() && info.n_variant_ns == 0);
+        let extents = [1, 640];
+        let mut told = kf_measured {
+            struct_size: std::mem::size_of::<kf_measured>() as u32,
+            variant: 1,
+            key: info.key,
+            ns: 5000,
+            unfused_ns: 0,
+            extents: extents.as_ptr(),
+            n_extents: 2,
+        };
+        table().fuser_measured.unwrap()(fuser, &told);
+        told.ns = 13; // a panic stays inside
+        table().fuser_measured.unwrap()(fuser, &told);
+        assert!(h.told.last().unwrap().2.contains("an unlucky number"));
+        table().opt_destroy.unwrap()(opt);
+        table().builder_destroy.unwrap()(builder);
+        table().fuser_destroy.unwrap()(fuser);
+
+        let (_, fuser, builder) = open(&h, 0);
+        show(builder, &[KF_OP_ADD; 2]);
+        told.ns = 5000;
+        told.key = kf_blob { ptr: b"key".as_ptr().cast(), len: 3 };
+        table().fuser_measured.unwrap()(fuser, &told);
+        let mut opt = null_mut();
+        let mut info = kf_opt_info { struct_size: info_size, ..kf_opt_info::default() };
+        assert_eq!(table().builder_finish.unwrap()(builder, &mut opt), KF_OK);
+        assert_eq!(table().opt_info.unwrap()(opt, &mut info), KF_OK);
+        assert_eq!((info.n_variants, info.n_variant_ns, (*info.variant_ns).n), (2, 2, 0));
+        assert_eq!((*(*info.variant_ns.add(1)).ins).imm, 5000);
+        let mut short = kf_opt_info { struct_size: 48, ..kf_opt_info::default() }; // a host of 1.0
+        assert_eq!(table().opt_info.unwrap()(opt, &mut short), KF_OK);
+        assert!(short.n_variants == 2 && short.variant_ns.is_null() && short.n_variant_ns == 0);
+        table().opt_destroy.unwrap()(opt);
+        table().builder_destroy.unwrap()(builder);
         table().fuser_destroy.unwrap()(fuser);
     }
 }

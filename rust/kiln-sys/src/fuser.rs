@@ -15,8 +15,8 @@ pub struct kf_opt {
     _private: [u8; 0],
 }
 pub const KF_ABI_MAJOR: u32 = 1;
-pub const KF_ABI_MINOR: u32 = 0;
-pub const KF_SDK_VERSION: &str = "1.0";
+pub const KF_ABI_MINOR: u32 = 1;
+pub const KF_SDK_VERSION: &str = "1.1";
 pub const KF_NONE: u32 = 4294967295;
 pub const KF_OK: i32 = 0;
 pub const KF_DECLINED: i32 = 1;
@@ -70,6 +70,9 @@ pub const KF_CODE_DEVICE: u32 = 65545;
 pub const KF_CODE_DATA: u32 = 65546;
 pub const KF_CODE_NOMEM: u32 = 65547;
 pub const KF_CODE_INTERNAL: u32 = 65548;
+pub const KF_STORE_EXTENSION: &str = "kiln.store/1";
+pub const KF_STORE_MAX_KEY: u32 = 256;
+pub const KF_STORE_MAX_VALUE: u32 = 65536;
 pub const KF_MAX_RANK: u32 = 8;
 pub const KF_DIM_VALUE: u32 = 1;
 pub const KF_TENSOR_LAST_USE: u32 = 1;
@@ -806,6 +809,14 @@ pub struct kf_host {
     pub cancelled: Option<unsafe extern "C" fn(*const kf_host) -> u32>,
     pub extension: Option<unsafe extern "C" fn(*const kf_host, *const c_char) -> *const c_void>,
 }
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kf_store {
+    pub struct_size: u32,
+    pub reserved: u32,
+    pub get: Option<unsafe extern "C" fn(*const kf_host, kf_blob, *mut c_void, u64, *mut u64) -> kf_status>,
+    pub put: Option<unsafe extern "C" fn(*const kf_host, kf_blob, kf_blob) -> kf_status>,
+}
 /// An extent. Symbols are dense in the block, in order of first sight. Equal symbols are equal
 /// extents and different symbols different ones, for every shape that the plan is used for. Symbol
 /// 0 is the extent 1, so broadcasting is visible without values. An extent of zero never reaches a
@@ -998,6 +1009,20 @@ pub struct kf_opt_info {
     pub reserved: u32,
     pub name: kf_str,
     pub key: kf_blob,
+    pub variant_ns: *const kf_expr,
+    pub n_variant_ns: u64,
+}
+/// What the host measured of a program, on this device. Since 1.1.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kf_measured {
+    pub struct_size: u32,
+    pub variant: u32,
+    pub key: kf_blob,
+    pub ns: u64,
+    pub unfused_ns: u64,
+    pub extents: *const i64,
+    pub n_extents: u64,
 }
 /// Estimates are formulas, because sizes are not visible: the host evaluates them for the extents
 /// at hand, so one plan is scored rightly for every batch size. They cover the first `len`
@@ -1054,6 +1079,7 @@ pub struct kf_plugin {
     pub opt_to_state: Option<unsafe extern "C" fn(*const kf_opt, *mut kf_blob) -> kf_status>,
     pub opt_from_state: Option<unsafe extern "C" fn(*const kf_fuser, kf_blob, *mut *mut kf_opt) -> kf_status>,
     pub opt_destroy: Option<unsafe extern "C" fn(*mut kf_opt)>,
+    pub fuser_measured: Option<unsafe extern "C" fn(*const kf_fuser, *const kf_measured)>,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1112,6 +1138,7 @@ structs! {
     kf_device { struct_size, device_type, code_shape, vendor_id, features, dtype_storage, dtype_arithmetic, dtype_accelerated, global_bytes, max_alloc_bytes, local_bytes, max_group_size, max_group_dim, max_param_bytes, compute_units, subgroup_size, vector_bytes, mem_align_bytes, cl_version, cl_c_version, cache_line_bytes, opset, cache_bytes, mem_bytes_per_s, flops_f32, flops_f16, flops_f64, launch_ns, name, driver, extensions, fingerprint }
     kf_diag { struct_size, severity, code, op_index, message }
     kf_host { struct_size, abi_minor, ctx, name, version, report, alloc, free, cancelled, extension }
+    kf_store { struct_size, reserved, get, put }
     kf_dim { value, symbol, flags }
     kf_tensor { struct_size, id, dtype, scheme, rank, flags, facts, align_log2, div_by, reserved, dims }
     kf_attr_v { i, f, iv, fv, b }
@@ -1129,9 +1156,10 @@ structs! {
     kf_temp { bytes, align, flags, prepack, reserved }
     kf_step { kind, index }
     kf_program { struct_size, flags, sources, n_sources, launches, n_launches, temps, n_temps, steps, n_steps, guard }
-    kf_opt_info { struct_size, len, n_variants, reserved, name, key }
+    kf_opt_info { struct_size, len, n_variants, reserved, name, key, variant_ns, n_variant_ns }
+    kf_measured { struct_size, variant, key, ns, unfused_ns, extents, n_extents }
     kf_state { struct_size, status, ready, len, confidence, launches, est_ns, est_bytes_read, est_bytes_written, est_flops, temp_bytes }
-    kf_plugin { struct_size, abi_minor, id, version, vendor, fuser_ids, n_fusers, init, deinit, extension, fuser_create, fuser_destroy, builder_create, builder_clone, builder_fuse, builder_state, builder_reset, builder_finish, builder_destroy, opt_info, opt_describe, opt_to_state, opt_from_state, opt_destroy }
+    kf_plugin { struct_size, abi_minor, id, version, vendor, fuser_ids, n_fusers, init, deinit, extension, fuser_create, fuser_destroy, builder_create, builder_clone, builder_fuse, builder_state, builder_reset, builder_finish, builder_destroy, opt_info, opt_describe, opt_to_state, opt_from_state, opt_destroy, fuser_measured }
     kf_manifest { struct_size, abi_major, abi_minor, min_host_minor, opset_max, sanitizer, cpu_features, flags, id, version, build }
     kf_note { namesz, descsz, r#type, name, desc }
     kf_formula { n, failed, ins }

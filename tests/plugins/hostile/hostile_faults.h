@@ -24,6 +24,7 @@
 #define EVIL_OVERFLOWING_CLAIM 23
 #define EVIL_WILD_CLAIM 24 ///< at the third operation a pointer into the first page
 #define EVIL_MANY_VARIANTS 25 ///< offers as many as there are numbers, and describes none
+#define EVIL_WILD_VARIANTS 26 ///< says what two variants take by a pointer into the first page
 // In its callbacks.
 #define EVIL_LOOPS_IN_FUSE 40
 #define EVIL_LOOPS_IN_INIT 41

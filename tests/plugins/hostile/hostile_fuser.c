@@ -341,6 +341,11 @@ static kf_status opt_info(const kf_opt *opt, kf_opt_info *out)
     info.struct_size = (uint32_t)sizeof(info);
     info.len = opt->len;
     info.n_variants = EVIL == EVIL_MANY_VARIANTS ? UINT32_MAX : 1;
+    if (EVIL == EVIL_WILD_VARIANTS) {
+        info.n_variants = 2;
+        info.n_variant_ns = 2;
+        info.variant_ns = (const kf_expr *)(uintptr_t)8;
+    }
     info.name.ptr = "evil";
     info.name.len = 4;
     info.key.ptr = opt->code;

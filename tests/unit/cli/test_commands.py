@@ -477,7 +477,7 @@ def plugin_abi():
         older = text.replace("kf_host size 88", "kf_host size 80").replace("  extension offset 80 size 8\n", "", 1)
         expect(kiln("plugin", "abi", "--diff", write(folder, "older", older.encode())), 0, "larger here: kf_host")
         for bad in (text.replace("  report offset 48", "  report offset 40"), text + "  newer offset 8 size 8\n",
-                    text.replace("kf_plugin size 208", "kf_plugin size 216")):
+                    text.replace("kf_plugin size 216", "kf_plugin size 224")):
             assert bad != text
             expect(kiln("plugin", "abi", "--diff", write(folder, "bad", bad.encode())), 1, "not compatible")
         expect_error(kiln("plugin", "abi", "--diff", write(folder, "none", b"nothing")), "is no list")

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fuse_fixture.h"
+#include "kf_util.h"
 
 static void report(const kf_host *host, const char *text, size_t length)
 {
@@ -71,6 +72,51 @@ static void test_memory_is_accounted(void)
     KILN_CHECK_INT(f.live, 0);
 }
 
+/// What a plugin keeps is its own: another plugin finds nothing under the same key.
+static void test_a_plugin_has_a_place_in_the_cache(void)
+{
+    fuse_fixture f;
+    kilni_fuse_host host, other;
+    kiln_store *store = NULL;
+    fixture_prepare(&f);
+    KILN_CHECK_INT(kiln_config_create(&f.env.allocator, NULL, false, &f.env.config, NULL), 0);
+    KILN_CHECK_INT(kiln_store_open(&f.env, kiln_test_path(kiln_test_tmpdir(), "own"), &store, NULL),
+                   KILN_STATUS_OK);
+    kilni_fuse_host_init(&host, &f.env, "test");
+    KILN_CHECK(kf_store_of(&host.abi) == NULL); // this host has no cache
+    kilni_fuse_host_init(&other, &f.env, "test.other");
+    host.store = other.store = store;
+    other.store_key.low = 1;
+    const kf_store *own = kf_store_of(&host.abi);
+    if (KILN_CHECK(own != NULL)) {
+        const kf_blob key = {"key", 3}, value = {"0123456789", 10};
+        char big[KF_STORE_MAX_VALUE + 1] = {0}, found[16] = "";
+        uint64_t length = 7;
+        KILN_CHECK_INT(own->get(&host.abi, key, found, sizeof(found), &length), KF_DECLINED);
+        KILN_CHECK_INT(own->put(&host.abi, key, value), KF_OK);
+        KILN_CHECK_INT(own->get(&host.abi, key, found, 4, &length), KF_OK);
+        KILN_CHECK_INT(length, 10);
+        KILN_CHECK_STR(found, "0123");
+        KILN_CHECK_INT(own->get(&host.abi, key, NULL, 0, &length), KF_OK);
+        KILN_CHECK_INT(own->get(&other.abi, key, found, sizeof(found), &length), KF_DECLINED);
+        KILN_CHECK_INT(own->put(&host.abi, key, (kf_blob){NULL, 0}), KF_OK);
+        KILN_CHECK_INT(own->get(&host.abi, key, found, sizeof(found), &length), KF_OK);
+        KILN_CHECK_INT(length, 0);
+        KILN_CHECK_INT(own->put(&host.abi, key, (kf_blob){big, sizeof(big)}), KF_E_INVALID);
+        KILN_CHECK_INT(own->put(&host.abi, key, (kf_blob){NULL, 3}), KF_E_INVALID);
+        KILN_CHECK_INT(own->put(&host.abi, (kf_blob){big, 0}, value), KF_E_INVALID);
+        KILN_CHECK_INT(own->put(&host.abi, (kf_blob){big, KF_STORE_MAX_KEY + 1}, value),
+                       KF_E_INVALID);
+        KILN_CHECK_INT(own->get(&host.abi, (kf_blob){NULL, 3}, found, 4, &length), KF_E_INVALID);
+    }
+    kilni_fuse_host_fini(&host);
+    kilni_fuse_host_fini(&other);
+    kiln_store_close(store);
+    kiln_config_destroy(f.env.config);
+    f.env.config = NULL;
+    KILN_CHECK_INT(f.live, 0);
+}
+
 static void test_utf8(void)
 {
     static const char *const good[] = {"", "a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x94\xA5"};
@@ -90,4 +136,5 @@ static void test_utf8(void)
 }
 
 KILN_TEST_MAIN("unit/fusion_host/host_services", KILN_TEST(test_diagnostics_reach_the_call),
-               KILN_TEST(test_memory_is_accounted), KILN_TEST(test_utf8))
+               KILN_TEST(test_memory_is_accounted),
+               KILN_TEST(test_a_plugin_has_a_place_in_the_cache), KILN_TEST(test_utf8))

@@ -21,13 +21,13 @@ static const hostile table[] = {
     {"no_note", KILN_STATUS_FAILED_PRECONDITION, "no fuser manifest (note .note.kiln_fuser)"},
     {"wrong_major", KILN_STATUS_FAILED_PRECONDITION, "built for fuser ABI 2, this host has 1"},
     {"wrong_sanitizer", KILN_STATUS_FAILED_PRECONDITION, "built with sanitizer"},
-    {"newer_host", KILN_STATUS_FAILED_PRECONDITION, "needs fuser ABI 1.99, this host has 1.0"},
+    {"newer_host", KILN_STATUS_FAILED_PRECONDITION, "needs fuser ABI 1.99, this host has 1.1"},
     {"no_opset", KILN_STATUS_FAILED_PRECONDITION, "manifest names no operator set"},
     {"cpu", KILN_STATUS_FAILED_PRECONDITION, "needs processor features that are missing"},
     {"size_zero", KILN_STATUS_INVALID_ARGUMENT, "table has a struct size of 0, not 208 to 65536"},
     {"size_huge", KILN_STATUS_INVALID_ARGUMENT, "table has a struct size of 4294967295"},
     {"null_entry", KILN_STATUS_INVALID_ARGUMENT, "table has no builder_fuse"},
-    {"no_table", KILN_STATUS_FAILED_PRECONDITION, "query gives no table for host ABI 1.0"},
+    {"no_table", KILN_STATUS_FAILED_PRECONDITION, "query gives no table for host ABI 1.1"},
     {"other_id", KILN_STATUS_INVALID_ARGUMENT, "id differs from its manifest's test.hostile"},
     {"bad_utf8", KILN_STATUS_INVALID_ARGUMENT, "id, version or vendor is not UTF-8 text"},
     {"no_fuser", KILN_STATUS_INVALID_ARGUMENT, "names 0 fusers, not 1 to 64"},
@@ -108,7 +108,7 @@ static void test_good(void)
         KILN_CHECK(info != NULL);
         if (info != NULL) {
             KILN_CHECK_INT(info->state, KILN_FUSE_TAKEN);
-            KILN_CHECK_STR(info->reason, "taken: 1 fuser, fuser ABI 1.0");
+            KILN_CHECK_STR(info->reason, "taken: 1 fuser, fuser ABI 1.1");
             KILN_CHECK_STR(info->id, "test.chain");
             KILN_CHECK_STR(info->version, "1.0");
             KILN_CHECK_STR(info->vendor, "tests");
@@ -319,10 +319,10 @@ static void test_path_has_a_reason_for_each(void)
     folder_set(&d, "plugin-path", d.path);
     folder_scan(&d);
     KILN_CHECK_INT(kiln_fuse_registry_count(d.registry), 7);
-    KILN_CHECK_STR(folder_reason(&d, "a.so"), "taken: 1 fuser, fuser ABI 1.0");
+    KILN_CHECK_STR(folder_reason(&d, "a.so"), "taken: 1 fuser, fuser ABI 1.1");
     KILN_CHECK_CONTAINS(folder_reason(&d, "b.so"), "id is taken by");
     KILN_CHECK_CONTAINS(folder_reason(&d, "c.so"), "no fuser manifest");
-    KILN_CHECK_STR(folder_reason(&d, "fast.so"), "taken: 1 fuser, fuser ABI 1.0");
+    KILN_CHECK_STR(folder_reason(&d, "fast.so"), "taken: 1 fuser, fuser ABI 1.1");
     KILN_CHECK_STR(folder_reason(&d, "wide.so"), "file is writable for others");
     KILN_CHECK_STR(folder_reason(&d, "link.so"), "a symbolic link");
     KILN_CHECK_STR(folder_reason(&d, "folder.so"), "not a regular file");

@@ -75,7 +75,7 @@ static void test_versions(void)
         KILN_CHECK_INT(found(&f, "good::param", 0, false, &err), 0);
         KILN_CHECK_CONTAINS(err.message, "KILN_PLUGIN_PATH");
         const kiln_fuse_plugin_info *info = kiln_fuse_registry_plugin(f.registry, 0);
-        KILN_CHECK_STR(info->reason, "taken: 0 fusers, 20 operators, fuser ABI 1.0");
+        KILN_CHECK_STR(info->reason, "taken: 0 fusers, 20 operators, fuser ABI 1.1");
         KILN_CHECK_INT(info->n_operators, 20);
     }
     fixture_close(&f);

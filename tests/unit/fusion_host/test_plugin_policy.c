@@ -219,7 +219,7 @@ static void test_switches(void)
     place_init(&p);
     KILN_CHECK_INT(blocks_with(&p, &key), 1);
     place_set(&p, "plugins", "-test.hostile-kernel/evil");
-    KILN_CHECK_STR(look(&p), "taken: 1 fuser, fuser ABI 1.0; fuser evil: denied by the list of "
+    KILN_CHECK_STR(look(&p), "taken: 1 fuser, fuser ABI 1.1; fuser evil: denied by the list of "
                              "plugins");
     KILN_CHECK_INT(blocks_with(&p, &other), 0);
     place_set(&p, "plugins", "-test.hostile-kernel/another");

@@ -108,6 +108,11 @@ static void test_a_wild_pointer_in_a_claim(void)
     check_crash("evil_wild_claim", "a process ended in builder_state");
 }
 
+static void test_a_wild_pointer_in_the_claims_of_variants(void)
+{
+    check_crash("evil_wild_variants", "a process ended in builder_finish");
+}
+
 /* Calls the rule of an operator that crashes. */
 static void call_rule(session *s)
 {
@@ -372,7 +377,7 @@ static void test_three_strikes_in_three_processes(void)
         KILN_CHECK_INT(segment->plan->n_blocks, 1);
         fixture_done(&s.f, segment);
         KILN_CHECK_STR(kiln_fuse_registry_plugin(s.f.registry, 0)->reason,
-                       "taken: 1 fuser, fuser ABI 1.0");
+                       "taken: 1 fuser, fuser ABI 1.1");
     }
     finish(&s);
     strike(folder, "three\nlines");
@@ -560,6 +565,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_a_crash_while_loading),
         KILN_TEST(test_a_crash_while_planning),
         KILN_TEST(test_a_wild_pointer_in_a_claim),
+        KILN_TEST(test_a_wild_pointer_in_the_claims_of_variants),
         KILN_TEST(test_a_crash_in_an_operator),
         KILN_TEST(test_no_crash_no_blame),
         KILN_TEST(test_who_is_interrupted_is_not_to_blame),

@@ -204,6 +204,107 @@ static void test_variants_compete(void)
     close_process(&p);
 }
 
+/// The winner's name and whether it is its fuser's first program, as in "test.with-claims/chain 2".
+static void find_winner_of(const char *const *plugins, char *out, size_t capacity)
+{
+    kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS] = {{0}};
+    process p;
+    snprintf(out, capacity, "nobody");
+    if (!open(&p, plugins, NULL, false, NULL)) {
+        return;
+    }
+    const kiln_fuse_segment *s = record(&p, LENGTH);
+    uint32_t count = kiln_fuse_contenders(p.engine, s->plan, 0, known, KILN_FUSE_MAX_CONTENDERS);
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        number += strcmp(known[i].fuser, winner(s)) == 0;
+        if (known[i].chosen) {
+            snprintf(out, capacity, "%s %u", winner(s), number);
+        }
+    }
+    fixture_done(&p.f, s);
+    close_process(&p);
+}
+
+/// What each variant claims is compared, with others' claims too. One whose claim says nothing is
+/// left out.
+static void test_variants_have_claims_of_their_own(void)
+{
+    static const char *const alone[] = {"chain_claims", NULL};
+    static const char *const others[] = {"chain_slow", "chain_claims", NULL};
+    static const char *const wrong[] = {"chain_slow", "chain_claims_wrong", NULL};
+    static const char *const only_wrong[] = {"chain_claims_wrong", NULL};
+    char found[96];
+    find_winner_of(alone, found, sizeof(found));
+    KILN_CHECK_STR(found, "test.with-claims/chain 2");
+    find_winner_of(others, found, sizeof(found));
+    KILN_CHECK_STR(found, "test.with-claims/chain 2");
+    find_winner_of(wrong, found, sizeof(found));
+    KILN_CHECK_STR(found, "test.slow/chain 1");
+    find_winner_of(only_wrong, found, sizeof(found));
+    KILN_CHECK_STR(found, "test.wrong-claims/chain 1");
+}
+
+/// A guess that is a little better than a model's claim is not taken to be; plugins of 1.0 that
+/// said nothing meant no guess. Where claims are equal, the surer one counts.
+static void test_confidence_counts(void)
+{
+    static const char *const guess[] = {"chain_slow", "chain_guess", NULL};
+    static const char *const silent[] = {"chain_slow", "chain_silent", NULL};
+    static const char *const equal[] = {"chain_equal_a", "chain_sure", NULL};
+    static const char *const alone[] = {"chain_guess", NULL};
+    char found[96];
+    find_winner_of(guess, found, sizeof(found));
+    KILN_CHECK_STR(found, "test.slow/chain 1");
+    find_winner_of(silent, found, sizeof(found));
+    KILN_CHECK_STR(found, "test.wordless/chain 1");
+    find_winner_of(equal, found, sizeof(found));
+    KILN_CHECK_STR(found, "test.sure/chain 1");
+    find_winner_of(alone, found, sizeof(found));
+    KILN_CHECK_STR(found, "test.a-guess/chain 1");
+}
+
+/// What chain_learns claims for a block in a new process, and plans that were found on disk. With
+/// `measured_ns` the block is measured then.
+static uint64_t claim_of_learner(const char *folder, bool deterministic, int64_t length,
+                                 uint64_t measured_ns, uint64_t *out_loaded)
+{
+    static const char *const learner[] = {"chain_learns", NULL};
+    kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS] = {{0}};
+    kiln_fuse_stats stats;
+    process p;
+    if (!open(&p, learner, folder, deterministic, NULL)) {
+        return 0;
+    }
+    const kiln_fuse_segment *s = record(&p, length);
+    uint32_t count = kiln_fuse_contenders(p.engine, s->plan, 0, known, KILN_FUSE_MAX_CONTENDERS);
+    KILN_CHECK_INT(count, 1);
+    kiln_fuse_engine_stats(p.engine, &stats);
+    *out_loaded = stats.plans_loaded;
+    if (measured_ns != 0 && count == 1) {
+        kiln_fuse_settle(p.engine, s->plan, 0, s->symbols, &measured_ns, 10 * measured_ns);
+    }
+    fixture_done(&p.f, s);
+    close_process(&p);
+    return known[0].predicted_ns;
+}
+
+/// Times go back to the fuser, for plans from disk as well, and it finds them again in the cache.
+static void test_fusers_learn_what_was_measured(void)
+{
+    enum { THIRD = 5 * LENGTH + 7, MEASURED = 777000 };
+    const char *folder = kiln_test_path(kiln_test_tmpdir(), "learns");
+    const char *elsewhere = kiln_test_path(kiln_test_tmpdir(), "learns-not");
+    uint64_t loaded = 0;
+    uint64_t model = claim_of_learner(folder, false, LENGTH, 0, &loaded);
+    KILN_CHECK(model != 0 && model != MEASURED && loaded == 0);
+    KILN_CHECK_INT(claim_of_learner(folder, false, LENGTH, MEASURED, &loaded), model);
+    KILN_CHECK_INT(loaded, 1);
+    KILN_CHECK_INT(claim_of_learner(folder, false, OTHER, 0, &loaded), MEASURED);
+    KILN_CHECK(claim_of_learner(folder, true, THIRD, 0, &loaded) != MEASURED);
+    KILN_CHECK(claim_of_learner(elsewhere, false, OTHER, MEASURED, &loaded) != MEASURED);
+}
+
 static void test_what_failed_loses(void)
 {
     const figure failed[] = {{"test.fast/chain", 0}, {"test.slow/chain", 9000}, {0}};
@@ -640,9 +741,10 @@ static void test_each_class_has_its_tournament(void)
 KILN_TEST_MAIN("unit/fusion_host/tournament", KILN_TEST(test_a_liar_is_demoted),
                KILN_TEST(test_short_blocks_teach_nothing),
                KILN_TEST(test_load_order_never_changes_the_winner),
-               KILN_TEST(test_variants_compete), KILN_TEST(test_what_failed_loses),
-               KILN_TEST(test_operations_alone_can_win), KILN_TEST(test_fuse_slower),
-               KILN_TEST(test_a_second_process_measures_nothing),
+               KILN_TEST(test_variants_compete), KILN_TEST(test_variants_have_claims_of_their_own),
+               KILN_TEST(test_confidence_counts), KILN_TEST(test_fusers_learn_what_was_measured),
+               KILN_TEST(test_what_failed_loses), KILN_TEST(test_operations_alone_can_win),
+               KILN_TEST(test_fuse_slower), KILN_TEST(test_a_second_process_measures_nothing),
                KILN_TEST(test_a_busy_machines_tournament_is_played_again),
                KILN_TEST(test_surprises_are_counted),
                KILN_TEST(test_a_plan_by_doubtful_speeds_is_not_kept),

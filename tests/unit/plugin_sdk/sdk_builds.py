@@ -85,6 +85,9 @@ int main(void)
     if (table->opt_info(opt, &info) != KF_OK || info.n_variants != 2 || info.len != 3) {
         return 1;
     }
+    if (info.n_variant_ns != 2 || info.variant_ns[0].n != 0 || info.variant_ns[1].ins[0].imm != 70 || learned != 5) {
+        return 4;
+    }
     for (uint32_t i = 0; i < 2; i++) {
         if (table->opt_describe(opt, i, &p) != KF_OK || p.n_launches != i + 1) {
             return 2;
@@ -104,10 +107,13 @@ VARIANTS_C = """#include "kf_util.h"
 #define KF_PLUGIN_VENDOR "Example"
 #define KF_PLUGIN_FUSERS KF_STR_INIT("two")
 #define KF_PLUGIN_VARIANTS
+#define KF_PLUGIN_MEASURED
+static uint64_t learned;
 struct kf_fuser { const kf_host *host; uint32_t index; };
 struct kf_builder { const kf_fuser *fuser; };
 struct kf_opt { kf_text name; };
 static kf_status fuser_init(kf_fuser *f, const kf_device *d) { (void)f; (void)d; return KF_OK; }
+static void fuser_learn(kf_fuser *f, const kf_measured *m) { (void)f; learned = m->ns; }
 static void builder_init(kf_builder *b) { (void)b; }
 static void builder_copy(kf_builder *to, const kf_builder *from) { (void)to; (void)from; }
 static void builder_push(kf_builder *b, const kf_block *k, const kf_op *op) { (void)b; (void)k; (void)op; }
@@ -118,8 +124,10 @@ static kf_status opt_init(kf_opt *o, const kf_builder *b) { (void)b; kf_text_add
 static void opt_fini(kf_opt *o) { kf_text_free(&o->name); }
 static void opt_facts(const kf_opt *o, kf_opt_info *out)
 {
+    static const kf_ins seventy[] = {{KF_INS_IMM, 0, 0, 70}};
+    static const kf_expr ns[] = {{NULL, 0}, {seventy, 1}};
     kf_opt_info_fill(out, 3, &o->name, (const uint8_t *)"key", 3);
-    out->n_variants = 2;
+    kf_opt_info_variants(out, 2, ns);
 }
 static void opt_variant(const kf_opt *o, uint32_t variant, kf_program *out)
 {
@@ -135,10 +143,12 @@ static void opt_variant(const kf_opt *o, uint32_t variant, kf_program *out)
 #define FINISH const kf_plugin *table = kf_plugin_query_v1(0); kf_fuser *f; kf_builder *b; kf_opt *opt; \
     if (table->fuser_create(0, 0, 0, &f) != KF_OK || table->builder_create(f, &b) != KF_OK || \
         table->builder_finish(b, &opt) != KF_OK) { return 9; } \
+    kf_measured told = KF_ZERO; told.ns = 5; table->fuser_measured(f, &told); \
     table->builder_destroy(b); table->fuser_destroy(f);
 """ + VARIANTS
 
 VARIANTS_CPP = """#include "kiln_fuser.hpp"
+static std::uint64_t learned;
 struct two : kiln::copyable_builder<two> {
     void fuse(const kiln::values &, const kf_op &) override {}
     kiln::answer state() const override { kiln::answer a; a.ready = true; a.len = 3; return a; }
@@ -149,6 +159,7 @@ struct two : kiln::copyable_builder<two> {
         all.push_back(made(2));
         return all;
     }
+    std::vector<kiln::expr> variant_ns() const override { return {kiln::expr(70)}; }
     static kiln::program made(int launches)
     {
         kiln::program p("two", 3);
@@ -160,6 +171,7 @@ struct two : kiln::copyable_builder<two> {
 struct maker : kiln::fuser {
     maker(const kf_host *, const kf_device &) {}
     std::unique_ptr<kiln::builder> start() const override { return std::make_unique<two>(); }
+    void measured(const kf_measured &what) const override { learned = what.ns; }
 };
 KILN_PLUGIN("org.example.test", "1", "Example", kiln::fuser_named<maker>("two"))
 #define KF_ZERO {}
@@ -167,6 +179,7 @@ KILN_PLUGIN("org.example.test", "1", "Example", kiln::fuser_named<maker>("two"))
     const kf_device device = {}; \
     if (table->fuser_create(nullptr, 0, &device, &f) != KF_OK || table->builder_create(f, &b) != KF_OK || \
         table->builder_finish(b, &opt) != KF_OK) { return 9; } \
+    kf_measured told = KF_ZERO; told.ns = 5; table->fuser_measured(f, &told); \
     table->builder_destroy(b); table->fuser_destroy(f);
 """ + VARIANTS
 

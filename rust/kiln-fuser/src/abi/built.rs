@@ -12,14 +12,24 @@ pub struct Finished {
     pub key: Vec<u8>,
     /// The default, then its variants.
     pub programs: Vec<Built>,
+    /// Nanoseconds of each, the first left open; none where they are not said of all variants.
+    pub costs: Vec<kf_expr>,
+    _kept: Kept,
 }
 
 impl Finished {
-    pub fn new(first: Program, others: Vec<Program>, len: u32) -> Finished {
+    pub fn new(first: Program, others: Vec<Program>, ns: Vec<Formula>, len: u32) -> Finished {
+        let mut kept = Kept::default();
+        let mut costs = Vec::new();
+        if !ns.is_empty() && ns.len() == others.len() {
+            costs.push(kf_expr::default());
+            costs.extend(ns.iter().map(|one| kept.formula(one)));
+        }
         let mut all = vec![first];
         all.extend(others);
         let key = all.iter().map(|one| format!("{one:?}")).collect::<String>().into_bytes();
-        Finished { len, name: all[0].name.clone(), key, programs: all.into_iter().map(Built::new).collect() }
+        let name = all[0].name.clone();
+        Finished { len, name, key, programs: all.into_iter().map(Built::new).collect(), costs, _kept: kept }
     }
 }
 

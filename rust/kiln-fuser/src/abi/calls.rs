@@ -3,7 +3,7 @@
 use super::built::Finished;
 use crate::op::{list, report_of};
 use crate::sys::*;
-use crate::{Block, Decline, Device, Estimate, Fuser, Op};
+use crate::{Block, Decline, Device, Estimate, Fuser, Measured, Op};
 use std::any::Any;
 use std::mem::size_of;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -133,6 +133,14 @@ pub unsafe extern "C" fn fuser_destroy<F: Fuser>(fuser: *mut kf_fuser) {
     destroy(fuser.cast::<FuserBox<F>>());
 }
 
+pub unsafe extern "C" fn fuser_measured<F: Fuser>(fuser: *const kf_fuser, measured: *const kf_measured) {
+    let of = &*fuser.cast::<FuserBox<F>>();
+    caught(of.host, || {
+        of.fuser.measured(&Measured(&*measured));
+        KF_OK
+    });
+}
+
 // ---- builders -------------------------------------------------------------------------------------------------------
 
 impl<F: Fuser> BuilderBox<F> {
@@ -246,7 +254,12 @@ pub unsafe extern "C" fn builder_finish<F: Fuser>(object: *mut kf_builder, out: 
             None => return KF_E_INVALID,
         };
         let fuser = &(*b.of).fuser;
-        *out = boxed(Finished::new(ready.block.finish(fuser), ready.block.variants(fuser), ready.len));
+        *out = boxed(Finished::new(
+            ready.block.finish(fuser),
+            ready.block.variants(fuser),
+            ready.block.variant_ns(fuser),
+            ready.len,
+        ));
         KF_OK
     })
 }
@@ -265,13 +278,16 @@ pub unsafe extern "C" fn opt_info(opt: *const kf_opt, out: *mut kf_opt_info) -> 
         n_variants: built.programs.len() as u32,
         name: kf_str { ptr: built.name.as_ptr().cast(), len: built.name.len() as u64 },
         key: kf_blob { ptr: built.key.as_ptr().cast(), len: built.key.len() as u64 },
+        variant_ns: if built.costs.is_empty() { ptr::null() } else { built.costs.as_ptr() },
+        n_variant_ns: built.costs.len() as u64,
         ..kf_opt_info::default()
     };
     put(out, &info)
 }
 
 pub unsafe extern "C" fn opt_describe(opt: *const kf_opt, variant: u32, out: *mut kf_program) -> kf_status {
-    match (*opt.cast::<Finished>()).programs.get(variant as usize) {
+    let built = &*opt.cast::<Finished>();
+    match built.programs.get(variant as usize) {
         Some(one) => put(out, &one.program),
         None => KF_E_INVALID,
     }

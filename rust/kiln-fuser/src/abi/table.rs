@@ -51,6 +51,7 @@ pub const fn table<F: Fuser, const N: usize>(
         opt_to_state: None,
         opt_from_state: None,
         opt_destroy: Some(opt_destroy),
+        fuser_measured: Some(fuser_measured::<F>),
     })
 }
 
