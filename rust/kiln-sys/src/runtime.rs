@@ -2609,22 +2609,24 @@ extern "C" {
     /// that was closed is replaced. Several jobs in a context do not know of each other. Over MPI all
     /// processes meet here, and all their members register the same parameters in the same order. The
     /// caller holds `*out_job` (kiln_gradsync_release). The job holds its devices until it is closed;
-    /// kiln_context_destroy closes what is left. Errors: INVALID_ARGUMENT, ALREADY_EXISTS when it runs
+    /// kiln_context_destroy ends what is left. Errors: INVALID_ARGUMENT, ALREADY_EXISTS when it runs
     /// with other devices or options, RESOURCE_EXHAUSTED; over MPI also those of
     /// kiln_collective_create_mpi.
     pub fn kiln_gradsync_start(context: *mut kiln_context, name: *const c_char, devices: *const *mut kiln_device, count: usize, options: *const kiln_gradsync_options, out_job: *mut *mut kiln_gradsync, err: *mut kiln_error) -> kiln_status;
     /// Looks a job up, open or closed. The caller holds `*out_job`. Errors: NOT_FOUND,
     /// INVALID_ARGUMENT.
     pub fn kiln_gradsync_find(context: *mut kiln_context, name: *const c_char, out_job: *mut *mut kiln_gradsync, err: *mut kiln_error) -> kiln_status;
-    /// Closes a job and cancels what is pending. It may be called again. Errors: NOT_FOUND,
-    /// INVALID_ARGUMENT.
+    /// Closes a job and cancels what is pending, in other processes too. It may be called again.
+    /// Errors: NOT_FOUND, INVALID_ARGUMENT.
     pub fn kiln_gradsync_close(context: *mut kiln_context, name: *const c_char, err: *mut kiln_error) -> kiln_status;
-    /// Closes a job and removes its name. Errors: NOT_FOUND, INVALID_ARGUMENT.
+    /// Closes a job, as kiln_gradsync_close, and removes its name. Errors: NOT_FOUND, INVALID_ARGUMENT.
     pub fn kiln_gradsync_remove(context: *mut kiln_context, name: *const c_char, err: *mut kiln_error) -> kiln_status;
     /// Takes one more reference to the job and returns it. Takes NULL.
     pub fn kiln_gradsync_retain(job: *mut kiln_gradsync) -> *mut kiln_gradsync;
-    /// Gives up one reference to the job. The last one closes it and cancels what is pending, in other
-    /// processes too: read the last results of every member before. Takes NULL.
+    /// Gives up one reference to the job. The context has one until the job is removed or replaced.
+    /// With the last one, and when the context is destroyed, calls that have begun come to their end,
+    /// or to the job's deadline, so that members of other processes get their results; what has not
+    /// begun is cancelled. Takes NULL.
     pub fn kiln_gradsync_release(job: *mut kiln_gradsync);
     /// Begins the member's next epoch and says which parameters it will submit, perhaps none. After
     /// kiln_gradsync_finish it waits for the next round.
