@@ -37,8 +37,8 @@ KILN_NODISCARD KILN_API kiln_status kiln_tape_track(kiln_tape *tape, kiln_tensor
 /// Whether the tape tracks the tensor, as one that was given or one that was computed from them.
 KILN_API bool kiln_tape_tracks(const kiln_tape *tape, const kiln_tensor *tensor);
 
-/// Until kiln_tape_resume nothing is recorded on the tape: results are not tracked. The calls may
-/// be nested.
+/// Until kiln_tape_resume nothing is recorded on the tape: results are not tracked, and to other
+/// tapes of its thread its tensors are constants. The calls may be nested.
 KILN_API void kiln_tape_pause(kiln_tape *tape);
 
 /// Ends what the last kiln_tape_pause began.
@@ -94,7 +94,8 @@ KILN_NODISCARD KILN_API kiln_status kiln_gradient(kiln_tape *tape, kiln_tensor *
 
 /// Gives the gradients of `loss` for tracked tensors, in `out_gradients`. The tape keeps all, and
 /// records how the gradients were computed: they are tracked, and have gradients themselves. What
-/// kiln_gradient gives stays as it was. For `seed` and errors see kiln_backward.
+/// kiln_gradient gives stays as it was. A part that backward computes again may call it. For `seed`
+/// and errors see kiln_backward.
 KILN_NODISCARD KILN_API kiln_status kiln_gradients(kiln_tape *tape, kiln_tensor *loss,
                                                    kiln_tensor *seed, kiln_tensor *const *tensors,
                                                    size_t n_tensors, kiln_tensor **out_gradients,
@@ -121,8 +122,10 @@ typedef kiln_status (*kiln_part_fn)(void *user, kiln_tensor *const *inputs,
 
 /// Computes a part without keeping what lies inside it: backward computes the part again and goes
 /// through that. `part` gets the same inputs both times and must do the same. It may use other
-/// tracked tensors, such as parameters; `inputs` and these are what has gradients. `drop_user` as
-/// for kiln_tape_custom. Errors: also those of the part.
+/// tracked tensors, such as parameters; `inputs` and these are what has gradients. Parts may stand
+/// in parts. The tape is paused the first time: a part that takes gradients uses a tape of its own
+/// then, and kiln_gradients of this one the second time. `drop_user` as for kiln_tape_custom.
+/// Errors: also those of the part.
 KILN_NODISCARD KILN_API kiln_status kiln_tape_checkpoint(kiln_tape *tape, kiln_part_fn part,
                                                          void (*drop_user)(void *user), void *user,
                                                          kiln_tensor *const *inputs,

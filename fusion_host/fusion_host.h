@@ -273,6 +273,10 @@ KILN_API void kiln_fuse_stream_discard(kiln_fuse_stream *stream,
 KILN_API void kiln_fuse_stream_set_scalar(kiln_fuse_stream *stream, uint32_t op, uint32_t attr,
                                           const kiln_attr *value);
 
+/// Puts another token in the place of one that stands for a tensor of the segment that the stream
+/// has handed out. Gives how many operands were that tensor.
+KILN_API uint32_t kiln_fuse_stream_rename(kiln_fuse_stream *stream, uint32_t tensor, void *token);
+
 /// A block could not be built, launched or verified: it is never chosen again, its fuser gets a
 /// strike, and the next search of this segment goes without it. The executor runs the block's
 /// operations unfused. Nothing of that, and false, when the cause says nothing about the program:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Gradients of products: matrices, linear layers, convolutions and what they are made of. Decides
-// by which operators the products of gradients are recorded.
+// by which operators the products of gradients are recorded, and that those of weights come first:
+// then x, which was kept for them alone, can go before its own gradient is there.
 #include "gradients.h"
 
 #include <string.h>
@@ -71,11 +72,6 @@ void kilni_gradient_matmul(kilni_rule *rule)
     if (rule->status != KILN_STATUS_OK) {
         return;
     }
-    if (kilni_g_wants(rule, 0)) {
-        kiln_tensor *given = p.ta ? kilni_g_matmul(rule, p.b, p.grad, p.tb, true)
-                                  : kilni_g_matmul(rule, p.grad, p.b, false, !p.tb);
-        kilni_g_give(rule, 0, given);
-    }
     if (kilni_g_wants(rule, 1)) {
         bool shared = kiln_tensor_rank(p.b) == 2 && kiln_tensor_rank(p.a) > 2 && !p.ta &&
                       kiln_tensor_count(p.a) > 0 && kiln_tensor_count(p.grad) > 0;
@@ -84,21 +80,26 @@ void kilni_gradient_matmul(kilni_rule *rule)
                                     : kilni_g_matmul(rule, p.a, p.grad, !p.ta, false);
         kilni_g_give(rule, 1, without_axis(rule, given, is_vector(rule, 1)));
     }
+    if (kilni_g_wants(rule, 0)) {
+        kiln_tensor *given = p.ta ? kilni_g_matmul(rule, p.b, p.grad, p.tb, true)
+                                  : kilni_g_matmul(rule, p.grad, p.b, false, !p.tb);
+        kilni_g_give(rule, 0, given);
+    }
 }
 
 void kilni_gradient_linear(kilni_rule *rule)
 {
     kiln_tensor *grad = kilni_g_grad(rule, 0);
-    if (kilni_g_wants(rule, 0)) {
-        kilni_g_give(rule, 0,
-                     kilni_g_2(rule, KILN_OP_LINEAR_X_BACKWARD, grad, kilni_g_in(rule, 1)));
-    }
     if (kilni_g_wants(rule, 1)) {
         kilni_g_give(rule, 1,
                      kilni_g_2(rule, KILN_OP_LINEAR_WEIGHT_BACKWARD, kilni_g_in(rule, 0), grad));
     }
     if (kilni_g_wants(rule, 2)) {
         kilni_g_give(rule, 2, kilni_g_1(rule, KILN_OP_LINEAR_BIAS_BACKWARD, grad));
+    }
+    if (kilni_g_wants(rule, 0)) {
+        kilni_g_give(rule, 0,
+                     kilni_g_2(rule, KILN_OP_LINEAR_X_BACKWARD, grad, kilni_g_in(rule, 1)));
     }
 }
 
@@ -121,14 +122,14 @@ static kiln_tensor *convolve_back(kilni_rule *rule, kiln_op op, kiln_tensor *a, 
 static void give_convolution(kilni_rule *rule, kiln_op for_x, kiln_op for_weight)
 {
     kiln_tensor *grad = kilni_g_grad(rule, 0);
-    if (kilni_g_wants(rule, 0)) {
-        kilni_g_give(rule, 0, convolve_back(rule, for_x, grad, kilni_g_in(rule, 1), 0));
-    }
     if (kilni_g_wants(rule, 1)) {
         kilni_g_give(rule, 1, convolve_back(rule, for_weight, kilni_g_in(rule, 0), grad, 1));
     }
     if (kilni_g_wants(rule, 2)) {
         kilni_g_give(rule, 2, kilni_g_1(rule, KILN_OP_CONV_BIAS_BACKWARD, grad));
+    }
+    if (kilni_g_wants(rule, 0)) {
+        kilni_g_give(rule, 0, convolve_back(rule, for_x, grad, kilni_g_in(rule, 1), 0));
     }
 }
 

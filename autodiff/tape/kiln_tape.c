@@ -89,7 +89,7 @@ void kiln_tape_pause(kiln_tape *tape)
     if (tape == NULL) {
         return;
     }
-    tape->paused++;
+    tape->observer.paused++;
 }
 
 void kiln_tape_resume(kiln_tape *tape)
@@ -97,7 +97,7 @@ void kiln_tape_resume(kiln_tape *tape)
     if (tape == NULL) {
         return;
     }
-    tape->paused -= tape->paused > 0 ? 1 : 0;
+    tape->observer.paused -= tape->observer.paused > 0 ? 1 : 0;
 }
 
 kiln_status kiln_detach(kiln_tensor *tensor, kiln_tensor **out_tensor, kiln_error *err)
@@ -302,6 +302,45 @@ static void mark_leaves(kiln_tape *tape, kiln_tensor *const *tensors, size_t n_t
     }
 }
 
+/// How many entries come before the first that reads one of the tensors: none of these leads from
+/// them to a loss.
+static size_t entries_before(const kiln_tape *tape, kiln_tensor *const *tensors, size_t n_tensors)
+{
+    size_t first = tape->n_entries;
+    for (size_t i = 0; i < n_tensors; i++) {
+        size_t use = tape->variables[kilni_tape_variable(tape, tensors[i])].first_use;
+        first = use > 0 && use - 1 < first ? use - 1 : first;
+    }
+    return first;
+}
+
+/// What has arrived at variables goes to `held`, or comes back from there: a part that is computed
+/// again within a walk may take gradients of its own.
+static void set_aside(kiln_tape *tape, kiln_tensor **held, size_t count, bool back)
+{
+    for (size_t i = 0; i < count; i++) {
+        kiln_tensor **place = &tape->variables[i].gradient;
+        *(back ? place : &held[i]) = back ? held[i] : *place;
+        *(back ? &held[i] : place) = NULL;
+    }
+}
+
+/// The walk between, with nothing arrived before and after.
+static kiln_status walk_for(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed,
+                            kiln_tensor *const *tensors, size_t n_tensors, bool *was,
+                            kiln_tensor **out_gradients, kiln_error *err)
+{
+    size_t to = entries_before(tape, tensors, n_tensors);
+    mark_leaves(tape, tensors, n_tensors, was, true);
+    kiln_status status = kilni_tape_walk(tape, loss, seed, to, err);
+    mark_leaves(tape, tensors, n_tensors, was, false);
+    if (status == KILN_STATUS_OK) {
+        status = give_arrived(tape, tensors, n_tensors, out_gradients, err);
+    }
+    kilni_tape_clear(tape);
+    return status;
+}
+
 kiln_status kiln_gradients(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed,
                            kiln_tensor *const *tensors, size_t n_tensors,
                            kiln_tensor **out_gradients, kiln_error *err)
@@ -319,18 +358,18 @@ kiln_status kiln_gradients(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed
     if (status != KILN_STATUS_OK) {
         return status;
     }
+    size_t n_variables = tape->n_variables;
     bool *was = kiln_alloc_array(tape->env, n_tensors + 1, sizeof(*was));
-    if (was == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for gradients");
+    kiln_tensor **held = kiln_alloc_array(tape->env, n_variables + 1, sizeof(*held));
+    if (was != NULL && held != NULL) {
+        set_aside(tape, held, n_variables, /*back=*/false);
+        status = walk_for(tape, loss, seed, tensors, n_tensors, was, out_gradients, err);
+        set_aside(tape, held, n_variables, /*back=*/true);
+    } else {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for gradients");
     }
-    mark_leaves(tape, tensors, n_tensors, was, true);
-    status = kilni_tape_walk(tape, loss, seed, err);
-    mark_leaves(tape, tensors, n_tensors, was, false);
     kiln_free(tape->env, was);
-    if (status == KILN_STATUS_OK) {
-        status = give_arrived(tape, tensors, n_tensors, out_gradients, err);
-    }
-    kilni_tape_clear(tape);
+    kiln_free(tape->env, held);
     for (size_t i = 0; i < n_tensors && status != KILN_STATUS_OK; i++) {
         kiln_release(out_gradients[i]);
         out_gradients[i] = NULL;
@@ -397,7 +436,7 @@ kiln_status kiln_tape_checkpoint(kiln_tape *tape, kiln_part_fn part, void (*drop
         if (drop_user != NULL) {
             drop_user(user);
         }
-    } else if (tape->paused == 0) {
+    } else if (tape->observer.paused == 0) {
         status = kilni_tape_add(tape, &like, inputs, n_inputs, out_outputs, n_outputs, true, err);
     } else if (drop_user != NULL) {
         drop_user(user);

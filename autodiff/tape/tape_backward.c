@@ -175,12 +175,12 @@ static kiln_status apply_again(kiln_tape *tape, const tape_entry *entry, kiln_te
 {
     kiln_tensor *results[KILN_MAX_OUTPUTS] = {NULL};
     size_t before = tape->n_entries;
-    unsigned paused = tape->paused;
-    tape->paused = 0;
+    unsigned paused = tape->observer.paused;
+    tape->observer.paused = 0;
     kiln_status status = entry->kind == TAPE_PART
                              ? entry->part(entry->user, entry->kept, results, err)
                              : expand(tape, entry, grads, results, err);
-    tape->paused = paused;
+    tape->observer.paused = paused;
     size_t after = tape->n_entries;
     for (unsigned i = 0; i < entry->record.n_outputs && status == KILN_STATUS_OK; i++) {
         uint32_t variable = results[i] != NULL ? kilni_tape_variable(tape, results[i]) : 0;
@@ -258,7 +258,8 @@ static kiln_status walk_one(kiln_tape *tape, size_t count, bool keep, kiln_error
     if (!keep) {
         kilni_tape_cut(tape, count - 1);
     }
-    return status == KILN_STATUS_OK ? kilni_tape_job_hand(tape, count - 1, err) : status;
+    bool hands = status == KILN_STATUS_OK && !keep; // a walk that keeps gives nothing to leaves
+    return hands ? kilni_tape_job_hand(tape, count - 1, err) : status;
 }
 
 /// Goes through the entries before `from`, down to `to`. What the walk itself adds lies behind
@@ -305,11 +306,12 @@ static kiln_status start(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, 
     return status == KILN_STATUS_OK ? arrive(tape, variable, first, err) : status;
 }
 
-kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, kiln_error *err)
+kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, size_t to,
+                            kiln_error *err)
 {
     kiln_graph_fix_shapes(tape->device); // rules record lengths as they are
     kiln_status status = start(tape, loss, seed, err);
-    return status == KILN_STATUS_OK ? walk(tape, tape->n_entries, 0, /*keep=*/true, err) : status;
+    return status == KILN_STATUS_OK ? walk(tape, tape->n_entries, to, /*keep=*/true, err) : status;
 }
 
 kiln_status kilni_tape_back_begin(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed,

@@ -45,7 +45,6 @@ struct kiln_tape {
     kiln_device *device;
     const kiln_env *env;
     kilni_observer observer;
-    unsigned paused;
     tape_entry **entries;
     size_t n_entries;
     size_t entries_capacity;
@@ -123,8 +122,10 @@ void kilni_tape_job_end(kiln_tape *tape);
 
 // ---- backwards (tape_backward.c) ----
 
-/// Goes from `loss` through all entries, and keeps them. What has arrived at variables stays there.
-kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, kiln_error *err);
+/// Goes from `loss` through the entries behind the first `to`, and keeps them. What has arrived at
+/// variables stays there.
+kiln_status kilni_tape_walk(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed, size_t to,
+                            kiln_error *err);
 /// Backward of a paused tape, which forgets: what has arrived stays. After `begin` comes `one` for
 /// each entry, the last of the tape first, and then, also after a failure of these, `end`.
 kiln_status kilni_tape_back_begin(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed,

@@ -196,8 +196,7 @@ static kiln_status check_others(const kiln_tape *tape, const kilni_observed *cal
 {
     for (size_t i = 0; i < call->n_inputs; i++) {
         uint64_t mark = kilni_mark_of(call->inputs[i]);
-        if (mark != 0 && mark >> 32 != tape->observer.number &&
-            kilni_is_observed(call->inputs[i])) {
+        if (mark != 0 && mark >> 32 != tape->observer.number && kilni_is_watched(call->inputs[i])) {
             return kiln_fail(
                 err, INVALID_ARGUMENT,
                 "input %zu of %s is tracked by another tape than the others; detach it", i,
@@ -228,7 +227,7 @@ kiln_status kilni_tape_recorded(void *user, const kilni_observed *call, kiln_err
     for (size_t i = 0; i < call->n_inputs && tape->in_part > 0; i++) { // the part will be an entry
         note_use(tape, kilni_tape_variable(tape, call->inputs[i]));
     }
-    if (tape->paused > 0 || (gradient->reason != NULL && !gradient->refused) ||
+    if (tape->observer.paused > 0 || (gradient->reason != NULL && !gradient->refused) ||
         !gives_floats(call)) {
         return KILN_STATUS_OK;
     }

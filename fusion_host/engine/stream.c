@@ -340,6 +340,23 @@ void kiln_fuse_stream_set_scalar(kiln_fuse_stream *stream, uint32_t op, uint32_t
     kilni_fuse_recorded_set_scalar(&stream->recorded[stream->active], op, attr, value);
 }
 
+uint32_t kiln_fuse_stream_rename(kiln_fuse_stream *stream, uint32_t tensor, void *token)
+{
+    kilni_fuse_recorded *recorded = &stream->recorded[stream->active];
+    const void *before = recorded->tokens[tensor];
+    uint32_t count = 0;
+    for (uint32_t op = 0; op < stream->handed->plan.n_ops; op++) {
+        uint32_t operands = (uint32_t)recorded->ops[op].n_inputs + recorded->ops[op].n_outputs;
+        void **tokens = (void **)recorded->operands[op]; // in the arena of what was recorded
+        for (uint32_t i = 0; i < operands; i++) {
+            count += tokens[i] == before;
+            tokens[i] = tokens[i] == before ? token : tokens[i];
+        }
+    }
+    recorded->tokens[tensor] = token;
+    return count;
+}
+
 void kiln_fuse_stream_done(kiln_fuse_stream *stream, const kiln_fuse_segment *segment)
 {
     kiln_fuse_engine *engine = stream->engine;

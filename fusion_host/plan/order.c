@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The order in which blocks and single operations run. What a step needs comes before it; apart
-// from that they stay as recorded, a block where its first operation was. Should blocks wait for
+// from that they stay as recorded, a block where its first operation was. A block that waits for
+// something in between runs as soon as it can, and what waits for it behind it: what was recorded
+// far behind would otherwise run before, and its results be alive meanwhile. Should blocks wait for
 // each other after all, the first of them is dissolved and its operations run unfused.
 #include <string.h>
 
@@ -11,6 +13,8 @@ typedef struct step_order {
     kilni_fuse_blocks *blocks;
     uint32_t *unit; ///< per operation: block, or KILNI_FUSE_NONE
     uint32_t *definer; ///< per tensor: operation, or KILNI_FUSE_NONE
+    uint32_t *waiting; ///< operations at which a block was found that cannot run yet
+    uint32_t n_waiting;
     bool *done; ///< per operation
 } step_order;
 
@@ -55,26 +59,58 @@ static bool block_is_ready(const step_order *o, uint32_t block)
     return true;
 }
 
+/// Runs what belongs to a unit, a block or a single operation.
+static void run_unit(step_order *o, uint32_t op, uint32_t *out_order, uint32_t *count)
+{
+    uint32_t block = o->unit[op];
+    out_order[(*count)++] = block == KILNI_FUSE_NONE ? KILNI_FUSE_SINGLE | op : block;
+    o->done[op] = true;
+    for (uint32_t i = 0; block != KILNI_FUSE_NONE && i < o->blocks->blocks[block].len; i++) {
+        o->done[o->blocks->blocks[block].ops[i]] = true;
+    }
+}
+
+static void let_wait(step_order *o, uint32_t op)
+{
+    for (uint32_t i = 0; i < o->n_waiting; i++) {
+        if (o->unit[o->waiting[i]] == o->unit[op]) {
+            return;
+        }
+    }
+    o->waiting[o->n_waiting++] = op;
+}
+
+/// Where to go on behind `op`, which has run: at the first block that waited and now can run.
+static uint32_t next_behind(step_order *o, uint32_t op)
+{
+    for (uint32_t i = 0; i < o->n_waiting; i++) {
+        uint32_t first = o->waiting[i];
+        if (block_is_ready(o, o->unit[first])) {
+            memmove(&o->waiting[i], &o->waiting[i + 1], (--o->n_waiting - i) * sizeof(*o->waiting));
+            return first;
+        }
+    }
+    return op + 1;
+}
+
 /// Runs what can run, in one pass over the operations that are left; gives how much that was.
 static uint32_t pass(step_order *o, uint32_t *out_order, uint32_t *count)
 {
     uint32_t before = *count;
-    for (uint32_t op = 0; op < o->blocks->n_covered; op++) {
+    o->n_waiting = 0;
+    for (uint32_t op = 0; op < o->blocks->n_covered;) {
         uint32_t block = o->unit[op];
         if (o->done[op]) {
-            continue;
-        }
-        if (o->recorded->ops[op].op == KILN_OP_DROP && block == KILNI_FUSE_NONE) {
-            o->done[op] = true;
-            continue;
-        }
-        if (block == KILNI_FUSE_NONE ? !is_ready(o, op, block) : !block_is_ready(o, block)) {
-            continue;
-        }
-        out_order[(*count)++] = block == KILNI_FUSE_NONE ? KILNI_FUSE_SINGLE | op : block;
-        o->done[op] = true;
-        for (uint32_t i = 0; block != KILNI_FUSE_NONE && i < o->blocks->blocks[block].len; i++) {
-            o->done[o->blocks->blocks[block].ops[i]] = true;
+            op++;
+        } else if (o->recorded->ops[op].op == KILN_OP_DROP && block == KILNI_FUSE_NONE) {
+            o->done[op++] = true;
+        } else if (block == KILNI_FUSE_NONE ? is_ready(o, op, block) : block_is_ready(o, block)) {
+            run_unit(o, op, out_order, count);
+            op = next_behind(o, op);
+        } else if (block == KILNI_FUSE_NONE) {
+            op++;
+        } else {
+            let_wait(o, op++);
         }
     }
     return *count - before;
@@ -128,8 +164,10 @@ kiln_status kilni_fuse_order(const kilni_fuse_recorded *recorded, kilni_fuse_blo
     o.unit =
         kiln_alloc_array(recorded->env, (size_t)blocks->n_covered + n_tensors, sizeof(*o.unit));
     o.done = kiln_alloc_array(recorded->env, blocks->n_covered, sizeof(*o.done));
+    o.waiting = kiln_alloc_array(recorded->env, (size_t)blocks->n_blocks + 1, sizeof(*o.waiting));
     *out_count = 0;
-    if (o.unit == NULL || o.done == NULL) {
+    if (o.unit == NULL || o.done == NULL || o.waiting == NULL) {
+        kiln_free(recorded->env, o.waiting);
         kiln_free(recorded->env, o.unit);
         kiln_free(recorded->env, o.done);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a plan");
@@ -142,6 +180,7 @@ kiln_status kilni_fuse_order(const kilni_fuse_recorded *recorded, kilni_fuse_blo
             dissolve_first(&o);
         }
     }
+    kiln_free(recorded->env, o.waiting);
     kiln_free(recorded->env, o.unit);
     kiln_free(recorded->env, o.done);
     return KILN_STATUS_OK;

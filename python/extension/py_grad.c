@@ -238,7 +238,7 @@ static PyObject *gradients(PyObject *self, PyObject *args)
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
     size_t count = 0;
-    kiln_tape *tape = idle_tape_of(self);
+    kiln_tape *tape = tape_of(self);
     if (tape == NULL || !PyArg_ParseTuple(args, "OO|O:gradients", &loss, &arrays, &seed) ||
         loss_of(loss, seed, tensors) < 0 ||
         kilni_py_tensors(arrays, tensors + 2, MAX_LEAVES, &count) < 0) {
@@ -265,7 +265,7 @@ static PyObject *pause_tape(PyObject *self, PyObject *on)
 
 static PyObject *checkpoint(PyObject *self, PyObject *args)
 {
-    kiln_tape *tape = idle_tape_of(self);
+    kiln_tape *tape = tape_of(self);
     if (tape == NULL) {
         return NULL;
     }

@@ -30,6 +30,12 @@ def _within(tapes, parts, again):
         _here.tapes, _here.parts, _here.again = were
 
 
+def _watching(tape=None):
+    """The tape that keeps what is computed now; None: there is none, or it will come back to the part that this is."""
+    own = tape or (_here.tapes[-1] if _here.tapes else _here.again)
+    return None if own in _here.parts and own is not _here.again else own
+
+
 def tape(device=None, /):
     """A tape on a device, for this thread: `with kiln.tape() as t: t.track([w]); ...; t.backward(loss)`.
 
@@ -60,8 +66,8 @@ def value_and_grad(function, /, argnums=0, *, has_aux=False):
 
     `function` gives an array of one element, or with `has_aux` a tuple of it and anything else. An argument may be an
     array or tuples, lists and dicts of arrays, all of them floats; its gradient has the same form. With a tuple as
-    `argnums` the gradients are a tuple. May be used inside of kiln.compile, and inside of itself for gradients of
-    gradients.
+    `argnums` the gradients are a tuple. May be used inside of kiln.compile, of kiln.checkpoint, and of itself for
+    gradients of gradients.
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
@@ -86,20 +92,21 @@ def value_and_grad(function, /, argnums=0, *, has_aux=False):
 
 
 def _run(function, args, keywords, leaves, has_aux):
-    """The result, and a gradient for each of `leaves`. The outermost call has the tape, inner ones use it."""
-    if _here.tapes:
-        own = _here.tapes[-1]
-        own.track([leaf for leaf in leaves if not own.tracks(leaf)])
-        result = function(*args, **keywords)
-        return result, _gradients(own, _loss(result, has_aux), leaves)
-    if _here.parts:
-        raise _kiln.InvalidArgumentError("gradients are not taken within kiln.checkpoint; take them around it")
+    """The result, and a gradient for each of `leaves`. The outermost call has the tape, inner ones use it. So does one
+    within a part that is computed again; the first time the part has a tape for itself, of which nothing stays."""
+    own = _watching()
+    if own is not None:
+        with _within((own,), _here.parts, _here.again):
+            own.track([leaf for leaf in leaves if not own.tracks(leaf)])
+            result = function(*args, **keywords)
+            return result, _gradients(own, _loss(result, has_aux), leaves)
     with _kiln._tape(leaves[0].device) as own:
         with _within((own,), (), None):
             own.track(leaves)
             result = function(*args, **keywords)
             loss = _loss(result, has_aux)
-            if own.tracks(loss):
+        if own.tracks(loss):
+            with _within((), (), None):  # it is paused: functions that it calls take gradients by tapes of their own
                 own.backward(loss)
         return result, [own.gradient(leaf) for leaf in leaves]
 
@@ -139,15 +146,14 @@ def _alias(array):
 def checkpoint(function, /, *, tape=None):
     """The function, of whose inside a tape keeps nothing: on the way back it is computed once more.
 
-    It must do the same both times, and take no gradients itself. Arrays in its arguments and its results may stand in
-    tuples, lists and dicts; there are at most 6 in the results. Arrays that it uses from outside have gradients too.
-    `tape` is for those who made a tape themselves.
+    It must do the same both times. Arrays in its arguments and its results may stand in tuples, lists and dicts; there
+    are at most 6 in the results. Arrays that it uses from outside have gradients too. Checkpoints, custom gradients and
+    gradients may stand in it. `tape` is for those who made a tape themselves.
     """
     @functools.wraps(function)
     def part(*args, **keywords):
-        own = tape or (_here.tapes[-1] if _here.tapes else None)
-        inside = own is None or own in _here.parts  # of a part, which is computed again as a whole
-        return function(*args, **keywords) if inside else _compute_part(own, function, args, keywords)
+        own = _watching(tape)
+        return function(*args, **keywords) if own is None else _compute_part(own, function, args, keywords)
 
     return part
 
@@ -180,9 +186,8 @@ def custom_gradient(function, /, *, tape=None):
     """
     @functools.wraps(function)
     def result_of(*args, **keywords):
-        own = tape or (_here.tapes[-1] if _here.tapes else _here.again)
-        untracked = own is None or (own in _here.parts and own is not _here.again)
-        return function(*args, **keywords)[0] if untracked else _compute_custom(own, function, args, keywords)
+        own = _watching(tape)
+        return function(*args, **keywords)[0] if own is None else _compute_custom(own, function, args, keywords)
 
     return result_of
 

@@ -75,12 +75,14 @@ static void free_job(kiln_gradsync *job)
     kilni_context_release(context);
 }
 
-/// Ends what is under way. Who is inside sees it and leaves; whoever closes second waits for the
-/// first.
-static void shut(kiln_gradsync *job)
+/// Ends what is under way: cancelled, or, of a job that is sound, calls that have begun come to
+/// their end or to the deadline. Who is inside sees it and leaves; whoever closes second waits for
+/// the first.
+static void shut(kiln_gradsync *job, bool cancels)
 {
     pthread_mutex_lock(&job->lock);
     bool first = !job->closed;
+    cancels = cancels || job->failure.code != KILN_STATUS_OK;
     job->closed = true;
     kilni_subset *subsets = job->subsets;
     job->subsets = NULL;
@@ -89,9 +91,9 @@ static void shut(kiln_gradsync *job)
     }
     pthread_cond_broadcast(&job->changed);
     pthread_mutex_unlock(&job->lock);
-    while (subsets != NULL) { // cancels their calls, for which somebody may be waiting
+    while (subsets != NULL) { // somebody may be waiting for their calls
         kilni_subset *next = subsets->next;
-        kilni_collective_cancel(subsets->group);
+        (cancels ? kilni_collective_cancel : kiln_collective_destroy)(subsets->group);
         kiln_free(&job->context->env, subsets);
         subsets = next;
     }
@@ -120,7 +122,7 @@ kiln_gradsync *kiln_gradsync_retain(kiln_gradsync *job)
 void kiln_gradsync_release(kiln_gradsync *job)
 {
     if (job != NULL && atomic_fetch_sub(&job->refs, 1) == 1) {
-        shut(job);
+        shut(job, /*cancels=*/false);
         free_job(job);
     }
 }
@@ -296,7 +298,7 @@ void kilni_gradsync_discard(kiln_gradsync *job)
     bool listed = *link == job;
     *link = listed ? job->next : *link;
     pthread_mutex_unlock(&context->lock);
-    shut(job);
+    shut(job, /*cancels=*/true);
     if (listed) {
         kiln_gradsync_release(job);
     }
@@ -325,7 +327,7 @@ kiln_status kiln_gradsync_close(kiln_context *context, const char *name, kiln_er
     kiln_gradsync *job = NULL;
     kiln_status status = kiln_gradsync_find(context, name, &job, err);
     if (status == KILN_STATUS_OK) {
-        shut(job);
+        shut(job, /*cancels=*/true);
         kiln_gradsync_release(job);
     }
     return status;
@@ -346,7 +348,7 @@ kiln_status kiln_gradsync_remove(kiln_context *context, const char *name, kiln_e
     if (job == NULL) {
         return kiln_fail(err, NOT_FOUND, "no job is named \"%.64s\"", name);
     }
-    shut(job);
+    shut(job, /*cancels=*/true);
     kiln_gradsync_release(job);
     return KILN_STATUS_OK;
 }
@@ -359,7 +361,7 @@ void kilni_gradsync_remove_all(kiln_context *context)
     pthread_mutex_unlock(&context->lock);
     while (jobs != NULL) {
         kiln_gradsync *next = jobs->next;
-        shut(jobs);
+        shut(jobs, /*cancels=*/false);
         kiln_gradsync_release(jobs);
         jobs = next;
     }

@@ -58,7 +58,7 @@ typedef struct kiln_gradsync_options {
 /// that was closed is replaced. Several jobs in a context do not know of each other. Over MPI all
 /// processes meet here, and all their members register the same parameters in the same order. The
 /// caller holds `*out_job` (kiln_gradsync_release). The job holds its devices until it is closed;
-/// kiln_context_destroy closes what is left. Errors: INVALID_ARGUMENT, ALREADY_EXISTS when it runs
+/// kiln_context_destroy ends what is left. Errors: INVALID_ARGUMENT, ALREADY_EXISTS when it runs
 /// with other devices or options, RESOURCE_EXHAUSTED; over MPI also those of
 /// kiln_collective_create_mpi.
 KILN_NODISCARD KILN_API kiln_status kiln_gradsync_start(kiln_context *context, const char *name,
@@ -71,20 +71,22 @@ KILN_NODISCARD KILN_API kiln_status kiln_gradsync_start(kiln_context *context, c
 KILN_NODISCARD KILN_API kiln_status kiln_gradsync_find(kiln_context *context, const char *name,
                                                        kiln_gradsync **out_job, kiln_error *err);
 
-/// Closes a job and cancels what is pending. It may be called again. Errors: NOT_FOUND,
-/// INVALID_ARGUMENT.
+/// Closes a job and cancels what is pending, in other processes too. It may be called again.
+/// Errors: NOT_FOUND, INVALID_ARGUMENT.
 KILN_NODISCARD KILN_API kiln_status kiln_gradsync_close(kiln_context *context, const char *name,
                                                         kiln_error *err);
 
-/// Closes a job and removes its name. Errors: NOT_FOUND, INVALID_ARGUMENT.
+/// Closes a job, as kiln_gradsync_close, and removes its name. Errors: NOT_FOUND, INVALID_ARGUMENT.
 KILN_NODISCARD KILN_API kiln_status kiln_gradsync_remove(kiln_context *context, const char *name,
                                                          kiln_error *err);
 
 /// Takes one more reference to the job and returns it. Takes NULL.
 KILN_API kiln_gradsync *kiln_gradsync_retain(kiln_gradsync *job);
 
-/// Gives up one reference to the job. The last one closes it and cancels what is pending, in other
-/// processes too: read the last results of every member before. Takes NULL.
+/// Gives up one reference to the job. The context has one until the job is removed or replaced.
+/// With the last one, and when the context is destroyed, calls that have begun come to their end,
+/// or to the job's deadline, so that members of other processes get their results; what has not
+/// begun is cancelled. Takes NULL.
 KILN_API void kiln_gradsync_release(kiln_gradsync *job);
 
 /// Begins the member's next epoch and says which parameters it will submit, perhaps none. After

@@ -84,27 +84,6 @@ kiln_status kilni_carry_record(kilni_stream *stream, kiln_error *err)
     return status;
 }
 
-/// How often the capture mentions each input that is carried: its tensors have these pins from it.
-static void count_pins(kiln_graph *graph)
-{
-    const kilni_graph_specialisation *spec = graph->specialisations;
-    for (uint32_t i = 0; i < spec->n_tensors; i++) {
-        ((kiln_tensor *)spec->segment->tokens[i])->slot = UINT32_MAX;
-    }
-    for (uint32_t k = 0; k < graph->n_carries; k++) {
-        spec->inputs[graph->carries[k].input]->slot = k;
-    }
-    for (uint32_t op = 0; op < spec->segment->plan->n_ops; op++) {
-        const kiln_op_record *record = &spec->segment->ops[op];
-        for (size_t i = 0; i < record->n_inputs; i++) {
-            uint32_t slot = ((const kiln_tensor *)spec->segment->operands[op][i])->slot;
-            if (slot != UINT32_MAX) {
-                graph->carries[slot].pins++;
-            }
-        }
-    }
-}
-
 kiln_status kilni_carry_adopt(kiln_graph *graph, kiln_tensor *const *next, kiln_error *err)
 {
     const kiln_env *env = kilni_graph_env(graph->device);
@@ -129,22 +108,13 @@ kiln_status kilni_carry_adopt(kiln_graph *graph, kiln_tensor *const *next, kiln_
     return KILN_STATUS_OK;
 }
 
-void kilni_carry_count(kiln_graph *graph)
-{
-    if (graph->n_carries > 0 && graph->specialisations->segment != NULL) {
-        count_pins(graph);
-    }
-}
-
 // ---- runs ----
 
-/// Whether the caller's hold is all that there is of the tensor, beside the capture's own.
-static bool is_alone(const kiln_graph *graph, const kilni_carry *carry, const kiln_tensor *tensor)
+/// Whether the caller's hold is all that there is of the tensor.
+static bool is_alone(const kilni_carry *carry, const kiln_tensor *tensor)
 {
-    bool captured = graph->specialisations->inputs[carry->input] == tensor;
-    return !carry->passed_on && tensor->binding.fault == NULL &&
-           atomic_load(&tensor->refs) == (captured ? 2u : 1u) &&
-           tensor->pins == (captured ? carry->pins : 0);
+    return !carry->passed_on && tensor->binding.fault == NULL && atomic_load(&tensor->refs) == 1 &&
+           tensor->pins == 0;
 }
 
 /// An input that was given twice is written over by nobody.
@@ -172,7 +142,7 @@ kiln_status kilni_carry_prepare(kiln_graph *graph, const kilni_graph_specialisat
     for (uint32_t k = 0; k < graph->n_carries; k++) {
         kilni_carry *carry = &graph->carries[k];
         const kiln_tensor *next = spec->outputs[graph->n_outputs + k];
-        carry->in_place = is_alone(graph, carry, tensors[carry->input]) &&
+        carry->in_place = is_alone(carry, tensors[carry->input]) &&
                           kiln_desc_same_shape(&tensors[carry->input]->desc, &next->desc);
     }
     refuse_twins(graph, tensors);

@@ -14,7 +14,7 @@ typedef struct kilni_graph_specialisation {
     kilni_stream *stream;
     const kiln_fuse_segment *segment; ///< NULL when nothing was recorded
     uint32_t n_tensors;
-    kiln_tensor **inputs; ///< the tensors of begin, or placeholders; held
+    kiln_tensor **inputs; ///< placeholders, without memory; held
     kiln_tensor **outputs; ///< captured tensors, then the next values of what is carried; held
     kilni_binding *locals; ///< per segment tensor, for values inside a run
     kilni_binding **bindings; ///< per segment tensor, as the executor sees it
@@ -27,7 +27,6 @@ typedef struct kilni_graph_specialisation {
 /// An input whose next value a run makes.
 typedef struct kilni_carry {
     uint32_t input;
-    uint32_t pins; ///< of the captured input, from the capture
     bool passed_on; ///< the input is an output, too: its value stays
     bool in_place; ///< of this run: nobody but the caller has the input's value
     kiln_tensor *other; ///< while a run advances, not in place: the next value's, then the input
@@ -79,6 +78,9 @@ void kilni_graph_specialisation_free(kiln_graph *graph, kilni_graph_specialisati
 kiln_status kilni_graph_specialisation_create(kiln_device *device, kilni_stream *stream,
                                               kilni_graph_specialisation **out_spec,
                                               kiln_error *err);
+/// Puts placeholders where the captured specialisation mentions `inputs`, the tensors of begin, so
+/// that the graph holds no memory of theirs.
+kiln_status kilni_graph_stand_in(kiln_graph *graph, kiln_tensor *const *inputs, kiln_error *err);
 
 // ---- what is carried (graph_carry.c; all but release under the lock) ----
 
@@ -86,8 +88,6 @@ kiln_status kilni_graph_specialisation_create(kiln_device *device, kilni_stream 
 kiln_status kilni_carry_record(kilni_stream *stream, kiln_error *err);
 /// Fills in `carry_of` and `carries` for the inputs that have a next value in `next`, or NULL.
 kiln_status kilni_carry_adopt(kiln_graph *graph, kiln_tensor *const *next, kiln_error *err);
-/// With the captured specialisation: its pins are counted.
-void kilni_carry_count(kiln_graph *graph);
 /// Decides what this run may write over, and makes tensors for the next values of the others.
 kiln_status kilni_carry_prepare(kiln_graph *graph, const kilni_graph_specialisation *spec,
                                 kiln_tensor *const *tensors, kiln_error *err);

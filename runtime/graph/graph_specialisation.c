@@ -122,6 +122,42 @@ static kiln_tensor *make_placeholder(const kiln_tensor *like)
     return tensor;
 }
 
+/// The segment's tensor `number` is the placeholder from here on.
+static void rename_tensor(const kilni_graph_specialisation *spec, uint32_t number,
+                          kiln_tensor *placeholder)
+{
+    kiln_tensor *before = spec->segment->tokens[number];
+    uint32_t count = kiln_fuse_stream_rename(spec->stream->queue, number, placeholder);
+    for (uint32_t i = 0; i < count; i++) {
+        kilni_tensor_pin(placeholder, spec->stream);
+        kilni_tensor_unpin(before);
+    }
+}
+
+kiln_status kilni_graph_stand_in(kiln_graph *graph, kiln_tensor *const *inputs, kiln_error *err)
+{
+    kilni_graph_specialisation *spec = graph->specialisations;
+    const kiln_env *env = kilni_graph_env(graph->device);
+    spec->inputs = kiln_alloc_array(env, graph->n_inputs + 1, sizeof(*spec->inputs));
+    for (size_t i = 0; i < graph->n_inputs; i++) {
+        inputs[i]->slot = UINT32_MAX;
+    }
+    for (uint32_t i = 0; i < spec->n_tensors; i++) {
+        ((kiln_tensor *)spec->segment->tokens[i])->slot = i;
+    }
+    for (size_t i = 0; i < graph->n_inputs; i++) {
+        kiln_tensor *placeholder = spec->inputs != NULL ? make_placeholder(inputs[i]) : NULL;
+        if (placeholder == NULL) {
+            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph's inputs");
+        }
+        spec->inputs[i] = placeholder;
+        if (inputs[i]->slot != UINT32_MAX) {
+            rename_tensor(spec, inputs[i]->slot, placeholder);
+        }
+    }
+    return KILN_STATUS_OK;
+}
+
 static kiln_status record_again(const kilni_graph_specialisation *base, kilni_stream *stream,
                                 kiln_tensor **map, kiln_error *err)
 {

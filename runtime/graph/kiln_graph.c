@@ -145,7 +145,9 @@ static kiln_tensor **hold_results(const kiln_graph *graph, kiln_tensor *const *o
     kiln_tensor **held = kiln_alloc_array(kilni_graph_env(graph->device),
                                           kilni_graph_results(graph) + 1, sizeof(*held));
     for (size_t i = 0; held != NULL && i < graph->n_outputs; i++) {
-        held[i] = kiln_retain(outputs[i]);
+        size_t input = graph->input_of[i];
+        held[i] = kiln_retain(input < graph->n_inputs ? graph->specialisations->inputs[input]
+                                                      : outputs[i]);
     }
     for (uint32_t k = 0; held != NULL && k < graph->n_carries; k++) {
         held[graph->n_outputs + k] = kiln_retain(next[graph->carries[k].input]);
@@ -169,7 +171,7 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
     if (status == KILN_STATUS_OK && graph == NULL) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a graph");
     }
-    kiln_tensor **orphans = NULL; // inputs of a capture that no specialisation took over
+    kiln_tensor **inputs = NULL;
     kiln_tensor **carried = NULL;
     pthread_mutex_lock(&device->lock);
     if (status == KILN_STATUS_OK) {
@@ -196,23 +198,22 @@ kiln_status kiln_graph_end(kiln_device *device, kiln_tensor *const *outputs, siz
         status = kilni_carry_record(stream, err);
     }
     if (status == KILN_STATUS_OK) {
-        kiln_tensor **inputs = stream->inputs;
+        inputs = stream->inputs;
         carried = stream->carried;
         stream->inputs = NULL;
         stream->carried = NULL;
         unlist(device, stream);
         status = kilni_graph_specialisation_create(device, stream, &graph->specialisations, err);
-        if (graph->specialisations != NULL) {
-            graph->specialisations->inputs = inputs;
+        if (status == KILN_STATUS_OK) {
+            status = kilni_graph_stand_in(graph, inputs, err);
+        }
+        if (status == KILN_STATUS_OK) {
             graph->specialisations->outputs = hold_results(graph, outputs, carried);
-            kilni_carry_count(graph);
-        } else {
-            orphans = inputs;
         }
     }
     pthread_mutex_unlock(&device->lock);
-    if (orphans != NULL || carried != NULL) {
-        kilni_graph_release_all(device, orphans, graph->n_inputs);
+    if (inputs != NULL || carried != NULL) {
+        kilni_graph_release_all(device, inputs, graph->n_inputs);
         kilni_graph_release_all(device, carried, graph->n_inputs);
     }
     if (status == KILN_STATUS_OK &&

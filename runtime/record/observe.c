@@ -49,7 +49,8 @@ const kiln_tensor_desc *kilni_observed_desc(const kiln_tensor *tensor)
     return &tensor->desc;
 }
 
-bool kilni_is_observed(const kiln_tensor *tensor)
+/// Whether the observer of the tensor is there, and, with `watching`, is not paused.
+static bool find_marker(const kiln_tensor *tensor, bool watching)
 {
     uint64_t mark = kilni_mark_of(tensor);
     kiln_device *device = tensor->device;
@@ -58,8 +59,20 @@ bool kilni_is_observed(const kiln_tensor *tensor)
     while (observer != NULL && mark >> 32 != observer->number) {
         observer = observer->next;
     }
+    bool own = observer != NULL && observer->thread == kiln_thread_id(); // others' may change
+    bool found = observer != NULL && !(watching && own && observer->paused > 0);
     pthread_mutex_unlock(&device->lock);
-    return observer != NULL;
+    return found;
+}
+
+bool kilni_is_observed(const kiln_tensor *tensor)
+{
+    return find_marker(tensor, /*watching=*/false);
+}
+
+bool kilni_is_watched(const kiln_tensor *tensor)
+{
+    return find_marker(tensor, /*watching=*/true);
 }
 
 kiln_status kilni_unobserved(kiln_tensor *tensor, kiln_tensor **out_tensor, kiln_error *err)
@@ -73,14 +86,16 @@ kiln_status kilni_unobserved(kiln_tensor *tensor, kiln_tensor **out_tensor, kiln
     return kilni_record_call(NULL, &call, out_tensor, err);
 }
 
-/// The observer of this thread that marked an input; NULL when there is none any more.
-static const kilni_observer *find_observer(const kilni_op_call *call)
+/// The next observer of this thread, behind `before` or NULL, that marked an input; NULL: there is
+/// none.
+static const kilni_observer *find_observer(const kilni_op_call *call, const kilni_observer *before)
 {
     kiln_device *device = call->inputs[0]->device;
     const kilni_observer *found = NULL;
     uint64_t thread = kiln_thread_id();
     pthread_mutex_lock(&device->lock);
-    for (const kilni_observer *o = device->observers; o != NULL && found == NULL; o = o->next) {
+    for (const kilni_observer *o = before != NULL ? before->next : device->observers;
+         o != NULL && found == NULL; o = o->next) {
         for (size_t i = 0; i < call->n_inputs && o->thread == thread && found == NULL; i++) {
             found = kilni_mark_of(call->inputs[i]) >> 32 == o->number ? o : NULL;
         }
@@ -92,7 +107,7 @@ static const kilni_observer *find_observer(const kilni_op_call *call)
 kiln_status kilni_record_observed(const kilni_op_call *call, kiln_tensor **out_tensors,
                                   kiln_error *err)
 {
-    const kilni_observer *observer = find_observer(call);
+    const kilni_observer *observer = find_observer(call, NULL);
     if (observer == NULL) {
         return KILN_STATUS_OK;
     }
@@ -108,7 +123,10 @@ kiln_status kilni_record_observed(const kilni_op_call *call, kiln_tensor **out_t
                                  .n_attrs = call->n_attrs,
                                  .outputs = out_tensors,
                                  .n_outputs = n_outputs};
-    kiln_status status = observer->recorded(observer->user, &seen, err);
+    kiln_status status = KILN_STATUS_OK;
+    for (; observer != NULL && status == KILN_STATUS_OK; observer = find_observer(call, observer)) {
+        status = observer->recorded(observer->user, &seen, err);
+    }
     for (size_t i = 0; i < n_outputs && status != KILN_STATUS_OK; i++) {
         kiln_release(out_tensors[i]);
         out_tensors[i] = NULL;

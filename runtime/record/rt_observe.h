@@ -3,8 +3,8 @@
 #define KILN_RUNTIME_OBSERVE_H
 
 /// Watching what is recorded, for modules on top of the runtime. A tensor may have a mark; after an
-/// operation with a marked input the observer that the mark names learns of it. Marks cost a call
-/// without them one comparison for each input.
+/// operation with marked inputs the observers that the marks name learn of it, the last one to
+/// begin first. Marks cost a call without them one comparison for each input.
 
 #include "ir_op.h"
 #include "kiln_tensor.h"
@@ -24,6 +24,7 @@ typedef struct kilni_observer {
     /// Called on the observer's thread without a lock. A failure becomes that of the operation.
     kiln_status (*recorded)(void *user, const kilni_observed *call, kiln_error *err);
     void *user;
+    unsigned paused; ///< more than 0: its marks keep nobody else from watching
     // From here: the runtime's.
     uint32_t number; ///< of the device's observers; never 0
     uint64_t thread;
@@ -44,6 +45,8 @@ uint64_t kilni_mark_of(const kiln_tensor *tensor);
 void kilni_mark_set(kiln_tensor *tensor, uint64_t mark);
 /// Whether the observer that marked the tensor still is there.
 bool kilni_is_observed(const kiln_tensor *tensor);
+/// Whether it is, and not one of this thread that is paused.
+bool kilni_is_watched(const kiln_tensor *tensor);
 
 /// The tensor's value as another tensor without a mark, recorded as a view.
 kiln_status kilni_unobserved(kiln_tensor *tensor, kiln_tensor **out_tensor, kiln_error *err);

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { DEVICES = 2, EPOCHS = 3 };
@@ -89,8 +90,9 @@ out:
     return status;
 }
 
+/// Who does not stay has submitted all when it returns, and reads nothing.
 static kiln_status epoch(const scene *self, kiln_gradsync *job, uint32_t first, float mean,
-                         kiln_error *err)
+                         bool stays, kiln_error *err)
 {
     const kiln_param_id id = 7;
     kiln_tensor *gradients[DEVICES] = {NULL};
@@ -102,7 +104,7 @@ static kiln_status epoch(const scene *self, kiln_gradsync *job, uint32_t first, 
     for (uint32_t i = 0; i < DEVICES && status == KILN_STATUS_OK; i++) {
         KILN_TRY(out, status, kiln_gradsync_submit(job, i, gradients[i], err));
     }
-    for (uint32_t i = 0; i < DEVICES && status == KILN_STATUS_OK; i++) {
+    for (uint32_t i = 0; i < DEVICES && stays && status == KILN_STATUS_OK; i++) {
         kiln_tensor *result = NULL;
         KILN_TRY(out, status, kiln_gradsync_sync(job, i, err));
         KILN_TRY(out, status, kiln_gradsync_gradient(job, i, id, &result, err));
@@ -124,7 +126,7 @@ static kiln_status run_job(const scene *self, kiln_collective *beside, const cha
     kiln_status status =
         kiln_gradsync_start(self->context, name, self->devices, DEVICES, &options, &job, err);
     for (int i = 0; i < EPOCHS && status == KILN_STATUS_OK; i++) {
-        KILN_TRY(out, status, epoch(self, job, kiln_collective_rank(beside), mean, err));
+        KILN_TRY(out, status, epoch(self, job, kiln_collective_rank(beside), mean, true, err));
         KILN_TRY(out, status, broadcast(self, beside, err));
     }
 out:
@@ -132,6 +134,31 @@ out:
     if (status == KILN_STATUS_OK) {
         status = kiln_gradsync_remove(self->context, name, err);
     }
+    return status;
+}
+
+/// Process 0 ends its context when it has submitted; the others, which come later, get their means
+/// all the same. The pause only makes it likely that they do come later.
+static kiln_status leave_early(kiln_collective *beside, kiln_error *err)
+{
+    struct timespec pause = {.tv_nsec = 200000000};
+    uint32_t first = kiln_collective_rank(beside);
+    kiln_gradsync_options options = KILN_GRADSYNC_OPTIONS_INIT;
+    kiln_gradsync *job = NULL;
+    scene own = {NULL};
+    options.over_mpi = 1;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, scene_open(&own, err));
+    KILN_TRY(out, status,
+             kiln_gradsync_start(own.context, "early", own.devices, DEVICES, &options, &job, err));
+    if (first != 0) {
+        nanosleep(&pause, NULL);
+    }
+    float mean = (float)(kiln_collective_ranks(beside) - 1) / 2;
+    status = epoch(&own, job, first, mean, /*stays=*/first != 0, err);
+out:
+    kiln_gradsync_release(job);
+    scene_close(&own);
     return status;
 }
 
@@ -441,6 +468,7 @@ static kiln_status run_groups(const scene *self, kiln_error *err)
     KILN_TRY(out, status, kiln_collective_create_mpi(self->devices, DEVICES, NULL, &group, err));
     KILN_TRY(out, status, broadcast(self, group, err));
     KILN_TRY(out, status, run_job(self, group, "first", err));
+    KILN_TRY(out, status, leave_early(group, err));
     KILN_TRY(out, status, split_within(group, err));
     KILN_TRY(out, status, split_across(group, err));
     KILN_TRY(out, status, gather_rows(self, group, err));

@@ -2612,22 +2612,24 @@ extern "C" {
     /// that was closed is replaced. Several jobs in a context do not know of each other. Over MPI all
     /// processes meet here, and all their members register the same parameters in the same order. The
     /// caller holds `*out_job` (kiln_gradsync_release). The job holds its devices until it is closed;
-    /// kiln_context_destroy closes what is left. Errors: INVALID_ARGUMENT, ALREADY_EXISTS when it runs
+    /// kiln_context_destroy ends what is left. Errors: INVALID_ARGUMENT, ALREADY_EXISTS when it runs
     /// with other devices or options, RESOURCE_EXHAUSTED; over MPI also those of
     /// kiln_collective_create_mpi.
     pub fn kiln_gradsync_start(context: *mut kiln_context, name: *const c_char, devices: *const *mut kiln_device, count: usize, options: *const kiln_gradsync_options, out_job: *mut *mut kiln_gradsync, err: *mut kiln_error) -> kiln_status;
     /// Looks a job up, open or closed. The caller holds `*out_job`. Errors: NOT_FOUND,
     /// INVALID_ARGUMENT.
     pub fn kiln_gradsync_find(context: *mut kiln_context, name: *const c_char, out_job: *mut *mut kiln_gradsync, err: *mut kiln_error) -> kiln_status;
-    /// Closes a job and cancels what is pending. It may be called again. Errors: NOT_FOUND,
-    /// INVALID_ARGUMENT.
+    /// Closes a job and cancels what is pending, in other processes too. It may be called again.
+    /// Errors: NOT_FOUND, INVALID_ARGUMENT.
     pub fn kiln_gradsync_close(context: *mut kiln_context, name: *const c_char, err: *mut kiln_error) -> kiln_status;
-    /// Closes a job and removes its name. Errors: NOT_FOUND, INVALID_ARGUMENT.
+    /// Closes a job, as kiln_gradsync_close, and removes its name. Errors: NOT_FOUND, INVALID_ARGUMENT.
     pub fn kiln_gradsync_remove(context: *mut kiln_context, name: *const c_char, err: *mut kiln_error) -> kiln_status;
     /// Takes one more reference to the job and returns it. Takes NULL.
     pub fn kiln_gradsync_retain(job: *mut kiln_gradsync) -> *mut kiln_gradsync;
-    /// Gives up one reference to the job. The last one closes it and cancels what is pending, in other
-    /// processes too: read the last results of every member before. Takes NULL.
+    /// Gives up one reference to the job. The context has one until the job is removed or replaced.
+    /// With the last one, and when the context is destroyed, calls that have begun come to their end,
+    /// or to the job's deadline, so that members of other processes get their results; what has not
+    /// begun is cancelled. Takes NULL.
     pub fn kiln_gradsync_release(job: *mut kiln_gradsync);
     /// Begins the member's next epoch and says which parameters it will submit, perhaps none. After
     /// kiln_gradsync_finish it waits for the next round.
@@ -3588,8 +3590,8 @@ extern "C" {
     pub fn kiln_tape_track(tape: *mut kiln_tape, tensor: *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
     /// Whether the tape tracks the tensor, as one that was given or one that was computed from them.
     pub fn kiln_tape_tracks(tape: *const kiln_tape, tensor: *const kiln_tensor) -> bool;
-    /// Until kiln_tape_resume nothing is recorded on the tape: results are not tracked. The calls may
-    /// be nested.
+    /// Until kiln_tape_resume nothing is recorded on the tape: results are not tracked, and to other
+    /// tapes of its thread its tensors are constants. The calls may be nested.
     pub fn kiln_tape_pause(tape: *mut kiln_tape);
     /// Ends what the last kiln_tape_pause began.
     pub fn kiln_tape_resume(tape: *mut kiln_tape);
@@ -3626,7 +3628,8 @@ extern "C" {
     pub fn kiln_gradient(tape: *mut kiln_tape, tensor: *mut kiln_tensor, out_gradient: *mut *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
     /// Gives the gradients of `loss` for tracked tensors, in `out_gradients`. The tape keeps all, and
     /// records how the gradients were computed: they are tracked, and have gradients themselves. What
-    /// kiln_gradient gives stays as it was. For `seed` and errors see kiln_backward.
+    /// kiln_gradient gives stays as it was. A part that backward computes again may call it. For `seed`
+    /// and errors see kiln_backward.
     pub fn kiln_gradients(tape: *mut kiln_tape, loss: *mut kiln_tensor, seed: *mut kiln_tensor, tensors: *const *mut kiln_tensor, n_tensors: usize, out_gradients: *mut *mut kiln_tensor, err: *mut kiln_error) -> kiln_status;
     /// Says that `outputs` were computed from `inputs`, and that `backward` is their gradient. Compute
     /// them while the tape is paused. `drop_user`, if not NULL, is called with `user` when the tape
@@ -3634,8 +3637,10 @@ extern "C" {
     pub fn kiln_tape_custom(tape: *mut kiln_tape, inputs: *const *mut kiln_tensor, n_inputs: usize, outputs: *const *mut kiln_tensor, n_outputs: usize, backward: kiln_gradient_fn, drop_user: Option<unsafe extern "C" fn(*mut c_void)>, user: *mut c_void, err: *mut kiln_error) -> kiln_status;
     /// Computes a part without keeping what lies inside it: backward computes the part again and goes
     /// through that. `part` gets the same inputs both times and must do the same. It may use other
-    /// tracked tensors, such as parameters; `inputs` and these are what has gradients. `drop_user` as
-    /// for kiln_tape_custom. Errors: also those of the part.
+    /// tracked tensors, such as parameters; `inputs` and these are what has gradients. Parts may stand
+    /// in parts. The tape is paused the first time: a part that takes gradients uses a tape of its own
+    /// then, and kiln_gradients of this one the second time. `drop_user` as for kiln_tape_custom.
+    /// Errors: also those of the part.
     pub fn kiln_tape_checkpoint(tape: *mut kiln_tape, part: kiln_part_fn, drop_user: Option<unsafe extern "C" fn(*mut c_void)>, user: *mut c_void, inputs: *const *mut kiln_tensor, n_inputs: usize, out_outputs: *mut *mut kiln_tensor, n_outputs: usize, err: *mut kiln_error) -> kiln_status;
     /// Lets the tape hold about `bytes` of what was computed, beside tensors given to kiln_tape_track;
     /// 0: all that its rules need. Beyond that it lets go of values that are cheap to have again, which

@@ -413,6 +413,34 @@ static void test_a_dependence_beats_the_place(void)
     kilni_fuse_recorded_fini(&k.recorded);
 }
 
+/* A block that waits runs as soon as it can, and so does what waits for it: operation 4, which
+ * needs neither, does not come before. */
+static void test_nothing_overtakes_a_block_that_waits(void)
+{
+    fuse_fixture f;
+    knot k;
+    uint32_t order[8], count = 0;
+    kiln_error err = KILN_ERROR_INIT;
+    const uint32_t ops[2][2] = {{0, 2}, {0, 0}}; // 2 needs what 0 and 1 give, 3 what 2 gives
+    fixture_prepare(&f);
+    knot_open(&k, &f.env, ops);
+    k.all.n_blocks = 1;
+    k.all.n_covered = 5;
+    push(&k, KILN_OP_NEG, 1, 0, 2);
+    push(&k, KILN_OP_NEG, 3, 0, 4);
+    push(&k, KILN_OP_ADD, 2, 4, 5);
+    push(&k, KILN_OP_NEG, 5, 0, 6);
+    push(&k, KILN_OP_NEG, 7, 0, 8);
+    KILN_CHECK_INT(kilni_fuse_order(&k.recorded, &k.all, order, &count, &err), KILN_STATUS_OK);
+    if (KILN_CHECK_INT(count, 4)) {
+        KILN_CHECK_INT(order[0], KILNI_FUSE_SINGLE | 1);
+        KILN_CHECK_INT(order[1], 0);
+        KILN_CHECK_INT(order[2], KILNI_FUSE_SINGLE | 3);
+        KILN_CHECK_INT(order[3], KILNI_FUSE_SINGLE | 4);
+    }
+    kilni_fuse_recorded_fini(&k.recorded);
+}
+
 /* Two blocks that wait for each other: the first is dissolved and its operations run unfused, as
  * recorded, around the other. */
 static void test_a_knot_is_cut(void)
@@ -447,4 +475,5 @@ KILN_TEST_MAIN("unit/fusion_host/grouping", KILN_TEST(test_programs_with_one_beg
                KILN_TEST(test_many_operations_in_between), KILN_TEST(test_ready_and_open_at_once),
                KILN_TEST(test_nobody_is_ready), KILN_TEST(test_the_search_ends),
                KILN_TEST(test_order_keeps_what_was_recorded),
-               KILN_TEST(test_a_dependence_beats_the_place), KILN_TEST(test_a_knot_is_cut))
+               KILN_TEST(test_a_dependence_beats_the_place),
+               KILN_TEST(test_nothing_overtakes_a_block_that_waits), KILN_TEST(test_a_knot_is_cut))

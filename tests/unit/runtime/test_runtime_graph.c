@@ -83,6 +83,52 @@ static void test_opencl(void)
     run_everywhere("opencl:0");
 }
 
+static uint64_t bytes_used(fixture *f)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
+    kiln_device_stats_get(f->device, &stats);
+    return stats.backend.bytes_used;
+}
+
+/// A graph holds no memory of the tensors that it was captured with, also where it passes one on:
+/// when the caller lets go of them, it is free.
+static void test_inputs_are_not_kept(void)
+{
+    enum { COUNT = 4096 };
+    static const float values[COUNT] = {1, 2, 3};
+    const int64_t dims[] = {COUNT};
+    fixture f;
+    if (!fixture_open(&f, "reference")) {
+        return;
+    }
+    float back[COUNT] = {0};
+    kiln_tensor *results[2] = {NULL}, *outputs[2] = {NULL};
+    kiln_graph *graph = NULL;
+    uint64_t before = bytes_used(&f);
+    kiln_tensor *x = fixture_f32(&f, 1, dims, values);
+    FIXTURE_OK(&f, kiln_graph_begin(f.device, &x, 1, &f.err));
+    FIXTURE_OK(&f, kiln_mul(x, x, &results[0], &f.err));
+    results[1] = kiln_retain(x);
+    FIXTURE_OK(&f, kiln_graph_end(f.device, results, 2, &graph, &f.err));
+    kiln_release(results[0]);
+    kiln_release(results[1]);
+    KILN_CHECK(bytes_used(&f) >= before + sizeof(values));
+    kiln_release(x);
+    KILN_CHECK_INT(bytes_used(&f), before);
+    x = fixture_f32(&f, 1, dims, values);
+    FIXTURE_OK(&f, kiln_graph_run(graph, &x, 1, outputs, 2, &f.err));
+    kiln_release(x);
+    FIXTURE_OK(&f, kiln_read(outputs[0], back, sizeof(back), &f.err));
+    KILN_CHECK(back[1] == 4 && back[2] == 9);
+    FIXTURE_OK(&f, kiln_read(outputs[1], back, sizeof(back), &f.err));
+    KILN_CHECK_MEM(back, values, sizeof(back));
+    kiln_release(outputs[0]);
+    kiln_release(outputs[1]);
+    kiln_graph_destroy(graph);
+    fixture_close(&f);
+}
+
 static void test_many_shapes(void)
 {
     fixture f;
@@ -467,7 +513,8 @@ static void test_carry_misuse(void)
 }
 
 KILN_TEST_MAIN("unit/runtime/graph", KILN_TEST(test_reference), KILN_TEST(test_opencl),
-               KILN_TEST(test_many_shapes), KILN_TEST(test_misuse), KILN_TEST(test_output_is_input),
+               KILN_TEST(test_inputs_are_not_kept), KILN_TEST(test_many_shapes),
+               KILN_TEST(test_misuse), KILN_TEST(test_output_is_input),
                KILN_TEST(test_passed_on_input_in_another_shape),
                KILN_TEST(test_constant_outlives_its_stream), KILN_TEST(test_inputs_are_given_once),
                KILN_TEST_PARAM(test_carried_in_place, "in_place_reference", "reference"),
