@@ -246,7 +246,8 @@ typedef struct kiln_cl_recording { ///< owned by its maker; texts are the backen
 
 /// From now on the backend plans for another device, as far as this one can run that: its kind,
 /// speeds and preferences, the smaller of the two's sizes, and what both can do. Before anything
-/// was planned. Errors: FAILED_PRECONDITION for a device that keeps no sources, RESOURCE_EXHAUSTED.
+/// was planned. Errors: FAILED_PRECONDITION for a device that keeps no sources, INVALID_ARGUMENT
+/// for a description with holes, RESOURCE_EXHAUSTED.
 KILN_NODISCARD KILN_API kiln_status kiln_cl_plan_for(kiln_backend *backend,
                                                      const kiln_device_info *there,
                                                      kiln_error *err);

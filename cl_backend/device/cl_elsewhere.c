@@ -121,6 +121,14 @@ static void take_fingerprint(kilni_cl_backend *backend)
     info->fingerprint = kiln_hash_bytes(parts, sizeof(parts));
 }
 
+/// What plans divide by, and texts that are read.
+static bool is_whole(const kiln_device_info *there)
+{
+    return there->name != NULL && there->driver != NULL && there->extensions != NULL &&
+           there->compute_units > 0 && there->vector_bytes >= 16 &&
+           (there->vector_bytes & (there->vector_bytes - 1)) == 0;
+}
+
 kiln_status kiln_cl_plan_for(kiln_backend *base, const kiln_device_info *there, kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
@@ -130,6 +138,11 @@ kiln_status kiln_cl_plan_for(kiln_backend *base, const kiln_device_info *there, 
                          "%s plans for itself alone: another device's plan is for bundles, with "
                          "the option compiler as record",
                          info->name);
+    }
+    if (!is_whole(there)) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "a device to plan for has a name, a driver, extensions, compute units and "
+                         "vectors of 16, 32, 64 or more bytes");
     }
     kiln_status status = take_texts(backend, there, err);
     if (status != KILN_STATUS_OK) {

@@ -239,7 +239,8 @@ pub const KILN_TENSOR_CONTIGUOUS: c_int = 2;
 pub const KILN_TENSOR_CONST: c_int = 4;
 pub const KILN_TENSOR_ZERO_OFFSET: c_int = 8;
 pub const KILN_TENSOR_TURNED: c_int = 16;
-/// What a device is, and what it has counted. Any thread may call the function; it takes NULL.
+/// What a device is, and what it has counted. Any thread may call what is here. No pointer is NULL
+/// unless a function takes it.
 pub type kiln_device_type = c_uint;
 pub const KILN_DEVICE_CPU: kiln_device_type = 1;
 pub const KILN_DEVICE_GPU: kiln_device_type = 2;
@@ -2197,7 +2198,7 @@ extern "C" {
     pub fn kiln_quant_layout_of(desc: *const kiln_tensor_desc, out_layout: *mut kiln_quant_layout) -> bool;
     /// Whether kernels for this device work in groups that share local memory, as on GPUs. Elsewhere a
     /// work-item computes a block by itself: on processors, and on devices whose groups or local memory
-    /// are smaller than Kiln's kernels of groups take.
+    /// are smaller than Kiln's kernels of groups take. False for NULL.
     pub fn kiln_device_has_groups(info: *const kiln_device_info) -> bool;
     /// Makes a context: reads the configuration and opens the cache. Devices and fusers are opened when
     /// they are first used. `options` may be NULL. The caller owns `*out_context`

@@ -26,11 +26,12 @@ static const kiln_device_info board = {.name = "a board",
                                        .max_parameter_bytes = 256,
                                        .max_work_items = {64, 32, 1}};
 
-/// Opens the first device as the board; gives the status.
-static kiln_status open_as_board(kiln_context *context, kiln_device **out_device, kiln_error *err)
+/// Opens the first device as another; gives the status.
+static kiln_status open_as(kiln_context *context, const kiln_device_info *there,
+                           kiln_device **out_device, kiln_error *err)
 {
     kiln_device_options options = KILN_DEVICE_OPTIONS_INIT;
-    options.plan_for = &board;
+    options.plan_for = there;
     return kiln_device_open_with(context, "opencl:0", &options, out_device, err);
 }
 
@@ -100,7 +101,7 @@ static void test_what_another_device_lacks(void)
     kiln_device *again = NULL;
     kiln_error err = KILN_ERROR_INIT;
     KILN_CHECK_INT(kiln_context_create(NULL, &context, &err), KILN_STATUS_OK);
-    kiln_status status = open_as_board(context, &device, &err);
+    kiln_status status = open_as(context, &board, &device, &err);
     if (status == KILN_STATUS_NOT_FOUND) {
         kiln_test_skip("%s", err.message);
         kiln_context_destroy(context);
@@ -109,7 +110,10 @@ static void test_what_another_device_lacks(void)
     KILN_CHECK_INT(status, KILN_STATUS_FAILED_PRECONDITION);
     KILN_CHECK_CONTAINS(err.message, "plans for itself alone");
     KILN_CHECK_INT(kiln_context_set(context, "compiler", "record", &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(open_as_board(context, &device, &err), KILN_STATUS_OK);
+    kiln_device_info holes = board;
+    holes.vector_bytes = 8;
+    KILN_CHECK_INT(open_as(context, &holes, &device, &err), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_INT(open_as(context, &board, &device, &err), KILN_STATUS_OK);
     if (device != NULL) {
         const kiln_device_info *info = kiln_device_info_of(device);
         KILN_CHECK_STR(info->name, "a board");
@@ -117,7 +121,7 @@ static void test_what_another_device_lacks(void)
         KILN_CHECK_INT(info->max_work_group, 64);
         KILN_CHECK_INT(info->features & (KILN_FEATURE_FP64 | KILN_FEATURE_IMAGES), 0);
         KILN_CHECK(!kiln_device_has_groups(info));
-        KILN_CHECK_INT(open_as_board(context, &again, &err), KILN_STATUS_ALREADY_EXISTS);
+        KILN_CHECK_INT(open_as(context, &board, &again, &err), KILN_STATUS_ALREADY_EXISTS);
         check_texts(device);
         check_sizes(device);
     }
