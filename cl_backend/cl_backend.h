@@ -219,6 +219,7 @@ typedef struct kiln_cl_recorded_step {
     uint32_t n_dims;
     size_t global[3];
     size_t local[3]; ///< local[0] == 0: the driver's choice
+    uint64_t local_bytes; ///< of local memory, that of the kernel's text and of arguments
     uint32_t first_arg; ///< in the recording's arguments
     uint32_t n_args;
     // COPY, WRITE
@@ -242,6 +243,17 @@ typedef struct kiln_cl_recording { ///< owned by its maker; texts are the backen
     size_t n_bytes;
     uint32_t reads; ///< values that the host asked for meanwhile
 } kiln_cl_recording;
+
+/// From now on the backend plans for another device, as far as this one can run that: its kind,
+/// speeds and preferences, the smaller of the two's sizes, and what both can do. Before anything
+/// was planned. Errors: FAILED_PRECONDITION for a device that keeps no sources, INVALID_ARGUMENT
+/// for a description with holes, RESOURCE_EXHAUSTED.
+KILN_NODISCARD KILN_API kiln_status kiln_cl_plan_for(kiln_backend *backend,
+                                                     const kiln_device_info *there,
+                                                     kiln_error *err);
+
+/// Features that this device has and the one that it plans for lacks.
+KILN_API uint32_t kiln_cl_hidden_features(kiln_backend *backend);
 
 /// Begins anew. Errors: FAILED_PRECONDITION for a device that keeps no sources.
 KILN_NODISCARD KILN_API kiln_status kiln_cl_record_begin(kiln_backend *backend, kiln_error *err);

@@ -8,6 +8,7 @@
 
 #include "cl_ahead.h"
 #include "cl_compiler.h"
+#include "cl_elsewhere.h"
 #include "cl_host.h"
 #include "cl_kernel.h"
 #include "cl_pool.h"
@@ -31,6 +32,7 @@ struct kilni_cl_backend {
     kiln_device_info info;
     bool pocl; ///< compiles for each local size at the first enqueue
     kilni_cl_compiler compiler;
+    kilni_cl_elsewhere elsewhere;
 
     // the queue
     cl_command_queue queue;

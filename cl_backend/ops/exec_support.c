@@ -11,7 +11,7 @@
 
 bool kilni_exec_is_block(const kilni_exec *exec)
 {
-    return exec->backend->info.type != KILN_DEVICE_GPU;
+    return !kiln_device_has_groups(&exec->backend->info);
 }
 
 kiln_dtype kilni_exec_compute(kiln_dtype dtype)

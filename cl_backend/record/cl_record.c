@@ -325,6 +325,10 @@ void kilni_cl_record_launch(kilni_cl_backend *backend, const kilni_cl_kernel *ke
         step->global[i] = global[i];
         step->local[i] = local != NULL ? local[i] : 0;
     }
+    cl_ulong local_bytes = 0;
+    (void)clGetKernelWorkGroupInfo(kernel->kernel, backend->device, CL_KERNEL_LOCAL_MEM_SIZE,
+                                   sizeof(local_bytes), &local_bytes, NULL);
+    step->local_bytes = local_bytes;
     step->first_arg = recorder->first_arg;
     step->n_args = recorder->args.count - recorder->first_arg;
     recorder->first_arg = recorder->args.count;

@@ -55,6 +55,7 @@ typedef struct cli_device_options {
     const char *tune_default; ///< when nobody configured it; NULL: its default
     const char *check; ///< NULL: as configured
     const char *model_dtype; ///< that models are kept in; NULL: as configured
+    const kiln_device_info *plan_for; ///< of another device; NULL: for the one that opens
     bool afresh; ///< forget the plugin failures that the cache remembers
     const char *plugins[16];
     size_t n_plugins;

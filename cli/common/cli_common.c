@@ -248,7 +248,9 @@ void cli_close_context(kiln_context *context)
 static kiln_status open_address(const cli_device_options *options, kiln_context *context,
                                 const char *address, kiln_device **out_device, kiln_error *err)
 {
-    kiln_status status = kiln_device_open(context, address, out_device, err);
+    kiln_device_options how = KILN_DEVICE_OPTIONS_INIT;
+    how.plan_for = options->plan_for;
+    kiln_status status = kiln_device_open_with(context, address, &how, out_device, err);
     if (status == KILN_STATUS_OK && options->no_fusion) {
         status = cli_fusers_leave(*out_device, err);
     }

@@ -43,7 +43,7 @@ static uint64_t features_of(const kiln_device_info *device)
     for (size_t i = 0; i < sizeof(same_features) / sizeof(same_features[0]); i++) {
         features |= (device->features & same_features[i].device) != 0 ? same_features[i].fuser : 0;
     }
-    features |= device->type == KILN_DEVICE_GPU ? KF_FEATURE_LOCAL_MEMORY : 0;
+    features |= kiln_device_has_groups(device) ? KF_FEATURE_LOCAL_MEMORY : 0;
     return features;
 }
 
@@ -96,7 +96,7 @@ void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_fact
     *out_facts = (kf_device){
         .struct_size = (uint32_t)sizeof(*out_facts),
         .device_type = device_type(device->type),
-        .code_shape = device->type == KILN_DEVICE_GPU ? KF_SHAPE_NDRANGE : KF_SHAPE_BLOCK,
+        .code_shape = kiln_device_has_groups(device) ? KF_SHAPE_NDRANGE : KF_SHAPE_BLOCK,
         .vendor_id = device->vendor_id,
         .features = features_of(device),
         .global_bytes = device->memory_bytes,

@@ -15,6 +15,17 @@ bool kiln_backend_runs_all(kiln_backend *backend, const kiln_op_record *record)
     return true;
 }
 
+bool kiln_device_has_groups(const kiln_device_info *info)
+{
+    enum { GROUP = 256, LOCAL = 32 << 10 }; // OpenCL's full profile promises the latter
+    if (info == NULL) {
+        return false;
+    }
+    bool small = (info->max_work_group != 0 && info->max_work_group < GROUP) ||
+                 (info->local_bytes != 0 && info->local_bytes < LOCAL);
+    return info->type == KILN_DEVICE_GPU && !small;
+}
+
 void kiln_backend_no_doubt(kiln_backend *backend)
 {
     (void)backend;

@@ -2,7 +2,8 @@
 #ifndef KILN_IR_DEVICE_H
 #define KILN_IR_DEVICE_H
 
-/// What a device is, and what it has counted.
+/// What a device is, and what it has counted. Any thread may call what is here. No pointer is NULL
+/// unless a function takes it.
 
 #include "base.h"
 
@@ -81,6 +82,11 @@ typedef struct kiln_device_info { ///< texts belong to the backend
     uint32_t speeds_doubtful; ///< 1: a later process measures speeds again
     const uint8_t *op_launches; ///< of each kiln_op on dense operands, at least; NULL: one each
 } kiln_device_info;
+
+/// Whether kernels for this device work in groups that share local memory, as on GPUs. Elsewhere a
+/// work-item computes a block by itself: on processors, and on devices whose groups or local memory
+/// are smaller than Kiln's kernels of groups take. False for NULL.
+KILN_API bool kiln_device_has_groups(const kiln_device_info *info);
 
 typedef struct kiln_backend_stats {
     uint64_t ops_executed; ///< calls of execute

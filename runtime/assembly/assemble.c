@@ -8,6 +8,7 @@
 #include "rt_context.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
+#include "rt_local.h"
 #include "rt_memory_account.h"
 #include "rt_tensor.h"
 #include "rt_trace.h"
@@ -63,7 +64,8 @@ static void close_device(kiln_device *device)
 }
 
 kiln_status kilni_device_create(kiln_context *context, const char *address,
-                                const kiln_backend_provider *provider, kiln_device **out_device,
+                                const kiln_backend_provider *provider,
+                                const kiln_device_info *plan_for, kiln_device **out_device,
                                 kiln_error *err)
 {
     kiln_device *device = kiln_alloc(&context->env, sizeof(*device));
@@ -93,6 +95,9 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     kiln_status status = kilni_context_trace(context, &trace, err);
     if (status == KILN_STATUS_OK) {
         status = kiln_backend_open(provider, &context->env, address, &device->backend, err);
+    }
+    if (status == KILN_STATUS_OK && plan_for != NULL) {
+        status = kilni_local_plan_for(device->backend, plan_for, err);
     }
     if (status == KILN_STATUS_OK) {
         device->arena.off = device->backend->arena == NULL;

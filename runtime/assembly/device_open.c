@@ -128,10 +128,16 @@ static kiln_status set_defaults(kiln_device *device, const kiln_device_options *
     return KILN_STATUS_OK;
 }
 
-/// An open device is nobody's to change: it has the defaults that the options name, or is refused.
-static kiln_status check_defaults(kiln_device *device, const kiln_device_options *options,
-                                  kiln_error *err)
+/// An open device is nobody's to change: it is what the options say, or is refused.
+static kiln_status check_open(kiln_device *device, const kiln_device_options *options,
+                              kiln_error *err)
 {
+    if (options->plan_for != NULL) {
+        kiln_status planned = kiln_fail(
+            err, ALREADY_EXISTS, "%s is open already: what it plans for stays", device->address);
+        kiln_device_release(device);
+        return planned;
+    }
     bool same =
         (options->float_dtype == KILN_DTYPE_NONE || options->float_dtype == device->float_dtype) &&
         (options->int_dtype == KILN_DTYPE_NONE || options->int_dtype == device->int_dtype);
@@ -160,7 +166,7 @@ static kiln_status open_at(kiln_context *context, const char *address,
     kiln_device *device = find_open(context, address);
     pthread_mutex_unlock(&context->lock);
     if (device != NULL) {
-        kiln_status status = check_defaults(device, wanted, err);
+        kiln_status status = check_open(device, wanted, err);
         *out_device = status == KILN_STATUS_OK ? device : NULL;
         return status;
     }
@@ -179,7 +185,8 @@ static kiln_status open_at(kiln_context *context, const char *address,
                          "reference or null",
                          address);
     }
-    kiln_status status = kilni_device_create(context, address, provider, &device, err);
+    kiln_status status =
+        kilni_device_create(context, address, provider, wanted->plan_for, &device, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -188,8 +195,9 @@ static kiln_status open_at(kiln_context *context, const char *address,
         kilni_device_free(device);
         return status;
     }
-    device = list_add(context, device);
-    status = check_defaults(device, wanted, err);
+    kiln_device *own = device;
+    device = list_add(context, own);
+    status = device != own ? check_open(device, wanted, err) : KILN_STATUS_OK;
     *out_device = status == KILN_STATUS_OK ? device : NULL;
     return status;
 }

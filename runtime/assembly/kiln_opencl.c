@@ -45,7 +45,8 @@ kiln_status kiln_opencl_device_open(kiln_context *context, struct _cl_context *c
     if (context == NULL || cl_context == NULL || cl_queue == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT, "context and queue must not be NULL");
     }
-    return kilni_device_create(context, "opencl:given", &provider, out_device, err);
+    return kilni_device_create(context, "opencl:given", &provider, /*plan_for=*/NULL, out_device,
+                               err);
 }
 
 static kiln_status check_device(const kiln_device *device, kiln_error *err)

@@ -7,9 +7,10 @@
 #include "fusion_host.h"
 #include "kiln.h"
 
-/// A device that is in no list of the context's.
+/// A device that is in no list of the context's. `plan_for` may be NULL.
 kiln_status kilni_device_create(kiln_context *context, const char *address,
-                                const kiln_backend_provider *provider, kiln_device **out_device,
+                                const kiln_backend_provider *provider,
+                                const kiln_device_info *plan_for, kiln_device **out_device,
                                 kiln_error *err);
 
 /// Ends a device that is in no list and that nobody holds.

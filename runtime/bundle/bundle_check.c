@@ -1,82 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a device would miss of a bundle, and facts of a device as a file, so that the question can
-// be asked on another machine.
+// What a device would miss of a bundle, by its facts, which may come from another machine. Decides
+// what counts as missing: sizes, and programs that it has neither a binary of nor can compile.
 
 #include "bundle_internal.h"
-#include "bundle_json.h"
 
 #include <stdio.h>
 #include <string.h>
-
-// ---- facts ----
-
-kiln_status kiln_bundle_facts(kiln_device *device, char **out_text, kiln_error *err)
-{
-    if (device == NULL || out_text == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "device and out_text must not be NULL");
-    }
-    *out_text = NULL;
-    const kiln_device_info *info = kiln_device_info_of(device);
-    const kiln_env *env = kiln_context_env(kiln_device_context(device));
-    kiln_string text;
-    kiln_string_init(&text, env);
-    kiln_string_printf(&text, "{\n  \"kiln_facts\": 1,\n  \"name\": ");
-    kilni_bundle_json_quote(&text, info->name);
-    kiln_string_printf(&text, ",\n  \"driver\": ");
-    kilni_bundle_json_quote(&text, info->driver);
-    kiln_string_printf(&text, ",\n  \"platform\": ");
-    kilni_bundle_json_quote(&text, info->platform);
-    kiln_string_printf(
-        &text,
-        ",\n  \"compiler\": %s,\n  \"work_group\": %llu,\n  \"buffer_bytes\": "
-        "%llu,\n  \"memory_bytes\": %llu,\n  \"local_bytes\": %llu,\n  "
-        "\"parameter_bytes\": %llu\n}\n",
-        (info->features & KILN_FEATURE_COMPILER) != 0 ? "true" : "false",
-        (unsigned long long)info->max_work_group, (unsigned long long)info->max_alloc_bytes,
-        (unsigned long long)info->memory_bytes, (unsigned long long)info->local_bytes,
-        (unsigned long long)info->max_parameter_bytes);
-    if (text.failed) {
-        kiln_string_fini(&text);
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for facts");
-    }
-    *out_text = text.text;
-    return KILN_STATUS_OK;
-}
-
-kiln_status kiln_bundle_facts_read(const kiln_env *env, const char *path, kiln_arena *arena,
-                                   kiln_device_info *out_facts, kiln_error *err)
-{
-    const bundle_json *root = NULL;
-    bundle_json_reader reader = {0};
-    kiln_blob text = {0};
-    if (env == NULL || path == NULL || arena == NULL || out_facts == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "path, arena and out_facts must not be NULL");
-    }
-    kiln_status status = kilni_bundle_read(env, path, &text, err);
-    memset(out_facts, 0, sizeof(*out_facts));
-    if (status == KILN_STATUS_OK) {
-        status = kilni_bundle_json_read(arena, text.data, text.length, &root, err);
-    }
-    kiln_free(env, text.data);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    const bundle_json *compiles =
-        kilni_bundle_json_get(&reader, root, "compiler", BUNDLE_JSON_BOOL);
-    out_facts->name = kilni_bundle_json_text(&reader, root, "name");
-    out_facts->driver = kilni_bundle_json_text(&reader, root, "driver");
-    out_facts->platform = kilni_bundle_json_text(&reader, root, "platform");
-    out_facts->features = compiles != NULL && compiles->number != 0 ? KILN_FEATURE_COMPILER : 0;
-    out_facts->max_work_group = kilni_bundle_json_number(&reader, root, "work_group", INT64_MAX);
-    out_facts->max_alloc_bytes = kilni_bundle_json_number(&reader, root, "buffer_bytes", INT64_MAX);
-    out_facts->memory_bytes = kilni_bundle_json_number(&reader, root, "memory_bytes", INT64_MAX);
-    out_facts->local_bytes = kilni_bundle_json_number(&reader, root, "local_bytes", INT64_MAX);
-    out_facts->max_parameter_bytes =
-        kilni_bundle_json_number(&reader, root, "parameter_bytes", INT64_MAX);
-    return kilni_bundle_json_done(&reader, path, err);
-}
-
-// ---- the check ----
 
 typedef struct bundle_checking {
     const bundle_manifest *manifest;

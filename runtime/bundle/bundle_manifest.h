@@ -88,7 +88,7 @@ typedef struct bundle_wants { ///< of a device
 } bundle_wants;
 
 typedef struct bundle_manifest {
-    const char *device; ///< on which it was made
+    const char *device; ///< for which it was planned
     const char *driver;
     bundle_wants wants;
     bundle_program *programs;

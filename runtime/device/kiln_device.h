@@ -45,11 +45,14 @@ KILN_NODISCARD KILN_API kiln_status kiln_open(const char *address, kiln_device *
 /// NULL.
 KILN_API void kiln_close(kiln_device *device);
 
-/// Dtypes of what operations make where the call names none; 0: f32 and i64.
+/// How a device is opened. Dtypes are those of what operations make where the call names none; 0:
+/// f32 and i64. `plan_for` needs the option `compiler` as `record`; NULL: plans are for the device
+/// itself.
 typedef struct kiln_device_options {
     uint32_t struct_size;
     kiln_dtype float_dtype;
     kiln_dtype int_dtype;
+    const kiln_device_info *plan_for; ///< another one, for bundles (kiln_bundle_facts_read)
 } kiln_device_options;
 
 #define KILN_DEVICE_OPTIONS_INIT                                                                   \
@@ -58,7 +61,8 @@ typedef struct kiln_device_options {
     }
 
 /// Opens a device with default dtypes, which stay as long as it is open. `options` may be NULL.
-/// Errors: those of kiln_device_open; ALREADY_EXISTS when the device is open with other defaults,
+/// Errors: those of kiln_device_open; ALREADY_EXISTS when the device is open with other defaults
+/// or plans, FAILED_PRECONDITION for plans of another device without that option,
 /// UNIMPLEMENTED when it does not store them.
 KILN_NODISCARD KILN_API kiln_status kiln_device_open_with(kiln_context *context,
                                                           const char *address,

@@ -26,6 +26,19 @@ size_t kilni_local_providers(const kiln_backend_provider **out_providers)
     return count;
 }
 
+kiln_status kilni_local_plan_for(kiln_backend *backend, const kiln_device_info *there,
+                                 kiln_error *err)
+{
+#ifdef KILN_RUNTIME_CL
+    if (kiln_cl_is(backend)) {
+        return kiln_cl_plan_for(backend, there, err);
+    }
+#endif
+    (void)there;
+    return kiln_fail(err, UNIMPLEMENTED, "%s plans for no other device, as those of OpenCL do",
+                     backend->scheme);
+}
+
 const char *kilni_remote_library(void)
 {
     return KILN_RUNTIME_REMOTE;

@@ -36,7 +36,7 @@ static bool usual_activations(const kilni_recurrent *r)
 static bool recurrent_pays(const kilni_cl_backend *backend, const kiln_op_record *record)
 {
     kilni_recurrent r;
-    return backend->info.type != KILN_DEVICE_GPU && record->inputs[0].dtype == KILN_DTYPE_F32 &&
+    return !kiln_device_has_groups(&backend->info) && record->inputs[0].dtype == KILN_DTYPE_F32 &&
            kilni_ir_recurrent_of(record, &r, NULL) == KILN_STATUS_OK && usual_activations(&r) &&
            !(r.clip > 0) && !r.input_forget && r.peephole == 0 && r.lengths == 0;
 }

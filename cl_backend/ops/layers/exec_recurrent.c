@@ -119,7 +119,8 @@ static int64_t recurrent_members(const kilni_exec *exec, const recurrent_layer *
     const kiln_recurrent_shape *s = &l->s;
     const int64_t bytes = l->r.gates * s->hidden * s->hidden * (int64_t)sizeof(float);
     int64_t members = (int64_t)exec->backend->info.compute_units / (s->teams > 0 ? s->teams : 1);
-    if (!exec->backend->pocl || exec->backend->info.type != KILN_DEVICE_CPU) {
+    if (!exec->backend->pocl || exec->backend->elsewhere.is ||
+        exec->backend->info.type != KILN_DEVICE_CPU) {
         return 1;
     }
     members = members < MOST_MEMBERS ? members : MOST_MEMBERS;

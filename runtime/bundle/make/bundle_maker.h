@@ -5,6 +5,7 @@
 /// A bundle that is put together: its manifest so far, and the constants that it refers to.
 
 #include "bundle_manifest.h"
+#include "ir_backend.h"
 
 enum { BUNDLE_PROGRAMS = 4096, BUNDLE_SHAPES = 64, BUNDLE_KERNELS = 64 };
 
@@ -38,6 +39,16 @@ kiln_status kilni_bundle_program_add(kiln_bundle_maker *maker, const bundle_prog
 char *kilni_bundle_program_key(kiln_bundle_maker *maker, const bundle_program *program);
 kiln_status kilni_bundle_kernel_add(kiln_bundle_maker *maker, uint32_t program, const char *name,
                                     uint32_t n_args, uint32_t *out_index, kiln_error *err);
+
+/// Whether a device has what one launch wants. Errors: UNIMPLEMENTED, with the kernel and the size.
+kiln_status kilni_bundle_launch_fits(const kiln_device_info *device, const char *kernel,
+                                     const bundle_step *step, const bundle_wants *wants,
+                                     kiln_error *err);
+
+/// Whether a text does without what the backend's device has and the one that it plans for lacks.
+/// Errors: UNIMPLEMENTED, with what it uses.
+kiln_status kilni_bundle_program_fits(kiln_backend *backend, const bundle_program *program,
+                                      const char *label, kiln_error *err);
 
 /// Errors: UNIMPLEMENTED for two sets of steps that differ in more than where scratch lies.
 kiln_status kilni_bundle_check_same(const bundle_manifest *manifest, const bundle_shapes *a,

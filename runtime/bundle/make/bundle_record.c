@@ -193,12 +193,12 @@ static bool take_arg(bundle_taking *taking, const kiln_cl_recorded_arg *from, ui
     return false;
 }
 
+/// Adds to `wants` what the launch has to have.
 static kiln_status take_args(bundle_taking *taking, const kiln_cl_recorded_step *from,
-                             uint32_t number, bundle_step *step, kiln_error *err)
+                             uint32_t number, bundle_step *step, bundle_wants *wants,
+                             kiln_error *err)
 {
-    bundle_wants *wants = &taking->maker->manifest.wants;
     uint64_t local_bytes = 0;
-    uint64_t parameter_bytes = 0;
     step->n_args = from->n_args;
     step->args = kiln_arena_alloc(&taking->maker->arena, (from->n_args + 1) * sizeof(*step->args));
     for (uint32_t i = 0; i < from->n_args; i++) {
@@ -207,12 +207,11 @@ static kiln_status take_args(bundle_taking *taking, const kiln_cl_recorded_step 
             return no_room(err);
         }
         local_bytes += arg->kind == KILN_CL_ARG_LOCAL ? arg->bytes : 0;
-        parameter_bytes += arg->kind == KILN_CL_ARG_BUFFER  ? sizeof(void *)
-                           : arg->kind == KILN_CL_ARG_BYTES ? arg->bytes
-                                                            : 0;
+        wants->parameter_bytes += arg->kind == KILN_CL_ARG_BUFFER  ? sizeof(void *)
+                                  : arg->kind == KILN_CL_ARG_BYTES ? arg->bytes
+                                                                   : 0;
     }
-    wants->local_bytes = larger(wants->local_bytes, local_bytes);
-    wants->parameter_bytes = larger(wants->parameter_bytes, parameter_bytes);
+    wants->local_bytes = larger(from->local_bytes, local_bytes);
     return KILN_STATUS_OK;
 }
 
@@ -224,18 +223,27 @@ static kiln_status take_program(bundle_taking *taking, uint32_t recorded, uint32
         .text = from->text, .options = from->options, .exact = from->exact};
     kiln_status status = KILN_STATUS_OK;
     if (taking->programs[recorded] == UINT32_MAX) {
-        status = kilni_bundle_program_add(taking->maker, &program, from->label,
-                                          &taking->programs[recorded], err);
+        status = kilni_bundle_program_fits(taking->device->backend, &program, from->label, err);
+        if (status == KILN_STATUS_OK) {
+            status = kilni_bundle_program_add(taking->maker, &program, from->label,
+                                              &taking->programs[recorded], err);
+        }
     }
     *out_program = taking->programs[recorded];
     return status;
 }
 
+static void want_most(bundle_wants *most, const bundle_wants *of_launch)
+{
+    most->work_group = larger(most->work_group, of_launch->work_group);
+    most->local_bytes = larger(most->local_bytes, of_launch->local_bytes);
+    most->parameter_bytes = larger(most->parameter_bytes, of_launch->parameter_bytes);
+}
+
 static kiln_status take_launch(bundle_taking *taking, const kiln_cl_recorded_step *from,
                                uint32_t number, bundle_step *step, kiln_error *err)
 {
-    bundle_wants *wants = &taking->maker->manifest.wants;
-    uint64_t group = 1;
+    bundle_wants wants = {.work_group = 1};
     kiln_status status = take_program(taking, from->program, &step->program, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_bundle_kernel_add(taking->maker, step->program, from->kernel, from->n_args,
@@ -245,10 +253,17 @@ static kiln_status take_launch(bundle_taking *taking, const kiln_cl_recorded_ste
     for (uint32_t i = 0; i < from->n_dims; i++) {
         step->global[i] = from->global[i];
         step->local[i] = from->local[i];
-        group *= from->local[0] != 0 ? from->local[i] : 1;
+        wants.work_group *= from->local[0] != 0 ? from->local[i] : 1;
     }
-    wants->work_group = larger(wants->work_group, group);
-    return status == KILN_STATUS_OK ? take_args(taking, from, number, step, err) : status;
+    if (status == KILN_STATUS_OK) {
+        status = take_args(taking, from, number, step, &wants, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kilni_bundle_launch_fits(kiln_device_info_of(taking->device), from->kernel, step,
+                                          &wants, err);
+    }
+    want_most(&taking->maker->manifest.wants, &wants);
+    return status;
 }
 
 /// What the host wrote is a constant, copied each time.

@@ -239,7 +239,8 @@ pub const KILN_TENSOR_CONTIGUOUS: c_int = 2;
 pub const KILN_TENSOR_CONST: c_int = 4;
 pub const KILN_TENSOR_ZERO_OFFSET: c_int = 8;
 pub const KILN_TENSOR_TURNED: c_int = 16;
-/// What a device is, and what it has counted.
+/// What a device is, and what it has counted. Any thread may call what is here. No pointer is NULL
+/// unless a function takes it.
 pub type kiln_device_type = c_uint;
 pub const KILN_DEVICE_CPU: kiln_device_type = 1;
 pub const KILN_DEVICE_GPU: kiln_device_type = 2;
@@ -953,13 +954,17 @@ pub struct kiln_context_options {
     pub log: kiln_log_fn,
     pub log_user: *mut c_void,
 }
-/// Dtypes of what operations make where the call names none; 0: f32 and i64.
+/// How a device is opened. Dtypes are those of what operations make where the call names none; 0:
+/// f32 and i64. `plan_for` needs the option `compiler` as `record`; NULL: plans are for the device
+/// itself.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct kiln_device_options {
     pub struct_size: u32,
     pub float_dtype: kiln_dtype,
     pub int_dtype: kiln_dtype,
+    /// another one, for bundles (kiln_bundle_facts_read)
+    pub plan_for: *const kiln_device_info,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1916,7 +1921,7 @@ structs! {
     kiln_device_info { name, vendor, platform, driver, extensions, r#type, vendor_id, features, compute_units, vector_bytes, memory_align, cl_version, memory_bytes, max_alloc_bytes, local_bytes, cache_bytes, max_work_group, max_parameter_bytes, bytes_per_s, flops_f32, launch_ns, fingerprint, max_work_items, flops_f16, flops_f64, accelerated_dtypes, cl_c_version, subgroup_size, cache_line_bytes, speeds_doubtful, op_launches }
     kiln_backend_stats { ops_executed, kernels_launched, blas_calls, programs_built, programs_loaded, build_ns, bytes_used, bytes_peak, bytes_pooled, buffers_live, bytes_pooled_peak, bytes_budget, pool_reuses }
     kiln_context_options { struct_size, ignore_environment, config_path, allocator, log, log_user }
-    kiln_device_options { struct_size, float_dtype, int_dtype }
+    kiln_device_options { struct_size, float_dtype, int_dtype, plan_for }
     kiln_device_stats { struct_size, reserved, ops_recorded, blocks_fused, ops_fused, plans_searched, plans_found, tensors_live, backend, bytes_live, bytes_arena, bytes_pending, values_planned, early_runs, indices_outside, blocks_measured, kernels_measuring, blas_measuring, measuring_ns, bytes_uploaded, bytes_read }
     kiln_graph_info { struct_size, reserved, ops, blocks, ops_fused, steps, blocks_open, blocks_failed }
     kiln_bundle_options { struct_size, no_compile, no_binaries, poison }
@@ -2191,6 +2196,10 @@ extern "C" {
     /// Fills the layout of a quantised tensor. False for other dtypes, for an invalid scheme, and for
     /// sizes beyond int64.
     pub fn kiln_quant_layout_of(desc: *const kiln_tensor_desc, out_layout: *mut kiln_quant_layout) -> bool;
+    /// Whether kernels for this device work in groups that share local memory, as on GPUs. Elsewhere a
+    /// work-item computes a block by itself: on processors, and on devices whose groups or local memory
+    /// are smaller than Kiln's kernels of groups take. False for NULL.
+    pub fn kiln_device_has_groups(info: *const kiln_device_info) -> bool;
     /// Makes a context: reads the configuration and opens the cache. Devices and fusers are opened when
     /// they are first used. `options` may be NULL. The caller owns `*out_context`
     /// (kiln_context_destroy). Errors: also NOT_FOUND when the configuration names a file that is not
@@ -2239,7 +2248,8 @@ extern "C" {
     /// NULL.
     pub fn kiln_close(device: *mut kiln_device);
     /// Opens a device with default dtypes, which stay as long as it is open. `options` may be NULL.
-    /// Errors: those of kiln_device_open; ALREADY_EXISTS when the device is open with other defaults,
+    /// Errors: those of kiln_device_open; ALREADY_EXISTS when the device is open with other defaults
+    /// or plans, FAILED_PRECONDITION for plans of another device without that option,
     /// UNIMPLEMENTED when it does not store them.
     pub fn kiln_device_open_with(context: *mut kiln_context, address: *const c_char, options: *const kiln_device_options, out_device: *mut *mut kiln_device, err: *mut kiln_error) -> kiln_status;
     /// Takes one more reference to the device and returns it. Takes NULL. Views of a device, such as
