@@ -39,7 +39,7 @@ def check(name, command):
         tell("skipped", name, f"{command[0]} is not installed")
         return
     done = subprocess.run(command + [KILN, "coll", "check"] + DEVICES, capture_output=True,
-                          text=True, timeout=240, env=environment())
+                          text=True, timeout=600, env=environment())
     ok = done.returncode == 0 and "cases passed" in done.stdout and "hierarchical  " in done.stdout
     tell("passed" if ok else "failed", name, (done.stdout + done.stderr)[-2000:])
 
@@ -50,7 +50,7 @@ def again(name, command, processes=2, arguments=()):
         tell("skipped", name, f"{command[0]} is not installed")
         return
     done = subprocess.run([*command, "-np", str(processes), AGAIN, *arguments], capture_output=True,
-                          text=True, timeout=240, env=environment())
+                          text=True, timeout=600, env=environment())
     ended = done.returncode == 0 or "failing" in arguments
     ok = done.stdout.count("again: ok\n") == processes and ended
     tell("passed" if ok else "failed", name, (done.stdout + done.stderr)[-2000:])
@@ -135,7 +135,7 @@ def kill_one(name, command, tries=3):
 def without(name, signs, expected):
     """No MPI can be found; `signs` say which launcher it would be."""
     done = subprocess.run([KILN, "coll", "check"] + DEVICES, capture_output=True, text=True,
-                          timeout=240, env={**environment(), **signs, "LD_PRELOAD": NO_MPI})
+                          timeout=600, env={**environment(), **signs, "LD_PRELOAD": NO_MPI})
     if expected is None:
         ok = done.returncode == 0 and "cases passed" in done.stdout
     else:
