@@ -45,6 +45,11 @@ bool kiln_test_is_long(void)
     return set != NULL && *set != '\0' && strcmp(set, "0") != 0;
 }
 
+bool kiln_test_takes(size_t number, size_t share)
+{
+    return kiln_test_is_long() || number % share == 0;
+}
+
 void kiln_test_skip(const char *format, ...)
 {
     va_list args;

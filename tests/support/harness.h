@@ -48,6 +48,11 @@ const char *kiln_test_name(void);
 /// Whether KILN_TEST_LONG asks for the long form.
 bool kiln_test_is_long(void);
 
+/// Compiling is what takes long in tests of several variants: each takes one in `share` of the
+/// cases, and all of them in the long form. A variant adds a number of its own to the case's, so
+/// that neighbours take others.
+bool kiln_test_takes(size_t number, size_t share);
+
 /// Marks the running case as skipped, with a reason that is printed; the caller returns after it.
 /// A case that skips and fails counts as failed.
 void kiln_test_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));

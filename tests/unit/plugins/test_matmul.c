@@ -326,13 +326,11 @@ static void end(mini_host *mini)
 
 // ---- cases ----
 
-/// Compiling is what takes long. Each variant takes one in `share` of the cases, neighbours in the
-/// list of variants take others, and the long form all.
 static bool is_taken(size_t i, size_t share)
 {
     const variant *v = kiln_test_param();
     share *= v->shape == KF_SHAPE_NDRANGE ? 3 : 1; // whole work-groups in one function
-    return v->tensor || kiln_test_is_long() || (i + v->fuser + v->vector_bytes / 16) % share == 0;
+    return v->tensor || kiln_test_takes(i + v->fuser + v->vector_bytes / 16, share);
 }
 
 static void test_sizes(void)

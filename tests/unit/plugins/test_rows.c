@@ -286,14 +286,12 @@ static void end(mini_host *mini)
     mini_opencl_close();
 }
 
-/// Compiling is what takes long. Each variant takes one in `share` of the cases, neighbours in the
-/// list of variants take others, and the long form all.
 static bool is_taken(size_t i, size_t share)
 {
     const variant *v = kiln_test_param();
     size_t place =
         v->fuser + (v->shape == KF_SHAPE_BLOCK) + (strcmp(v->plugin, "rowwise.so") == 0 ? 2 : 0);
-    return kiln_test_is_long() || (i + place) % share == 0;
+    return kiln_test_takes(i + place, share);
 }
 
 // ---- rows ----
