@@ -314,14 +314,14 @@ static size_t entries_before(const kiln_tape *tape, kiln_tensor *const *tensors,
     return first;
 }
 
-/// What has arrived at variables goes to `held`, or comes back from there: a part that is computed
-/// again within a walk may take gradients of its own.
-static void set_aside(kiln_tape *tape, kiln_tensor **held, size_t count, bool back)
+/// What has arrived at variables changes places with `held`: a part that is computed again within a
+/// walk may take gradients of its own.
+static void swap_arrived(kiln_tape *tape, kiln_tensor **held, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        kiln_tensor **place = &tape->variables[i].gradient;
-        *(back ? place : &held[i]) = back ? held[i] : *place;
-        *(back ? &held[i] : place) = NULL;
+        kiln_tensor *arrived = tape->variables[i].gradient;
+        tape->variables[i].gradient = held[i];
+        held[i] = arrived;
     }
 }
 
@@ -362,9 +362,9 @@ kiln_status kiln_gradients(kiln_tape *tape, kiln_tensor *loss, kiln_tensor *seed
     bool *was = kiln_alloc_array(tape->env, n_tensors + 1, sizeof(*was));
     kiln_tensor **held = kiln_alloc_array(tape->env, n_variables + 1, sizeof(*held));
     if (was != NULL && held != NULL) {
-        set_aside(tape, held, n_variables, /*back=*/false);
+        swap_arrived(tape, held, n_variables);
         status = walk_for(tape, loss, seed, tensors, n_tensors, was, out_gradients, err);
-        set_aside(tape, held, n_variables, /*back=*/true);
+        swap_arrived(tape, held, n_variables);
     } else {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for gradients");
     }
