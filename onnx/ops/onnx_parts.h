@@ -59,9 +59,8 @@ typedef struct kilni_onnx_attention {
     kilni_onnx_ref value;
     kilni_onnx_ref bias; ///< added to the scores; NULL: none. All masks have four axes
     kilni_onnx_ref hidden; ///< true where a key is not seen; NULL: all are, but for `places`
-    kilni_onnx_ref
-        places[2]; ///< of keys and rows, of which `compare` tells what is hidden; or NULL
-    kiln_op compare;
+    kilni_onnx_ref places[2]; ///< of keys and rows; NULL: none
+    kiln_op compare; ///< of places: true where a key is not seen
     kilni_onnx_ref blind; ///< true where a row sees no key; NULL: there is none such
     kilni_onnx_ref first; ///< the place of the first row among the keys of each sample; or NULL
     int64_t offset; ///< and that of all samples where `first` is NULL
