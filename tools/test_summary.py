@@ -68,6 +68,8 @@ def main():
             for line in text.splitlines():
                 if line.startswith("SKIP "):
                     print(line)
+    if not cases:
+        print("no test has such a name: `ctest --test-dir FOLDER -N` lists them")
     slow.sort(reverse=True)
     print(f"{len(cases)} programs; slowest: "
           + ", ".join(f"{name} {seconds:.1f} s" for seconds, name in slow[:3]))
