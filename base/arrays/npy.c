@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_HEADER = 65536 };
+enum { MAX_HEADER = 65536, MOST_WITHOUT_BYTES = 1 << 24 };
 
 static const struct {
     const char *descr;
@@ -101,15 +101,20 @@ static size_t element_bytes(const kiln_npy *array)
     return array->dtype == KILN_DTYPE_NONE ? array->width : kiln_dtype_size(array->dtype);
 }
 
+/// Strings without letters have no bytes in the file, which then bounds no shape.
 static kiln_status count_bytes(kiln_npy *array, kiln_error *err)
 {
-    int64_t count = (int64_t)element_bytes(array);
+    size_t size = element_bytes(array);
+    int64_t count = size > 0 ? (int64_t)size : 1;
     for (size_t i = 0; i < array->rank; i++) {
         if (__builtin_mul_overflow(count, array->dims[i], &count)) {
             return kiln_fail(err, DATA_LOSS, "the shape has more bytes than an int64 can say");
         }
     }
-    array->bytes = (size_t)count;
+    if (size == 0 && count > MOST_WITHOUT_BYTES) {
+        return kiln_fail(err, DATA_LOSS, "%lld strings without letters", (long long)count);
+    }
+    array->bytes = size > 0 ? (size_t)count : 0;
     return KILN_STATUS_OK;
 }
 

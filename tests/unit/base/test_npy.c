@@ -165,6 +165,9 @@ static void test_headers_that_are_none(void)
         {HEAD("'<f4'", "False", "(one,)}"), KILN_STATUS_DATA_LOSS, "shape is damaged"},
         {HEAD("'<f4'", "False", "(1"), KILN_STATUS_DATA_LOSS, "shape is damaged"},
         {HEAD("'<f4'", "False", "(9223372036854775807,2)}"), KILN_STATUS_DATA_LOSS, "int64"},
+        {HEAD("'<U0'", "False", "(9223372036854775807,2)}"), KILN_STATUS_DATA_LOSS, "int64"},
+        {HEAD("'<U0'", "False", "(44444444444444444,)}"), KILN_STATUS_DATA_LOSS, "without letters"},
+        {HEAD("'|S0'", "True", "(4096,4097)}"), KILN_STATUS_DATA_LOSS, "16781312 strings"},
         {HEAD("'<f4'", "False",
               "(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
               "1,1)}"),
@@ -188,6 +191,7 @@ static void test_headers(void)
 {
     static const char fortran[] = HEAD("'<i2'", "True", "(2, 3), }");
     static const char bytes[] = HEAD("'|S3'", "False", "(2,), }");
+    static const char nothing[] = HEAD("'<U0'", "False", "(2,), }");
     static const int16_t columns[] = {1, 4, 2, 5, 3, 6};
     static const int16_t rows[] = {1, 2, 3, 4, 5, 6};
     kiln_npy got;
@@ -213,6 +217,11 @@ static void test_headers(void)
     KILN_CHECK_CONTAINS(err.message, "ends inside its header");
     KILN_CHECK_INT(kiln_npy_read("/dev/null", &got, &err), KILN_STATUS_DATA_LOSS);
     KILN_CHECK_CONTAINS(err.message, "/dev/null: not a .npy file");
+    if (KILN_CHECK_INT(read_raw(1, nothing, sizeof(nothing) - 1, NULL, 0, &got, &err),
+                       KILN_STATUS_OK)) {
+        KILN_CHECK_STR(got.texts[1], "");
+    }
+    kiln_npy_free(&got);
 }
 
 KILN_TEST_MAIN("unit/base/npy", KILN_TEST(test_array), KILN_TEST(test_archive),
