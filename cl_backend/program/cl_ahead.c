@@ -11,9 +11,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base_wait.h"
 #include "cl_ahead.h"
 #include "cl_backend.h"
 #include "cl_binary.h"
@@ -202,16 +202,11 @@ static void touch_driver(kilni_cl_ahead *ahead)
     kilni_cl_touch touch = {.libraries = ahead->libraries, .least_bytes = TOUCH_BYTES};
     pthread_mutex_lock(&ahead->lock);
     for (int i = 0; i < TOUCH_TIMES && touch.bytes == 0 && !ahead->hurry; i++) {
-        struct timespec until;
         pthread_mutex_unlock(&ahead->lock);
         kilni_cl_touch_libraries(&touch);
         pthread_mutex_lock(&ahead->lock);
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += TOUCH_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
         if (!ahead->hurry) {
-            (void)pthread_cond_timedwait(&ahead->changed, &ahead->lock, &until);
+            (void)kiln_cond_wait_until(&ahead->changed, &ahead->lock, kiln_time_ns() + TOUCH_NS);
         }
     }
     pthread_mutex_unlock(&ahead->lock);
@@ -309,7 +304,7 @@ void kilni_cl_ahead_begin(kilni_cl_backend *backend, const char *address, const 
     kilni_cl_touch_libraries(&now);
     ahead->libraries = now.libraries;
     pthread_mutex_init(&ahead->lock, NULL);
-    pthread_cond_init(&ahead->changed, NULL);
+    kiln_cond_init(&ahead->changed);
     backend->start.ahead = ahead;
     ahead->joined = pthread_create(&ahead->thread, NULL, run, ahead) != 0;
     if (ahead->joined) {

@@ -3,6 +3,7 @@
 // Decides when a line is worth writing, and takes it away again; what it says is the command's.
 
 #include "cli_progress.h"
+#include "base_wait.h"
 #include "kiln.h"
 
 #include <pthread.h>
@@ -11,7 +12,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 static const uint64_t patience_ns = 1000000000;
@@ -84,12 +84,7 @@ static void *run(void *user)
     cli_progress *progress = user;
     pthread_mutex_lock(&progress->lock);
     while (!progress->over) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += STEP_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        (void)pthread_cond_timedwait(&progress->changed, &progress->lock, &until);
+        (void)kiln_cond_wait_until(&progress->changed, &progress->lock, kiln_time_ns() + STEP_NS);
         if (!progress->over) {
             show_locked(progress);
         }
@@ -118,7 +113,7 @@ cli_progress *cli_progress_begin(const char *what)
     progress->what = what;
     progress->since_ns = kiln_time_ns();
     pthread_mutex_init(&progress->lock, NULL);
-    pthread_cond_init(&progress->changed, NULL);
+    kiln_cond_init(&progress->changed);
     if (!start(progress)) {
         pthread_cond_destroy(&progress->changed);
         pthread_mutex_destroy(&progress->lock);

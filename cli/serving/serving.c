@@ -4,6 +4,7 @@
 
 #include "serving.h"
 
+#include "base_wait.h"
 #include "serving_repository.h"
 
 #include <stdio.h>
@@ -157,7 +158,6 @@ kiln_status kiln_serving_create(kiln_device *const *devices, uint32_t n_devices,
                                 const kiln_serving_options *options, kiln_serving **out_serving,
                                 kiln_error *err)
 {
-    pthread_condattr_t clock;
     *out_serving = NULL;
     if (n_devices == 0 || n_devices > 64) {
         return kiln_fail(err, INVALID_ARGUMENT, "models run on 1 to 64 devices");
@@ -184,10 +184,7 @@ kiln_status kiln_serving_create(kiln_device *const *devices, uint32_t n_devices,
     kilni_serving_regions_init(&made->regions, env, options->shared_memory);
     pthread_mutex_init(&made->loading, NULL);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    kiln_cond_init(&made->changed);
     for (uint32_t i = 0; i < n_devices; i++) {
         made->devices[made->n_devices++] = kiln_device_retain(devices[i]);
     }

@@ -6,9 +6,10 @@
 // fetched it. What there is to do is the schedule's affair; whole messages are coll_execute.c's.
 #include "coll_execute.h"
 
+#include "base_wait.h"
+
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     DEPTH = 2, ///< pieces that a device takes in at once
@@ -100,15 +101,13 @@ static kiln_status await_passed(stream *self, const progress *other, bool sends,
     // What the other thread waits for ends at its deadline, and names who is late: that comes
     // first.
     uint64_t deadline_ns = kiln_time_ns() + 2 * self->run->deadline_ns;
-    const struct timespec when = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                                  .tv_nsec = (long)(deadline_ns % 1000000000u)};
     kilni_coll_thread own = other == &self->worker ? COLL_FEEDER : COLL_WORKER;
     kiln_status status = KILN_STATUS_OK;
     kilni_coll_watch_end(self->run->watch, own);
     pthread_mutex_lock(&self->lock);
     while (self->failure.code == KILN_STATUS_OK && kiln_time_ns() < deadline_ns &&
            !is_passed(self, other, sends, limit, area)) {
-        pthread_cond_timedwait(&self->changed, &self->lock, &when);
+        (void)kiln_cond_wait_until(&self->changed, &self->lock, deadline_ns);
     }
     if (self->failure.code != KILN_STATUS_OK) {
         status = (kiln_status)self->failure.code;
@@ -542,12 +541,8 @@ kiln_status kilni_coll_stream(const kilni_coll_run *run, const kilni_coll_schedu
                               const kilni_coll_lot *lots, kiln_error *err)
 {
     stream self = {.run = run, .schedule = schedule, .lots = lots};
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&self.lock, NULL);
-    pthread_cond_init(&self.changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    kiln_cond_init(&self.changed);
     kiln_status status = take_stages(&self, err);
     if (status == KILN_STATUS_OK) {
         status = work_and_feed(&self, err);

@@ -8,7 +8,7 @@
 // (`signal`).
 #include "coll_member.h"
 
-#include <time.h>
+#include "base_wait.h"
 
 static const uint64_t tick_ns = 50000000u;
 static const uint64_t grace_ns = 300000000u; ///< to come back in after a failure
@@ -82,10 +82,7 @@ static bool look_at(kiln_coll_member *member)
 
 static void sleep_a_tick(kilni_coll_guard *guard)
 {
-    uint64_t until_ns = kiln_time_ns() + tick_ns;
-    const struct timespec when = {.tv_sec = (time_t)(until_ns / 1000000000u),
-                                  .tv_nsec = (long)(until_ns % 1000000000u)};
-    pthread_cond_timedwait(&guard->changed, &guard->mutex, &when);
+    (void)kiln_cond_wait_until(&guard->changed, &guard->mutex, kiln_time_ns() + tick_ns);
 }
 
 static void *watch(void *user)
@@ -125,12 +122,8 @@ void kilni_coll_guard_wake(kiln_coll_group *group)
 kiln_status kilni_coll_guard_start(kiln_coll_group *group, kiln_error *err)
 {
     kilni_coll_guard *guard = &group->guard;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&guard->mutex, NULL);
-    pthread_cond_init(&guard->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    kiln_cond_init(&guard->changed);
     atomic_init(&guard->is_asleep, false);
     guard->is_running = pthread_create(&guard->thread, NULL, watch, group) == 0;
     return guard->is_running ? KILN_STATUS_OK

@@ -4,8 +4,9 @@
 // marker.
 #include "coll_marker.h"
 
+#include "base_wait.h"
+
 #include <pthread.h>
-#include <time.h>
 
 struct kilni_coll_marker {
     const kiln_env *env;
@@ -47,12 +48,8 @@ kiln_status kilni_coll_marker_set(const kiln_env *env, kiln_coll_memory *memory,
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to wait for a device");
     }
     marker->env = env;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&marker->mutex, NULL);
-    pthread_cond_init(&marker->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    kiln_cond_init(&marker->changed);
     kiln_status status = after(memory, marker_fire, marker, err);
     if (status != KILN_STATUS_OK) {
         marker_free(marker);
@@ -64,11 +61,9 @@ kiln_status kilni_coll_marker_set(const kiln_env *env, kiln_coll_memory *memory,
 
 kiln_status kilni_coll_marker_wait(kilni_coll_marker *marker, uint64_t deadline_ns, kiln_error *err)
 {
-    struct timespec when = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                            .tv_nsec = (long)(deadline_ns % 1000000000u)};
     pthread_mutex_lock(&marker->mutex);
     while (!marker->fired && kiln_time_ns() < deadline_ns) {
-        pthread_cond_timedwait(&marker->changed, &marker->mutex, &when);
+        (void)kiln_cond_wait_until(&marker->changed, &marker->mutex, deadline_ns);
     }
     bool fired = marker->fired;
     kiln_status status = marker->status;

@@ -4,9 +4,10 @@
 // is the process's and not a context's; the library stays loaded.
 #include "mpi_process.h"
 
+#include "base_wait.h"
+
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 typedef enum mpi_phase { MPI_UNUSED, MPI_STARTING, MPI_STARTED, MPI_REFUSED } mpi_phase;
 
@@ -101,12 +102,8 @@ static void end_with_process(void)
 /// Under the lock.
 static kiln_status start_keeper(kiln_error *err)
 {
-    pthread_condattr_t attributes;
     once.env.allocator = kiln_allocator_default();
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&once.changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    kiln_cond_init(&once.changed);
     if (pthread_create(&once.keeper, NULL, keep, NULL) != 0) {
         pthread_cond_destroy(&once.changed);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for MPI");
@@ -120,10 +117,8 @@ static kiln_status start_keeper(kiln_error *err)
 static kiln_status await_start(uint64_t deadline_ns, kiln_error *err)
 {
     uint64_t end_ns = kiln_time_ns() + deadline_ns;
-    struct timespec when = {.tv_sec = (time_t)(end_ns / 1000000000u),
-                            .tv_nsec = (long)(end_ns % 1000000000u)};
     while (once.phase == MPI_STARTING && kiln_time_ns() < end_ns) {
-        pthread_cond_timedwait(&once.changed, &once.lock, &when);
+        (void)kiln_cond_wait_until(&once.changed, &once.lock, end_ns);
     }
     if (once.phase == MPI_STARTING) {
         return kiln_fail(err, DEADLINE_EXCEEDED, "MPI did not start before the deadline");

@@ -3,9 +3,10 @@
 // for what; the inboxes. Under one lock. What is sent in which order is the schedule's affair.
 #include "coll_hub_state.h"
 
+#include "base_wait.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /// For the network's word on what the group's failure is; its judge takes at most 0.3 s.
 static const uint64_t answer_ns = 800000000u;
@@ -53,9 +54,7 @@ kiln_status kilni_coll_hub_accuse(kiln_coll_hub *hub, uint32_t rank, kiln_status
 
 bool kilni_coll_hub_sleep(kilni_hub_end *end, uint64_t deadline_ns)
 {
-    struct timespec when = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                            .tv_nsec = (long)(deadline_ns % 1000000000u)};
-    return pthread_cond_timedwait(&end->changed, &end->hub->mutex, &when) == 0 ||
+    return kiln_cond_wait_until(&end->changed, &end->hub->mutex, deadline_ns) ||
            kiln_time_ns() < deadline_ns;
 }
 

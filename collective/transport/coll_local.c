@@ -4,9 +4,10 @@
 // marked as taken.
 #include "coll_hub_state.h"
 
+#include "base_wait.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static kilni_hub_end *end_of(kiln_coll_transport *transport)
 {
@@ -277,7 +278,7 @@ static const kiln_coll_transport_ops local_ops = {
 
 // ---- the hub ----
 
-static void end_init(kiln_coll_hub *hub, uint32_t rank, const pthread_condattr_t *attributes)
+static void end_init(kiln_coll_hub *hub, uint32_t rank)
 {
     kilni_hub_end *end = &hub->ends[rank];
     end->base.ops = &local_ops;
@@ -285,7 +286,7 @@ static void end_init(kiln_coll_hub *hub, uint32_t rank, const pthread_condattr_t
     end->rank = rank;
     end->waits_for[0] = UINT32_MAX;
     end->waits_for[1] = UINT32_MAX;
-    pthread_cond_init(&end->changed, attributes);
+    kiln_cond_init(&end->changed);
 }
 
 kiln_status kilni_coll_hub_create(const kiln_env *env, uint32_t ranks, kiln_coll_hub **out_hub,
@@ -303,14 +304,10 @@ kiln_status kilni_coll_hub_create(const kiln_env *env, uint32_t ranks, kiln_coll
     hub->ranks = ranks;
     hub->ends = ends;
     hub->failed_rank = -1;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&hub->mutex, NULL);
     for (uint32_t i = 0; i < ranks; i++) {
-        end_init(hub, i, &attributes);
+        end_init(hub, i);
     }
-    pthread_condattr_destroy(&attributes);
     *out_hub = hub;
     return KILN_STATUS_OK;
 }

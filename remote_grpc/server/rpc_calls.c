@@ -2,13 +2,13 @@
 // Calls that come in: who calls, whether there is a place, and a thread that answers. Threads are
 // used again, and wait a while for the next call. What is answered is for others to decide.
 
+#include "base_wait.h"
 #include "kserve.h"
 #include "rpc_server.h"
 #include "rpc_services.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum { IDLE_WORKER_S = 3 };
 
@@ -292,15 +292,13 @@ static void end_call(kilni_rpc_worker *self)
 static bool await_call(kilni_rpc_worker *self)
 {
     kiln_rpc_server *server = self->server;
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += IDLE_WORKER_S;
+    uint64_t until_ns = kiln_time_ns() + IDLE_WORKER_S * UINT64_C(1000000000);
     pthread_mutex_lock(&server->lock);
     self->next_idle = server->idle;
     server->idle = self;
-    int ended = 0;
-    while (self->stream == NULL && ended == 0 && !atomic_load(&server->stopping)) {
-        ended = pthread_cond_timedwait(&self->called, &server->lock, &until);
+    bool waits = true;
+    while (self->stream == NULL && waits && !atomic_load(&server->stopping)) {
+        waits = kiln_cond_wait_until(&self->called, &server->lock, until_ns);
     }
     bool called = self->stream != NULL;
     if (!called) {
@@ -378,11 +376,7 @@ static kiln_status hand_over(kiln_rpc_server *server, const kilni_rpc_worker *ca
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
     }
     *fresh = *call;
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&fresh->called, &clock);
-    pthread_condattr_destroy(&clock);
+    kiln_cond_init(&fresh->called);
     pthread_mutex_lock(&server->lock);
     bool started = pthread_create(&fresh->thread, NULL, work, fresh) == 0;
     if (started) {

@@ -4,6 +4,7 @@
 
 #include "rpc_server.h"
 
+#include "base_wait.h"
 #include "rpc_services.h"
 
 #include <string.h>
@@ -174,7 +175,6 @@ kiln_status kiln_rpc_server_create(kiln_device *const *devices, uint32_t n_devic
         return kiln_fail(err, INVALID_ARGUMENT, "out_server must not be NULL");
     }
     kiln_rpc_server_options known = KILN_RPC_SERVER_OPTIONS_INIT;
-    pthread_condattr_t clock;
     *out_server = NULL;
     if (options != NULL) { // of an older caller: what it does not know is 0
         memcpy(&known, options,
@@ -194,10 +194,7 @@ kiln_status kiln_rpc_server_create(kiln_device *const *devices, uint32_t n_devic
     atomic_init(&server->model_calls, 0);
     kilni_rpc_parties_init(&server->parties, env);
     pthread_mutex_init(&server->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&server->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    kiln_cond_init(&server->changed);
     take_devices(server, devices, n_devices);
     kiln_status status = make_turns(server, err);
     if (status == KILN_STATUS_OK) {

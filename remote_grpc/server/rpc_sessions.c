@@ -6,8 +6,9 @@
 
 #include "rpc_server.h"
 
+#include "base_wait.h"
+
 #include <string.h>
-#include <time.h>
 
 enum { TAKEOVER_MS = 1000, TAKEOVER_STEP_MS = 200 };
 
@@ -15,13 +16,7 @@ enum { TAKEOVER_MS = 1000, TAKEOVER_STEP_MS = 200 };
 
 void kilni_rpc_wait_change(kiln_rpc_server *server, uint64_t ms)
 {
-    struct timespec at;
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += (time_t)(ms / 1000);
-    at.tv_nsec += (long)(ms % 1000) * 1000000;
-    at.tv_sec += at.tv_nsec / 1000000000;
-    at.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&server->changed, &server->lock, &at);
+    (void)kiln_cond_wait_until(&server->changed, &server->lock, kiln_time_ns() + ms * 1000000u);
 }
 
 // ---- the table of sessions ----

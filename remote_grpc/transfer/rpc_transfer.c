@@ -5,11 +5,12 @@
 
 #include "rpc_transfer.h"
 
+#include "base_wait.h"
+
 #include <pb_decode.h>
 #include <pb_encode.h>
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 enum { REPLY_BYTES = 64, BREAK_MS = 5 };
 
@@ -26,17 +27,13 @@ struct kilni_rpc_exposures {
 kiln_status kilni_rpc_exposures_create(const kiln_env *env, kilni_rpc_exposures **out_exposures,
                                        kiln_error *err)
 {
-    pthread_condattr_t clock;
     kilni_rpc_exposures *exposures = kiln_alloc(env, sizeof(*exposures));
     if (exposures == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a table of transfers");
     }
     exposures->env = env;
     pthread_mutex_init(&exposures->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&exposures->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    kiln_cond_init(&exposures->changed);
     *out_exposures = exposures;
     return KILN_STATUS_OK;
 }
@@ -174,17 +171,6 @@ kiln_status kilni_rpc_expose(kilni_rpc_exposures *exposures, const kilni_rpc_exp
     return status;
 }
 
-static struct timespec deadline_after(uint32_t ms)
-{
-    struct timespec at;
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += ms / 1000;
-    at.tv_nsec += (long)(ms % 1000) * 1000000;
-    at.tv_sec += at.tv_nsec / 1000000000;
-    at.tv_nsec %= 1000000000;
-    return at;
-}
-
 void kilni_rpc_write_claim(uint64_t transfer, uint64_t total, const unsigned char *secret,
                            unsigned char out_text[KILNI_RPC_CLAIM_BYTES])
 {
@@ -230,8 +216,9 @@ static kiln_status check_claim(const kilni_rpc_exposure *exposure, const kilni_r
 kiln_status kilni_rpc_take(kilni_rpc_exposures *exposures, const kilni_rpc_claim *claim,
                            kilni_rpc_exposure **out_exposure, kiln_error *err)
 {
-    const struct timespec deadline = deadline_after(
-        claim->wait_ms < KILNI_RPC_TRANSFER_MOST_MS ? claim->wait_ms : KILNI_RPC_TRANSFER_MOST_MS);
+    uint64_t wait_ms =
+        claim->wait_ms < KILNI_RPC_TRANSFER_MOST_MS ? claim->wait_ms : KILNI_RPC_TRANSFER_MOST_MS;
+    uint64_t deadline_ns = kiln_time_ns() + wait_ms * 1000000u;
     kilni_rpc_exposure *found = NULL;
     bool late = false;
     pthread_mutex_lock(&exposures->lock);
@@ -241,7 +228,7 @@ kiln_status kilni_rpc_take(kilni_rpc_exposures *exposures, const kilni_rpc_claim
         if (exposures->stopped || late || (found != NULL && found->left > 0)) {
             break;
         }
-        late = pthread_cond_timedwait(&exposures->changed, &exposures->lock, &deadline) != 0;
+        late = !kiln_cond_wait_until(&exposures->changed, &exposures->lock, deadline_ns);
     }
     kiln_status status = KILN_STATUS_OK;
     if (exposures->stopped) {

@@ -2,6 +2,7 @@
 // Making and ending devices and contexts. Decides what a device has from its first moment to its
 // last; what the rooms above it do for it is rooms.c's.
 
+#include "base_wait.h"
 #include "rt_assembly.h"
 #include "rt_aux_queues.h"
 #include "rt_binding.h"
@@ -14,7 +15,6 @@
 #include "rt_trace.h"
 
 #include <stdio.h>
-#include <time.h>
 
 void kilni_device_free(kiln_device *device)
 {
@@ -84,11 +84,7 @@ kiln_status kilni_device_create(kiln_context *context, const char *address,
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->ended.lock, NULL);
     pthread_mutex_init(&device->shown.lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&device->future_ended, &attributes);
-    pthread_condattr_destroy(&attributes);
+    kiln_cond_init(&device->future_ended);
     device->faults.no_memory.refs = 1;
     (void)kiln_fail(&device->faults.no_memory.error, RESOURCE_EXHAUSTED, "no host memory");
     kilni_trace *trace = NULL;

@@ -2,6 +2,7 @@
 // Jobs of gradient synchronisation: one for each name in a context; started, looked up, closed and
 // removed from any thread. What members do inside a job is in gradsync_epoch.c.
 
+#include "base_wait.h"
 #include "gradsync_internal.h"
 #include "rt_collective.h"
 #include "rt_context.h"
@@ -9,7 +10,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static const uint64_t default_bucket_bytes = 1u << 20;
 static const uint64_t default_deadline_ns = 30000000000u;
@@ -198,12 +198,8 @@ static kiln_status create_job(kiln_context *context, const char *name, kiln_devi
     job->deadline_ns = options->deadline_ns;
     job->bucket_bytes = options->bucket_bytes;
     job->over_mpi = options->over_mpi != 0;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&job->lock, NULL);
-    pthread_cond_init(&job->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    kiln_cond_init(&job->changed);
     *out_job = job;
     return KILN_STATUS_OK;
 }

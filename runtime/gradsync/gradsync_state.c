@@ -3,10 +3,9 @@
 // their parameters. All under the job's lock. What moves it on is in gradsync_launch.c and
 // gradsync_epoch.c.
 
+#include "base_wait.h"
 #include "gradsync_internal.h"
 #include "rt_context.h"
-
-#include <time.h>
 
 // ---- entering and leaving ----
 
@@ -85,9 +84,7 @@ uint32_t kilni_member_first(uint64_t mask)
 
 bool kilni_gradsync_sleep(kiln_gradsync *job, uint64_t deadline_ns)
 {
-    struct timespec when = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                            .tv_nsec = (long)(deadline_ns % 1000000000u)};
-    return pthread_cond_timedwait(&job->changed, &job->lock, &when) == 0 ||
+    return kiln_cond_wait_until(&job->changed, &job->lock, deadline_ns) ||
            kiln_time_ns() < deadline_ns;
 }
 

@@ -6,13 +6,12 @@
 // user event into the device's queue; and what was computed from it meanwhile remembers it, so that
 // a failure that comes later reaches that too.
 
+#include "base_wait.h"
 #include "dependency_internal.h"
 #include "rt_binding.h"
 #include "rt_dependency.h"
 #include "rt_device.h"
 #include "rt_tensor.h"
-
-#include <time.h>
 
 // ---- waiting on the device ----
 
@@ -96,13 +95,11 @@ static bool await(kiln_tensor *tensor, uint64_t deadline_ns)
     }
     kiln_device *device = tensor->device;
     kiln_error error = KILN_ERROR_INIT;
-    const struct timespec when = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                                  .tv_nsec = (long)(deadline_ns % 1000000000u)};
     while (tensor->future != NULL && !kilni_future_has_ended(tensor->future, &error)) {
         if (kiln_time_ns() >= deadline_ns) {
             return false;
         }
-        pthread_cond_timedwait(&device->future_ended, &device->lock, &when);
+        (void)kiln_cond_wait_until(&device->future_ended, &device->lock, deadline_ns);
     }
     kilni_future *future = tensor->future;
     if (future == NULL) {

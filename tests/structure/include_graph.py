@@ -40,7 +40,7 @@ RESERVED = {
     "Python.h": {"python"},
 }
 # Headers that other folders see and that are not installed.
-FOR_OUR_MODULES = {"attr_make.h", "base_files.h", "bench.h", "recurrent.h", "rt_graph_again.h", "rt_observe.h",
+FOR_OUR_MODULES = {"attr_make.h", "base_files.h", "base_wait.h", "bench.h", "recurrent.h", "rt_graph_again.h", "rt_observe.h",
                    "samples.h"}
 SDK_MAY_INCLUDE = {"stdint.h", "stddef.h", "stdbool.h", "string.h", "stdio.h", "stdlib.h",
                    "math.h", "inttypes.h", "limits.h", "stdarg.h", "assert.h", "float.h"}

@@ -4,13 +4,13 @@
 
 #include "serving_repository.h"
 
+#include "base_wait.h"
 #include "serving_folder.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const char READY[] = "READY";
 static const char UNAVAILABLE[] = "UNAVAILABLE";
@@ -373,13 +373,9 @@ static void follow_folder(kiln_serving *serving)
 /// False at the end.
 static bool wait_poll(kiln_serving *serving)
 {
-    struct timespec at;
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += serving->poll_seconds;
+    uint64_t poll_ns = kiln_time_ns() + serving->poll_seconds * UINT64_C(1000000000);
     pthread_mutex_lock(&serving->lock);
-    int waited = 0;
-    while (!serving->stopping && waited == 0) {
-        waited = pthread_cond_timedwait(&serving->changed, &serving->lock, &at);
+    while (!serving->stopping && kiln_cond_wait_until(&serving->changed, &serving->lock, poll_ns)) {
     }
     bool stopping = serving->stopping;
     pthread_mutex_unlock(&serving->lock);

@@ -5,18 +5,15 @@
 
 #include "serving_queue.h"
 
+#include "base_wait.h"
+
 #include <string.h>
-#include <time.h>
 
 void kilni_serving_queue_init(kilni_serving_queue *queue, const kiln_model_info *info)
 {
-    pthread_condattr_t clock;
     *queue = (kilni_serving_queue){.info = info};
     pthread_mutex_init(&queue->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&queue->arrived, &clock);
-    pthread_condattr_destroy(&clock);
+    kiln_cond_init(&queue->arrived);
 }
 
 void kilni_serving_queue_fini(kilni_serving_queue *queue)
@@ -28,11 +25,10 @@ void kilni_serving_queue_fini(kilni_serving_queue *queue)
 /// Until a time of kiln_time_ns; 0: without one. Gives false when it is over.
 static bool wait_until(kilni_serving_queue *queue, pthread_cond_t *changed, uint64_t ns)
 {
-    struct timespec at = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
     if (ns == 0) {
         return pthread_cond_wait(changed, &queue->lock) == 0;
     }
-    return pthread_cond_timedwait(changed, &queue->lock, &at) == 0;
+    return kiln_cond_wait_until(changed, &queue->lock, ns);
 }
 
 // ---- those who wait ----
@@ -107,11 +103,7 @@ kiln_status kilni_serving_queue_run(kilni_serving_queue *queue, kilni_serving_jo
     uint64_t timeout_us =
         job->request->timeout_us > 0 ? job->request->timeout_us : info->queue_timeout_us;
     kiln_status status = KILN_STATUS_OK;
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&job->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    kiln_cond_init(&job->changed);
     job->queued_ns = kiln_time_ns();
     timeout_us = timeout_us < UINT32_MAX ? timeout_us : UINT32_MAX;
     uint64_t deadline_ns = timeout_us > 0 ? job->queued_ns + timeout_us * 1000 : 0;

@@ -5,21 +5,18 @@
 
 #include "serving_sequences.h"
 
+#include "base_wait.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 void kilni_serving_sequences_init(kilni_serving_sequences *sequences, const kiln_env *env,
                                   const kiln_model_info *info)
 {
-    pthread_condattr_t clock;
     *sequences = (kilni_serving_sequences){.env = env, .info = info};
     pthread_mutex_init(&sequences->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&sequences->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    kiln_cond_init(&sequences->changed);
 }
 
 static void free_sequences(const kiln_env *env, kilni_serving_sequence *gone)
@@ -222,8 +219,6 @@ static void *let_go(void *pointer)
     while (!sequences->stopping) {
         kilni_serving_sequence *gone = NULL;
         uint64_t next_ns = unlist_idle(sequences, &gone);
-        const struct timespec at = {.tv_sec = (time_t)(next_ns / 1000000000),
-                                    .tv_nsec = (long)(next_ns % 1000000000)};
         if (gone != NULL) {
             pthread_mutex_unlock(&sequences->lock);
             free_sequences(sequences->env, gone);
@@ -233,7 +228,7 @@ static void *let_go(void *pointer)
             (void)pthread_cond_wait(&sequences->changed, &sequences->lock);
             sequences->asleep = false;
         } else {
-            (void)pthread_cond_timedwait(&sequences->changed, &sequences->lock, &at);
+            (void)kiln_cond_wait_until(&sequences->changed, &sequences->lock, next_ns);
         }
     }
     pthread_mutex_unlock(&sequences->lock);
