@@ -269,6 +269,8 @@ typedef struct kiln_cl_argument { ///< of a kernel; texts live during the call
     uint32_t index;
     uint32_t count; ///< of the kernel's
     const char *type; ///< what stands before its name
+    const char *name;
+    bool read_only; ///< a pointer through which the kernel cannot write
 } kiln_cl_argument;
 
 typedef void (*kiln_cl_argument_fn)(const kiln_cl_argument *argument, void *user);

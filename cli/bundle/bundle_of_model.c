@@ -243,6 +243,7 @@ typedef struct make_sets {
     made_shapes *shapes[MOST_SETS]; ///< open
     size_t count;
     uint32_t grids; ///< programs that are no loops in a single work-item
+    uint32_t saved; ///< changes of program that the order of the steps avoids
 } make_sets;
 
 /// Device and settings are those of the first set.
@@ -326,6 +327,8 @@ static kiln_status make_bundle(make_sets *sets, kiln_bundle_info *out_info, kiln
     if (sets->options[0].merge) {
         KILN_TRY(out, status, kiln_bundle_maker_merge(maker, err));
     }
+    KILN_TRY(out, status,
+             kiln_bundle_maker_order(maker, sets->shapes[0]->session.device, &sets->saved, err));
     KILN_TRY(out, status, kiln_bundle_maker_write(maker, folder, err));
     for (size_t i = 0; i < sets->count && status == KILN_STATUS_OK; i++) {
         status = compare_bundle(sets->shapes[i], folder, out_info, err);
@@ -412,6 +415,10 @@ int bundle_make(int argc, char **argv)
                sets->options[0].output, info.n_shapes, kiln_plural(info.n_shapes, "set", "sets"),
                info.n_programs, kiln_plural(info.n_programs, "program", "programs"),
                cli_format_bytes(text, (double)info.constant_bytes));
+        if (info.n_programs > 1) {
+            printf("a run changes the program %u %s, %u fewer than in the model's order\n",
+                   info.reprograms, kiln_plural(info.reprograms, "time", "times"), sets->saved);
+        }
         if (sets->options[0].single) {
             printf("%u %s no loops in a single work-item\n", sets->grids,
                    kiln_plural(sets->grids, "program is", "programs are"));

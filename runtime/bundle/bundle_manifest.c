@@ -279,6 +279,30 @@ static void read_steps(manifest_reader *reader, const bundle_json *object, bundl
     }
 }
 
+uint32_t kilni_bundle_reprograms(const bundle_shapes *shapes)
+{
+    uint32_t changes = 0;
+    uint32_t now = UINT32_MAX;
+    for (uint32_t i = 0; i < shapes->n_steps; i++) {
+        const bundle_step *step = &shapes->steps[i];
+        if (!step->is_copy && step->program != now) {
+            changes += now != UINT32_MAX;
+            now = step->program;
+        }
+    }
+    return changes;
+}
+
+/// For people and for who plans with the file: it has to be what the steps do.
+static void read_reprograms(manifest_reader *reader, const bundle_json *object,
+                            const bundle_shapes *shapes)
+{
+    if (kilni_bundle_json_find(object, "reprograms") != NULL &&
+        number_of(reader, object, "reprograms", UINT32_MAX) != kilni_bundle_reprograms(shapes)) {
+        kilni_bundle_json_wrong(&reader->json, "reprograms is not what the steps do");
+    }
+}
+
 // ---- the whole ----
 
 static void read_shapes(manifest_reader *reader, const bundle_json *root)
@@ -298,6 +322,9 @@ static void read_shapes(manifest_reader *reader, const bundle_json *root)
         shapes->inputs = read_values(reader, item, "inputs", shapes, &n_inputs);
         shapes->outputs = read_values(reader, item, "outputs", shapes, &n_outputs);
         read_steps(reader, item, shapes);
+        if (reader->json.wrong[0] == '\0') {
+            read_reprograms(reader, item, shapes);
+        }
         if (i > 0 && (n_inputs != manifest->n_inputs || n_outputs != manifest->n_outputs)) {
             kilni_bundle_json_wrong(&reader->json, "sets of shapes have different inputs");
         }

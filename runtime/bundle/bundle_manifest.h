@@ -64,9 +64,15 @@ typedef struct bundle_shapes { ///< a set of shapes, and what runs for it
     uint32_t n_steps;
 } bundle_shapes;
 
+typedef struct bundle_parameter {
+    const char *name; ///< NULL: unknown
+    bool read_only; ///< false: the kernel may write through it
+} bundle_parameter;
+
 typedef struct bundle_kernel {
     const char *name;
     uint32_t n_args;
+    bundle_parameter *parameters; ///< while it is made; NULL: unknown
 } bundle_kernel;
 
 typedef struct bundle_program {
@@ -104,6 +110,9 @@ typedef struct bundle_manifest {
 kiln_status kilni_bundle_manifest_read(kiln_arena *arena, const char *text, size_t length,
                                        bundle_manifest *out_manifest, kiln_error *err);
 void kilni_bundle_manifest_write(const bundle_manifest *manifest, kiln_string *out);
+
+/// Changes of program from launch to launch: what an FPGA pays with a bitstream for each.
+uint32_t kilni_bundle_reprograms(const bundle_shapes *shapes);
 
 /// The bytes that the tensor has, 0 for a dtype whose elements are no whole bytes.
 uint64_t kilni_bundle_value_bytes(const kiln_bundle_value *value);

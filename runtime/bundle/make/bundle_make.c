@@ -156,6 +156,15 @@ kiln_status kilni_bundle_kernel_add(kiln_bundle_maker *maker, uint32_t program, 
     return KILN_STATUS_OK;
 }
 
+void kilni_bundle_use(bundle_shapes *shapes, uint32_t buffer, uint32_t step)
+{
+    if (buffer != UINT32_MAX) {
+        bundle_buffer *used = &shapes->buffers[buffer];
+        used->first = used->first == UINT32_MAX ? step : used->first;
+        used->last = step;
+    }
+}
+
 // ---- files ----
 
 /// Constants as safetensors has them: the length of a header, the header, the bytes. Each is a list

@@ -127,7 +127,7 @@ static void write_step(kiln_string *out, const bundle_step *step)
 static void write_shapes(kiln_string *out, const bundle_manifest *manifest,
                          const bundle_shapes *shapes)
 {
-    kiln_string_printf(out, "    {\n");
+    kiln_string_printf(out, "    {\n      \"reprograms\": %u,\n", kilni_bundle_reprograms(shapes));
     write_values(out, "inputs", shapes->inputs, manifest->n_inputs);
     write_values(out, "outputs", shapes->outputs, manifest->n_outputs);
     kiln_string_printf(out, "      \"buffers\": [\n");
