@@ -128,6 +128,9 @@ static void read_buffers(manifest_reader *reader, const bundle_json *object, bun
         if (buffer->kind == BUNDLE_BUFFER_CONSTANT) {
             buffer->offset = number_of(reader, item, "offset", INT64_MAX / 4);
         }
+        if (reader->manifest->n_banks > 0) {
+            buffer->bank = index_of(reader, item, "bank", reader->manifest->n_banks);
+        }
     }
 }
 
@@ -369,6 +372,9 @@ kiln_status kilni_bundle_manifest_read(kiln_arena *arena, const char *text, size
     }
     read_device(&reader, root);
     out_manifest->constants_start = number_of(&reader, root, "constants_start", INT64_MAX / 4);
+    if (kilni_bundle_json_find(root, "banks") != NULL) {
+        out_manifest->n_banks = (uint32_t)number_of(&reader, root, "banks", BUNDLE_BANKS);
+    }
     read_programs(&reader, root);
     if (reader.json.wrong[0] == '\0') {
         read_shapes(&reader, root);

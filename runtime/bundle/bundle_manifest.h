@@ -10,7 +10,7 @@
 #define BUNDLE_MANIFEST "manifest.json"
 #define BUNDLE_CONSTANTS "constants.safetensors"
 
-enum { BUNDLE_VERSION = 1, BUNDLE_MOST = 1 << 20 };
+enum { BUNDLE_VERSION = 1, BUNDLE_MOST = 1 << 20, BUNDLE_BANKS = 32 };
 
 typedef enum bundle_buffer_kind {
     BUNDLE_BUFFER_INPUT = 1,
@@ -22,6 +22,7 @@ typedef struct bundle_buffer {
     bundle_buffer_kind kind;
     uint64_t bytes;
     uint64_t offset; ///< of a CONSTANT, in the file of constants
+    uint32_t bank; ///< of the device's memory, below the manifest's `n_banks`; 0 where that is 0
     uint32_t first; ///< first and last step that uses it; UINT32_MAX: none
     uint32_t last;
 } bundle_buffer;
@@ -83,6 +84,7 @@ typedef struct bundle_program {
     bundle_kernel *kernels;
     uint32_t n_kernels;
     const char *text; ///< while it is made
+    const char *connections; ///< while it is made: banks for v++; NULL: there are none
 } bundle_program;
 
 typedef struct bundle_wants { ///< of a device
@@ -99,6 +101,7 @@ typedef struct bundle_manifest {
     bundle_wants wants;
     bundle_program *programs;
     uint32_t n_programs;
+    uint32_t n_banks; ///< of memory that buffers are dealt out to; 0: no bank is named
     uint32_t n_inputs;
     uint32_t n_outputs;
     bundle_shapes *shapes;

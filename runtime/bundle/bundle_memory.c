@@ -54,8 +54,7 @@ static kiln_status make_buffer(kiln_bundle *bundle, uint32_t s, uint32_t index,
     if (is_constant && (from > constants->length || buffer->bytes > constants->length - from)) {
         return kiln_fail(err, DATA_LOSS, BUNDLE_MANIFEST ": a constant is not in its file");
     }
-    kiln_status status = backend->memory->alloc_persistent(backend, (size_t)buffer->bytes,
-                                                           &memory->buffers[index], err);
+    kiln_status status = kilni_bundle_alloc(bundle, buffer, &memory->buffers[index], err);
     if (status != KILN_STATUS_OK) {
         return status;
     }

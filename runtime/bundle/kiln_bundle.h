@@ -185,6 +185,17 @@ KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_order(kiln_bundle_maker *m
                                                             kiln_device *device,
                                                             uint32_t *out_saved, kiln_error *err);
 
+/// Places the buffers in `n_banks` (1 to 32) banks of a board's memory, so that kernels read and
+/// write several at once: weights beside what is computed, most of all. To be called after
+/// programs are merged. Inputs and outputs lie in bank 0. The bundle then has a file for v++ that
+/// connects each kernel's arguments, its Makefile tells aoc not to interleave, and a run says the
+/// banks to the platforms of Xilinx and Intel, as these have words for them; elsewhere they mean
+/// nothing. Errors: also UNIMPLEMENTED where the device's driver does not tell the names of
+/// arguments.
+KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_banks(kiln_bundle_maker *maker,
+                                                            kiln_device *device, uint32_t n_banks,
+                                                            kiln_error *err);
+
 /// Writes the bundle into a folder that is empty or not there yet. Errors: also ALREADY_EXISTS,
 /// UNAVAILABLE.
 KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_write(kiln_bundle_maker *maker,

@@ -52,6 +52,10 @@ kiln_status kilni_bundle_parameters_ask(kiln_bundle_maker *maker, kiln_device *d
 /// may be written through. Errors: RESOURCE_EXHAUSTED.
 kiln_status kilni_bundle_order(kiln_bundle_maker *maker, bundle_shapes *shapes, kiln_error *err);
 
+/// Places buffers in 1 to BUNDLE_BANKS banks, and connects the kernels' arguments, whose parameters
+/// are known. Errors: RESOURCE_EXHAUSTED, UNIMPLEMENTED for a kernel whose parameters are not.
+kiln_status kilni_bundle_banks(kiln_bundle_maker *maker, uint32_t n_banks, kiln_error *err);
+
 /// Whether a device has what one launch wants. Errors: UNIMPLEMENTED, with the kernel and the size.
 kiln_status kilni_bundle_launch_fits(const kiln_device_info *device, const char *kernel,
                                      const bundle_step *step, const bundle_wants *wants,

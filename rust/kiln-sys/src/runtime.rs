@@ -2453,6 +2453,14 @@ extern "C" {
     /// be called last before writing; where no better order is found, the steps stay as they are.
     /// `*out_saved` is how many changes fewer a run of the first set of shapes has.
     pub fn kiln_bundle_maker_order(maker: *mut kiln_bundle_maker, device: *mut kiln_device, out_saved: *mut u32, err: *mut kiln_error) -> kiln_status;
+    /// Places the buffers in `n_banks` (1 to 32) banks of a board's memory, so that kernels read and
+    /// write several at once: weights beside what is computed, most of all. To be called after
+    /// programs are merged. Inputs and outputs lie in bank 0. The bundle then has a file for v++ that
+    /// connects each kernel's arguments, its Makefile tells aoc not to interleave, and a run says the
+    /// banks to the platforms of Xilinx and Intel, as these have words for them; elsewhere they mean
+    /// nothing. Errors: also UNIMPLEMENTED where the device's driver does not tell the names of
+    /// arguments.
+    pub fn kiln_bundle_maker_banks(maker: *mut kiln_bundle_maker, device: *mut kiln_device, n_banks: u32, err: *mut kiln_error) -> kiln_status;
     /// Writes the bundle into a folder that is empty or not there yet. Errors: also ALREADY_EXISTS,
     /// UNAVAILABLE.
     pub fn kiln_bundle_maker_write(maker: *mut kiln_bundle_maker, folder: *const c_char, err: *mut kiln_error) -> kiln_status;
