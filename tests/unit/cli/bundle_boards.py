@@ -173,12 +173,12 @@ def watched(folder, arguments, output, *watch):
     return text
 
 
-def runs_watched(name, model, *arguments):
+def runs_watched(name, model, *arguments, make=()):
     """Accesses and races at full speed; values that nobody wrote without optimisation, behind which oclgrind does not see.
     Planned for narrow vectors: of floats in sixteens it takes what was written for never written."""
     board = facts_of("narrow", type="accelerator", vector_bytes=16, single_work_item=True)
-    folder = single_bundle_of(name, model, *arguments, "--device-facts", board)
-    expected = of_model(model, *arguments)
+    folder = single_bundle_of(name, model, *arguments, *make, "--device-facts", board)
+    expected = of_model(model, *arguments, *make)
     for watch in (["--data-races"], ["--uninitialized", "--build-options", "-cl-opt-disable"]):
         said = watched(folder, arguments, file_of("watched.npy"), *watch)
         assert said == "", f"{name} {watch}: {said[:2000]}"
@@ -203,8 +203,10 @@ def loops_in_a_single_work_item_touch_only_what_is_theirs():
     model, arguments = small_network()
     runs_watched("watched", model, *arguments)
     if LONG:
+        runs_watched("watched_unfused", model, *arguments, make=("--no-fusion",))
         model, arguments = transformer_model()
         runs_watched("watched_transformer", model, *arguments)
+        runs_watched("watched_unfused_transformer", model, *arguments, make=("--no-fusion",))
         runs_watched("watched_digits", DIGITS, *THREE)
 
 
