@@ -114,7 +114,7 @@ kiln_status kilni_bundle_make_memory(kiln_bundle *bundle, bool poison, kiln_erro
     const bundle_manifest *manifest = &bundle->manifest;
     kiln_blob constants = {0};
     kiln_status status =
-        kilni_bundle_folder_read(&bundle->folder, BUNDLE_CONSTANTS, &constants, err);
+        kilni_bundle_folder_map(&bundle->folder, BUNDLE_CONSTANTS, &constants, err);
     bundle->memory =
         kiln_arena_alloc(&bundle->arena, (manifest->n_shapes + 1) * sizeof(*bundle->memory));
     if (status == KILN_STATUS_OK && bundle->memory == NULL) {
@@ -129,7 +129,7 @@ kiln_status kilni_bundle_make_memory(kiln_bundle *bundle, bool poison, kiln_erro
     if (status == KILN_STATUS_OK) { // uploads read the constants
         status = bundle->device->backend->device->sync(bundle->device->backend, err);
     }
-    kiln_free(bundle->env, constants.data);
+    kilni_bundle_unmap(&constants);
     return status;
 }
 
