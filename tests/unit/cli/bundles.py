@@ -186,6 +186,10 @@ def a_missing_file_is_named_with_its_kernel():
         os.remove(os.path.join(copy, name))
         said = kiln("bundle", "run", copy, *THREE, code=1)
         assert f"{name} is not there" in said, said
+        with open(os.path.join(copy, name), "wb"):
+            pass
+        said = kiln("bundle", "run", copy, *THREE, code=1)
+        assert f"{name} is damaged" in said, said
 
 
 @case
