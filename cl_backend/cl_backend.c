@@ -122,6 +122,12 @@ static kiln_status backend_alloc_persistent(kiln_backend *base, size_t bytes,
     return kilni_cl_alloc_persistent(kilni_cl_backend_of(base), bytes, out_buffer, err);
 }
 
+kiln_status kiln_cl_alloc_bank(kiln_backend *base, size_t bytes, uint32_t bank,
+                               kiln_buffer **out_buffer, kiln_error *err)
+{
+    return kilni_cl_alloc_bank(kilni_cl_backend_of(base), bytes, bank, out_buffer, err);
+}
+
 static void backend_free(kiln_backend *base, kiln_buffer *buffer)
 {
     kilni_cl_free(kilni_cl_backend_of(base), buffer);

@@ -186,6 +186,13 @@ KILN_NODISCARD KILN_API kiln_status kiln_cl_blas_import(kiln_backend *backend, c
                                                         size_t length, uint32_t *out_lines,
                                                         kiln_error *err);
 
+/// As the table's `alloc_persistent`, in a bank of the device's memory, counted from 0, where the
+/// platform is one for FPGAs that has words for banks; elsewhere the bank means nothing. Errors:
+/// also those of the driver for a bank that the board has not.
+KILN_NODISCARD KILN_API kiln_status kiln_cl_alloc_bank(kiln_backend *backend, size_t bytes,
+                                                       uint32_t bank, kiln_buffer **out_buffer,
+                                                       kiln_error *err);
+
 // What a device enqueued, as data, for bundles. Only a backend that was opened with the option
 // `compiler` as `record` can tell: it keeps the source of every program that it makes, passes every
 // buffer to kernels as an argument of its own, and has no sub-buffers.
@@ -269,6 +276,8 @@ typedef struct kiln_cl_argument { ///< of a kernel; texts live during the call
     uint32_t index;
     uint32_t count; ///< of the kernel's
     const char *type; ///< what stands before its name
+    const char *name;
+    bool read_only; ///< a pointer through which the kernel cannot write
 } kiln_cl_argument;
 
 typedef void (*kiln_cl_argument_fn)(const kiln_cl_argument *argument, void *user);

@@ -4,6 +4,7 @@
 // goes when memory is short.
 
 #include "cl_pool.h"
+#include "cl_bank.h"
 #include "cl_buffer.h"
 #include "cl_error.h"
 #include "cl_queue.h"
@@ -16,6 +17,10 @@ enum {
     STEPS = 16, ///< classes for each power of two
     EXACT_CLASS = KILNI_CL_CLASSES ///< rounding would exceed the largest allocation: not kept
 };
+
+/// Where a buffer is made: the number of a bank, or one of these.
+static const uint32_t anywhere = UINT32_MAX;
+static const uint32_t in_arena = UINT32_MAX - 1;
 
 // Classes 16 * i + j hold 2^(8 + i) * (16 + j) / 16 bytes: at most a sixteenth is lost.
 static size_t class_bytes(uint32_t size_class)
@@ -145,11 +150,15 @@ static kiln_status out_of_memory(const kilni_cl_backend *backend, size_t bytes, 
         (unsigned long long)backend->stats.buffers_live, (unsigned long long)pool->budget);
 }
 
-static cl_int create_once(kilni_cl_backend *backend, bool arena, kilni_cl_buffer *buffer)
+static cl_int create_once(kilni_cl_backend *backend, uint32_t where, kilni_cl_buffer *buffer)
 {
     cl_int code = CL_SUCCESS;
-    if (arena) {
+    if (where == in_arena) {
         return kilni_cl_arena_create(backend, buffer);
+    }
+    if (where != anywhere) {
+        buffer->mem = kilni_cl_bank_create(backend, buffer->capacity, where, &code);
+        return code;
     }
     if (buffer->size_class < KILNI_CL_CLASSES && kilni_cl_slab_cut(backend, buffer)) {
         return CL_SUCCESS;
@@ -158,17 +167,17 @@ static cl_int create_once(kilni_cl_backend *backend, bool arena, kilni_cl_buffer
     return code;
 }
 
-static kiln_status create_mem(kilni_cl_backend *backend, size_t bytes, bool arena,
+static kiln_status create_mem(kilni_cl_backend *backend, size_t bytes, uint32_t where,
                               kilni_cl_buffer *buffer, kiln_error *err)
 {
-    cl_int code = create_once(backend, arena, buffer);
+    cl_int code = create_once(backend, where, buffer);
     if (kilni_cl_is_memory_code(code)) {
         kiln_status status = kilni_cl_drain(backend, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
         kilni_cl_pool_trim(backend);
-        code = create_once(backend, arena, buffer);
+        code = create_once(backend, where, buffer);
     }
     if (kilni_cl_is_memory_code(code)) {
         return out_of_memory(backend, bytes, err);
@@ -224,7 +233,7 @@ void kilni_cl_pool_leave(kilni_cl_backend *backend, size_t bytes)
 }
 
 static kiln_status create(kilni_cl_backend *backend, size_t bytes, size_t capacity,
-                          uint32_t size_class, bool arena, kilni_cl_buffer **out_buffer,
+                          uint32_t size_class, uint32_t where, kilni_cl_buffer **out_buffer,
                           kiln_error *err)
 {
     kilni_cl_pool *pool = &backend->pool;
@@ -237,7 +246,7 @@ static kiln_status create(kilni_cl_backend *backend, size_t bytes, size_t capaci
     }
     buffer->capacity = capacity;
     buffer->size_class = size_class;
-    kiln_status status = create_mem(backend, bytes, arena, buffer, err);
+    kiln_status status = create_mem(backend, bytes, where, buffer, err);
     if (status != KILN_STATUS_OK) {
         kiln_free(backend->env, buffer);
         return status;
@@ -336,7 +345,7 @@ kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes, kiln_buffer 
     kilni_cl_buffer *buffer =
         size_class < KILNI_CL_CLASSES ? take_idle(&backend->pool, size_class) : NULL;
     if (buffer == NULL) {
-        status = create(backend, bytes, capacity, size_class, false, &buffer, err);
+        status = create(backend, bytes, capacity, size_class, anywhere, &buffer, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
@@ -345,14 +354,14 @@ kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes, kiln_buffer 
     return KILN_STATUS_OK;
 }
 
-static kiln_status alloc_exact(kilni_cl_backend *backend, size_t bytes, bool arena,
+static kiln_status alloc_exact(kilni_cl_backend *backend, size_t bytes, uint32_t where,
                                kiln_buffer **out_buffer, kiln_error *err)
 {
     kilni_cl_buffer *buffer = NULL;
     *out_buffer = NULL;
     kiln_status status = kilni_cl_check_size(backend, bytes, err);
     if (status == KILN_STATUS_OK) {
-        status = create(backend, bytes, bytes > 0 ? bytes : 1, EXACT_CLASS, arena, &buffer, err);
+        status = create(backend, bytes, bytes > 0 ? bytes : 1, EXACT_CLASS, where, &buffer, err);
     }
     if (status == KILN_STATUS_OK) {
         give_out(backend, buffer, bytes, out_buffer);
@@ -363,14 +372,20 @@ static kiln_status alloc_exact(kilni_cl_backend *backend, size_t bytes, bool are
 kiln_status kilni_cl_alloc_persistent(kilni_cl_backend *backend, size_t bytes,
                                       kiln_buffer **out_buffer, kiln_error *err)
 {
-    return alloc_exact(backend, bytes, false, out_buffer, err);
+    return alloc_exact(backend, bytes, anywhere, out_buffer, err);
+}
+
+kiln_status kilni_cl_alloc_bank(kilni_cl_backend *backend, size_t bytes, uint32_t bank,
+                                kiln_buffer **out_buffer, kiln_error *err)
+{
+    return alloc_exact(backend, bytes, bank, out_buffer, err);
 }
 
 kiln_status kilni_cl_alloc_arena(kiln_backend *base, size_t bytes, kiln_buffer **out_buffer,
                                  kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    return alloc_exact(backend, bytes, true, out_buffer, err);
+    return alloc_exact(backend, bytes, in_arena, out_buffer, err);
 }
 
 kiln_status kilni_cl_buffer_adopt(kilni_cl_backend *backend, cl_mem mem, size_t bytes,

@@ -45,6 +45,10 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *buffer);
 /// Memory of exactly this size that does not come from the pool, nor goes to it.
 KILN_NODISCARD kiln_status kilni_cl_alloc_persistent(kilni_cl_backend *backend, size_t bytes,
                                                      kiln_buffer **out_buffer, kiln_error *err);
+/// The same in a bank of the device's memory, where the platform has banks.
+KILN_NODISCARD kiln_status kilni_cl_alloc_bank(kilni_cl_backend *backend, size_t bytes,
+                                               uint32_t bank, kiln_buffer **out_buffer,
+                                               kiln_error *err);
 /// A buffer around memory that somebody else has made; takes over one hold of `mem` on success.
 KILN_NODISCARD kiln_status kilni_cl_buffer_adopt(kilni_cl_backend *backend, cl_mem mem,
                                                  size_t bytes, kiln_buffer **out_buffer,

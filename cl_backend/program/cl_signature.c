@@ -9,9 +9,12 @@
 #include "cl_error.h"
 #include "cl_state.h"
 
-/// "__global const float *restrict": what stands before an argument's name. False: the driver does
-/// not tell.
-static bool write_type(cl_kernel kernel, cl_uint index, char *out, size_t capacity)
+enum { TYPE_ROOM = 192, NAME_ROOM = 128 };
+
+/// `type` becomes "__global const float *restrict": what stands before an argument's name. False:
+/// the driver does not tell.
+static bool ask_argument(cl_kernel kernel, cl_uint index, char out[TYPE_ROOM], char name[NAME_ROOM],
+                         bool *out_read_only)
 {
     char type[128] = "";
     cl_kernel_arg_address_qualifier space = CL_KERNEL_ARG_ADDRESS_PRIVATE;
@@ -21,7 +24,9 @@ static bool write_type(cl_kernel kernel, cl_uint index, char *out, size_t capaci
         clGetKernelArgInfo(kernel, index, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof(space), &space,
                            NULL) != CL_SUCCESS ||
         clGetKernelArgInfo(kernel, index, CL_KERNEL_ARG_TYPE_QUALIFIER, sizeof(kind), &kind,
-                           NULL) != CL_SUCCESS) {
+                           NULL) != CL_SUCCESS ||
+        clGetKernelArgInfo(kernel, index, CL_KERNEL_ARG_NAME, NAME_ROOM, name, NULL) !=
+            CL_SUCCESS) {
         return false;
     }
     const char *in = space == CL_KERNEL_ARG_ADDRESS_GLOBAL     ? "__global "
@@ -29,10 +34,11 @@ static bool write_type(cl_kernel kernel, cl_uint index, char *out, size_t capaci
                      : space == CL_KERNEL_ARG_ADDRESS_LOCAL    ? "__local "
                                                                : "";
     bool constant = (kind & CL_KERNEL_ARG_TYPE_CONST) != 0 && *in != '\0';
-    int length = snprintf(out, capacity, "%s%s%s%s%s", in, constant ? "const " : "",
+    *out_read_only = constant || space == CL_KERNEL_ARG_ADDRESS_CONSTANT;
+    int length = snprintf(out, TYPE_ROOM, "%s%s%s%s%s", in, constant ? "const " : "",
                           (kind & CL_KERNEL_ARG_TYPE_VOLATILE) != 0 ? "volatile " : "", type,
                           (kind & CL_KERNEL_ARG_TYPE_RESTRICT) != 0 ? "restrict" : "");
-    return length > 0 && (size_t)length < capacity && type[0] != '\0';
+    return length > 0 && length < TYPE_ROOM && type[0] != '\0';
 }
 
 static kiln_status tell_kernel(cl_program program, const char *name, kiln_cl_argument_fn take,
@@ -48,13 +54,15 @@ static kiln_status tell_kernel(cl_program program, const char *name, kiln_cl_arg
                                             : kiln_fail(err, UNIMPLEMENTED, "kernel %.60s: %s",
                                                         name, kilni_cl_code_name(code));
     for (cl_uint i = 0; i < count && status == KILN_STATUS_OK; i++) {
-        char type[192];
-        if (!write_type(kernel, i, type, sizeof(type))) {
+        char type[TYPE_ROOM];
+        char argument[NAME_ROOM] = "";
+        kiln_cl_argument told = {
+            .kernel = name, .index = i, .count = count, .type = type, .name = argument};
+        if (!ask_argument(kernel, i, type, argument, &told.read_only)) {
             status = kiln_fail(err, UNIMPLEMENTED,
                                "the driver does not tell the arguments of kernel %.60s", name);
         } else {
-            take(&(kiln_cl_argument){.kernel = name, .index = i, .count = count, .type = type},
-                 user);
+            take(&told, user);
         }
     }
     if (kernel != NULL) {

@@ -13,25 +13,53 @@
 #include <string.h>
 #include <unistd.h>
 
+typedef enum make_choice {
+    CHOICE_BY_DEVICE, ///< yes where the device runs loops in a single work-item best, as FPGAs do
+    CHOICE_YES,
+    CHOICE_NO
+} make_choice;
+
 typedef struct make_options {
     model_options model;
     const char *output;
     const char *facts; ///< NULL: planned for the device here
-    bool merge;
-    bool single;
+    make_choice merge;
+    make_choice single;
+    uint32_t banks; ///< of memory; 0: none are named
 } make_options;
 
-enum { OPTION_MERGE = 1024, OPTION_SINGLE, OPTION_DEVICE_FACTS };
+enum { OPTION_MERGE = 1024, OPTION_SINGLE, OPTION_DEVICE_FACTS, OPTION_BANKS };
 
 static const struct argp_option make_table[] = {
     {"output", 'o', "FOLDER", 0, "where the bundle goes; empty or not there yet", 0},
-    {"merge", OPTION_MERGE, NULL, 0, "one source for all kernels, as an FPGA's bitstream wants it",
-     0},
-    {"single-work-item", OPTION_SINGLE, NULL, 0,
-     "kernels as loops in a single work-item, as FPGAs run them best", 0},
+    {"merge", OPTION_MERGE, "yes|no", OPTION_ARG_OPTIONAL,
+     "one source for all kernels, as an FPGA's bitstream wants it; planned for an FPGA: yes", 0},
+    {"single-work-item", OPTION_SINGLE, "yes|no", OPTION_ARG_OPTIONAL,
+     "kernels as loops in a single work-item, as FPGAs run them best; planned for one: yes", 0},
+    {"banks", OPTION_BANKS, "N", 0,
+     "deal buffers out to N banks of an FPGA board's memory, and write what connects them", 0},
     {"device-facts", OPTION_DEVICE_FACTS, "FILE", 0,
      "plan for the device of these facts, as `kiln bundle facts` wrote them there", 0},
     {0}};
+
+static make_choice parse_choice(const char *name, const char *text, struct argp_state *state)
+{
+    bool yes = text == NULL || strcmp(text, "yes") == 0;
+    if (!yes && strcmp(text, "no") != 0) {
+        argp_error(state, "--%s=%s is neither yes nor no", name, text);
+    }
+    return yes ? CHOICE_YES : CHOICE_NO;
+}
+
+static uint32_t parse_banks(const char *text, struct argp_state *state)
+{
+    char *end = NULL;
+    unsigned long number = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || number < 1 || number > 32) {
+        argp_error(state, "--banks %s is no number from 1 to 32", text);
+    }
+    return (uint32_t)number;
+}
 
 static error_t parse_make_option(int key, char *text, struct argp_state *state)
 {
@@ -44,13 +72,16 @@ static error_t parse_make_option(int key, char *text, struct argp_state *state)
         options->output = text;
         return 0;
     case OPTION_MERGE:
-        options->merge = true;
+        options->merge = parse_choice("merge", text, state);
         return 0;
     case OPTION_SINGLE:
-        options->single = true;
+        options->single = parse_choice("single-work-item", text, state);
         return 0;
     case OPTION_DEVICE_FACTS:
         options->facts = text;
+        return 0;
+    case OPTION_BANKS:
+        options->banks = parse_banks(text, state);
         return 0;
     case ARGP_KEY_END:
         if (options->output == NULL) {
@@ -242,7 +273,9 @@ typedef struct make_sets {
     make_options options[MOST_SETS];
     made_shapes *shapes[MOST_SETS]; ///< open
     size_t count;
+    bool single;
     uint32_t grids; ///< programs that are no loops in a single work-item
+    uint32_t saved; ///< changes of program that the order of the steps avoids
 } make_sets;
 
 /// Device and settings are those of the first set.
@@ -299,6 +332,13 @@ static kiln_status check_folder(const char *folder, kiln_error *err)
                            "%.150s is not empty: remove it or name another folder", folder);
 }
 
+static bool chosen(const make_sets *sets, make_choice choice)
+{
+    const kiln_device_info *info = kiln_device_info_of(sets->shapes[0]->session.device);
+    return choice == CHOICE_YES ||
+           (choice == CHOICE_BY_DEVICE && (info->features & KILN_FEATURE_SINGLE_WORK_ITEM) != 0);
+}
+
 static kiln_status make_bundle(make_sets *sets, kiln_bundle_info *out_info, kiln_error *err)
 {
     kiln_bundle_maker *maker = NULL;
@@ -318,13 +358,21 @@ static kiln_status make_bundle(make_sets *sets, kiln_bundle_info *out_info, kiln
         }
         KILN_TRY(out, status, record_shapes(shapes, maker, err));
     }
-    if (sets->options[0].single) {
+    sets->single = chosen(sets, sets->options[0].single);
+    if (sets->single) {
         KILN_TRY(
             out, status,
             kiln_bundle_maker_single(maker, sets->shapes[0]->session.device, &sets->grids, err));
     }
-    if (sets->options[0].merge) {
+    if (chosen(sets, sets->options[0].merge)) {
         KILN_TRY(out, status, kiln_bundle_maker_merge(maker, err));
+    }
+    KILN_TRY(out, status,
+             kiln_bundle_maker_order(maker, sets->shapes[0]->session.device, &sets->saved, err));
+    if (sets->options[0].banks > 0) {
+        KILN_TRY(out, status,
+                 kiln_bundle_maker_banks(maker, sets->shapes[0]->session.device,
+                                         sets->options[0].banks, err));
     }
     KILN_TRY(out, status, kiln_bundle_maker_write(maker, folder, err));
     for (size_t i = 0; i < sets->count && status == KILN_STATUS_OK; i++) {
@@ -412,7 +460,11 @@ int bundle_make(int argc, char **argv)
                sets->options[0].output, info.n_shapes, kiln_plural(info.n_shapes, "set", "sets"),
                info.n_programs, kiln_plural(info.n_programs, "program", "programs"),
                cli_format_bytes(text, (double)info.constant_bytes));
-        if (sets->options[0].single) {
+        if (info.n_programs > 1) {
+            printf("a run changes the program %u %s, %u fewer than in the model's order\n",
+                   info.reprograms, kiln_plural(info.reprograms, "time", "times"), sets->saved);
+        }
+        if (sets->single) {
             printf("%u %s no loops in a single work-item\n", sets->grids,
                    kiln_plural(sets->grids, "program is", "programs are"));
         }

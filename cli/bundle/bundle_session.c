@@ -303,8 +303,8 @@ void bundle_print_report(const bundle_result *result)
     printf("device: %s\n", result->device_name);
     printf("programs: %u, of them %u from binaries of the bundle, %u made from its sources; a run "
            "changes the program %u %s\n",
-           info->n_programs, info->loaded, info->compiled, info->changes,
-           kiln_plural(info->changes, "time", "times"));
+           info->n_programs, info->loaded, info->compiled, info->reprograms,
+           kiln_plural(info->reprograms, "time", "times"));
     printf("first run: %s\n", cli_format_ns(text, result->first_ns));
     if (result->repeat_ns > 0) {
         printf("repeated run: %s (median)\n", cli_format_ns(text, result->repeat_ns));
@@ -331,9 +331,10 @@ json_t *bundle_report_json(const bundle_request *request, const bundle_result *r
     for (size_t i = 0; i < result->n_outputs; i++) {
         json_array_append_new(outputs, output_facts(result->names[i], &result->outputs[i]));
     }
-    json_t *programs = json_pack("{s:I, s:I, s:I, s:I}", "all", (json_int_t)info->n_programs,
-                                 "from_binaries", (json_int_t)info->loaded, "from_sources",
-                                 (json_int_t)info->compiled, "changes", (json_int_t)info->changes);
+    json_t *programs =
+        json_pack("{s:I, s:I, s:I, s:I}", "all", (json_int_t)info->n_programs, "from_binaries",
+                  (json_int_t)info->loaded, "from_sources", (json_int_t)info->compiled,
+                  "reprograms", (json_int_t)info->reprograms);
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:f, s:o, s:I, s:I, s:I}", "model", cli_json_text(request->folder),
         "device", cli_json_text(result->device_name), "outputs", outputs, "programs", programs,

@@ -164,8 +164,8 @@ static void add_miss(const char *text, void *user)
 }
 
 /// Takes the list over.
-static kiln_status tell_misses(const tools_options *options, const char *device,
-                               json_t *take_misses, kiln_error *err)
+static kiln_status tell_check(const tools_options *options, const char *device,
+                              const kiln_bundle_info *info, json_t *take_misses, kiln_error *err)
 {
     size_t count = json_array_size(take_misses);
     if (!cli_json_is_shown(&options->json)) {
@@ -175,13 +175,17 @@ static kiln_status tell_misses(const tools_options *options, const char *device,
         if (count == 0) {
             printf("%s has all of it\n", device);
         }
+        printf("%u %s; a run changes the program %u %s\n", info->n_programs,
+               kiln_plural(info->n_programs, "program", "programs"), info->reprograms,
+               kiln_plural(info->reprograms, "time", "times"));
     }
     if (options->json.wanted) {
-        return cli_json_write(&options->json,
-                              json_pack("{s:o, s:o, s:o}", "bundle",
-                                        cli_json_text(options->request.folder), "device",
-                                        cli_json_text(device), "missing", take_misses),
-                              err);
+        return cli_json_write(
+            &options->json,
+            json_pack("{s:o, s:o, s:o, s:I, s:I}", "bundle", cli_json_text(options->request.folder),
+                      "device", cli_json_text(device), "missing", take_misses, "programs",
+                      (json_int_t)info->n_programs, "reprograms", (json_int_t)info->reprograms),
+            err);
     }
     json_decref(take_misses);
     return KILN_STATUS_OK;
@@ -205,12 +209,16 @@ static kiln_status check_for(const tools_options *options, kiln_context *context
         facts = status == KILN_STATUS_OK ? kiln_device_info_of(device) : NULL;
     }
     json_t *misses = json_array();
+    kiln_bundle_info info = {.struct_size = sizeof(info)};
+    if (status == KILN_STATUS_OK) {
+        status = kiln_bundle_info_read(env, options->request.folder, &info, err);
+    }
     if (status == KILN_STATUS_OK) {
         status = kiln_bundle_check(env, options->request.folder, facts, add_miss, misses,
                                    out_misses, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = tell_misses(options, facts->name, misses, err);
+        status = tell_check(options, facts->name, &info, misses, err);
     } else {
         json_decref(misses);
     }

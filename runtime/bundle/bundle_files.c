@@ -5,8 +5,12 @@
 #include "bundle_files.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { HEX = 32 };
 
@@ -44,18 +48,50 @@ static kiln_status read_stream(const kiln_env *env, FILE *file, const char *path
     return KILN_STATUS_OK;
 }
 
+static kiln_status cannot_open(const char *path, kiln_error *err)
+{
+    return errno == ENOENT ? kiln_fail(err, NOT_FOUND, "%.150s is not there", path)
+                           : kiln_fail(err, UNAVAILABLE, "%.150s: %s", path, strerror(errno));
+}
+
 kiln_status kilni_bundle_read(const kiln_env *env, const char *path, kiln_blob *out_bytes,
                               kiln_error *err)
 {
     *out_bytes = (kiln_blob){0};
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
-        return errno == ENOENT ? kiln_fail(err, NOT_FOUND, "%.150s is not there", path)
-                               : kiln_fail(err, UNAVAILABLE, "%.150s: %s", path, strerror(errno));
+        return cannot_open(path, err);
     }
     kiln_status status = read_stream(env, file, path, out_bytes, err);
     (void)fclose(file);
     return status;
+}
+
+static kiln_status map_file(const char *path, kiln_blob *out_bytes, kiln_error *err)
+{
+    struct stat info = {0};
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return cannot_open(path, err);
+    }
+    void *bytes = MAP_FAILED;
+    if (fstat(file, &info) == 0 && info.st_size > 0) {
+        bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    }
+    (void)close(file);
+    if (bytes == MAP_FAILED) {
+        return kiln_fail(err, DATA_LOSS, "%.150s is damaged: no file with bytes", path);
+    }
+    *out_bytes = (kiln_blob){.data = bytes, .length = (size_t)info.st_size};
+    return KILN_STATUS_OK;
+}
+
+void kilni_bundle_unmap(kiln_blob *bytes)
+{
+    if (bytes->data != NULL) {
+        (void)munmap(bytes->data, bytes->length);
+    }
+    *bytes = (kiln_blob){0};
 }
 
 kiln_status kilni_bundle_write(const char *path, const void *bytes, size_t length, kiln_error *err)
@@ -146,26 +182,63 @@ static const bundle_file_hash *find_hash(const bundle_folder *folder, const char
     return hash;
 }
 
+/// The hash and the path of a listed file.
+static kiln_status find_listed(const bundle_folder *folder, const char *name,
+                               const bundle_file_hash **out_hash, char out_path[BUNDLE_PATH_ROOM],
+                               kiln_error *err)
+{
+    *out_hash = find_hash(folder, name);
+    kiln_status status = kilni_bundle_path(folder->path, name, out_path, err);
+    return status != KILN_STATUS_OK || *out_hash != NULL
+               ? status
+               : kiln_fail(err, DATA_LOSS, "%.100s/" BUNDLE_HASHES " does not list %.80s",
+                           folder->path, name);
+}
+
+static kiln_status check_hash(const bundle_file_hash *hash, const char *path,
+                              const kiln_blob *bytes, kiln_error *err)
+{
+    return kiln_hash_same(hash->hash, kiln_hash_bytes(bytes->data, bytes->length))
+               ? KILN_STATUS_OK
+               : kiln_fail(err, DATA_LOSS, "%.150s is damaged: " BUNDLE_HASHES " has another hash",
+                           path);
+}
+
 kiln_status kilni_bundle_folder_read(const bundle_folder *folder, const char *name,
                                      kiln_blob *out_bytes, kiln_error *err)
 {
     char path[BUNDLE_PATH_ROOM];
-    const bundle_file_hash *hash = find_hash(folder, name);
+    const bundle_file_hash *hash = NULL;
     *out_bytes = (kiln_blob){0};
-    kiln_status status = kilni_bundle_path(folder->path, name, path, err);
-    if (status == KILN_STATUS_OK && hash == NULL) {
-        status = kiln_fail(err, DATA_LOSS, "%.100s/" BUNDLE_HASHES " does not list %.80s",
-                           folder->path, name);
-    }
+    kiln_status status = find_listed(folder, name, &hash, path, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_bundle_read(folder->env, path, out_bytes, err);
     }
-    if (status == KILN_STATUS_OK &&
-        !kiln_hash_same(hash->hash, kiln_hash_bytes(out_bytes->data, out_bytes->length))) {
+    if (status == KILN_STATUS_OK) {
+        status = check_hash(hash, path, out_bytes, err);
+    }
+    if (status != KILN_STATUS_OK) {
         kiln_free(folder->env, out_bytes->data);
         *out_bytes = (kiln_blob){0};
-        status = kiln_fail(err, DATA_LOSS, "%.150s is damaged: " BUNDLE_HASHES " has another hash",
-                           path);
+    }
+    return status;
+}
+
+kiln_status kilni_bundle_folder_map(const bundle_folder *folder, const char *name,
+                                    kiln_blob *out_bytes, kiln_error *err)
+{
+    char path[BUNDLE_PATH_ROOM];
+    const bundle_file_hash *hash = NULL;
+    *out_bytes = (kiln_blob){0};
+    kiln_status status = find_listed(folder, name, &hash, path, err);
+    if (status == KILN_STATUS_OK) {
+        status = map_file(path, out_bytes, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = check_hash(hash, path, out_bytes, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        kilni_bundle_unmap(out_bytes);
     }
     return status;
 }

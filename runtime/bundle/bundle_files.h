@@ -43,6 +43,13 @@ kiln_status kilni_bundle_folder_open(bundle_folder *folder, kiln_error *err);
 kiln_status kilni_bundle_folder_read(const bundle_folder *folder, const char *name,
                                      kiln_blob *out_bytes, kiln_error *err);
 
+/// The same without a copy, of a file that is not empty: the bytes are the file's until
+/// kilni_bundle_unmap, so they are used at once.
+kiln_status kilni_bundle_folder_map(const bundle_folder *folder, const char *name,
+                                    kiln_blob *out_bytes, kiln_error *err);
+/// Takes what a failed map left, too.
+void kilni_bundle_unmap(kiln_blob *bytes);
+
 /// Whether every listed file that is there is as it was written; `but`, when not NULL, is not read.
 kiln_status kilni_bundle_folder_check(const bundle_folder *folder, const char *but,
                                       kiln_error *err);

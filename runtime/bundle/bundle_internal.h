@@ -40,6 +40,10 @@ struct kiln_bundle {
 kiln_status kilni_bundle_files_read(bundle_folder *folder, bundle_manifest *out_manifest,
                                     bundle_target **out_targets, bool constants, kiln_error *err);
 
+/// Memory for a buffer, in its bank where the device has banks. Errors: RESOURCE_EXHAUSTED.
+kiln_status kilni_bundle_alloc(kiln_bundle *bundle, const bundle_buffer *buffer,
+                               kiln_buffer **out_buffer, kiln_error *err);
+
 /// Gives back what the device has of a bundle.
 void kilni_bundle_free_memory(kiln_bundle *bundle);
 void kilni_bundle_free_programs(kiln_bundle *bundle);

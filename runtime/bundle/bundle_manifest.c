@@ -128,6 +128,9 @@ static void read_buffers(manifest_reader *reader, const bundle_json *object, bun
         if (buffer->kind == BUNDLE_BUFFER_CONSTANT) {
             buffer->offset = number_of(reader, item, "offset", INT64_MAX / 4);
         }
+        if (reader->manifest->n_banks > 0) {
+            buffer->bank = index_of(reader, item, "bank", reader->manifest->n_banks);
+        }
     }
 }
 
@@ -279,6 +282,30 @@ static void read_steps(manifest_reader *reader, const bundle_json *object, bundl
     }
 }
 
+uint32_t kilni_bundle_reprograms(const bundle_shapes *shapes)
+{
+    uint32_t changes = 0;
+    uint32_t now = UINT32_MAX;
+    for (uint32_t i = 0; i < shapes->n_steps; i++) {
+        const bundle_step *step = &shapes->steps[i];
+        if (!step->is_copy && step->program != now) {
+            changes += now != UINT32_MAX;
+            now = step->program;
+        }
+    }
+    return changes;
+}
+
+/// For people and for who plans with the file: it has to be what the steps do.
+static void read_reprograms(manifest_reader *reader, const bundle_json *object,
+                            const bundle_shapes *shapes)
+{
+    if (kilni_bundle_json_find(object, "reprograms") != NULL &&
+        number_of(reader, object, "reprograms", UINT32_MAX) != kilni_bundle_reprograms(shapes)) {
+        kilni_bundle_json_wrong(&reader->json, "reprograms is not what the steps do");
+    }
+}
+
 // ---- the whole ----
 
 static void read_shapes(manifest_reader *reader, const bundle_json *root)
@@ -298,6 +325,9 @@ static void read_shapes(manifest_reader *reader, const bundle_json *root)
         shapes->inputs = read_values(reader, item, "inputs", shapes, &n_inputs);
         shapes->outputs = read_values(reader, item, "outputs", shapes, &n_outputs);
         read_steps(reader, item, shapes);
+        if (reader->json.wrong[0] == '\0') {
+            read_reprograms(reader, item, shapes);
+        }
         if (i > 0 && (n_inputs != manifest->n_inputs || n_outputs != manifest->n_outputs)) {
             kilni_bundle_json_wrong(&reader->json, "sets of shapes have different inputs");
         }
@@ -342,6 +372,9 @@ kiln_status kilni_bundle_manifest_read(kiln_arena *arena, const char *text, size
     }
     read_device(&reader, root);
     out_manifest->constants_start = number_of(&reader, root, "constants_start", INT64_MAX / 4);
+    if (kilni_bundle_json_find(root, "banks") != NULL) {
+        out_manifest->n_banks = (uint32_t)number_of(&reader, root, "banks", BUNDLE_BANKS);
+    }
     read_programs(&reader, root);
     if (reader.json.wrong[0] == '\0') {
         read_shapes(&reader, root);

@@ -10,7 +10,7 @@
 #define BUNDLE_MANIFEST "manifest.json"
 #define BUNDLE_CONSTANTS "constants.safetensors"
 
-enum { BUNDLE_VERSION = 1, BUNDLE_MOST = 1 << 20 };
+enum { BUNDLE_VERSION = 1, BUNDLE_MOST = 1 << 20, BUNDLE_BANKS = 32 };
 
 typedef enum bundle_buffer_kind {
     BUNDLE_BUFFER_INPUT = 1,
@@ -22,6 +22,7 @@ typedef struct bundle_buffer {
     bundle_buffer_kind kind;
     uint64_t bytes;
     uint64_t offset; ///< of a CONSTANT, in the file of constants
+    uint32_t bank; ///< of the device's memory, below the manifest's `n_banks`; 0 where that is 0
     uint32_t first; ///< first and last step that uses it; UINT32_MAX: none
     uint32_t last;
 } bundle_buffer;
@@ -64,9 +65,15 @@ typedef struct bundle_shapes { ///< a set of shapes, and what runs for it
     uint32_t n_steps;
 } bundle_shapes;
 
+typedef struct bundle_parameter {
+    const char *name; ///< NULL: unknown
+    bool read_only; ///< false: the kernel may write through it
+} bundle_parameter;
+
 typedef struct bundle_kernel {
     const char *name;
     uint32_t n_args;
+    bundle_parameter *parameters; ///< while it is made; NULL: unknown
 } bundle_kernel;
 
 typedef struct bundle_program {
@@ -77,6 +84,7 @@ typedef struct bundle_program {
     bundle_kernel *kernels;
     uint32_t n_kernels;
     const char *text; ///< while it is made
+    const char *connections; ///< while it is made: banks for v++; NULL: there are none
 } bundle_program;
 
 typedef struct bundle_wants { ///< of a device
@@ -93,6 +101,7 @@ typedef struct bundle_manifest {
     bundle_wants wants;
     bundle_program *programs;
     uint32_t n_programs;
+    uint32_t n_banks; ///< of memory that buffers are dealt out to; 0: no bank is named
     uint32_t n_inputs;
     uint32_t n_outputs;
     bundle_shapes *shapes;
@@ -104,6 +113,9 @@ typedef struct bundle_manifest {
 kiln_status kilni_bundle_manifest_read(kiln_arena *arena, const char *text, size_t length,
                                        bundle_manifest *out_manifest, kiln_error *err);
 void kilni_bundle_manifest_write(const bundle_manifest *manifest, kiln_string *out);
+
+/// Changes of program from launch to launch: what an FPGA pays with a bitstream for each.
+uint32_t kilni_bundle_reprograms(const bundle_shapes *shapes);
 
 /// The bytes that the tensor has, 0 for a dtype whose elements are no whole bytes.
 uint64_t kilni_bundle_value_bytes(const kiln_bundle_value *value);

@@ -54,8 +54,7 @@ static kiln_status make_buffer(kiln_bundle *bundle, uint32_t s, uint32_t index,
     if (is_constant && (from > constants->length || buffer->bytes > constants->length - from)) {
         return kiln_fail(err, DATA_LOSS, BUNDLE_MANIFEST ": a constant is not in its file");
     }
-    kiln_status status = backend->memory->alloc_persistent(backend, (size_t)buffer->bytes,
-                                                           &memory->buffers[index], err);
+    kiln_status status = kilni_bundle_alloc(bundle, buffer, &memory->buffers[index], err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -115,7 +114,7 @@ kiln_status kilni_bundle_make_memory(kiln_bundle *bundle, bool poison, kiln_erro
     const bundle_manifest *manifest = &bundle->manifest;
     kiln_blob constants = {0};
     kiln_status status =
-        kilni_bundle_folder_read(&bundle->folder, BUNDLE_CONSTANTS, &constants, err);
+        kilni_bundle_folder_map(&bundle->folder, BUNDLE_CONSTANTS, &constants, err);
     bundle->memory =
         kiln_arena_alloc(&bundle->arena, (manifest->n_shapes + 1) * sizeof(*bundle->memory));
     if (status == KILN_STATUS_OK && bundle->memory == NULL) {
@@ -130,7 +129,7 @@ kiln_status kilni_bundle_make_memory(kiln_bundle *bundle, bool poison, kiln_erro
     if (status == KILN_STATUS_OK) { // uploads read the constants
         status = bundle->device->backend->device->sync(bundle->device->backend, err);
     }
-    kiln_free(bundle->env, constants.data);
+    kilni_bundle_unmap(&constants);
     return status;
 }
 

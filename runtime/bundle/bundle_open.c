@@ -23,18 +23,13 @@ out:
     return status;
 }
 
-static uint32_t count_changes(const bundle_manifest *manifest)
+static void tell_manifest(const bundle_manifest *manifest, kiln_bundle_info *out)
 {
-    uint32_t changes = 0;
-    uint32_t now = UINT32_MAX;
-    for (uint32_t i = 0; manifest->n_shapes > 0 && i < manifest->shapes[0].n_steps; i++) {
-        const bundle_step *step = &manifest->shapes[0].steps[i];
-        if (!step->is_copy && step->program != now) {
-            changes += now != UINT32_MAX;
-            now = step->program;
-        }
-    }
-    return changes;
+    out->n_shapes = manifest->n_shapes;
+    out->n_inputs = manifest->n_inputs;
+    out->n_outputs = manifest->n_outputs;
+    out->n_programs = manifest->n_programs;
+    out->reprograms = manifest->n_shapes > 0 ? kilni_bundle_reprograms(&manifest->shapes[0]) : 0;
 }
 
 static kiln_status make_ready(kiln_bundle *bundle, const kiln_bundle_options *options,
@@ -93,11 +88,7 @@ kiln_status kiln_bundle_open(kiln_device *device, const char *folder,
              kilni_bundle_files_read(&bundle->folder, &bundle->manifest, &bundle->targets,
                                      /*constants=*/false, err));
     KILN_TRY(out, status, make_ready(bundle, &all, err));
-    bundle->info.n_shapes = bundle->manifest.n_shapes;
-    bundle->info.n_inputs = bundle->manifest.n_inputs;
-    bundle->info.n_outputs = bundle->manifest.n_outputs;
-    bundle->info.n_programs = bundle->manifest.n_programs;
-    bundle->info.changes = count_changes(&bundle->manifest);
+    tell_manifest(&bundle->manifest, &bundle->info);
     *out_bundle = bundle;
     bundle = NULL;
 out:
@@ -120,15 +111,40 @@ void kiln_bundle_close(kiln_bundle *bundle)
     kiln_device_release(device);
 }
 
-void kiln_bundle_info_get(const kiln_bundle *bundle, kiln_bundle_info *out_info)
+static void give_info(kiln_bundle_info info, kiln_bundle_info *out_info)
 {
-    if (bundle == NULL || out_info == NULL) {
-        return;
-    }
-    kiln_bundle_info info = bundle->info;
     uint32_t size = out_info->struct_size;
     info.struct_size = size;
     memcpy(out_info, &info, size < sizeof(info) ? size : sizeof(info));
+}
+
+void kiln_bundle_info_get(const kiln_bundle *bundle, kiln_bundle_info *out_info)
+{
+    if (bundle != NULL && out_info != NULL) {
+        give_info(bundle->info, out_info);
+    }
+}
+
+kiln_status kiln_bundle_info_read(const kiln_env *env, const char *folder,
+                                  kiln_bundle_info *out_info, kiln_error *err)
+{
+    kiln_arena arena;
+    bundle_manifest manifest = {0};
+    bundle_target *targets = NULL;
+    kiln_bundle_info info = {0};
+    if (env == NULL || folder == NULL || out_info == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT, "env, folder and out_info must not be NULL");
+    }
+    kiln_arena_init(&arena, env);
+    bundle_folder place = {.env = env, .path = folder, .arena = &arena};
+    kiln_status status =
+        kilni_bundle_files_read(&place, &manifest, &targets, /*constants=*/false, err);
+    if (status == KILN_STATUS_OK) {
+        tell_manifest(&manifest, &info);
+        give_info(info, out_info);
+    }
+    kiln_arena_fini(&arena);
+    return status;
 }
 
 const kiln_bundle_value *kiln_bundle_input(const kiln_bundle *bundle, uint32_t shapes,

@@ -61,14 +61,20 @@ typedef struct kiln_bundle_info {
     uint32_t n_programs;
     uint32_t compiled; ///< of the programs: made from source, or found in the cache, by this open
     uint32_t loaded; ///< from a binary beside the sources
-    uint32_t changes; ///< of program from launch to launch, in a run of the first set of shapes:
-                      ///< what an FPGA pays with a bitstream for each
+    uint32_t reprograms; ///< changes of program from launch to launch, in a run of the first set of
+                         ///< shapes: what an FPGA pays with a bitstream for each
     uint64_t constant_bytes;
     uint64_t scratch_bytes;
 } kiln_bundle_info;
 
 /// Fills what the bundle is. Set `struct_size` before.
 KILN_API void kiln_bundle_info_get(const kiln_bundle *bundle, kiln_bundle_info *out_info);
+
+/// The same of a bundle in a folder, without a device: what its programs came from, and memory, are
+/// 0. Errors: as of kiln_bundle_open for the folder's files.
+KILN_NODISCARD KILN_API kiln_status kiln_bundle_info_read(const kiln_env *env, const char *folder,
+                                                          kiln_bundle_info *out_info,
+                                                          kiln_error *err);
 
 /// Input `index`, of the set of shapes `shapes`; NULL past the last. Names are the same in all.
 KILN_API const kiln_bundle_value *kiln_bundle_input(const kiln_bundle *bundle, uint32_t shapes,
@@ -169,6 +175,25 @@ KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_single(kiln_bundle_maker *
 /// options than definitions in common, where these differ. A text that cannot be merged shows when
 /// the bundle is compiled.
 KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_merge(kiln_bundle_maker *maker,
+                                                            kiln_error *err);
+
+/// Orders the steps so that a run changes the program as seldom as a search finds, and gives the
+/// same bits: steps that touch the same memory keep their order, and no more memory is needed. To
+/// be called last before writing; where no better order is found, the steps stay as they are.
+/// `*out_saved` is how many changes fewer a run of the first set of shapes has.
+KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_order(kiln_bundle_maker *maker,
+                                                            kiln_device *device,
+                                                            uint32_t *out_saved, kiln_error *err);
+
+/// Places the buffers in `n_banks` (1 to 32) banks of a board's memory, so that kernels read and
+/// write several at once: weights beside what is computed, most of all. To be called after
+/// programs are merged. Inputs and outputs lie in bank 0. The bundle then has a file for v++ that
+/// connects each kernel's arguments, its Makefile tells aoc not to interleave, and a run says the
+/// banks to the platforms of Xilinx and Intel, as these have words for them; elsewhere they mean
+/// nothing. Errors: also UNIMPLEMENTED where the device's driver does not tell the names of
+/// arguments.
+KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_banks(kiln_bundle_maker *maker,
+                                                            kiln_device *device, uint32_t n_banks,
                                                             kiln_error *err);
 
 /// Writes the bundle into a folder that is empty or not there yet. Errors: also ALREADY_EXISTS,

@@ -34,6 +34,9 @@ static void check_manifest(const bundle_manifest *manifest)
 {
     for (uint32_t s = 0; s < manifest->n_shapes; s++) {
         const bundle_shapes *shapes = &manifest->shapes[s];
+        for (uint32_t i = 0; i < shapes->n_buffers; i++) {
+            must(shapes->buffers[i].bank < manifest->n_banks + (manifest->n_banks == 0));
+        }
         for (uint32_t i = 0; i < manifest->n_inputs; i++) {
             check_value(shapes, &shapes->inputs[i]);
         }

@@ -156,6 +156,15 @@ kiln_status kilni_bundle_kernel_add(kiln_bundle_maker *maker, uint32_t program, 
     return KILN_STATUS_OK;
 }
 
+void kilni_bundle_use(bundle_shapes *shapes, uint32_t buffer, uint32_t step)
+{
+    if (buffer != UINT32_MAX) {
+        bundle_buffer *used = &shapes->buffers[buffer];
+        used->first = used->first == UINT32_MAX ? step : used->first;
+        used->last = step;
+    }
+}
+
 // ---- files ----
 
 /// Constants as safetensors has them: the length of a header, the header, the bytes. Each is a list
@@ -210,22 +219,48 @@ static void write_defines(const char *options, kiln_string *out)
     }
 }
 
+static void write_aoc_rule(const bundle_program *program, int stem, kiln_string *out)
+{
+    kiln_string_printf(out, "out/%.*s.aocx: %s | out\n\t$(AOC) $(AOC_FLAGS)%s -board=$(BOARD)",
+                       stem, program->file + strlen("src/"), program->file,
+                       program->connections != NULL ? " $(AOC_BANKS)" : "");
+    write_defines(program->options, out);
+    kiln_string_printf(out, " $< -o $@\n");
+}
+
+/// The banks are named as the platform names them, which the make's user knows.
+static void write_vpp_rule(const bundle_program *program, int stem, kiln_string *out)
+{
+    const char *file = program->file + strlen("src/");
+    const bool banks = program->connections != NULL;
+    if (banks) {
+        kiln_string_printf(out,
+                           "out/%.*s.cfg: src/%.*s.cfg | out\n\tsed 's/:DDR/:$(MEMORY)/' $< > $@\n",
+                           stem, file, stem, file);
+    }
+    kiln_string_printf(out, "out/%.*s.xclbin: %s", stem, file, program->file);
+    if (banks) {
+        kiln_string_printf(out, " out/%.*s.cfg", stem, file);
+    }
+    kiln_string_printf(out, " | out\n\t$(VPP) -t hw --platform $(PLATFORM) $(VPP_FLAGS)%s -c",
+                       banks ? " $(VPP_PORTS)" : "");
+    write_defines(program->options, out);
+    kiln_string_printf(out, " $< -o $@.xo\n\t$(VPP) -t hw --platform $(PLATFORM) $(VPP_FLAGS) -l");
+    if (banks) {
+        kiln_string_printf(out, " --config out/%.*s.cfg", stem, file);
+    }
+    kiln_string_printf(out, " $@.xo -o $@\n");
+}
+
 /// SPIR-V without optimising: llvm-spirv 14 does not know all that optimised code has.
 static void write_rules(const bundle_program *program, kiln_string *out)
 {
     const char *file = program->file + strlen("src/");
     int stem = (int)(strlen(file) - strlen(".cl"));
-    kiln_string_printf(out, "out/%.*s.aocx: %s | out\n\t$(AOC) $(AOC_FLAGS) -board=$(BOARD)", stem,
-                       file, program->file);
-    write_defines(program->options, out);
+    write_aoc_rule(program, stem, out);
+    write_vpp_rule(program, stem, out);
     kiln_string_printf(out,
-                       " $< -o $@\nout/%.*s.xclbin: %s | out\n\t$(VPP) -t hw --platform "
-                       "$(PLATFORM) $(VPP_FLAGS) -c",
-                       stem, file, program->file);
-    write_defines(program->options, out);
-    kiln_string_printf(out,
-                       " $< -o $@.xo\n\t$(VPP) -t hw --platform $(PLATFORM) $(VPP_FLAGS) -l $@.xo "
-                       "-o $@\nout/%.*s.spv: %s | out\n\t$(CLANG) -c -target spir64 -O0 -emit-llvm "
+                       "out/%.*s.spv: %s | out\n\t$(CLANG) -c -target spir64 -O0 -emit-llvm "
                        "-Xclang -finclude-default-header -D__OPENCL_VERSION__=120 %s $< -o $@.bc\n"
                        "\t$(LLVM_SPIRV) $@.bc -o $@\n",
                        stem, file, program->file, program->options);
@@ -253,7 +288,12 @@ static void write_makefile(const bundle_manifest *manifest, kiln_string *out)
         "KILN ?= kiln\nAOC ?= aoc\nVPP ?= v++\nCLANG ?= clang-14\nLLVM_SPIRV ?= llvm-spirv-14\n"
         "BOARD ?= select-a-board\nPLATFORM ?= select-a-platform\nAOC_FLAGS ?=\nVPP_FLAGS ?=\n\n"
         "device:\n\t$(KILN) bundle compile .\n\ncheck:\n\t$(KILN) bundle check .\n\n";
+    static const char banks[] = "# Banks: what the platform calls its memory, a port for each "
+                                "argument, and no interleaving.\n"
+                                "MEMORY ?= DDR\nVPP_PORTS ?= --max_memory_ports all\n"
+                                "AOC_BANKS ?= -no-interleaving=default\n\n";
     kiln_string_append(out, head, sizeof(head) - 1);
+    kiln_string_append(out, banks, manifest->n_banks > 0 ? sizeof(banks) - 1 : 0);
     write_all_rule(manifest, "aoc", "aocx", out);
     write_all_rule(manifest, "vpp", "xclbin", out);
     write_all_rule(manifest, "spirv", "spv", out);
@@ -291,6 +331,28 @@ static kiln_status make_empty(const char *folder, kiln_error *err)
     return status;
 }
 
+static kiln_status write_connections(kiln_bundle_maker *maker, const bundle_folder *into,
+                                     kiln_string *hashes, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t i = 0; i < maker->manifest.n_programs && status == KILN_STATUS_OK; i++) {
+        const bundle_program *program = &maker->manifest.programs[i];
+        size_t stem = strlen(program->file) - strlen(".cl");
+        char *name = kiln_arena_alloc(&maker->arena, stem + sizeof(".cfg"));
+        if (program->connections == NULL) {
+            continue;
+        }
+        if (name == NULL) {
+            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a file's name");
+        }
+        memcpy(name, program->file, stem);
+        memcpy(name + stem, ".cfg", sizeof(".cfg"));
+        status = kilni_bundle_folder_write(into, hashes, name, program->connections,
+                                           strlen(program->connections), err);
+    }
+    return status;
+}
+
 static kiln_status write_parts(kiln_bundle_maker *maker, const bundle_folder *into,
                                kiln_string *hashes, kiln_error *err)
 {
@@ -307,6 +369,7 @@ static kiln_status write_parts(kiln_bundle_maker *maker, const bundle_folder *in
                  kilni_bundle_folder_write(into, hashes, program->file, program->text,
                                            strlen(program->text), err));
     }
+    KILN_TRY(out, status, write_connections(maker, into, hashes, err));
     KILN_TRY(out, status, join_constants(maker, &constants, &manifest->constants_start, err));
     KILN_TRY(out, status,
              kilni_bundle_folder_write(into, hashes, BUNDLE_CONSTANTS, constants.data,

@@ -40,6 +40,22 @@ char *kilni_bundle_program_key(kiln_bundle_maker *maker, const bundle_program *p
 kiln_status kilni_bundle_kernel_add(kiln_bundle_maker *maker, uint32_t program, const char *name,
                                     uint32_t n_args, uint32_t *out_index, kiln_error *err);
 
+/// Notes that a step uses a buffer; UINT32_MAX is none.
+void kilni_bundle_use(bundle_shapes *shapes, uint32_t buffer, uint32_t step);
+
+/// Asks the device's compiler for the parameters of all kernels; those that it does not tell stay
+/// unknown. Errors: RESOURCE_EXHAUSTED, UNIMPLEMENTED without OpenCL.
+kiln_status kilni_bundle_parameters_ask(kiln_bundle_maker *maker, kiln_device *device,
+                                        kiln_error *err);
+
+/// Orders the steps of a set of shapes for few changes of program; parameters that are not known
+/// may be written through. Errors: RESOURCE_EXHAUSTED.
+kiln_status kilni_bundle_order(kiln_bundle_maker *maker, bundle_shapes *shapes, kiln_error *err);
+
+/// Places buffers in 1 to BUNDLE_BANKS banks, and connects the kernels' arguments, whose parameters
+/// are known. Errors: RESOURCE_EXHAUSTED, UNIMPLEMENTED for a kernel whose parameters are not.
+kiln_status kilni_bundle_banks(kiln_bundle_maker *maker, uint32_t n_banks, kiln_error *err);
+
 /// Whether a device has what one launch wants. Errors: UNIMPLEMENTED, with the kernel and the size.
 kiln_status kilni_bundle_launch_fits(const kiln_device_info *device, const char *kernel,
                                      const bundle_step *step, const bundle_wants *wants,

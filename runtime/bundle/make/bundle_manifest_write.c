@@ -62,13 +62,16 @@ static void write_values(kiln_string *out, const char *name, const bundle_value 
     kiln_string_printf(out, "      ],\n");
 }
 
-static void write_buffer(kiln_string *out, const bundle_buffer *buffer)
+static void write_buffer(kiln_string *out, const bundle_buffer *buffer, bool banks)
 {
     static const char *const kinds[] = {"", "input", "constant", "scratch"};
     kiln_string_printf(out, "        {\"kind\": \"%s\", \"bytes\": %llu", kinds[buffer->kind],
                        (unsigned long long)buffer->bytes);
     if (buffer->kind == BUNDLE_BUFFER_CONSTANT) {
         kiln_string_printf(out, ", \"offset\": %llu", (unsigned long long)buffer->offset);
+    }
+    if (banks) {
+        kiln_string_printf(out, ", \"bank\": %u", buffer->bank);
     }
     if (buffer->first != UINT32_MAX) {
         kiln_string_printf(out, ", \"first_step\": %u, \"last_step\": %u", buffer->first,
@@ -127,12 +130,12 @@ static void write_step(kiln_string *out, const bundle_step *step)
 static void write_shapes(kiln_string *out, const bundle_manifest *manifest,
                          const bundle_shapes *shapes)
 {
-    kiln_string_printf(out, "    {\n");
+    kiln_string_printf(out, "    {\n      \"reprograms\": %u,\n", kilni_bundle_reprograms(shapes));
     write_values(out, "inputs", shapes->inputs, manifest->n_inputs);
     write_values(out, "outputs", shapes->outputs, manifest->n_outputs);
     kiln_string_printf(out, "      \"buffers\": [\n");
     for (uint32_t i = 0; i < shapes->n_buffers; i++) {
-        write_buffer(out, &shapes->buffers[i]);
+        write_buffer(out, &shapes->buffers[i], manifest->n_banks > 0);
         kiln_string_printf(out, "%s", comma(i, shapes->n_buffers));
     }
     kiln_string_printf(out, "      ],\n      \"steps\": [\n");
@@ -163,6 +166,9 @@ static void write_head(kiln_string *out, const bundle_manifest *manifest)
 void kilni_bundle_manifest_write(const bundle_manifest *manifest, kiln_string *out)
 {
     write_head(out, manifest);
+    if (manifest->n_banks > 0) {
+        kiln_string_printf(out, "  \"banks\": %u,\n", manifest->n_banks);
+    }
     kiln_string_printf(out, "  \"programs\": [\n");
     for (uint32_t i = 0; i < manifest->n_programs; i++) {
         write_program(out, &manifest->programs[i]);

@@ -157,13 +157,6 @@ static kiln_status take_values(bundle_taking *taking, kiln_error *err)
 
 // ---- steps ----
 
-static void use_buffer(bundle_taking *taking, uint32_t buffer, uint32_t step)
-{
-    bundle_buffer *used = &taking->shapes.buffers[buffer];
-    used->first = used->first == UINT32_MAX ? step : used->first;
-    used->last = step;
-}
-
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -175,9 +168,7 @@ static bool take_arg(bundle_taking *taking, const kiln_cl_recorded_arg *from, ui
     switch (from->kind) {
     case KILN_CL_ARG_BUFFER:
         *out = (bundle_arg){.kind = BUNDLE_ARG_BUFFER, .buffer = from->buffer};
-        if (from->buffer != UINT32_MAX) {
-            use_buffer(taking, from->buffer, number);
-        }
+        kilni_bundle_use(&taking->shapes, from->buffer, number);
         return true;
     case KILN_CL_ARG_LOCAL:
         *out = (bundle_arg){.kind = BUNDLE_ARG_LOCAL, .length = from->bytes};
@@ -300,8 +291,8 @@ static kiln_status take_step(bundle_taking *taking, uint32_t number, kiln_error 
     if (from->kind == KILN_CL_STEP_WRITE) {
         status = take_write(taking, from, step, err);
     }
-    use_buffer(taking, step->source, number);
-    use_buffer(taking, step->target, number);
+    kilni_bundle_use(&taking->shapes, step->source, number);
+    kilni_bundle_use(&taking->shapes, step->target, number);
     return status;
 }
 

@@ -1058,8 +1058,8 @@ pub struct kiln_bundle_info {
     pub compiled: u32,
     /// from a binary beside the sources
     pub loaded: u32,
-    /// of program from launch to launch, in a run of the first set of shapes:
-    pub changes: u32,
+    /// changes of program from launch to launch, in a run of the first set of
+    pub reprograms: u32,
     pub constant_bytes: u64,
     pub scratch_bytes: u64,
 }
@@ -1926,7 +1926,7 @@ structs! {
     kiln_graph_info { struct_size, reserved, ops, blocks, ops_fused, steps, blocks_open, blocks_failed }
     kiln_bundle_options { struct_size, no_compile, no_binaries, poison }
     kiln_bundle_value { name, dtype, rank, dims }
-    kiln_bundle_info { struct_size, n_shapes, n_inputs, n_outputs, n_programs, compiled, loaded, changes, constant_bytes, scratch_bytes }
+    kiln_bundle_info { struct_size, n_shapes, n_inputs, n_outputs, n_programs, compiled, loaded, reprograms, constant_bytes, scratch_bytes }
     kiln_bundle_work { struct_size, n_inputs, n_outputs, reserved, graph, device, inputs, others, input_names, output_names }
     kiln_attr_v { i, f, ints, floats, text, tensor }
     kiln_attr { r#type, count, v }
@@ -2401,6 +2401,9 @@ extern "C" {
     pub fn kiln_bundle_close(bundle: *mut kiln_bundle);
     /// Fills what the bundle is. Set `struct_size` before.
     pub fn kiln_bundle_info_get(bundle: *const kiln_bundle, out_info: *mut kiln_bundle_info);
+    /// The same of a bundle in a folder, without a device: what its programs came from, and memory, are
+    /// 0. Errors: as of kiln_bundle_open for the folder's files.
+    pub fn kiln_bundle_info_read(env: *const kiln_env, folder: *const c_char, out_info: *mut kiln_bundle_info, err: *mut kiln_error) -> kiln_status;
     /// Input `index`, of the set of shapes `shapes`; NULL past the last. Names are the same in all.
     pub fn kiln_bundle_input(bundle: *const kiln_bundle, shapes: u32, index: u32) -> *const kiln_bundle_value;
     /// The same for outputs.
@@ -2445,6 +2448,19 @@ extern "C" {
     /// options than definitions in common, where these differ. A text that cannot be merged shows when
     /// the bundle is compiled.
     pub fn kiln_bundle_maker_merge(maker: *mut kiln_bundle_maker, err: *mut kiln_error) -> kiln_status;
+    /// Orders the steps so that a run changes the program as seldom as a search finds, and gives the
+    /// same bits: steps that touch the same memory keep their order, and no more memory is needed. To
+    /// be called last before writing; where no better order is found, the steps stay as they are.
+    /// `*out_saved` is how many changes fewer a run of the first set of shapes has.
+    pub fn kiln_bundle_maker_order(maker: *mut kiln_bundle_maker, device: *mut kiln_device, out_saved: *mut u32, err: *mut kiln_error) -> kiln_status;
+    /// Places the buffers in `n_banks` (1 to 32) banks of a board's memory, so that kernels read and
+    /// write several at once: weights beside what is computed, most of all. To be called after
+    /// programs are merged. Inputs and outputs lie in bank 0. The bundle then has a file for v++ that
+    /// connects each kernel's arguments, its Makefile tells aoc not to interleave, and a run says the
+    /// banks to the platforms of Xilinx and Intel, as these have words for them; elsewhere they mean
+    /// nothing. Errors: also UNIMPLEMENTED where the device's driver does not tell the names of
+    /// arguments.
+    pub fn kiln_bundle_maker_banks(maker: *mut kiln_bundle_maker, device: *mut kiln_device, n_banks: u32, err: *mut kiln_error) -> kiln_status;
     /// Writes the bundle into a folder that is empty or not there yet. Errors: also ALREADY_EXISTS,
     /// UNAVAILABLE.
     pub fn kiln_bundle_maker_write(maker: *mut kiln_bundle_maker, folder: *const c_char, err: *mut kiln_error) -> kiln_status;

@@ -105,6 +105,18 @@ def vectors_are_as_wide_as_the_facts_say():
 
 
 @case
+def a_bundle_for_an_fpga_is_one_program_of_loops():
+    model, arguments = rows_model()
+    board = facts_of("fpga", type="accelerator", single_work_item=True, vector_bytes=16)
+    folder = bundle_of("fpga", model, *arguments, "--device-facts", board, says="0 programs are no loops")
+    assert len(manifest_of(folder)["programs"]) == 1 and is_one_work_item(folder)
+    folder = bundle_of("fpga_apart", model, *arguments, "--device-facts", board, "--merge=no", "--single-work-item=no")
+    assert not is_one_work_item(folder) and "merged" not in manifest_of(folder)["programs"][0]["source"]
+    said = kiln("bundle", model, *arguments, "--merge=maybe", "-o", file_of("none"), code=2)
+    assert "--merge=maybe is neither yes nor no" in said, said
+
+
+@case
 def what_the_device_of_the_facts_lacks_is_refused():
     model, arguments = rows_model(np.float64)
     said = kiln("bundle", model, *arguments, "-o", file_of("f64"), "--device-facts", facts_of("small", **SMALL), code=1)
@@ -161,12 +173,12 @@ def watched(folder, arguments, output, *watch):
     return text
 
 
-def runs_watched(name, model, *arguments):
+def runs_watched(name, model, *arguments, make=()):
     """Accesses and races at full speed; values that nobody wrote without optimisation, behind which oclgrind does not see.
     Planned for narrow vectors: of floats in sixteens it takes what was written for never written."""
     board = facts_of("narrow", type="accelerator", vector_bytes=16, single_work_item=True)
-    folder = single_bundle_of(name, model, *arguments, "--device-facts", board)
-    expected = of_model(model, *arguments)
+    folder = single_bundle_of(name, model, *arguments, *make, "--device-facts", board)
+    expected = of_model(model, *arguments, *make)
     for watch in (["--data-races"], ["--uninitialized", "--build-options", "-cl-opt-disable"]):
         said = watched(folder, arguments, file_of("watched.npy"), *watch)
         assert said == "", f"{name} {watch}: {said[:2000]}"
@@ -191,8 +203,10 @@ def loops_in_a_single_work_item_touch_only_what_is_theirs():
     model, arguments = small_network()
     runs_watched("watched", model, *arguments)
     if LONG:
+        runs_watched("watched_unfused", model, *arguments, make=("--no-fusion",))
         model, arguments = transformer_model()
         runs_watched("watched_transformer", model, *arguments)
+        runs_watched("watched_unfused_transformer", model, *arguments, make=("--no-fusion",))
         runs_watched("watched_digits", DIGITS, *THREE)
 
 
@@ -214,6 +228,86 @@ def oclgrind_sees_what_is_wrong():
 
     change_manifest(folder, shorten)
     assert "Invalid" in watched(folder, arguments, file_of("watched.npy"), "--data-races")
+
+
+# ---- memory banks ----
+
+def banks_asked(folder, arguments, platform):
+    """What a run asked of a platform of this name, as (bytes, bank), and what it gave."""
+    log, output = file_of("banks.log"), file_of("banks.npy")
+    with open(log, "w", encoding="utf-8"):
+        pass
+    env = {**os.environ, "KILN_CACHE_DIR": "off", "KILN_TEST_PLATFORM": platform, "KILN_TEST_BANKS": log,
+           "OPENCL_LAYERS": os.path.join(BUILD, "tests/bin/bank_layer.so")}
+    run = subprocess.run([KILN, "bundle", "run", folder, *arguments, "--runs", "0", "--output", output], capture_output=True, text=True,
+                         check=False, timeout=900, env=env)
+    assert run.returncode == 0, run.stdout[-400:] + run.stderr[-400:]
+    with open(log, encoding="utf-8") as file:
+        return sorted(tuple(map(int, line.split())) for line in file), np.load(output)
+
+
+def placed(folder):
+    """(bytes, bank) of all buffers that the bundle makes, each constant once."""
+    buffers = manifest_of(folder)["shapes"][0]["buffers"]
+    constants = {(b["offset"], b["bytes"]): b["bank"] for b in buffers if b["kind"] == "constant"}
+    return sorted([(size, bank) for (_, size), bank in constants.items()] +
+                  [(b["bytes"], b["bank"]) for b in buffers if b["kind"] == "scratch"])
+
+
+def arguments_agree(folder):
+    """Every argument of a kernel is in one bank, and its file for v++ says so."""
+    manifest, banks = manifest_of(folder), {}
+    shapes, = manifest["shapes"]
+    for step in launches_of(folder):
+        for number, arg in enumerate(step["args"]):
+            if arg.get("buffer") is not None:
+                key = (step["program"], step["kernel"], number)
+                bank = shapes["buffers"][arg["buffer"]]["bank"]
+                assert banks.setdefault(key, bank) == bank, f"argument {key} is in banks {banks[key]} and {bank}"
+    lines = []
+    for program in manifest["programs"]:
+        with open(os.path.join(folder, program["source"][:-len("cl")] + "cfg"), encoding="utf-8") as file:
+            text = file.read()
+        assert "[connectivity]" in text
+        lines += re.findall(r"^sp=(\w+)_1\.\w+:DDR\[(\d+)\]$", text, re.M)
+    kernels = [(manifest["programs"][program]["kernels"][kernel]["name"], str(bank)) for (program, kernel, _), bank in banks.items()]
+    assert sorted(lines) == sorted(kernels), f"{lines} are not {kernels}"
+
+
+@case
+def buffers_lie_in_banks():
+    model, arguments = small_network()
+    expected = of_model(model, *arguments)
+    for name, extra in (("banks", []), ("banks_merged", ["--merge", "--single-work-item"])):
+        folder = bundle_of(name, model, *arguments, "--banks", "3", *extra)
+        assert manifest_of(folder)["banks"] == 3
+        arguments_agree(folder)
+        wanted = placed(folder)
+        assert len({bank for _, bank in wanted}) > 1, f"all in one bank: {wanted}"
+        shapes, = manifest_of(folder)["shapes"]
+        assert all(shapes["buffers"][value["buffer"]]["bank"] == 0 for value in shapes["inputs"] + shapes["outputs"])
+        for platform in ("Xilinx", "Intel(R) FPGA SDK for OpenCL(TM)"):
+            asked, given = banks_asked(folder, arguments, platform)
+            assert asked == [(max(size, 1), bank) for size, bank in wanted], f"{platform}: {asked} is not {wanted}"
+            same_bits(given, expected)
+        asked, given = banks_asked(folder, arguments, "Portable Computing Language")
+        assert asked == [], asked
+        same_bits(given, expected)
+        rules = subprocess.run(["make", "-C", folder, "-n", "aoc", "vpp", "MEMORY=HBM"], capture_output=True, text=True, check=True, timeout=60)
+        for words in ("-no-interleaving=default", "--max_memory_ports all", "--config out/p000_", "sed 's/:DDR/:HBM/'"):
+            assert words in rules.stdout, f"{words}: {rules.stdout}"
+
+
+@case
+def banks_that_cannot_be_are_refused():
+    model, arguments = small_network()
+    for number in ("0", "33", "two", "-1"):
+        said = kiln("bundle", model, *arguments, "--banks", number, "-o", file_of("none"), code=2)
+        assert "is no number from 1 to 32" in said, said
+    folder = bundle_of("banks_wrong", model, *arguments, "--banks", "2")
+    change_manifest(folder, lambda text: text.replace('"bank": 1', '"bank": 2', 1))
+    said = kiln("bundle", "check", folder, code=1)
+    assert "bank is too large" in said and "manifest.json" in said, said
 
 
 # ---- ResNet-50 ----

@@ -96,6 +96,32 @@ def grids_that_differ_are_arguments_of_the_loop():
     assert "x < kiln_nx" in text and "y < kiln_ny" in text and "z < kiln_nz" in text, text[-400:]
 
 
+def changes_of(folder):
+    programs = [step["program"] for step in manifest_of(folder)["shapes"][0]["steps"] if "program" in step]
+    return sum(a != b for a, b in zip(programs, programs[1:]))
+
+
+@case
+def the_steps_are_ordered_so_that_the_program_changes_seldom():
+    """Two kinds of work in turns, which do not need each other."""
+    nodes, outputs, inputs = [], {}, {}
+    for i in range(3):
+        inputs[f"x{i}"] = numbers(4, 40, seed=i)
+        nodes += [onnx.node("Softmax", [f"x{i}"], [f"s{i}"], axis=-1), onnx.node("CumSum", [f"x{i}", "axis"], [f"c{i}"])]
+        outputs.update({f"s{i}": inputs["x0"], f"c{i}": inputs["x0"]})
+    model, arguments = write_model("turns", nodes, inputs, {"axis": np.array(1)}, outputs)
+    folder = file_of("turns")
+    said = kiln("bundle", model, *arguments, "--no-fusion", "-o", folder)
+    changes, saved = map(int, re.search(r"a run changes the program (\d+) times?, (\d+) fewer than in the model's order", said).groups())
+    assert saved > 0 and changes + saved >= 5 and "it gives the model's bits" in said, said
+    assert manifest_of(folder)["shapes"][0]["reprograms"] == changes_of(folder) == changes
+    for told in (kiln("bundle", "run", folder, *arguments), kiln("bundle", "check", folder)):
+        assert re.search(rf"changes the program {changes} time", told), told
+    assert json.loads(kiln("bundle", "check", folder, "--json"))["reprograms"] == changes
+    change_manifest(folder, lambda text: text.replace(f'"reprograms": {changes}', f'"reprograms": {changes + 1}'))
+    assert "reprograms is not what the steps do" in kiln("bundle", "check", folder, code=1)
+
+
 # ---- what no bundle has ----
 
 @case
@@ -160,6 +186,10 @@ def a_missing_file_is_named_with_its_kernel():
         os.remove(os.path.join(copy, name))
         said = kiln("bundle", "run", copy, *THREE, code=1)
         assert f"{name} is not there" in said, said
+        with open(os.path.join(copy, name), "wb"):
+            pass
+        said = kiln("bundle", "run", copy, *THREE, code=1)
+        assert f"{name} is damaged" in said, said
 
 
 @case
