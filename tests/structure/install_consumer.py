@@ -228,7 +228,8 @@ def fuser_problems(plugin):
 def sdk_pkg_config(prefix, work, template, libdir):
     """The templates with one compiler call each and the flags of kiln-fuser.pc."""
     bad = []
-    for lang, compiler in (("c", ["gcc", "-std=c11"]), ("cpp", ["g++", "-std=c++17"])):
+    c, cpp = ["gcc", "-std=c11"], ["g++", "-std=c++17"]
+    for lang, compiler in (("c", c), ("cpp", cpp), ("c-operator", c), ("cpp-operator", cpp)):
         flags = [subprocess.run(["pkg-config", f"--{what}", "kiln-fuser"], text=True,
                                 env=environment(prefix, libdir), capture_output=True, check=False)
                  for what in ("cflags", "libs")]
