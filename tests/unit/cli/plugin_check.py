@@ -19,6 +19,9 @@ COUNT = 0
 
 # name: (check that must fail, words of its text, file, line as it is, line as it is spoiled)
 ABI, MINE, HEADER = "abi.c", "my_fuser.c", "kiln/kf_plugin.h"
+# Two variants, the second with a claim.
+CLAIM = ("static kf_formula claim;\n    static kf_expr claims[2];\n    memset(&claim, 0, sizeof(claim));\n    kf_formula_imm(&claim, %s);\n"
+         "    claims[1] = kf_formula_expr(&claim);\n    info.n_variants = 2;\n    info.variant_ns = claims;\n    info.n_variant_ns = 2;")
 SPOILED = {
     "no note": ("note", "no section", HEADER, "KF_MANIFEST(KF_PLUGIN_ID, KF_PLUGIN_VERSION, 0, KF_OPSET_MAX, 0, 0);", ""),
     "export": ("exports", "exports surplus", HEADER, "static kf_status kf_plugin_init(void)",
@@ -54,6 +57,14 @@ SPOILED = {
     "negative": ("states", "est_ns is less than 0", ABI, "cost, kf_formula_expr(&bytes), no_flops, 1);",
                  "cost, kf_formula_expr(&bytes), no_flops, 1);\n    kf_formula_imm(&e->ns, -3);\n"
                  "    kf_formula_op(&e->ns, KF_INS_MUL);"),
+    "no variant": ("variants", "describe each", ABI, "info.n_variants = 1;", "info.n_variants = 2;"),
+    "too few claims": ("variants", "neither 0 nor n_variants", ABI, "info.n_variants = 1;",
+                       "info.n_variants = 3;\n    info.n_variant_ns = 2;"),
+    "no claims": ("variants", "variant_ns is NULL", ABI, "info.n_variants = 1;", "info.n_variant_ns = info.n_variants = 2;"),
+    "claims below 0": ("variants", "variant_ns[1] is less than 0", ABI, "info.n_variants = 1;", CLAIM % "-7"),
+    "claims nothing": ("variants", "variant_ns[1] has no value", ABI, "info.n_variants = 1;",
+                       CLAIM % "5" + "\n    claim.ins[0].op = KF_INS_ADD;"),
+    "claims by address": ("same", "another process", ABI, "info.n_variants = 1;", CLAIM % "(int64_t)((uintptr_t)opt >> 4)"),
     "composite": ("corpus", "silu is recorded as", MINE, "{KF_OP_ADD, KF_OP_RELU}", "{KF_OP_ADD, KF_OP_SILU}"),
     "empty ready": ("any-stream", "ready without a length", HEADER, "    state.ready = builder_is_ready(builder);",
                     "    state.ready = 1;"),
@@ -162,6 +173,8 @@ def spoiled(folder, name, row):
     if good not in sources[file]:
         return f"{file} has no longer: {good}"
     sources[file] = sources[file].replace(good, bad, 1)
+    if name.startswith("claims"):  # a header's plugin has one program unless it says more: here it describes it twice
+        sources[HEADER] = sources[HEADER].replace("variant != 0", "variant > 1")
     if name == "extension":
         sources[HEADER] = sources[HEADER].replace("    .init = kf_plugin_init,", "    .init = kf_plugin_init,\n    .extension = any,")
     if name == "trusts states":
@@ -194,7 +207,7 @@ def takes_nothing():
     lines = run.stdout.splitlines()
     failed = [line.split()[2] for line in lines if line.startswith("FAIL")]
     wanted = ["corpus", "leaks", "quiet", "states", "batch", "clone", "reset", "closed", "finish", "newer", "unmapped", "same",
-              "cost", "results", "guards"]
+              "cost", "variants", "results", "guards"]
     return None if failed == wanted and "was ready after none of" in run.stdout else run.stdout
 
 
