@@ -201,6 +201,65 @@ def silent(folder):
     return None if run.returncode == 0 and "no est_ns in" in run.stdout else run.stdout + run.stderr
 
 
+ATTRIBUTES = """#include "abi.h"
+const uint32_t fuser_ops[] = {KF_OP_MUL_SCALAR, KF_OP_CUM_SUM};
+const uint32_t fuser_n_ops = 2;
+const uint32_t fuser_attrs[] = {KF_ATTR_VALUE, KF_ATTR_AXIS, KF_ATTR_EXCLUSIVE, KF_ATTR_REVERSE};
+const uint32_t fuser_n_attrs = 4;
+uint32_t fuser_fits(const kf_host *host, const block *b, uint32_t n, const kf_op *op)
+{
+    return op->outputs[0]->rank > 0 || kf_decline(host, KF_CODE_SHAPE, op->position, "no axis");
+}
+/* Elements are `inner` apart along the axis; a work-item has one row. */
+const char fuser_source[] =
+    "__kernel void sums(__global const float *x, __global float *y, long length, long inner, long exclusive,\\n"
+    "                   long reverse, float factor) {\\n"
+    "    long first = get_global_id(0) / inner * inner * length + get_global_id(0) % inner;\\n"
+    "    float sum = 0.0f;\\n"
+    "    for (long k = 0; k < length; k++) {\\n"
+    "        long at = first + (reverse ? length - 1 - k : k) * inner;\\n"
+    "        float v = x[at] * factor, before = sum;\\n"
+    "        sum = k == 0 ? v : sum + v;\\n"
+    "        y[at] = exclusive ? before : sum;\\n"
+    "    }\\n"
+    "}\\n";
+const char fuser_kernel[] = "sums";
+static int64_t number(const block *b, uint32_t n, uint32_t key)
+{
+    const kept_attr *attr = block_attr(b, n, key);
+    return attr != NULL ? attr->values[0] : 0;
+}
+void fuser_sizes(const block *b, sizes *s)
+{
+    const value *x = &b->result;
+    int64_t axis = number(b, 1, KF_ATTR_AXIS);
+    axis += axis < 0 ? x->rank : 0;
+    kf_formula_product(&s->numbers[0], x->symbols + axis, 1);
+    kf_formula_product(&s->numbers[1], x->symbols + axis + 1, x->rank - (uint32_t)axis - 1);
+    kf_formula_imm(&s->numbers[2], number(b, 1, KF_ATTR_EXCLUSIVE));
+    kf_formula_imm(&s->numbers[3], number(b, 1, KF_ATTR_REVERSE));
+    s->n_numbers = 4;
+    s->scalars[0] = (uint32_t)number(b, 0, KF_ATTR_VALUE);
+    s->n_scalars = 1;
+    kf_formula_product(&s->work_items, x->symbols, (uint32_t)axis);
+    kf_formula_product(&s->work_items, x->symbols + axis + 1, x->rank - (uint32_t)axis - 1);
+    kf_formula_op(&s->work_items, KF_INS_MUL);
+}
+"""
+
+
+def attributes(folder):
+    """The template keeps attributes: axis, exclusive, reverse and a scalar reach the kernel."""
+    sources = {**template(), MINE: ATTRIBUTES}
+    run = check(build(folder, "attributes", sources), "--include", "^(clone|reset|same|results)$", "--timeout", "120")
+    if run.returncode != 0 or "4 passed" not in run.stdout:
+        return run.stdout + run.stderr
+    # Without them the programs of two calls would have one key.
+    sources[ABI] = sources[ABI].replace("    keep_attrs(b, op);\n", "", 1)
+    run = check(build(folder, "no attributes", sources), "--only", "results", "--timeout", "120")
+    return None if run.returncode == 1 and "FAIL" in run.stdout else f"nothing is kept, and it passes: {run.stdout}"
+
+
 def takes_nothing():
     """A fuser that takes nothing cannot be checked: every check that needs a stream fails and says so."""
     run = check(os.path.join(TEST_PLUGINS, "null.so"), "--level", "4")
@@ -399,7 +458,7 @@ def main_passes(name):
 def main_fails(only):
     with tempfile.TemporaryDirectory(prefix="kiln-check-") as folder:
         for name in only:
-            whole = {"reduces": reduces, "reports": reports, "streams": streams}.get(name)
+            whole = {"reduces": reduces, "reports": reports, "streams": streams, "attributes": attributes}.get(name)
             case(name, whole(folder) if whole is not None else spoiled(folder, name, SPOILED[name]))
         if only:
             return
@@ -412,6 +471,7 @@ def main_fails(only):
         for name in timed:
             case(name, spoiled(folder, name, SPOILED[name]))
         case("silent", silent(folder))
+        case("attributes", attributes(folder))
         case("takes nothing", takes_nothing())
         for chain in ("ATTENTION", "SCAN"):
             case(f"finds {chain}", finds(chain))
