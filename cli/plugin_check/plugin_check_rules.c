@@ -123,10 +123,24 @@ static bool same(const snapshot *a, const snapshot *b)
     return a->n == b->n && memcmp(a->bytes, b->bytes, a->n) == 0;
 }
 
-uint64_t rules_hash(uint64_t hash, const void *bytes, uint64_t n)
+/// FNV-1a of bytes behind `hash`.
+static uint64_t hash_more(uint64_t hash, const void *bytes, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         hash = (hash ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+static uint64_t hash_claims(uint64_t hash, const kf_opt_info *info)
+{
+    uint64_t n = info->variant_ns != NULL ? info->n_variant_ns : 0;
+    for (uint64_t i = 1; i < n && i < RULES_MOST_VARIANTS; i++) {
+        kf_expr one = info->variant_ns[i];
+        hash = hash_more(hash, &one.n, sizeof(one.n));
+        if (one.n <= KF_MAX_EXPR) {
+            hash = hash_more(hash, one.ins, one.n * sizeof(kf_ins));
+        }
     }
     return hash;
 }
@@ -142,8 +156,8 @@ static uint64_t key_of(subject *t, const kf_builder *builder)
         kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
         hash = 0xcbf29ce484222325u;
         if (t->p->opt_info(opt, &info) == KF_OK) {
-            hash = rules_hash(hash, info.key.ptr, info.key.len);
-            hash = rules_hash_variants(hash, &info);
+            hash = hash_more(hash, info.key.ptr, info.key.len);
+            hash = hash_claims(hash, &info);
         }
     }
     t->p->opt_destroy(opt);
@@ -558,7 +572,7 @@ static uint64_t fingerprint(check *c)
             t.view = stream_view_create(&t.s, NULL);
             kf_builder *builder = rules_shown(&t, t.view, t.s.n_ops, &state);
             snap(&a, &state);
-            hash = rules_hash(hash, a.bytes, a.n);
+            hash = hash_more(hash, a.bytes, a.n);
             hash = hash * 31 + key_of(&t, builder);
             c->plugin->builder_destroy(builder);
             stream_view_destroy(t.view);

@@ -6,6 +6,8 @@
 
 #include "plugin_check.h"
 
+enum { RULES_MOST_VARIANTS = 64 }; ///< looked at in one block
+
 typedef struct subject { ///< what a rule is tried on
     check *c;
     const kf_plugin *p;
@@ -28,9 +30,4 @@ kf_builder *rules_shown(subject *t, stream_view *view, uint32_t to, kf_state *st
 bool rules_wrong(subject *t, const char *what);
 /// An estimate that is there has a value, and that is a time; `name` tells whose it is.
 void rules_estimate(subject *t, const char *name, kf_expr ns);
-/// FNV-1a of bytes behind `hash`.
-uint64_t rules_hash(uint64_t hash, const void *bytes, uint64_t n);
-/// `hash` with the estimates of the variants behind.
-uint64_t rules_hash_variants(uint64_t hash, const kf_opt_info *info);
-
 #endif

@@ -6,21 +6,6 @@
 
 #include <stdio.h>
 
-enum { MOST_TRIED = 64 }; ///< variants of one block
-
-uint64_t rules_hash_variants(uint64_t hash, const kf_opt_info *info)
-{
-    for (uint64_t i = 1; info->variant_ns != NULL && i < info->n_variant_ns && i < MOST_TRIED;
-         i++) {
-        kf_expr one = info->variant_ns[i];
-        hash = rules_hash(hash, &one.n, sizeof(one.n));
-        if (one.n <= KF_MAX_EXPR) {
-            hash = rules_hash(hash, one.ins, one.n * sizeof(kf_ins));
-        }
-    }
-    return hash;
-}
-
 static void try_variant(subject *t, const kf_opt *opt, const kf_opt_info *info, uint32_t i)
 {
     char name[48];
@@ -50,7 +35,8 @@ static void rule_variants(subject *t)
         rules_wrong(t, "n_variant_ns is above 0, and variant_ns is NULL");
     } else {
         t->offers += info.n_variants > 1 ? 1 : 0;
-        for (uint32_t i = 1; i < info.n_variants && i < MOST_TRIED && check_good(t->c); i++) {
+        for (uint32_t i = 1; i < info.n_variants && i < RULES_MOST_VARIANTS && check_good(t->c);
+             i++) {
             try_variant(t, opt, &info, i);
         }
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# run.sh PROGRAMS SEEDS OUT SECONDS [NAMES]: runs fuzz targets, KILN_FUZZ_JOBS (1) at once. PROGRAMS has fuzz_NAME,
+# run.sh PROGRAMS SEEDS OUT SECONDS [NAMES]: runs fuzz targets, KILN_TEST_JOBS (1) at once. PROGRAMS has fuzz_NAME,
 # SEEDS a folder of seeds for each; OUT gets corpora/, found/ and NAME.log. A line for each target; exit status 1 if one
 # failed. `./dev fuzz` calls it, and so does whoever carries the programs to another machine (`./dev fuzz --carry`).
 set -euo pipefail
@@ -24,4 +24,4 @@ if [[ $# -eq 0 ]]; then
     mapfile -t names < <(find "$programs" -maxdepth 1 -type f -name 'fuzz_*' | sed 's/.*fuzz_//' | sort)
     set -- "${names[@]}"
 fi
-printf '%s\n' "$@" | xargs -P "${KILN_FUZZ_JOBS:-1}" -I NAME bash -c 'one NAME'
+printf '%s\n' "$@" | xargs -P "${KILN_TEST_JOBS:-1}" -I NAME bash -c 'one NAME'

@@ -210,7 +210,7 @@ static void add_bytes(kf_formula *f, const value *v)
 
 static void make_estimate(kf_estimate *e, const block *b, const kf_cost *cost)
 {
-    kf_expr no_flops = {NULL, 0};
+    sizes s;
     kf_formula bytes = {0, 0, {{0, 0, 0, 0}}};
     uint32_t i, k;
     kf_estimate_init(e);
@@ -227,7 +227,9 @@ static void make_estimate(kf_estimate *e, const block *b, const kf_cost *cost)
     kf_formula_append(&bytes, kf_formula_expr(&e->read));
     kf_formula_append(&bytes, kf_formula_expr(&e->written));
     kf_formula_op(&bytes, KF_INS_ADD);
-    kf_formula_roofline(&e->ns, cost, kf_formula_expr(&bytes), no_flops, 1);
+    memset(&s, 0, sizeof(s));
+    fuser_sizes(b, &s);
+    kf_formula_roofline(&e->ns, cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);
 }
 
 // ---- program ----

@@ -10,7 +10,7 @@
 #define PLUGIN_VERSION "0.1.0"
 #define FUSER_NAME "my-fuser"
 
-enum { MAX_OPS = 16, MAX_INPUTS = 16, MAX_NUMBERS = 8, MAX_ATTRS = 16 };
+enum { MAX_OPS = 16, MAX_INPUTS = 16, MAX_NUMBERS = 12, MAX_ATTRS = 16 };
 // at most 31 operations: block.dropped
 
 typedef struct value { // a tensor of the block
@@ -48,6 +48,7 @@ typedef struct sizes { // of one launch
     uint32_t
         scalars[MAX_NUMBERS]; // behind them, as float: values[0] of attributes of KF_TYPE_SCALAR
     uint32_t n_scalars;
+    kf_formula flops; // of the whole launch, for the estimate; absent: memory alone counts
 } sizes;
 
 extern const uint32_t fuser_ops[];

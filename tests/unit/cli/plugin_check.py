@@ -51,11 +51,11 @@ SPOILED = {
     "signal": ("traces", "handler of signal", HEADER, "static kf_status kf_plugin_init(void)\n{",
                "#include <signal.h>\nstatic kf_status kf_plugin_init(void)\n{\n    signal(SIGUSR1, SIG_IGN);"),
     "len": ("states", "len is above", ABI, "builder->block.len, /*launches=*/1", "builder->block.len + 5, /*launches=*/1"),
-    "divides by zero": ("states", "est_ns has no value", ABI, "cost, kf_formula_expr(&bytes), no_flops, 1);",
-                        "cost, kf_formula_expr(&bytes), no_flops, 1);\n    kf_formula_imm(&e->ns, 0);\n"
+    "divides by zero": ("states", "est_ns has no value", ABI, "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);",
+                        "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);\n    kf_formula_imm(&e->ns, 0);\n"
                         "    kf_formula_op(&e->ns, KF_INS_FLOOR_DIV);"),
-    "negative": ("states", "est_ns is less than 0", ABI, "cost, kf_formula_expr(&bytes), no_flops, 1);",
-                 "cost, kf_formula_expr(&bytes), no_flops, 1);\n    kf_formula_imm(&e->ns, -3);\n"
+    "negative": ("states", "est_ns is less than 0", ABI, "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);",
+                 "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);\n    kf_formula_imm(&e->ns, -3);\n"
                  "    kf_formula_op(&e->ns, KF_INS_MUL);"),
     "no variant": ("variants", "describe each", ABI, "info.n_variants = 1;", "info.n_variants = 2;"),
     "too few claims": ("variants", "neither 0 nor n_variants", ABI, "info.n_variants = 1;",
@@ -97,8 +97,8 @@ SPOILED = {
     "one element": ("results", "without fusion", MINE, "long end = min(begin + each, count);",
                     "long end = min(begin + each, count) - (count > 200 ? 1 : 0);"),
     "nothing": ("results", "no fuser was ready", ABI, "    if (b->n_ops == fuser_n_ops ||", "    if (b->n_ops >= 0 ||"),
-    "slow claim": ("speed", "not faster than the unfused operations", ABI, "cost, kf_formula_expr(&bytes), no_flops, 1);",
-                   "cost, kf_formula_expr(&bytes), no_flops, 1000000);"),
+    "slow claim": ("speed", "not faster than the unfused operations", ABI, "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);",
+                   "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1000000);"),
     "past the end": ("guards", "", MINE, "long end = min(begin + each, count);",
                      "long end = min(begin + each, count + 1);"),
     "no work": ("profiles", "no work-items", MINE, "    kf_formula_op(&s->work_items, KF_INS_CEIL_DIV);",
@@ -128,8 +128,8 @@ SPOILED = {
                "    for (volatile int k = 0; k < 100000; k++) {\n    }\n    b->on_cpu += turn != mine;"),
     "slow": ("speed", "times as long", MINE, "float sum = a[i] + b[i];",
              "float sum = a[i] + b[i]; for (int k = 0; k < 20; k++) { sum = sum + 1e-30f * a[(i + k * 7) % count]; }"),
-    "lies": ("honest", "times what it claims", ABI, "cost, kf_formula_expr(&bytes), no_flops, 1);",
-             "cost, kf_formula_expr(&bytes), no_flops, 1);\n    kf_formula_imm(&e->ns, 1000000);\n"
+    "lies": ("honest", "times what it claims", ABI, "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);",
+             "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);\n    kf_formula_imm(&e->ns, 1000000);\n"
              "    kf_formula_op(&e->ns, KF_INS_FLOOR_DIV);"),
     "compile": ("results", "ran fused", MINE, "out[i] = sum", "out[i] = undeclared + sum"),
 }
@@ -193,7 +193,7 @@ def spoiled(folder, name, row):
 def silent(folder):
     """A formula that grew too long is no estimate: the check passes and says how often."""
     sources = template()
-    good = "cost, kf_formula_expr(&bytes), no_flops, 1);"
+    good = "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);"
     sources[ABI] = sources[ABI].replace(
         good, good + "\n    for (i = 0; i < 200; i++) {\n        kf_formula_imm_op(&e->ns, 1, KF_INS_MUL);\n    }", 1)
     library = build(folder, "silent", sources)
