@@ -32,8 +32,7 @@ typedef struct crash_page { ///< the file
     uint32_t n_plugins;
     _Atomic uint32_t interrupted; ///< the user ended the process: nobody is to blame
     _Atomic uint32_t slots[KILNI_FUSE_CRASH_SLOTS]; ///< (plugin + 1) << 8 | call; 0: none
-    _Atomic uint64_t
-        late_ns[KILNI_FUSE_CRASH_SLOTS]; ///< of builder_fuse, fuser_measured; 0: never late
+    _Atomic uint64_t late_ns[KILNI_FUSE_CRASH_SLOTS]; ///< of a call with a limit; 0: never late
     crash_plugin plugins[MAX_PLUGINS];
 } crash_page;
 
