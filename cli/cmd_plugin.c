@@ -15,7 +15,7 @@ static const cli_command words[] = {
     {"check", "check a plugin: the rules, results, kernels, speed", plugin_check},
     {"reset", "forget why a plugin was refused or a fuser put away", plugin_reset},
     {"dump", "show the launches, arguments and sources of a stream or a model", plugin_dump},
-    {"new", "write a project with a fuser that works", plugin_new},
+    {"new", "write a project with a fuser or an operator that works", plugin_new},
     {"record", "run a program and write its streams as replayable files", plugin_record},
     {"reduce", "shrink a replayable file to what still fails", plugin_reduce},
     {"sign", "sign plugins, or make a key to sign them with", plugin_sign},

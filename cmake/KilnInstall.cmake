@@ -90,8 +90,19 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples/fusers DESTINATION ${CMAKE_INSTAL
     FILES_MATCHING PATTERN CMakeLists.txt)
 # The paths between the pages stay as they are in the tree.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md)
-install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(FILES ${CMAKE_SOURCE_DIR}/plugin_sdk/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/plugin_sdk)
+foreach(page IN ITEMS README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md plugin_sdk/README.md remote_grpc/README.md
+        plugins/attention/README.md plugins/matmul/README.md plugins/nvidia_tensor/README.md tests/faults/README.md)
+    cmake_path(GET page PARENT_PATH folder)
+    install(FILES ${CMAKE_SOURCE_DIR}/${page} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
+endforeach()
+# What the pages say of examples, and examples of pages, is a folder away, too.
+file(RELATIVE_PATH to_examples ${CMAKE_INSTALL_FULL_DOCDIR} ${CMAKE_INSTALL_FULL_DATADIR}/kiln/examples)
+file(RELATIVE_PATH to_docs ${CMAKE_INSTALL_FULL_DATADIR}/kiln ${CMAKE_INSTALL_FULL_DOCDIR}/docs)
+file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/links)
+file(CREATE_LINK ${to_examples} ${CMAKE_CURRENT_BINARY_DIR}/links/examples SYMBOLIC)
+file(CREATE_LINK ${to_docs} ${CMAKE_CURRENT_BINARY_DIR}/links/docs SYMBOLIC)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/links/examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/links/docs DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/LICENSE-MIT ${CMAKE_SOURCE_DIR}/LICENSE-APACHE
     DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

@@ -48,6 +48,8 @@
 //       never two at once for one fuser, but others of its functions may run meanwhile: what it
 //       changes is atomic; kf_store_of gives a place to keep it
 //
+// KF_PLUGIN_EXTENSION may name the function kf_plugin.extension: for operators (kf_operators.h).
+//
 // A fuser that needs more, as a saved state, writes the table by itself.
 #ifndef KILN_PLUGIN_SDK_KF_PLUGIN_H
 #define KILN_PLUGIN_SDK_KF_PLUGIN_H
@@ -240,6 +242,9 @@ static const kf_plugin kf_plugin_table = {
     .opt_info = kf_plugin_opt_info,
     .opt_describe = kf_plugin_opt_describe,
     .opt_destroy = kf_plugin_opt_destroy,
+#ifdef KF_PLUGIN_EXTENSION
+    .extension = KF_PLUGIN_EXTENSION,
+#endif
 #ifdef KF_PLUGIN_MEASURED
     .fuser_measured = kf_plugin_fuser_measured,
 #endif

@@ -10,30 +10,28 @@
 //   kiln::program   sources, launches with their arguments, temporaries, steps
 //   kiln::builder   derive: what was accepted so far; copyable
 //   kiln::fuser     derive: one for each device
+//   kf_operator.hpp a class of static functions that is an operator of the plugin's own
 #ifndef KILN_PLUGIN_SDK_KILN_FUSER_HPP
 #define KILN_PLUGIN_SDK_KILN_FUSER_HPP
 
 #include "kf_builder.hpp"
 #include "kf_expr.hpp"
 #include "kf_glue.hpp"
+#include "kf_operator.hpp"
+#include "kf_plugin_row.hpp"
 #include "kf_program.hpp"
 #include "kf_sealed_program.hpp"
 #include "kf_tensor.hpp"
 
 /// Once, at file scope, outside of namespaces: the manifest and the exported function. After the
-/// texts one kiln::fuser_named<F>("id") or more.
+/// texts one kiln::fuser_named<F>("id") or kiln::operator_named<O>("domain::name", "doc") or more.
 #define KILN_PLUGIN(ID, VERSION, VENDOR, ...)                                                      \
     KF_MANIFEST(ID, VERSION, 0, KF_OPSET_MAX, 0, 0);                                               \
     extern "C" const kf_plugin *kf_plugin_query_v1(std::uint32_t)                                  \
     {                                                                                              \
-        static const kiln::fuser_row rows[] = {__VA_ARGS__};                                       \
-        constexpr std::uint32_t count = sizeof(rows) / sizeof(rows[0]);                            \
-        static kf_str ids[count];                                                                  \
-        for (std::uint32_t i = 0; i < count; i++) {                                                \
-            ids[i] = kiln::glue::str_of(rows[i].id);                                               \
-        }                                                                                          \
-        kiln::glue::rows() = {rows, count};                                                        \
-        static const kf_plugin plugin = kiln::glue::table(ID, VERSION, VENDOR, ids);               \
+        static const kiln::plugin_row given[] = {__VA_ARGS__};                                     \
+        static const kiln::glue::sorted<sizeof(given) / sizeof(given[0])> rows(given);             \
+        static const kf_plugin plugin = kiln::glue::table(ID, VERSION, VENDOR, rows.ids);          \
         return &plugin;                                                                            \
     }
 

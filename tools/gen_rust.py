@@ -224,8 +224,10 @@ class Headers:
     def fields(self, what, name, doc):
         self.take("{")
         fields, nameless = [], 0
-        while self.peek() != "}":
+        while True:
             about = self.about()
+            if self.peek() == "}":
+                break
             self.pending = f"{name}_{self.name_behind(self.at)}"
             base = self.base_type([])
             if self.peek() == ";":  # members of a union without a name

@@ -398,9 +398,10 @@ static int write_junit(const check_options *options, const check_row *const *row
 
 // ---- all of it ----
 
-static const check_row *const tables[] = {
-    check_static_rows,   check_corpus_rows,   check_life_rows, check_rules_rows, check_run_rows,
-    check_operator_rows, check_gradient_rows, check_host_rows, check_speed_rows};
+static const check_row *const tables[] = {check_static_rows,   check_corpus_rows,   check_life_rows,
+                                          check_rules_rows,    check_variant_rows,  check_run_rows,
+                                          check_operator_rows, check_gradient_rows, check_host_rows,
+                                          check_speed_rows};
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
 
 /// Is the name like the pattern, which was tried before? Without one: `otherwise`.

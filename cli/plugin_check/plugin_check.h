@@ -64,6 +64,7 @@ extern const check_row check_static_rows[];
 extern const check_row check_life_rows[];
 extern const check_row check_corpus_rows[];
 extern const check_row check_rules_rows[];
+extern const check_row check_variant_rows[];
 extern const check_row check_run_rows[];
 extern const check_row check_operator_rows[];
 extern const check_row check_gradient_rows[];

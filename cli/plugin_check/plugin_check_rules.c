@@ -2,7 +2,7 @@
 // Level 3: the rules of fusing (kiln_fuser.h, "Lifecycle"), on streams that the fusers take and on
 // random ones. Every check goes over all fusers of the plugin and several seeds.
 
-#include "plugin_check.h"
+#include "plugin_check_rules.h"
 #include "plugin_cli.h"
 
 #include <inttypes.h>
@@ -15,22 +15,7 @@
 
 enum { SNAPSHOT = 8192 };
 
-typedef struct subject { ///< what a rule is tried on
-    check *c;
-    const kf_plugin *p;
-    kf_fuser *fuser;
-    uint32_t index;
-    uint64_t seed;
-    stream s;
-    stream_view *view;
-    uint64_t offers; ///< ready states of which an estimate was asked
-    uint64_t silent; ///< of these without est_ns
-} subject;
-
-typedef void (*rule_fn)(subject *t);
-
-/// A builder that was shown operations [0, to), its answer in `state`.
-static kf_builder *shown(subject *t, stream_view *view, uint32_t to, kf_state *state)
+kf_builder *rules_shown(subject *t, stream_view *view, uint32_t to, kf_state *state)
 {
     kf_builder *builder = NULL;
     *state = (kf_state){.struct_size = (uint32_t)sizeof(*state)};
@@ -43,7 +28,7 @@ static kf_builder *shown(subject *t, stream_view *view, uint32_t to, kf_state *s
     return builder;
 }
 
-static bool wrong(subject *t, const char *what)
+bool rules_wrong(subject *t, const char *what)
 {
     char text[300];
     stream_print(&t->s, text, sizeof(text));
@@ -63,8 +48,7 @@ static void say_streams(const subject *t, uint32_t tried)
     }
 }
 
-/// Runs the rule on streams that the fuser takes; `random`: on any.
-static void on_streams(check *c, rule_fn rule, bool random)
+void rules_on_streams(check *c, rule_fn rule, bool random)
 {
     uint32_t tried = 0;
     subject t = {.c = c};
@@ -139,7 +123,30 @@ static bool same(const snapshot *a, const snapshot *b)
     return a->n == b->n && memcmp(a->bytes, b->bytes, a->n) == 0;
 }
 
-/// The key of what the builder finishes, hashed; 0: it does not finish.
+/// FNV-1a of bytes behind `hash`.
+static uint64_t hash_more(uint64_t hash, const void *bytes, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        hash = (hash ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+static uint64_t hash_claims(uint64_t hash, const kf_opt_info *info)
+{
+    uint64_t n = info->variant_ns != NULL ? info->n_variant_ns : 0;
+    for (uint64_t i = 1; i < n && i < RULES_MOST_VARIANTS; i++) {
+        kf_expr one = info->variant_ns[i];
+        hash = hash_more(hash, &one.n, sizeof(one.n));
+        if (one.n <= KF_MAX_EXPR) {
+            hash = hash_more(hash, one.ins, one.n * sizeof(kf_ins));
+        }
+    }
+    return hash;
+}
+
+/// The key of what the builder finishes and what it claims of variants, hashed; 0: it does not
+/// finish.
 static uint64_t key_of(subject *t, const kf_builder *builder)
 {
     kf_opt *opt = NULL;
@@ -149,9 +156,8 @@ static uint64_t key_of(subject *t, const kf_builder *builder)
         kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
         hash = 0xcbf29ce484222325u;
         if (t->p->opt_info(opt, &info) == KF_OK) {
-            for (uint64_t i = 0; i < info.key.len; i++) {
-                hash = (hash ^ ((const unsigned char *)info.key.ptr)[i]) * 0x100000001b3u;
-            }
+            hash = hash_more(hash, info.key.ptr, info.key.len);
+            hash = hash_claims(hash, &info);
         }
     }
     t->p->opt_destroy(opt);
@@ -160,10 +166,23 @@ static uint64_t key_of(subject *t, const kf_builder *builder)
 
 // ---- the rules ----
 
-/// An estimate may be absent; one that is there has a value, and that is a time.
+void rules_estimate(subject *t, const char *name, kf_expr ns)
+{
+    int64_t value = 0;
+    char text[120];
+    if (!stream_view_formula(t->view, &t->c->device, ns, &value)) {
+        snprintf(text, sizeof(text),
+                 "%s has no value: it divides by zero, overflows or is no formula", name);
+        rules_wrong(t, text);
+    } else if (value < 0) {
+        snprintf(text, sizeof(text), "%s is less than 0", name);
+        rules_wrong(t, text);
+    }
+}
+
+/// An estimate may be absent.
 static void rule_estimate(subject *t, const kf_state *state)
 {
-    int64_t ns = 0;
     if (!state->ready) {
         return;
     }
@@ -172,11 +191,7 @@ static void rule_estimate(subject *t, const kf_state *state)
         t->silent++;
         return;
     }
-    if (!stream_view_formula(t->view, &t->c->device, state->est_ns, &ns)) {
-        wrong(t, "est_ns has no value: it divides by zero, overflows or is no formula");
-    } else if (ns < 0) {
-        wrong(t, "est_ns is less than 0");
-    }
+    rules_estimate(t, "est_ns", state->est_ns);
 }
 
 static void rule_state(subject *t)
@@ -188,24 +203,24 @@ static void rule_state(subject *t)
         kf_state state = {0}, again = {.struct_size = (uint32_t)sizeof(again)};
         snapshot a, b;
         if (check_feed(t->c, builder, t->view, i, i + 1, &state) != KF_OK) {
-            wrong(t, "builder_fuse fails");
+            rules_wrong(t, "builder_fuse fails");
             break;
         }
         snap(&a, &state);
         if (state.len > i + 1) {
-            wrong(t, "len is above the number of operations shown");
+            rules_wrong(t, "len is above the number of operations shown");
         } else if (state.ready > 1 || state.status > KF_CLOSED) {
-            wrong(t, "ready or status has a value that does not exist");
+            rules_wrong(t, "ready or status has a value that does not exist");
         } else if (state.ready && state.len == 0) {
-            wrong(t, "ready without a length");
+            rules_wrong(t, "ready without a length");
         } else if (closed && state.status == KF_OPEN) {
-            wrong(t, "open again after it was closed");
+            rules_wrong(t, "open again after it was closed");
         } else if (t->p->builder_state(builder, &again) != KF_OK) {
-            wrong(t, "builder_state fails");
+            rules_wrong(t, "builder_state fails");
         } else {
             snap(&b, &again);
             if (!same(&a, &b)) {
-                wrong(t, "builder_state says something else than builder_fuse did");
+                rules_wrong(t, "builder_state says something else than builder_fuse did");
             }
             rule_estimate(t, &again);
         }
@@ -216,12 +231,12 @@ static void rule_state(subject *t)
 
 static void check_states(check *c)
 {
-    on_streams(c, rule_state, /*random=*/false);
+    rules_on_streams(c, rule_state, /*random=*/false);
 }
 
 static void check_random(check *c)
 {
-    on_streams(c, rule_state, /*random=*/true);
+    rules_on_streams(c, rule_state, /*random=*/true);
 }
 
 static void rule_batch(subject *t)
@@ -229,7 +244,7 @@ static void rule_batch(subject *t)
     const kf_op *ops[STREAM_OPS];
     kf_state one, all = {.struct_size = (uint32_t)sizeof(all)};
     snapshot a, b;
-    kf_builder *single = shown(t, t->view, t->s.n_ops, &one);
+    kf_builder *single = rules_shown(t, t->view, t->s.n_ops, &one);
     kf_builder *batch = NULL;
     stream_view *view = stream_view_create(&t->s, NULL);
     snap(&a, &one);
@@ -238,11 +253,11 @@ static void rule_batch(subject *t)
     }
     if (t->p->builder_create(t->fuser, &batch) != KF_OK ||
         t->p->builder_fuse(batch, stream_view_block(view), ops, t->s.n_ops, &all) != KF_OK) {
-        wrong(t, "builder_fuse of several operations fails");
+        rules_wrong(t, "builder_fuse of several operations fails");
     } else {
         snap(&b, &all);
         if (!same(&a, &b)) {
-            wrong(t, "one by one and all at once give different answers");
+            rules_wrong(t, "one by one and all at once give different answers");
         }
     }
     t->p->builder_destroy(single);
@@ -252,7 +267,7 @@ static void rule_batch(subject *t)
 
 static void check_batch(check *c)
 {
-    on_streams(c, rule_batch, /*random=*/false);
+    rules_on_streams(c, rule_batch, /*random=*/false);
 }
 
 static void rule_clone(subject *t)
@@ -260,24 +275,24 @@ static void rule_clone(subject *t)
     kf_state state, half, after = {.struct_size = (uint32_t)sizeof(after)};
     snapshot a, b;
     uint32_t middle = t->s.n_ops / 2;
-    kf_builder *whole = shown(t, t->view, t->s.n_ops, &state);
+    kf_builder *whole = rules_shown(t, t->view, t->s.n_ops, &state);
     uint64_t key = key_of(t, whole);
     stream_view *view = stream_view_create(&t->s, NULL);
-    kf_builder *original = shown(t, view, middle, &half), *clone = NULL;
+    kf_builder *original = rules_shown(t, view, middle, &half), *clone = NULL;
     snap(&a, &half);
     check_step(t->c, "builder_clone, seed %llu", (unsigned long long)t->seed);
     if (t->p->builder_clone(original, &clone) != KF_OK ||
         check_feed(t->c, clone, view, middle, t->s.n_ops, &state) != KF_OK) {
-        wrong(t, "a clone cannot be made or shown more");
+        rules_wrong(t, "a clone cannot be made or shown more");
     } else if (key_of(t, clone) != key) {
-        wrong(t, "a clone that was shown the rest gives another key");
+        rules_wrong(t, "a clone that was shown the rest gives another key");
     } else if (middle > 0 && (t->p->builder_state(original, &after) != KF_OK ||
                               (snap(&b, &after), !same(&a, &b)))) {
-        wrong(t, "showing the clone operations changes the original");
+        rules_wrong(t, "showing the clone operations changes the original");
     }
     t->p->builder_destroy(original);
     if (check_good(t->c) && key_of(t, clone) != key) {
-        wrong(t, "destroying the original changes the clone");
+        rules_wrong(t, "destroying the original changes the clone");
     }
     t->p->builder_destroy(clone);
     t->p->builder_destroy(whole);
@@ -286,23 +301,23 @@ static void rule_clone(subject *t)
 
 static void check_clone(check *c)
 {
-    on_streams(c, rule_clone, /*random=*/false);
+    rules_on_streams(c, rule_clone, /*random=*/false);
 }
 
 static void rule_reset(subject *t)
 {
     kf_state first, second = {0};
     snapshot a, b;
-    kf_builder *builder = shown(t, t->view, t->s.n_ops, &first);
+    kf_builder *builder = rules_shown(t, t->view, t->s.n_ops, &first);
     uint64_t key = key_of(t, builder);
     snap(&a, &first);
     stream_view *view = stream_view_create(&t->s, NULL);
     check_step(t->c, "builder_reset, seed %llu", (unsigned long long)t->seed);
     if (t->p->builder_reset(builder) != KF_OK ||
         check_feed(t->c, builder, view, 0, t->s.n_ops, &second) != KF_OK) {
-        wrong(t, "a builder cannot be reset or shown more then");
+        rules_wrong(t, "a builder cannot be reset or shown more then");
     } else if (snap(&b, &second), !same(&a, &b) || key_of(t, builder) != key) {
-        wrong(t, "after a reset the same operations give another answer");
+        rules_wrong(t, "after a reset the same operations give another answer");
     }
     t->p->builder_destroy(builder);
     stream_view_destroy(view);
@@ -310,7 +325,7 @@ static void rule_reset(subject *t)
 
 static void check_reset(check *c)
 {
-    on_streams(c, rule_reset, /*random=*/false);
+    rules_on_streams(c, rule_reset, /*random=*/false);
 }
 
 static void rule_closed(subject *t)
@@ -325,7 +340,7 @@ static void rule_closed(subject *t)
             continue;
         }
         stream_view *view = stream_view_create(&longer, NULL);
-        kf_builder *builder = shown(t, view, from + 1, &state);
+        kf_builder *builder = rules_shown(t, view, from + 1, &state);
         if (state.status == KF_CLOSED && check_good(t->c)) {
             snap(&a, &state);
             t->s = longer;
@@ -335,11 +350,11 @@ static void rule_closed(subject *t)
             stream_view_destroy(view);
             view = stream_view_create(&t->s, NULL);
             t->p->builder_destroy(builder);
-            builder = shown(t, view, from + 1, &state);
+            builder = rules_shown(t, view, from + 1, &state);
             if (check_feed(t->c, builder, view, from + 1, t->s.n_ops, &more) != KF_OK) {
-                wrong(t, "builder_fuse fails on a closed builder");
+                rules_wrong(t, "builder_fuse fails on a closed builder");
             } else if (t->s.n_ops > from + 1 && (snap(&b, &more), !same(&a, &b))) {
-                wrong(t, "operations shown to a closed builder change its answer");
+                rules_wrong(t, "operations shown to a closed builder change its answer");
             }
             i = 4000;
         }
@@ -351,34 +366,34 @@ static void rule_closed(subject *t)
 
 static void check_closed(check *c)
 {
-    on_streams(c, rule_closed, /*random=*/false);
+    rules_on_streams(c, rule_closed, /*random=*/false);
 }
 
 static void rule_finish(subject *t)
 {
     kf_state state, after = {.struct_size = (uint32_t)sizeof(after)};
     snapshot a, b;
-    kf_builder *builder = shown(t, t->view, t->s.n_ops, &state);
+    kf_builder *builder = rules_shown(t, t->view, t->s.n_ops, &state);
     kf_opt *opt = NULL, *early = NULL;
     kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
     snap(&a, &state);
     if (t->p->builder_finish(builder, &opt) != KF_OK || opt == NULL) {
-        wrong(t, "ready, but builder_finish fails");
+        rules_wrong(t, "ready, but builder_finish fails");
     } else if (t->p->opt_info(opt, &info) != KF_OK || info.len != state.len) {
-        wrong(t, "opt_info.len is not the len that the builder promised");
+        rules_wrong(t, "opt_info.len is not the len that the builder promised");
     } else if (info.n_variants == 0 || info.name.len == 0 || info.key.len == 0) {
-        wrong(t, "opt_info has no variants, name or key");
+        rules_wrong(t, "opt_info has no variants, name or key");
     } else if (t->p->builder_state(builder, &after) != KF_OK || (snap(&b, &after), !same(&a, &b))) {
-        wrong(t, "builder_finish changes the builder");
+        rules_wrong(t, "builder_finish changes the builder");
     }
     t->p->opt_destroy(opt);
     t->p->builder_destroy(builder);
     for (uint32_t i = 0; i < t->s.n_ops && check_good(t->c); i++) {
         stream_view *view = stream_view_create(&t->s, NULL);
-        builder = shown(t, view, i, &state);
+        builder = rules_shown(t, view, i, &state);
         if (!(i > 0 && state.ready) &&
             (t->p->builder_finish(builder, &early) == KF_OK || early != NULL)) {
-            wrong(t, "builder_finish gives something although the builder is not ready");
+            rules_wrong(t, "builder_finish gives something although the builder is not ready");
         }
         t->p->builder_destroy(builder);
         stream_view_destroy(view);
@@ -387,7 +402,7 @@ static void rule_finish(subject *t)
 
 static void check_finish(check *c)
 {
-    on_streams(c, rule_finish, /*random=*/false);
+    rules_on_streams(c, rule_finish, /*random=*/false);
 }
 
 // ---- what is newer than the plugin ----
@@ -471,7 +486,7 @@ static void spoil_one(subject *t, uint32_t at, spoil how)
     stream_view *view = stream_view_create(&t->s, &newer);
     kf_state clean, state = {0};
     char text[160];
-    kf_builder *builder = shown(t, view, at, &clean);
+    kf_builder *builder = rules_shown(t, view, at, &clean);
     kf_op *op = stream_view_op(view, at);
     const kf_op *shown_op = op;
     spoil_op(op, how);
@@ -481,18 +496,18 @@ static void spoil_one(subject *t, uint32_t at, spoil how)
     if (t->p->builder_fuse(builder, stream_view_block(view), &shown_op, 1, &state) != KF_OK) {
         snprintf(text, sizeof(text), "%s makes builder_fuse fail instead of close",
                  spoil_texts[how]);
-        wrong(t, text);
+        rules_wrong(t, text);
     } else if (how < SPOIL_COUNT &&
                (state.status != KF_CLOSED || (state.ready && state.len > at))) {
         snprintf(text, sizeof(text),
                  "%s does not close the builder (kf_op_understood has the check)",
                  spoil_texts[how]);
-        wrong(t, text);
+        rules_wrong(t, text);
     } else if (how >= SPOIL_COUNT &&
                check_feed(t->c, builder, view, at + 1, t->s.n_ops, &state) == KF_OK &&
                (!state.ready || state.len != t->s.n_ops)) {
         snprintf(text, sizeof(text), "%s must be ignored and is not", spoil_texts[how]);
-        wrong(t, text);
+        rules_wrong(t, text);
     }
     t->p->builder_destroy(builder);
     stream_view_destroy(view);
@@ -511,7 +526,7 @@ static void rule_newer(subject *t)
 
 static void check_newer(check *c)
 {
-    on_streams(c, rule_newer, /*random=*/false);
+    rules_on_streams(c, rule_newer, /*random=*/false);
 }
 
 static void rule_unmapped(subject *t)
@@ -519,7 +534,7 @@ static void rule_unmapped(subject *t)
     const stream_view_options gone = {.unmap = true};
     kf_state state;
     stream_view *view = stream_view_create(&t->s, &gone);
-    kf_builder *builder = shown(t, view, t->s.n_ops, &state);
+    kf_builder *builder = rules_shown(t, view, t->s.n_ops, &state);
     (void)stream_view_op; // the last region is taken away with the view
     stream_view_destroy(view);
     check_step(t->c, "builder_finish after the operations' memory was taken away, seed %llu",
@@ -528,7 +543,7 @@ static void rule_unmapped(subject *t)
     kf_program program = {.struct_size = (uint32_t)sizeof(program)};
     if (t->p->builder_finish(builder, &opt) != KF_OK || opt == NULL ||
         t->p->opt_describe(opt, 0, &program) != KF_OK) {
-        wrong(t, "ready, but builder_finish or opt_describe fails");
+        rules_wrong(t, "ready, but builder_finish or opt_describe fails");
     }
     t->p->opt_destroy(opt);
     t->p->builder_destroy(builder);
@@ -536,7 +551,7 @@ static void rule_unmapped(subject *t)
 
 static void check_unmapped(check *c)
 {
-    on_streams(c, rule_unmapped, /*random=*/false);
+    rules_on_streams(c, rule_unmapped, /*random=*/false);
 }
 
 // ---- determinism and cost ----
@@ -555,11 +570,9 @@ static uint64_t fingerprint(check *c)
                 continue;
             }
             t.view = stream_view_create(&t.s, NULL);
-            kf_builder *builder = shown(&t, t.view, t.s.n_ops, &state);
+            kf_builder *builder = rules_shown(&t, t.view, t.s.n_ops, &state);
             snap(&a, &state);
-            for (size_t k = 0; k < a.n; k++) {
-                hash = (hash ^ a.bytes[k]) * 0x100000001b3u;
-            }
+            hash = hash_more(hash, a.bytes, a.n);
             hash = hash * 31 + key_of(&t, builder);
             c->plugin->builder_destroy(builder);
             stream_view_destroy(t.view);
@@ -642,18 +655,18 @@ static void rule_cost(subject *t)
     uint64_t begin = kiln_processor_ns();
     for (int i = 0; i < ROUNDS; i++) {
         stream_view *view = stream_view_create(&t->s, NULL);
-        t->p->builder_destroy(shown(t, view, t->s.n_ops, &state));
+        t->p->builder_destroy(rules_shown(t, view, t->s.n_ops, &state));
         stream_view_destroy(view);
     }
     double each = (double)(kiln_processor_ns() - begin) / ROUNDS / t->s.n_ops;
     if (each > 1e6) {
-        wrong(t, "showing one operation takes more than 1 ms");
+        rules_wrong(t, "showing one operation takes more than 1 ms");
     }
 }
 
 static void check_cost(check *c)
 {
-    on_streams(c, rule_cost, /*random=*/false);
+    rules_on_streams(c, rule_cost, /*random=*/false);
 }
 
 const check_row check_rules_rows[] = {

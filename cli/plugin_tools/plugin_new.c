@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// `kiln plugin new NAME`: writes a project of its own for a fuser. The files are the SDK's
-// template, kept in this command, with the name put in.
+// `kiln plugin new NAME`: writes a project of its own for a fuser or an operator. The files are the
+// SDK's template, kept in this command, with the name put in.
 
 #include "plugin_cli.h"
 
@@ -14,18 +14,19 @@
 
 enum { MAX_NAME = 40, MAX_PATH = 4096 };
 
-/// A language: its folder in the template, what people call it, how it is built and into what.
+/// A language: its folders in the template, what people call it, how it is built and into what.
 typedef struct new_language {
-    const char *word;
+    const char *word; ///< and the folder of its fuser
+    const char *of_operator; ///< the folder of its operator
     const char *title;
     const char *build;
     const char *made;
 } new_language;
 
 static const new_language languages[] = {
-    {"c", "C", "cmake -B build && cmake --build build", "build/"},
-    {"cpp", "C++", "cmake -B build && cmake --build build", "build/"},
-    {"rust", "Rust", "cargo build --release --offline", "target/release/lib"},
+    {"c", "c-operator", "C", "cmake -B build && cmake --build build", "build/"},
+    {"cpp", "cpp-operator", "C++", "cmake -B build && cmake --build build", "build/"},
+    {"rust", "rust-operator", "Rust", "cargo build --release --offline", "target/release/lib"},
 };
 enum { RUST = 2 };
 
@@ -33,6 +34,7 @@ typedef struct new_options {
     const char *name;
     const new_language *lang;
     const char *dir; ///< NULL: NAME
+    bool is_operator;
 } new_options;
 
 typedef struct new_names { ///< "my-fuser" in the three spellings that files use
@@ -43,7 +45,8 @@ typedef struct new_names { ///< "my-fuser" in the three spellings that files use
 } new_names;
 
 static const struct argp_option new_options_table[] = {
-    {"lang", 'l', "LANG", 0, "language of the fuser: c (default), cpp or rust", 0},
+    {"lang", 'l', "LANG", 0, "language: c (default), cpp or rust", 0},
+    {"operator", 'o', NULL, 0, "a plugin with an operator of its own, instead of a fuser", 0},
     {"dir", 'd', "DIR", 0, "folder to make; default: NAME", 0},
     {0},
 };
@@ -69,6 +72,9 @@ static error_t parse_new_option(int key, char *text, struct argp_state *state)
             argp_error(state, "--lang %s: write c, cpp or rust", text);
         }
         return 0;
+    case 'o':
+        options->is_operator = true;
+        return 0;
     case 'd':
         options->dir = text;
         return 0;
@@ -80,7 +86,7 @@ static error_t parse_new_option(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (options->name == NULL) {
-            argp_error(state, "name the fuser");
+            argp_error(state, "name the plugin");
         }
         return 0;
     default:
@@ -203,25 +209,32 @@ static kiln_status write_file(const char *folder, const char *name,
     return KILN_STATUS_OK;
 }
 
-/// Files at the top of the template go into every project, the others with their language.
-static const char *name_for(const plugin_template_file *file, const char *lang)
+static bool in_folder(const char *path, const char *folder)
+{
+    size_t length = strlen(folder);
+    return strncmp(path, folder, length) == 0 && path[length] == '/';
+}
+
+/// Files at the top of the template go into every fuser's project, those of `operator` into every
+/// operator's, the others with their language. NULL: not into this one.
+static const char *name_for(const plugin_template_file *file, const new_options *options)
 {
     const char *slash = strchr(file->path, '/');
-    size_t length = strlen(lang);
+    const char *own = options->is_operator ? options->lang->of_operator : options->lang->word;
     if (slash == NULL) {
-        return file->path;
+        return options->is_operator ? NULL : file->path;
     }
-    return (size_t)(slash - file->path) == length && strncmp(file->path, lang, length) == 0
-               ? slash + 1
-               : NULL;
+    bool wanted =
+        in_folder(file->path, own) || (options->is_operator && in_folder(file->path, "operator"));
+    return wanted ? slash + 1 : NULL;
 }
 
 /// Takes back what was written, so that another try finds nothing in its way.
-static void remove_project(const char *folder, const char *lang, const new_names *names)
+static void remove_project(const char *folder, const new_options *options, const new_names *names)
 {
     char path[MAX_PATH];
     for (const plugin_template_file *file = plugin_template; file->path != NULL; file++) {
-        const char *name = name_for(file, lang);
+        const char *name = name_for(file, options);
         if (name != NULL && path_of(folder, name, names, path)) {
             (void)remove(path);
         }
@@ -229,8 +242,8 @@ static void remove_project(const char *folder, const char *lang, const new_names
     (void)rmdir(folder);
 }
 
-static kiln_status write_project(const char *folder, const char *lang, const new_names *names,
-                                 kiln_error *err)
+static kiln_status write_project(const char *folder, const new_options *options,
+                                 const new_names *names, kiln_error *err)
 {
     if (mkdir(folder, 0777) != 0) {
         return kiln_fail(err, ALREADY_EXISTS, "folder %s cannot be made: %s", folder,
@@ -239,15 +252,27 @@ static kiln_status write_project(const char *folder, const char *lang, const new
     kiln_status status = KILN_STATUS_OK;
     for (const plugin_template_file *file = plugin_template;
          file->path != NULL && status == KILN_STATUS_OK; file++) {
-        const char *name = name_for(file, lang);
+        const char *name = name_for(file, options);
         if (name != NULL) {
             status = write_file(folder, name, file, names, err);
         }
     }
     if (status != KILN_STATUS_OK) {
-        remove_project(folder, lang, names);
+        remove_project(folder, options, names);
     }
     return status;
+}
+
+static void print_next(const char *folder, const new_options *options, const char *id)
+{
+    const new_language *lang = options->lang;
+    const char *example =
+        options->is_operator ? "replay example.replay --compare" : "explain example.onnx";
+    printf("%s: %s in %s. Next:\n", folder, options->is_operator ? "an operator" : "a fuser",
+           lang->title);
+    printf("  cd %s && %s\n", folder, lang->build);
+    printf("  kiln plugin check %s%s.so\n", lang->made, id);
+    printf("  kiln %s --plugin %s%s.so\n", example, lang->made, id);
 }
 
 int plugin_new(int argc, char **argv)
@@ -256,7 +281,8 @@ int plugin_new(int argc, char **argv)
         new_options_table,
         parse_new_option,
         "NAME",
-        "Writes a project with a fuser that builds and works, to be changed into your own.",
+        "Writes a project with a fuser, or an operator, that builds and works, to be changed into "
+        "your own.",
         NULL,
         NULL,
         NULL};
@@ -275,12 +301,9 @@ int plugin_new(int argc, char **argv)
     }
     const char *folder = options.dir != NULL ? options.dir : options.name;
     if ((options.lang == &languages[RUST] && find_crates(names.crates, &err) != KILN_STATUS_OK) ||
-        write_project(folder, options.lang->word, &names, &err) != KILN_STATUS_OK) {
+        write_project(folder, &options, &names, &err) != KILN_STATUS_OK) {
         return cli_fail("plugin new", &err);
     }
-    printf("%s: a fuser in %s. Next:\n", folder, options.lang->title);
-    printf("  cd %s && %s\n", folder, options.lang->build);
-    printf("  kiln plugin check %s%s.so\n", options.lang->made, names.id);
-    printf("  kiln explain example.onnx --plugin %s%s.so\n", options.lang->made, names.id);
+    print_next(folder, &options, names.id);
     return CLI_OK;
 }

@@ -32,7 +32,7 @@ typedef struct crash_page { ///< the file
     uint32_t n_plugins;
     _Atomic uint32_t interrupted; ///< the user ended the process: nobody is to blame
     _Atomic uint32_t slots[KILNI_FUSE_CRASH_SLOTS]; ///< (plugin + 1) << 8 | call; 0: none
-    _Atomic uint64_t late_ns[KILNI_FUSE_CRASH_SLOTS]; ///< of builder_fuse; 0: never late
+    _Atomic uint64_t late_ns[KILNI_FUSE_CRASH_SLOTS]; ///< of a call with a limit; 0: never late
     crash_plugin plugins[MAX_PLUGINS];
 } crash_page;
 
@@ -226,15 +226,17 @@ void kilni_fuse_crash_record_limit(kilni_fuse_crash_record *record, uint32_t slo
     }
 }
 
-/// Leaves the marks of the fusers that do not return from builder_fuse, and takes the others away.
+/// Leaves the marks of the fusers that do not return from a call that has a limit, and takes the
+/// others away.
 static bool keep_late_marks(crash_page *page)
 {
     uint64_t now = kiln_time_ns();
     bool any = false;
     for (uint32_t i = 0; i < KILNI_FUSE_CRASH_SLOTS; i++) {
         uint64_t late_ns = atomic_load_explicit(&page->late_ns[i], memory_order_relaxed);
-        bool fuses = (atomic_load(&page->slots[i]) & 0xff) == KILNI_FUSE_CALL_FUSE;
-        if (fuses && late_ns != 0 && now > late_ns) {
+        uint32_t call = atomic_load(&page->slots[i]) & 0xff;
+        bool limited = call == KILNI_FUSE_CALL_FUSE || call == KILNI_FUSE_CALL_MEASURED;
+        if (limited && late_ns != 0 && now > late_ns) {
             any = true;
         } else {
             atomic_store(&page->slots[i], 0);

@@ -285,7 +285,7 @@ static bool offer(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_
     return false;
 }
 
-static void set_late(kiln_fuse_engine *engine, uint64_t late_ns)
+void kilni_fuse_set_late(kiln_fuse_engine *engine, uint64_t late_ns)
 {
     atomic_store(&engine->late_ns, late_ns);
     kilni_fuse_crash_record_limit(engine->registry->crash_record, engine->crash_slot, late_ns);
@@ -300,7 +300,7 @@ bool kilni_fuse_overdue(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards)
     uint64_t now = kiln_time_ns();
     hazards->taken_ns += now - hazards->counted_ns;
     hazards->counted_ns = now;
-    set_late(engine, now + (most > hazards->taken_ns ? most - hazards->taken_ns : 0));
+    kilni_fuse_set_late(engine, now + (most > hazards->taken_ns ? most - hazards->taken_ns : 0));
     if (hazards->taken_ns > most && !hazards->overdue) {
         hazards->overdue = true;
         kiln_log_write(engine->env, KILN_LOG_WARN, KILNI_FUSE_MODULE,

@@ -96,6 +96,9 @@ void kilni_fuse_position_init(kilni_fuse_position *position);
 void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_engine *engine);
 /// Stops the trials: the recorded segment under them changes.
 void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_engine *engine);
+/// From `late_ns` on (kiln_time_ns; 0: never) a fuser is late in the call to come: it hears so by
+/// kf_host.cancelled, and is to blame if the user ends the process.
+void kilni_fuse_set_late(kiln_fuse_engine *engine, uint64_t late_ns);
 /// Counts the time since the last call and says whether the search took longer than it may;
 /// engine->search_ns. What a fuser is then asked is to end at engine->late_ns.
 bool kilni_fuse_overdue(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "position.h"
 #include "tournament.h"
 
 enum { RECORD_FORMAT = 3, MOST_SAMPLES = 16, MOST_WINNERS = 4096, MOST_TRIES = 3 };
@@ -372,7 +373,7 @@ static uint32_t choose_fastest(const kiln_fuse_engine *engine, const kilni_fuse_
 }
 
 /// The times of a fuser's programs, for whoever wants to know them.
-static void tell_fusers(const kiln_fuse_engine *engine, const kilni_fuse_tournament *tournament,
+static void tell_fusers(kiln_fuse_engine *engine, const kilni_fuse_tournament *tournament,
                         const int64_t *extents, uint32_t n_extents)
 {
     for (uint32_t i = 0; i < tournament->n_rivals; i++) {
@@ -390,6 +391,7 @@ static void tell_fusers(const kiln_fuse_engine *engine, const kilni_fuse_tournam
                                       .unfused_ns = (uint64_t)tournament->unfused_ns,
                                       .extents = extents,
                                       .n_extents = n_extents};
+        kilni_fuse_set_late(engine, kiln_time_ns() + engine->search_ns);
         kilni_fuse_crash_record_mark(fuser->plugin, engine->crash_slot, KILNI_FUSE_CALL_MEASURED);
         table->fuser_measured(fuser->handle, &measured);
         kilni_fuse_crash_record_mark(fuser->plugin, engine->crash_slot, KILNI_FUSE_CALL_NONE);

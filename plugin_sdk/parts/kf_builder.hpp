@@ -98,18 +98,6 @@ class fuser
     }
 };
 
-struct fuser_row { ///< of KILN_PLUGIN
-    const char *id;
-    std::unique_ptr<fuser> (*make)(const kf_host *, const kf_device &);
-};
-
-template <class F> fuser_row fuser_named(const char *id)
-{
-    return fuser_row{id, [](const kf_host *host, const kf_device &device) {
-                         return std::unique_ptr<fuser>(std::make_unique<F>(host, device));
-                     }};
-}
-
 } // namespace kiln
 
 #endif

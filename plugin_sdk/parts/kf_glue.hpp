@@ -4,14 +4,14 @@
 
 /// Part of kiln_fuser.hpp: the C functions of a plugin around the objects in C++.
 
-#include "kf_builder.hpp"
+#include "kf_plugin_row.hpp"
 #include "kf_sealed_program.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,32 +44,47 @@ namespace kiln
 namespace glue
 {
 
-/// Runs `f`; no exception gets past.
-template <class F> kf_status guarded(F f)
+/// What a plugin brings, sorted: filled in when the host first asks for the table.
+struct brought {
+    const plugin_row *const *fusers;
+    std::uint32_t n_fusers;
+    kf_operators operators;
+};
+inline brought &all()
 {
-#if defined(__cpp_exceptions)
-    try {
-        return f();
-    } catch (const declined &) {
-        return KF_DECLINED;
-    } catch (const std::bad_alloc &) {
-        return KF_E_NOMEM;
-    } catch (...) {
-        return KF_E_INTERNAL;
-    }
-#else
-    return f();
-#endif
+    static brought list = {};
+    return list;
 }
 
-struct fuser_table {
-    const fuser_row *rows;
-    std::uint32_t count;
+/// The rows of a plugin and the lists that its table points to.
+template <std::size_t N> struct sorted {
+    explicit sorted(const plugin_row (&from)[N])
+    {
+        brought &list = all();
+        for (std::size_t i = 0; i < N; i++) {
+            rows[i] = from[i];
+            if (rows[i].is_operator()) {
+                rows[i].op.params = rows[i].params;
+                operators[list.operators.n_operators++] = &rows[i].op;
+            } else {
+                ids[list.n_fusers] = str_of(rows[i].id);
+                fusers[list.n_fusers++] = &rows[i];
+            }
+        }
+        list.fusers = fusers;
+        list.operators.struct_size = static_cast<std::uint32_t>(sizeof(list.operators));
+        list.operators.operators = operators;
+    }
+    plugin_row rows[N];
+    kf_str ids[N];
+    const plugin_row *fusers[N];
+    const kf_operator *operators[N];
 };
-inline fuser_table &rows()
+
+inline const void *extension(const char *id)
 {
-    static fuser_table table = {nullptr, 0};
-    return table;
+    const bool known = std::strcmp(id, KF_EXT_OPERATORS) == 0 && all().operators.n_operators > 0;
+    return known ? &all().operators : nullptr;
 }
 
 inline kf_status init()
@@ -85,11 +100,11 @@ inline kf_status fuser_create(const kf_host *host, std::uint32_t index, const kf
 {
     *out = nullptr;
     return guarded([&]() -> kf_status {
-        if (index >= rows().count) {
+        if (index >= all().n_fusers) {
             return KF_E_INVALID;
         }
         auto made = std::make_unique<kf_fuser>();
-        made->self = rows().rows[index].make(host, *device);
+        made->self = all().fusers[index]->make(host, *device);
         *out = made.release();
         return KF_OK;
     });
@@ -247,11 +262,6 @@ inline void opt_destroy(kf_opt *opt)
     delete opt;
 }
 
-inline kf_str str_of(const char *text)
-{
-    return kf_str{text, std::strlen(text)};
-}
-
 inline kf_plugin table(const char *id, const char *version, const char *vendor,
                        const kf_str *fuser_ids)
 {
@@ -261,10 +271,11 @@ inline kf_plugin table(const char *id, const char *version, const char *vendor,
     t.id = str_of(id);
     t.version = str_of(version);
     t.vendor = str_of(vendor);
-    t.fuser_ids = fuser_ids;
-    t.n_fusers = rows().count;
+    t.fuser_ids = all().n_fusers > 0 ? fuser_ids : nullptr;
+    t.n_fusers = all().n_fusers;
     t.init = init;
     t.deinit = deinit;
+    t.extension = extension;
     t.fuser_create = fuser_create;
     t.fuser_destroy = fuser_destroy;
     t.builder_create = builder_create;

@@ -217,6 +217,23 @@ def installed_command(prefix, config):
         or run([command, "--help"], env=env)
 
 
+PAGE_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def pages(prefix):
+    """What an installed page says of other pages and of examples leads to something that is installed."""
+    bad, seen = [], 0
+    for folder, _, names in os.walk(os.path.join(prefix, "share")):
+        for name in (n for n in names if n.endswith(".md")):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                links = [link for link in PAGE_LINK.findall(file.read()) if "://" not in link]
+            wanted = [link for link in links if link.endswith(".md") or "examples/" in link]
+            seen += len(wanted)
+            bad += [f"{os.path.relpath(os.path.join(folder, name), prefix)}: {link}" for link in wanted
+                    if not os.path.exists(os.path.join(folder, link))]
+    return bad or ([] if seen > 100 else f"only {seen} links")
+
+
 CXX_NEEDS = re.compile(r"needs libstdc\+\+\.so")
 
 
@@ -228,7 +245,8 @@ def fuser_problems(plugin):
 def sdk_pkg_config(prefix, work, template, libdir):
     """The templates with one compiler call each and the flags of kiln-fuser.pc."""
     bad = []
-    for lang, compiler in (("c", ["gcc", "-std=c11"]), ("cpp", ["g++", "-std=c++17"])):
+    c, cpp = ["gcc", "-std=c11"], ["g++", "-std=c++17"]
+    for lang, compiler in (("c", c), ("cpp", cpp), ("c-operator", c), ("cpp-operator", cpp)):
         flags = [subprocess.run(["pkg-config", f"--{what}", "kiln-fuser"], text=True,
                                 env=environment(prefix, libdir), capture_output=True, check=False)
                  for what in ("cflags", "libs")]
@@ -307,6 +325,7 @@ def main():
         cases = {"product": product(config["build_dir"]), "install": run(["cmake", "--install", config["build_dir"], "--prefix", prefix])}
         if not cases["install"]:
             cases["files"] = files(prefix, config)
+            cases["pages"] = pages(prefix)
             cases["headers alone"] = headers_alone(prefix)
             cases["names kept"] = names_kept(prefix, work, libdir)
             cases["users' part"] = users_part(prefix)

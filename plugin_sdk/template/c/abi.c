@@ -22,7 +22,7 @@ struct kf_opt { // a finished block: immutable
     sizes sizes;
     kf_source source;
     kf_launch launch;
-    kf_karg args[MAX_INPUTS + 1 + MAX_NUMBERS];
+    kf_karg args[MAX_INPUTS + 1 + 2 * MAX_NUMBERS];
     kf_step step;
     const kf_source *sources[1];
     const kf_launch *launches[1];
@@ -71,6 +71,58 @@ static uint32_t continues(const block *b, const kf_op *op)
     return b->n_ops == 0 || (from_block == 1 && from_last == 1);
 }
 
+const kept_attr *block_attr(const block *b, uint32_t n, uint32_t key)
+{
+    uint32_t i;
+    for (i = 0; i < b->n_attrs; i++) {
+        if (b->attrs[i].op == n && b->attrs[i].key == key) {
+            return &b->attrs[i];
+        }
+    }
+    return NULL;
+}
+
+/// What the program depends on is in the block, which is its key.
+static void keep_attr(block *b, const kf_attr *attr)
+{
+    kept_attr kept;
+    memset(&kept, 0, sizeof(kept));
+    kept.op = b->n_ops;
+    kept.key = attr->key;
+    kept.type = attr->type;
+    switch (attr->type) {
+    case KF_TYPE_I64:
+    case KF_TYPE_BOOL:
+    case KF_TYPE_DTYPE:
+    case KF_TYPE_SCALAR:
+        kept.count = 1;
+        kept.values[0] = attr->v.i;
+        break;
+    case KF_TYPE_I64S:
+        kept.count = attr->count;
+        if (attr->count <= KF_MAX_RANK && attr->count > 0) {
+            memcpy(kept.values, attr->v.iv, attr->count * sizeof(kept.values[0]));
+        }
+        break;
+    default:
+        return;
+    }
+    if (kept.count <= KF_MAX_RANK && b->n_attrs < MAX_ATTRS) {
+        b->attrs[b->n_attrs++] = kept;
+    }
+}
+
+static void keep_attrs(block *b, const kf_op *op)
+{
+    uint32_t i;
+    for (i = 0; i < fuser_n_attrs; i++) {
+        const kf_attr *attr = kf_op_attr(op, fuser_attrs[i]);
+        if (attr != NULL) {
+            keep_attr(b, attr);
+        }
+    }
+}
+
 static uint32_t takes(const kf_host *host, const block *b, const kf_op *op)
 {
     uint32_t i;
@@ -87,6 +139,9 @@ static uint32_t takes(const kf_host *host, const block *b, const kf_op *op)
     }
     if (b->n_inputs + op->n_inputs > MAX_INPUTS) {
         return kf_decline(host, KF_CODE_LIMIT, op->position, "too many inputs");
+    }
+    if (b->n_attrs + fuser_n_attrs > MAX_ATTRS) {
+        return kf_decline(host, KF_CODE_LIMIT, op->position, "too many attributes");
     }
     for (i = 0; i < op->n_inputs; i++) {
         if (!is_plain(op->inputs[i])) {
@@ -108,6 +163,7 @@ static void record(block *b, const kf_op *op)
         }
     }
     take_value(&b->result, op->outputs[0]);
+    keep_attrs(b, op);
     b->results[b->n_ops++] = op->outputs[0]->id;
 }
 
@@ -154,7 +210,7 @@ static void add_bytes(kf_formula *f, const value *v)
 
 static void make_estimate(kf_estimate *e, const block *b, const kf_cost *cost)
 {
-    kf_expr no_flops = {NULL, 0};
+    sizes s;
     kf_formula bytes = {0, 0, {{0, 0, 0, 0}}};
     uint32_t i, k;
     kf_estimate_init(e);
@@ -171,7 +227,9 @@ static void make_estimate(kf_estimate *e, const block *b, const kf_cost *cost)
     kf_formula_append(&bytes, kf_formula_expr(&e->read));
     kf_formula_append(&bytes, kf_formula_expr(&e->written));
     kf_formula_op(&bytes, KF_INS_ADD);
-    kf_formula_roofline(&e->ns, cost, kf_formula_expr(&bytes), no_flops, 1);
+    memset(&s, 0, sizeof(s));
+    fuser_sizes(b, &s);
+    kf_formula_roofline(&e->ns, cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);
 }
 
 // ---- program ----
@@ -200,6 +258,11 @@ static void make_program(kf_opt *opt)
         opt->args[n].kind = KF_ARG_VALUE;
         opt->args[n].dtype = KF_DTYPE_I64;
         opt->args[n++].value = kf_formula_expr(&opt->sizes.numbers[i]);
+    }
+    for (i = 0; i < opt->sizes.n_scalars; i++) {
+        opt->args[n].kind = KF_ARG_SCALAR;
+        opt->args[n].dtype = KF_DTYPE_F32;
+        opt->args[n++].ref = opt->sizes.scalars[i];
     }
     opt->source.struct_size = (uint32_t)sizeof(opt->source);
     opt->source.format = KF_FORMAT_OPENCL_C;

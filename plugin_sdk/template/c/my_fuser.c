@@ -23,12 +23,13 @@ uint32_t fuser_fits(const kf_host *host, const block *b, uint32_t n, const kf_op
     return 1;
 }
 
-/// The attributes that fuser_fits looks at; an operation with any other is not taken.
+/// The attributes that fuser_fits looks at; an operation with any other is not taken. Numbers and
+/// lists of numbers are kept in the block for fuser_sizes: block_attr.
 const uint32_t fuser_attrs[] = {0};
 const uint32_t fuser_n_attrs = 0;
 
 /// The kernel. Its arguments: what the operations read from memory, operand by operand, the result,
-/// then the numbers of fuser_sizes.
+/// then the numbers of fuser_sizes, then its scalars.
 const char fuser_source[] = "__kernel void my_kernel(__global const float *a,\n"
                             "                        __global const float *b,\n"
                             "                        __global float *out, long count, long each)\n"

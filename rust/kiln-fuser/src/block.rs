@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an author writes: a fuser, and the blocks that it gathers.
-use crate::sys::kf_measured;
-use crate::{Device, Formula, Op, Program};
+use crate::sys::{kf_host, kf_measured};
+use crate::{Device, Formula, Op, Program, Store};
 
 /// Why an operation, or a device, was not taken: a KF_CODE_ number and a sentence for `kiln explain`.
 pub struct Decline(pub u32, pub String);
@@ -23,9 +23,9 @@ pub trait Fuser: Sized + Send + Sync + 'static {
 }
 
 /// Times of one of the fuser's programs on this device.
-pub struct Measured<'a>(pub(crate) &'a kf_measured);
+pub struct Measured<'a>(pub(crate) &'a kf_measured, pub(crate) *const kf_host);
 
-impl Measured<'_> {
+impl<'a> Measured<'a> {
     /// 0 is what `finish` gave, the others are `variants`.
     pub fn variant(&self) -> u32 {
         self.0.variant
@@ -41,6 +41,10 @@ impl Measured<'_> {
     /// Of the same operations one by one; `None`: not measured.
     pub fn unfused_ns(&self) -> Option<u64> {
         (self.0.unfused_ns != 0).then_some(self.0.unfused_ns)
+    }
+    /// Where to keep what was learned.
+    pub fn store(&self) -> Option<Store<'a>> {
+        unsafe { Store::of(self.1) }
     }
     /// Of the block's symbols, by their numbers.
     pub fn extents(&self) -> &[i64] {

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The facts of a device, and what they say of times.
-use crate::sys::{self, kf_device, kf_str};
-use crate::Formula;
+use crate::sys::{self, kf_device, kf_host, kf_str};
+use crate::{Formula, Store};
 use std::ops::Deref;
 
 /// A device during [`crate::Fuser::create`]; its numbers are the fields of `kf_device`.
 #[derive(Clone, Copy)]
-pub struct Device<'a>(&'a kf_device);
+pub struct Device<'a>(&'a kf_device, *const kf_host);
 
 impl<'a> Device<'a> {
-    pub(crate) fn new(facts: &'a kf_device) -> Device<'a> {
-        Device(facts)
+    /// The host is alive as long as the facts.
+    pub(crate) unsafe fn new(facts: &'a kf_device, host: *const kf_host) -> Device<'a> {
+        Device(facts, host)
+    }
+    /// What earlier processes kept.
+    pub fn store(self) -> Option<Store<'a>> {
+        unsafe { Store::of(self.1) }
     }
     pub fn name(self) -> &'a str {
         text(&self.0.name)

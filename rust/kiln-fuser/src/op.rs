@@ -2,7 +2,7 @@
 //! What the host shows: operations, tensors and attributes, alive during the call.
 use crate::sys::*;
 use crate::{product, tables, Formula};
-use std::{marker::PhantomData, mem::size_of, ptr, slice};
+use std::{marker::PhantomData, mem::size_of, slice};
 
 /// A list of the host's; an absent one is empty.
 pub(crate) unsafe fn list<'a, T>(at: *const T, n: u64) -> &'a [T] {
@@ -61,6 +61,10 @@ impl<'a> Op<'a> {
     /// The attribute with this KF_ATTR_ key.
     pub fn attr(self, key: u32) -> Option<Value<'a>> {
         self.attrs().find(|(k, _)| *k == key).map(|(_, value)| value)
+    }
+    /// The parameter with this number of an operator that a plugin brings (KF_PARAM_KEY).
+    pub fn param(self, index: u32) -> Option<Value<'a>> {
+        self.attr(0x10000 + index)
     }
     /// Is nothing here newer than this plugin: neither the operator's version, nor an attribute outside of `keys`, a
     /// flag, a quantisation scheme? An operation that is not understood must be declined.
@@ -124,7 +128,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    unsafe fn of(a: &'a kf_attr) -> Value<'a> {
+    pub(crate) unsafe fn of(a: &'a kf_attr) -> Value<'a> {
         match a.r#type {
             KF_TYPE_I64 => Value::I64(a.v.i),
             KF_TYPE_F64 => Value::F64(a.v.f),
@@ -140,6 +144,9 @@ impl<'a> Value<'a> {
     }
     pub fn as_i64(self) -> Option<i64> {
         if let Value::I64(i) = self { Some(i) } else { None }
+    }
+    pub fn as_f64(self) -> Option<f64> {
+        if let Value::F64(f) = self { Some(f) } else { None }
     }
     pub fn as_bool(self) -> Option<bool> {
         if let Value::Bool(b) = self { Some(b) } else { None }
@@ -214,11 +221,11 @@ impl Operand {
     }
 }
 
-/// Is the host's function there and set? (KF_CAN)
-pub(crate) unsafe fn report_of(host: *const kf_host) -> Option<unsafe extern "C" fn(*const kf_host, *const kf_diag)> {
-    let end = ptr::addr_of!((*host).report).add(1) as usize - host as usize;
-    if ((*host).struct_size as usize) < end {
-        return None;
-    }
-    (*host).report
+/// The host's function, where it is there and set (KF_CAN).
+macro_rules! host_function {
+    ($host:expr, $name:ident) => {{
+        let end = std::ptr::addr_of!((*$host).$name).add(1) as usize - $host as usize;
+        if $host.is_null() || ((*$host).struct_size as usize) < end { None } else { (*$host).$name }
+    }};
 }
+pub(crate) use host_function;

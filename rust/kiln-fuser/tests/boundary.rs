@@ -4,7 +4,7 @@ use kiln_fuser::sys::*;
 use kiln_fuser::{
     decline, imm, sym, Arg, Block, Decline, Device, Estimate, Formula, Fuser, Launch, Measured, Op, Program, Temp,
 };
-use std::os::raw::c_void;
+use std::os::raw::{c_char, c_void};
 use std::sync::Mutex;
 use std::ptr::{null, null_mut};
 
@@ -20,13 +20,23 @@ impl Fuser for Counting {
 
     fn create(index: u32, device: Device) -> Result<Counting, Decline> {
         match index {
-            0 => Ok(Counting::default()),
+            0 => {
+                let counting = Counting::default();
+                if let Some(ns) = device.store().and_then(|store| store.get(b"slowest")) {
+                    let ns = u64::from_le_bytes(ns.try_into().unwrap());
+                    counting.0.lock().unwrap().push((0, Vec::new(), ns, None, Vec::new()));
+                }
+                Ok(counting)
+            }
             _ => decline(KF_CODE_DEVICE, format!("not for {} units", device.compute_units)),
         }
     }
     fn measured(&self, what: &Measured) {
         let all = (what.variant(), what.key().to_vec(), what.ns(), what.unfused_ns(), what.extents().to_vec());
         self.0.lock().unwrap().push(all);
+        if let Some(store) = what.store() {
+            assert!(store.put(b"slowest", &what.ns().to_le_bytes()) && !store.put(b"", b"nothing"));
+        }
         assert_ne!(what.ns(), 13, "an unlucky number");
     }
 }
@@ -264,6 +274,58 @@ fn measured_times_come_back_as_estimates() {
         table().opt_destroy.unwrap()(opt);
         table().builder_destroy.unwrap()(builder);
         table().fuser_destroy.unwrap()(fuser);
+    }
+}
+
+/// The host's store: one value.
+static KEPT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+unsafe extern "C" fn get(_: *const kf_host, key: kf_blob, out: *mut c_void, capacity: u64, length: *mut u64) -> kf_status {
+    assert_eq!(std::slice::from_raw_parts(key.ptr.cast::<u8>(), key.len as usize), b"slowest");
+    let kept = KEPT.lock().unwrap();
+    *length = kept.len() as u64;
+    std::ptr::copy_nonoverlapping(kept.as_ptr(), out.cast(), kept.len().min(capacity as usize));
+    if kept.is_empty() { KF_DECLINED } else { KF_OK }
+}
+
+unsafe extern "C" fn put(_: *const kf_host, key: kf_blob, value: kf_blob) -> kf_status {
+    if key.len == 0 {
+        return KF_DECLINED;
+    }
+    *KEPT.lock().unwrap() = std::slice::from_raw_parts(value.ptr.cast::<u8>(), value.len as usize).to_vec();
+    KF_OK
+}
+
+unsafe extern "C" fn extension(_: *const kf_host, id: *const c_char) -> *const c_void {
+    static STORE: kf_store = kf_store { struct_size: 24, reserved: 0, get: Some(get), put: Some(put) };
+    assert_eq!(std::ffi::CStr::from_ptr(id).to_str(), Ok(KF_STORE_EXTENSION));
+    (&STORE as *const kf_store).cast()
+}
+
+#[test]
+fn what_was_learned_is_kept_for_another_process() {
+    unsafe {
+        let mut h = host();
+        h.host.extension = Some(extension);
+        let (_, fuser, builder) = open(&h, 0);
+        let mut told = kf_measured { struct_size: 72, ns: 7000, ..kf_measured::default() };
+        table().fuser_measured.unwrap()(fuser, &told);
+        table().builder_destroy.unwrap()(builder);
+        table().fuser_destroy.unwrap()(fuser);
+        h.host.struct_size = 80; // an older host has no extensions, and is not asked
+        told.ns = 1;
+        for (size, expected) in [(80, 0), (88, 1)] {
+            h.host.struct_size = size;
+            let (_, fuser, builder) = open(&h, 0);
+            show(builder, &[KF_OP_ADD; 2]);
+            let (mut opt, mut info) = (null_mut(), kf_opt_info { struct_size: 72, ..kf_opt_info::default() });
+            assert_eq!(table().builder_finish.unwrap()(builder, &mut opt), KF_OK);
+            assert_eq!(table().opt_info.unwrap()(opt, &mut info), KF_OK);
+            assert_eq!(info.n_variant_ns > 0, expected > 0);
+            table().opt_destroy.unwrap()(opt);
+            table().builder_destroy.unwrap()(builder);
+            table().fuser_destroy.unwrap()(fuser);
+        }
     }
 }
 

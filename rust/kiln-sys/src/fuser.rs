@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Written by tools/gen_rust.py from kiln_fuser.h, kiln_fuser_ops.h, kf_formula.h.
+// Written by tools/gen_rust.py from kiln_fuser.h, kiln_fuser_ops.h, kf_formula.h, kf_operators.h.
 use std::os::raw::*;
 
 #[repr(C)]
@@ -8,6 +8,10 @@ pub struct kf_builder {
 }
 #[repr(C)]
 pub struct kf_fuser {
+    _private: [u8; 0],
+}
+#[repr(C)]
+pub struct kf_kernel {
     _private: [u8; 0],
 }
 #[repr(C)]
@@ -735,6 +739,13 @@ pub const KF_DTYPE_F4E2M1: u32 = 25;
 pub const KF_UNKNOWN_BYTES_PER_S: u64 = 10000000000;
 pub const KF_UNKNOWN_FLOPS_F32: u64 = 20000000000;
 pub const KF_UNKNOWN_LAUNCH_NS: i32 = 5000;
+pub const KF_EXT_OPERATORS: &str = "kiln.operators/1";
+pub const KF_MAX_PARAMS: u32 = 16;
+pub const KF_MAX_OPERATORS: u32 = 256;
+pub const KF_MAX_OPERATOR_INPUTS: u32 = 64;
+pub const KF_MAX_OPERATOR_OUTPUTS: u32 = 6;
+pub const KF_PARAM_REQUIRED: u32 = 1;
+pub const KF_OPERATOR_SIZE_V1: u32 = 112;
 pub type kf_status = i32;
 pub type kf_query_fn = Option<unsafe extern "C" fn(u32) -> *const kf_plugin>;
 
@@ -1131,6 +1142,83 @@ pub struct kf_estimate {
     pub temp: kf_formula,
     pub ns: kf_formula,
 }
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kf_param {
+    pub name: kf_str,
+    pub flags: u32,
+    pub reserved: u32,
+    pub fallback: kf_attr,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kf_shape {
+    pub struct_size: u32,
+    pub dtype: u32,
+    pub rank: u32,
+    pub reserved: u32,
+    pub dims: [i64; 8],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kf_memory {
+    pub struct_size: u32,
+    pub dtype: u32,
+    pub rank: u32,
+    pub reserved: u32,
+    pub data: *mut c_void,
+    pub dims: [i64; 8],
+    pub strides: [i64; 8],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kf_call {
+    pub struct_size: u32,
+    pub n_inputs: u32,
+    pub n_outputs: u32,
+    pub n_attrs: u32,
+    pub attrs: *const kf_attr,
+    pub host: *const kf_host,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kf_operator {
+    pub struct_size: u32,
+    pub version: u32,
+    pub name: kf_str,
+    pub doc: kf_str,
+    pub params: *const kf_param,
+    pub n_params: u64,
+    pub min_inputs: u32,
+    pub max_inputs: u32,
+    pub n_outputs: u32,
+    pub flags: u32,
+    /// Shapes and dtypes: fills dtype, rank and dims of the outputs. KF_DECLINED: these inputs or
+    /// attributes are not for it, and the reason went to `report`. Extents may be 0. [any]
+    pub infer: Option<unsafe extern "C" fn(*const kf_call, *const *const kf_shape, *const *mut kf_shape) -> kf_status>,
+    /// Evaluates on the host, with any strides. This is what the operator means: its kernel, and
+    /// what fusers make of it, are judged by it. Outputs share no memory with inputs. [any]
+    pub reference: Option<unsafe extern "C" fn(*const kf_call, *const *const kf_memory, *const *const kf_memory) -> kf_status>,
+    /// Optional, all three: a program for one call, with the rules of a fuser's. Tensors of `op`
+    /// are numbered 0, 1, ... : inputs in order of first sight, then outputs. KF_DECLINED: not for
+    /// this device, dtype or layout; the host then evaluates the reference. [any]
+    pub kernel_create: Option<unsafe extern "C" fn(*const kf_host, *const kf_device, *const kf_block, *const kf_op, *mut *mut kf_kernel) -> kf_status>,
+    pub kernel_describe: Option<unsafe extern "C" fn(*const kf_kernel, *mut kf_program) -> kf_status>,
+    pub kernel_destroy: Option<unsafe extern "C" fn(*mut kf_kernel)>,
+    /// Optional: the name of the operator of this plugin, of the same version and parameters, that
+    /// is this one's gradient. Its inputs are the inputs of the call, then its outputs, then the
+    /// gradients of those outputs that are floats; its outputs are the gradients of those inputs
+    /// that are floats, each like its input.
+    pub gradient: kf_str,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct kf_operators {
+    pub struct_size: u32,
+    pub reserved: u32,
+    pub operators: *const *const kf_operator,
+    pub n_operators: u64,
+}
 
 structs! {
     kf_str { ptr, len }
@@ -1165,6 +1253,12 @@ structs! {
     kf_formula { n, failed, ins }
     kf_cost { ps_per_kib, ps_per_kflop, launch_ns }
     kf_estimate { read, written, flops, temp, ns }
+    kf_param { name, flags, reserved, fallback }
+    kf_shape { struct_size, dtype, rank, reserved, dims }
+    kf_memory { struct_size, dtype, rank, reserved, data, dims, strides }
+    kf_call { struct_size, n_inputs, n_outputs, n_attrs, attrs, host }
+    kf_operator { struct_size, version, name, doc, params, n_params, min_inputs, max_inputs, n_outputs, flags, infer, reference, kernel_create, kernel_describe, kernel_destroy, gradient }
+    kf_operators { struct_size, reserved, operators, n_operators }
 }
 
 extern "C" {

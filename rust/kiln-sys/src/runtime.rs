@@ -1305,20 +1305,20 @@ pub struct kiln_graph_memory_step {
 #[derive(Clone, Copy)]
 pub struct kiln_constant_memory {
     pub struct_size: u32,
+    pub bytes: *const c_void,
     /// These bytes were copied and are not read again soon, so that pages of a file may go; may be
     /// NULL.
-    pub bytes: *const c_void,
     pub copied: Option<unsafe extern "C" fn(*mut c_void, usize, usize)>,
     /// called once, as that of kiln_tensor_wrap; may be NULL
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub user: *mut c_void,
     /// Names these bytes beyond this process, so that a server that has them is found without
     /// reading them: of a file its device, number, size, times, and the place in it. Zeros:
     /// unknown.
-    pub user: *mut c_void,
+    pub stamp: kiln_hash128,
     /// Writes `bytes` of the tensor's from `offset` on to `out`, whenever they are needed: of a
     /// constant that is made of the memory and does not lie in it, such as weights that are rounded
     /// on their way; NULL: it lies there.
-    pub stamp: kiln_hash128,
     pub read: Option<unsafe extern "C" fn(*mut c_void, usize, usize, *mut c_void)>,
 }
 /// Plugins of a context: what was loaded, and why others were not.

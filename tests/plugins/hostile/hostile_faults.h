@@ -36,5 +36,8 @@
 #define EVIL_DANGLING 46 ///< pointers into the first page
 #define EVIL_LOOPS_LATE 48 ///< at the third operation, for ever
 #define EVIL_LOOPS_UNTIL_CANCELLED 49 ///< at the third operation, then gives up
+#define EVIL_CRASHES_IN_MEASURED 50
+#define EVIL_LOOPS_IN_MEASURED 51
+#define EVIL_WILD_STORE 52 ///< told what was measured, keeps it from a pointer into the first page
 
 #endif

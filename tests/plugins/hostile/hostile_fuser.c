@@ -379,6 +379,36 @@ static void opt_destroy(kf_opt *opt)
     free(opt);
 }
 
+/// The store declines what is odd, and can do nothing about a wild pointer.
+static void keep_badly(const kf_host *host)
+{
+    const kf_store *store = kf_store_of(host);
+    kf_blob key = {"key", 3}, wild = {(const void *)(uintptr_t)8, 64}, none = {NULL, 3};
+    kf_blob much = {"", KF_STORE_MAX_VALUE + 1}, long_key = {"", KF_STORE_MAX_KEY + 1};
+    char value[4];
+    uint64_t length = 0;
+    if (store != NULL && store->put(host, none, key) != KF_OK &&
+        store->put(host, long_key, key) != KF_OK && store->put(host, key, much) != KF_OK &&
+        store->put(host, key, none) != KF_OK && store->get(host, key, NULL, 4, &length) != KF_OK &&
+        store->get(host, key, value, 4, NULL) != KF_OK) {
+        (void)store->put(host, key, wild);
+    }
+}
+
+static void fuser_measured(const kf_fuser *fuser, const kf_measured *measured)
+{
+    static volatile uint32_t for_ever = 1;
+    (void)measured;
+    while (EVIL == EVIL_LOOPS_IN_MEASURED && for_ever) {
+    }
+    if (EVIL == EVIL_CRASHES_IN_MEASURED) {
+        *(volatile int *)0 = 1;
+    }
+    if (EVIL == EVIL_WILD_STORE) {
+        keep_badly(fuser->host);
+    }
+}
+
 static kf_status init(void)
 {
     static volatile uint32_t for_ever = 1;
@@ -415,6 +445,7 @@ static const kf_plugin plugin = {
     .opt_info = opt_info,
     .opt_describe = opt_describe,
     .opt_destroy = opt_destroy,
+    .fuser_measured = fuser_measured,
 };
 
 KF_EXPORT const kf_plugin *kf_plugin_query_v1(uint32_t host_abi_minor)

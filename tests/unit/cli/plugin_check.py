@@ -19,6 +19,9 @@ COUNT = 0
 
 # name: (check that must fail, words of its text, file, line as it is, line as it is spoiled)
 ABI, MINE, HEADER = "abi.c", "my_fuser.c", "kiln/kf_plugin.h"
+# Two variants, the second with a claim.
+CLAIM = ("static kf_formula claim;\n    static kf_expr claims[2];\n    memset(&claim, 0, sizeof(claim));\n    kf_formula_imm(&claim, %s);\n"
+         "    claims[1] = kf_formula_expr(&claim);\n    info.n_variants = 2;\n    info.variant_ns = claims;\n    info.n_variant_ns = 2;")
 SPOILED = {
     "no note": ("note", "no section", HEADER, "KF_MANIFEST(KF_PLUGIN_ID, KF_PLUGIN_VERSION, 0, KF_OPSET_MAX, 0, 0);", ""),
     "export": ("exports", "exports surplus", HEADER, "static kf_status kf_plugin_init(void)",
@@ -48,12 +51,20 @@ SPOILED = {
     "signal": ("traces", "handler of signal", HEADER, "static kf_status kf_plugin_init(void)\n{",
                "#include <signal.h>\nstatic kf_status kf_plugin_init(void)\n{\n    signal(SIGUSR1, SIG_IGN);"),
     "len": ("states", "len is above", ABI, "builder->block.len, /*launches=*/1", "builder->block.len + 5, /*launches=*/1"),
-    "divides by zero": ("states", "est_ns has no value", ABI, "cost, kf_formula_expr(&bytes), no_flops, 1);",
-                        "cost, kf_formula_expr(&bytes), no_flops, 1);\n    kf_formula_imm(&e->ns, 0);\n"
+    "divides by zero": ("states", "est_ns has no value", ABI, "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);",
+                        "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);\n    kf_formula_imm(&e->ns, 0);\n"
                         "    kf_formula_op(&e->ns, KF_INS_FLOOR_DIV);"),
-    "negative": ("states", "est_ns is less than 0", ABI, "cost, kf_formula_expr(&bytes), no_flops, 1);",
-                 "cost, kf_formula_expr(&bytes), no_flops, 1);\n    kf_formula_imm(&e->ns, -3);\n"
+    "negative": ("states", "est_ns is less than 0", ABI, "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);",
+                 "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);\n    kf_formula_imm(&e->ns, -3);\n"
                  "    kf_formula_op(&e->ns, KF_INS_MUL);"),
+    "no variant": ("variants", "describe each", ABI, "info.n_variants = 1;", "info.n_variants = 2;"),
+    "too few claims": ("variants", "neither 0 nor n_variants", ABI, "info.n_variants = 1;",
+                       "info.n_variants = 3;\n    info.n_variant_ns = 2;"),
+    "no claims": ("variants", "variant_ns is NULL", ABI, "info.n_variants = 1;", "info.n_variant_ns = info.n_variants = 2;"),
+    "claims below 0": ("variants", "variant_ns[1] is less than 0", ABI, "info.n_variants = 1;", CLAIM % "-7"),
+    "claims nothing": ("variants", "variant_ns[1] has no value", ABI, "info.n_variants = 1;",
+                       CLAIM % "5" + "\n    claim.ins[0].op = KF_INS_ADD;"),
+    "claims by address": ("same", "another process", ABI, "info.n_variants = 1;", CLAIM % "(int64_t)((uintptr_t)opt >> 4)"),
     "composite": ("corpus", "silu is recorded as", MINE, "{KF_OP_ADD, KF_OP_RELU}", "{KF_OP_ADD, KF_OP_SILU}"),
     "empty ready": ("any-stream", "ready without a length", HEADER, "    state.ready = builder_is_ready(builder);",
                     "    state.ready = 1;"),
@@ -86,8 +97,8 @@ SPOILED = {
     "one element": ("results", "without fusion", MINE, "long end = min(begin + each, count);",
                     "long end = min(begin + each, count) - (count > 200 ? 1 : 0);"),
     "nothing": ("results", "no fuser was ready", ABI, "    if (b->n_ops == fuser_n_ops ||", "    if (b->n_ops >= 0 ||"),
-    "slow claim": ("speed", "not faster than the unfused operations", ABI, "cost, kf_formula_expr(&bytes), no_flops, 1);",
-                   "cost, kf_formula_expr(&bytes), no_flops, 1000000);"),
+    "slow claim": ("speed", "not faster than the unfused operations", ABI, "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);",
+                   "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1000000);"),
     "past the end": ("guards", "", MINE, "long end = min(begin + each, count);",
                      "long end = min(begin + each, count + 1);"),
     "no work": ("profiles", "no work-items", MINE, "    kf_formula_op(&s->work_items, KF_INS_CEIL_DIV);",
@@ -117,8 +128,8 @@ SPOILED = {
                "    for (volatile int k = 0; k < 100000; k++) {\n    }\n    b->on_cpu += turn != mine;"),
     "slow": ("speed", "times as long", MINE, "float sum = a[i] + b[i];",
              "float sum = a[i] + b[i]; for (int k = 0; k < 20; k++) { sum = sum + 1e-30f * a[(i + k * 7) % count]; }"),
-    "lies": ("honest", "times what it claims", ABI, "cost, kf_formula_expr(&bytes), no_flops, 1);",
-             "cost, kf_formula_expr(&bytes), no_flops, 1);\n    kf_formula_imm(&e->ns, 1000000);\n"
+    "lies": ("honest", "times what it claims", ABI, "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);",
+             "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);\n    kf_formula_imm(&e->ns, 1000000);\n"
              "    kf_formula_op(&e->ns, KF_INS_FLOOR_DIV);"),
     "compile": ("results", "ran fused", MINE, "out[i] = sum", "out[i] = undeclared + sum"),
 }
@@ -162,6 +173,8 @@ def spoiled(folder, name, row):
     if good not in sources[file]:
         return f"{file} has no longer: {good}"
     sources[file] = sources[file].replace(good, bad, 1)
+    if name.startswith("claims"):  # a header's plugin has one program unless it says more: here it describes it twice
+        sources[HEADER] = sources[HEADER].replace("variant != 0", "variant > 1")
     if name == "extension":
         sources[HEADER] = sources[HEADER].replace("    .init = kf_plugin_init,", "    .init = kf_plugin_init,\n    .extension = any,")
     if name == "trusts states":
@@ -180,12 +193,71 @@ def spoiled(folder, name, row):
 def silent(folder):
     """A formula that grew too long is no estimate: the check passes and says how often."""
     sources = template()
-    good = "cost, kf_formula_expr(&bytes), no_flops, 1);"
+    good = "cost, kf_formula_expr(&bytes), kf_formula_expr(&s.flops), 1);"
     sources[ABI] = sources[ABI].replace(
         good, good + "\n    for (i = 0; i < 200; i++) {\n        kf_formula_imm_op(&e->ns, 1, KF_INS_MUL);\n    }", 1)
     library = build(folder, "silent", sources)
     run = check(library, "--only", "states")
     return None if run.returncode == 0 and "no est_ns in" in run.stdout else run.stdout + run.stderr
+
+
+ATTRIBUTES = """#include "abi.h"
+const uint32_t fuser_ops[] = {KF_OP_MUL_SCALAR, KF_OP_CUM_SUM};
+const uint32_t fuser_n_ops = 2;
+const uint32_t fuser_attrs[] = {KF_ATTR_VALUE, KF_ATTR_AXIS, KF_ATTR_EXCLUSIVE, KF_ATTR_REVERSE};
+const uint32_t fuser_n_attrs = 4;
+uint32_t fuser_fits(const kf_host *host, const block *b, uint32_t n, const kf_op *op)
+{
+    return op->outputs[0]->rank > 0 || kf_decline(host, KF_CODE_SHAPE, op->position, "no axis");
+}
+/* Elements are `inner` apart along the axis; a work-item has one row. */
+const char fuser_source[] =
+    "__kernel void sums(__global const float *x, __global float *y, long length, long inner, long exclusive,\\n"
+    "                   long reverse, float factor) {\\n"
+    "    long first = get_global_id(0) / inner * inner * length + get_global_id(0) % inner;\\n"
+    "    float sum = 0.0f;\\n"
+    "    for (long k = 0; k < length; k++) {\\n"
+    "        long at = first + (reverse ? length - 1 - k : k) * inner;\\n"
+    "        float v = x[at] * factor, before = sum;\\n"
+    "        sum = k == 0 ? v : sum + v;\\n"
+    "        y[at] = exclusive ? before : sum;\\n"
+    "    }\\n"
+    "}\\n";
+const char fuser_kernel[] = "sums";
+static int64_t number(const block *b, uint32_t n, uint32_t key)
+{
+    const kept_attr *attr = block_attr(b, n, key);
+    return attr != NULL ? attr->values[0] : 0;
+}
+void fuser_sizes(const block *b, sizes *s)
+{
+    const value *x = &b->result;
+    int64_t axis = number(b, 1, KF_ATTR_AXIS);
+    axis += axis < 0 ? x->rank : 0;
+    kf_formula_product(&s->numbers[0], x->symbols + axis, 1);
+    kf_formula_product(&s->numbers[1], x->symbols + axis + 1, x->rank - (uint32_t)axis - 1);
+    kf_formula_imm(&s->numbers[2], number(b, 1, KF_ATTR_EXCLUSIVE));
+    kf_formula_imm(&s->numbers[3], number(b, 1, KF_ATTR_REVERSE));
+    s->n_numbers = 4;
+    s->scalars[0] = (uint32_t)number(b, 0, KF_ATTR_VALUE);
+    s->n_scalars = 1;
+    kf_formula_product(&s->work_items, x->symbols, (uint32_t)axis);
+    kf_formula_product(&s->work_items, x->symbols + axis + 1, x->rank - (uint32_t)axis - 1);
+    kf_formula_op(&s->work_items, KF_INS_MUL);
+}
+"""
+
+
+def attributes(folder):
+    """The template keeps attributes: axis, exclusive, reverse and a scalar reach the kernel."""
+    sources = {**template(), MINE: ATTRIBUTES}
+    run = check(build(folder, "attributes", sources), "--include", "^(clone|reset|same|results)$", "--timeout", "120")
+    if run.returncode != 0 or "4 passed" not in run.stdout:
+        return run.stdout + run.stderr
+    # Without them the programs of two calls would have one key.
+    sources[ABI] = sources[ABI].replace("    keep_attrs(b, op);\n", "", 1)
+    run = check(build(folder, "no attributes", sources), "--only", "results", "--timeout", "120")
+    return None if run.returncode == 1 and "FAIL" in run.stdout else f"nothing is kept, and it passes: {run.stdout}"
 
 
 def takes_nothing():
@@ -194,7 +266,7 @@ def takes_nothing():
     lines = run.stdout.splitlines()
     failed = [line.split()[2] for line in lines if line.startswith("FAIL")]
     wanted = ["corpus", "leaks", "quiet", "states", "batch", "clone", "reset", "closed", "finish", "newer", "unmapped", "same",
-              "cost", "results", "guards"]
+              "cost", "variants", "results", "guards"]
     return None if failed == wanted and "was ready after none of" in run.stdout else run.stdout
 
 
@@ -386,7 +458,7 @@ def main_passes(name):
 def main_fails(only):
     with tempfile.TemporaryDirectory(prefix="kiln-check-") as folder:
         for name in only:
-            whole = {"reduces": reduces, "reports": reports, "streams": streams}.get(name)
+            whole = {"reduces": reduces, "reports": reports, "streams": streams, "attributes": attributes}.get(name)
             case(name, whole(folder) if whole is not None else spoiled(folder, name, SPOILED[name]))
         if only:
             return
@@ -399,6 +471,7 @@ def main_fails(only):
         for name in timed:
             case(name, spoiled(folder, name, SPOILED[name]))
         case("silent", silent(folder))
+        case("attributes", attributes(folder))
         case("takes nothing", takes_nothing())
         for chain in ("ATTENTION", "SCAN"):
             case(f"finds {chain}", finds(chain))

@@ -465,6 +465,21 @@ def plugin_new():
 
 
 @case
+def plugin_new_operator():
+    files = {"c": ["steep_bit_op.c"], "cpp": ["steep_bit_op.cpp"], "rust": ["Cargo.toml", "build.rs", "steep_bit_op.rs"]}
+    with tempfile.TemporaryDirectory() as folder:
+        for lang, own in files.items():
+            path = os.path.join(folder, lang)
+            expect(kiln("plugin", "new", "steep-bit", "--operator", "--lang", lang, "--dir", path), 0, "an operator in",
+                   "kiln replay example.replay --compare")
+            common = ["README.md", "example.replay"] + ([] if lang == "rust" else ["CMakeLists.txt"])
+            assert sorted(os.listdir(path)) == sorted(own + common), os.listdir(path)
+            texts = {name: open(os.path.join(path, name), encoding="utf-8").read() for name in os.listdir(path)}
+            assert not [name for name, text in texts.items() if re.search("my[-_]fuser", text)], lang
+            assert '"example::steep_bit"' in texts[own[-1]] and 'name="example::steep_bit"' in texts["example.replay"]
+
+
+@case
 def plugin_abi():
     golden = os.path.join(ROOT, "tests/golden/kf_layout_v1.txt")
     run = kiln("plugin", "abi")

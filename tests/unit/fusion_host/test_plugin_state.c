@@ -49,9 +49,33 @@ static void finish(session *s)
 
 // ---- the crash marker ----
 
+/* Plans a segment and tells what its programs took; what was measured before in this store is not
+ * measured again. */
+static void plan_and_measure(session *s, const char *store, uint32_t search_ms)
+{
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    kiln_fuse_contender known[KILN_FUSE_MAX_CONTENDERS] = {{0}};
+    uint64_t ns[KILN_FUSE_MAX_CONTENDERS];
+    options.search_ms = search_ms;
+    if (kiln_store_open(&s->f.env, store, &options.store, &s->err) != KILN_STATUS_OK ||
+        kiln_fuse_engine_create(s->f.registry, &s->f.device, &options, &s->f.engine, &s->err) !=
+            KILN_STATUS_OK ||
+        kiln_fuse_stream_create(s->f.engine, false, &s->f.stream, &s->err) != KILN_STATUS_OK) {
+        return;
+    }
+    const kiln_fuse_segment *segment = record_segment(&s->f);
+    for (uint32_t i = 0; i < KILN_FUSE_MAX_CONTENDERS; i++) {
+        ns[i] = 1000;
+    }
+    if (kiln_fuse_contenders(s->f.engine, segment->plan, 0, known, KILN_FUSE_MAX_CONTENDERS) > 0) {
+        kiln_fuse_settle(s->f.engine, segment->plan, 0, segment->symbols, ns, 100000);
+    }
+}
+
 /* A process that ends inside the plugin. */
 static void crash(const char *folder, const char *name)
 {
+    const char *store = kiln_test_tmpdir();
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
@@ -60,8 +84,7 @@ static void crash(const char *folder, const char *name)
         (void)dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
         session s;
         if (begin(&s, folder) && load(&s, name) == KILN_STATUS_OK) {
-            make_engine(&s.f);
-            (void)record_segment(&s.f);
+            plan_and_measure(&s, store, 0);
         }
         _exit(0);
     }
@@ -111,6 +134,16 @@ static void test_a_wild_pointer_in_a_claim(void)
 static void test_a_wild_pointer_in_the_claims_of_variants(void)
 {
     check_crash("evil_wild_variants", "a process ended in builder_finish");
+}
+
+static void test_a_crash_while_told_what_was_measured(void)
+{
+    check_crash("evil_crashes_in_measured", "a process ended in fuser_measured");
+}
+
+static void test_a_wild_pointer_for_the_store(void)
+{
+    check_crash("evil_wild_store", "a process ended in fuser_measured");
 }
 
 /* Calls the rule of an operator that crashes. */
@@ -235,24 +268,25 @@ static void interrupt(int number)
     (void)kill(getpid(), SIGKILL);
 }
 
-/* Planning hangs in a fuser and the user ends the process after 200 ms. It is the fuser's fault
- * when that is more than planning may take. */
-static void test_a_fuser_that_hangs(void)
+/* A call of a fuser hangs and the user ends the process after 200 ms of computing, nearly all of it
+ * in that call. It is the fuser's fault when that is more than planning may take. */
+static void check_hang(const char *name, const char *said)
 {
     static const uint32_t limits_ms[] = {60000, 50};
     const char *folder = kiln_test_tmpdir();
     for (size_t i = 0; i < 2; i++) {
         session s;
+        const char *store = kiln_test_tmpdir();
         fflush(stdout);
         pid_t child = fork();
         if (child == 0) {
             session mine;
             const struct itimerval soon = {.it_value = {.tv_usec = 200000}};
-            if (begin(&mine, folder) && load(&mine, "evil_loops_late") == KILN_STATUS_OK) {
+            if (begin(&mine, folder) && load(&mine, name) == KILN_STATUS_OK) {
                 interrupted_registry = mine.f.registry;
-                (void)signal(SIGALRM, interrupt);
-                (void)setitimer(ITIMER_REAL, &soon, NULL);
-                plan_within(&mine, limits_ms[i]);
+                (void)signal(SIGPROF, interrupt);
+                (void)setitimer(ITIMER_PROF, &soon, NULL);
+                plan_and_measure(&mine, store, limits_ms[i]);
             }
             _exit(0);
         }
@@ -260,12 +294,22 @@ static void test_a_fuser_that_hangs(void)
         KILN_CHECK_INT(waitpid(child, &status, 0), child);
         KILN_CHECK(WIFSIGNALED(status));
         if (begin(&s, folder)) {
-            KILN_CHECK_INT(load(&s, "evil_loops_late"),
+            KILN_CHECK_INT(load(&s, name),
                            i == 0 ? KILN_STATUS_OK : KILN_STATUS_FAILED_PRECONDITION);
-            KILN_CHECK(i == 0 || strstr(s.err.message, "a process ended in builder_fuse") != NULL);
+            KILN_CHECK(i == 0 || strstr(s.err.message, said) != NULL);
         }
         finish(&s);
     }
+}
+
+static void test_a_fuser_that_hangs(void)
+{
+    check_hang("evil_loops_late", "a process ended in builder_fuse");
+}
+
+static void test_a_fuser_that_hangs_when_told_what_was_measured(void)
+{
+    check_hang("evil_loops_in_measured", "a process ended in fuser_measured");
 }
 
 /* One that asks whether it is cancelled hears so in time. */
@@ -566,10 +610,13 @@ int main(int argc, char **argv)
         KILN_TEST(test_a_crash_while_planning),
         KILN_TEST(test_a_wild_pointer_in_a_claim),
         KILN_TEST(test_a_wild_pointer_in_the_claims_of_variants),
+        KILN_TEST(test_a_crash_while_told_what_was_measured),
+        KILN_TEST(test_a_wild_pointer_for_the_store),
         KILN_TEST(test_a_crash_in_an_operator),
         KILN_TEST(test_no_crash_no_blame),
         KILN_TEST(test_who_is_interrupted_is_not_to_blame),
         KILN_TEST(test_a_fuser_that_hangs),
+        KILN_TEST(test_a_fuser_that_hangs_when_told_what_was_measured),
         KILN_TEST(test_a_fuser_that_is_cancelled),
         KILN_TEST(test_a_build_is_forgiven_once),
         KILN_TEST(test_no_helper_no_scan),

@@ -11,7 +11,8 @@ BUILD, ROOT, LIBDIR, VERSION = sys.argv[1:5]
 TOOLS = ("/usr/bin/cargo", "/usr/bin/rustc")
 RUST = os.path.join(ROOT, "rust")
 # As rust/CMakeLists.txt has them.
-HEADERS = (("kiln_fuser.h", "kiln_fuser_ops.h", "kf_formula.h"), ("kiln.h", "kiln_grad.h", "kiln_train.h"))
+HEADERS = (("kiln_fuser.h", "kiln_fuser_ops.h", "kf_formula.h", "kf_operators.h"),
+           ("kiln.h", "kiln_grad.h", "kiln_train.h"))
 
 
 def run(command, **how):

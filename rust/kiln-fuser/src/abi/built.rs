@@ -157,7 +157,7 @@ fn step(from: &Step) -> kf_step {
 }
 
 impl Built {
-    fn new(from: Program) -> Built {
+    pub fn new(from: Program) -> Built {
         let mut kept = Kept::default();
         let sources: Vec<kf_source> = from.sources.iter().map(|s| kept.source(s)).collect();
         let launches: Vec<kf_launch> = from.launches.iter().map(|l| kept.launch(l)).collect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The functions of the plugin's table, for any type of fuser.
 use super::built::Finished;
-use crate::op::{list, report_of};
+use crate::op::{host_function, list};
 use crate::sys::*;
 use crate::{Block, Decline, Device, Estimate, Fuser, Measured, Op};
 use std::any::Any;
@@ -41,7 +41,7 @@ impl<B> Ready<B> {
 // ---- what every call does -------------------------------------------------------------------------------------------
 
 /// No panic leaves this library; `host` hears of it.
-unsafe fn caught(host: *const kf_host, run: impl FnOnce() -> kf_status) -> kf_status {
+pub(super) unsafe fn caught(host: *const kf_host, run: impl FnOnce() -> kf_status) -> kf_status {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         // Even a report that cannot be made ends here.
         let told = catch_unwind(AssertUnwindSafe(|| {
@@ -60,32 +60,29 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 unsafe fn tell(host: *const kf_host, severity: u32, op_index: u32, code: u32, message: &str) {
-    if host.is_null() {
-        return;
-    }
-    if let Some(report) = report_of(host) {
+    if let Some(report) = host_function!(host, report) {
         let message = kf_str { ptr: message.as_ptr().cast(), len: message.len() as u64 };
         report(host, &kf_diag { struct_size: size_of::<kf_diag>() as u32, severity, code, op_index, message });
     }
 }
 
-unsafe fn declined(host: *const kf_host, op_index: u32, why: &Decline) {
+pub(super) unsafe fn declined(host: *const kf_host, op_index: u32, why: &Decline) {
     tell(host, KF_SEVERITY_INFO, op_index, why.0, &why.1);
 }
 
 /// KF_OUT: never past what the caller has.
-unsafe fn put<T>(to: *mut T, from: &T) -> kf_status {
+pub(super) unsafe fn put<T>(to: *mut T, from: &T) -> kf_status {
     let n = (*to.cast::<u32>() as usize).min(size_of::<T>()).max(4);
     ptr::copy_nonoverlapping((from as *const T).cast::<u8>().add(4), to.cast::<u8>().add(4), n - 4);
     KF_OK
 }
 
-fn boxed<T, U>(object: T) -> *mut U {
+pub(super) fn boxed<T, U>(object: T) -> *mut U {
     Box::into_raw(Box::new(object)).cast()
 }
 
 /// Destroys what `boxed` gave away; NULL is fine.
-unsafe fn destroy<T>(object: *mut T) {
+pub(super) unsafe fn destroy<T>(object: *mut T) {
     if !object.is_null() {
         caught(ptr::null(), || {
             drop(Box::from_raw(object));
@@ -117,7 +114,7 @@ pub unsafe extern "C" fn fuser_create<F: Fuser, const N: usize>(
     if index as usize >= N {
         return KF_E_INVALID;
     }
-    caught(host, || match F::create(index, Device::new(&*device)) {
+    caught(host, || match F::create(index, Device::new(&*device, host)) {
         Ok(fuser) => {
             *out = boxed(FuserBox { fuser, host });
             KF_OK
@@ -136,7 +133,7 @@ pub unsafe extern "C" fn fuser_destroy<F: Fuser>(fuser: *mut kf_fuser) {
 pub unsafe extern "C" fn fuser_measured<F: Fuser>(fuser: *const kf_fuser, measured: *const kf_measured) {
     let of = &*fuser.cast::<FuserBox<F>>();
     caught(of.host, || {
-        of.fuser.measured(&Measured(&*measured));
+        of.fuser.measured(&Measured(&*measured, of.host));
         KF_OK
     });
 }

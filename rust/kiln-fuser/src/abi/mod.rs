@@ -3,4 +3,5 @@
 //! promises, and that is all that the `unsafe` here relies on.
 mod built;
 mod calls;
+pub mod operators;
 pub mod table;

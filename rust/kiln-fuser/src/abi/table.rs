@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plugin's table and its note, made by the compiler: nothing runs when the library is loaded.
 use super::calls::*;
+use super::operators::Extension;
 use crate::sys::*;
 use crate::Fuser;
 use std::mem::size_of;
 use std::os::raw::c_char;
+use std::ptr;
 
 /// A table that may be a `static`: nothing in it changes, and its functions are re-entrant.
 #[repr(transparent)]
@@ -25,18 +27,11 @@ pub const fn table<F: Fuser, const N: usize>(
     version: &'static str,
     vendor: &'static str,
     fusers: &'static Names<N>,
+    extension: Extension,
 ) -> Table {
     Table(kf_plugin {
-        struct_size: size_of::<kf_plugin>() as u32,
-        abi_minor: KF_ABI_MINOR,
-        id: name(id),
-        version: name(version),
-        vendor: name(vendor),
         fuser_ids: fusers.0.as_ptr(),
         n_fusers: N as u64,
-        init: Some(init),
-        deinit: Some(deinit),
-        extension: None,
         fuser_create: Some(fuser_create::<F, N>),
         fuser_destroy: Some(fuser_destroy::<F>),
         builder_create: Some(builder_create::<F>),
@@ -48,10 +43,45 @@ pub const fn table<F: Fuser, const N: usize>(
         builder_destroy: Some(builder_destroy::<F>),
         opt_info: Some(opt_info),
         opt_describe: Some(opt_describe),
-        opt_to_state: None,
-        opt_from_state: None,
         opt_destroy: Some(opt_destroy),
         fuser_measured: Some(fuser_measured::<F>),
+        ..table_of_operators(id, version, vendor, extension).0
+    })
+}
+
+/// Of a plugin that has operators alone.
+pub const fn table_of_operators(
+    id: &'static str,
+    version: &'static str,
+    vendor: &'static str,
+    extension: Extension,
+) -> Table {
+    Table(kf_plugin {
+        struct_size: size_of::<kf_plugin>() as u32,
+        abi_minor: KF_ABI_MINOR,
+        id: name(id),
+        version: name(version),
+        vendor: name(vendor),
+        fuser_ids: ptr::null(),
+        n_fusers: 0,
+        init: Some(init),
+        deinit: Some(deinit),
+        extension,
+        fuser_create: None,
+        fuser_destroy: None,
+        builder_create: None,
+        builder_clone: None,
+        builder_fuse: None,
+        builder_state: None,
+        builder_reset: None,
+        builder_finish: None,
+        builder_destroy: None,
+        opt_info: None,
+        opt_describe: None,
+        opt_to_state: None,
+        opt_from_state: None,
+        opt_destroy: None,
+        fuser_measured: None,
     })
 }
 
