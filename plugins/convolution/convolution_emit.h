@@ -24,6 +24,8 @@ void cv_param_number(cv_kernel *k, const cv_number *number, uint32_t dtype, cons
 /// The type of an element in memory: in blocks, or in a dense tensor.
 const char *cv_type_in_blocks(const cv_value *value);
 const char *cv_type_dense(const cv_value *value);
+/// round_f16, values_f16 and others of kf_ew_memory.h for a narrow dtype; for others nothing.
+void cv_narrow_functions(kf_text *text, uint32_t dtype);
 void cv_text_define(kf_text *text, const char *name, int64_t value);
 /// A number exactly as f32 has it.
 void cv_text_float(char text[32], double value);

@@ -165,6 +165,13 @@ uint32_t cv_is_product(cv_kind kind);
 /// Does the operation read the value?
 uint32_t cv_op_reads(const cv_op *op, uint32_t value);
 
+// ---- dtypes ----
+
+/// f16 and bf16 are f32 inside a region, rounded behind each operation.
+uint32_t cv_is_narrow(uint32_t dtype);
+uint32_t cv_is_float(uint32_t dtype);
+uint32_t cv_is_byte(uint32_t dtype);
+
 // ---- 8 bits ----
 
 /// (x - zero) * scale: what numbers of 8 bits stand for.
@@ -177,7 +184,6 @@ typedef struct cv_scaled {
     cv_number scale;
 } cv_scaled;
 
-uint32_t cv_is_byte(uint32_t dtype);
 /// Is the value of this kind?
 uint32_t cv_scaled_of(const cv_region *region, uint32_t value, cv_scaled *out);
 /// Is the operation a part of what makes such numbers of an image?
@@ -318,6 +324,7 @@ typedef struct cv_kernel {
     char name[32]; ///< by its text: equal kernels are one
     uint32_t n_params;
     uint32_t failed;
+    uint32_t widens; ///< of a pack: 1 it has the functions for f16, 2 for bf16
     int64_t items; ///< for n = 1
     cv_param params[CV_MAX_PARAMS];
 } cv_kernel;

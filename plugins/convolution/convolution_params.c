@@ -77,13 +77,20 @@ static void scalar_param(cv_kernel *k, uint32_t index, uint32_t dtype, const cha
     cv_param_add(k, p, dtype == KF_DTYPE_F32 ? "const float " : "const int ", name);
 }
 
+/// What the operators of a dtype compute in.
+static uint32_t computed_in(uint32_t dtype)
+{
+    return cv_is_float(dtype) ? KF_DTYPE_F32 : dtype;
+}
+
 void cv_param_scalars(cv_kernel *k, const cv_region *region, const cv_op *op, uint32_t number)
 {
     for (uint32_t i = 0; i < 2; i++) {
         if (op->numbers[i].is_scalar) {
             char name[24];
             snprintf(name, sizeof(name), "s%u_%u", (unsigned)number, (unsigned)i);
-            scalar_param(k, op->numbers[i].index, region->values[op->result].dtype, name);
+            scalar_param(k, op->numbers[i].index, computed_in(region->values[op->result].dtype),
+                         name);
         }
     }
 }
@@ -103,7 +110,9 @@ void cv_param_number(cv_kernel *k, const cv_number *number, uint32_t dtype, cons
 
 const char *cv_type_in_blocks(const cv_value *value)
 {
-    return cv_is_byte(value->dtype) ? "uchar" : cv_type_dense(value);
+    return cv_is_byte(value->dtype)    ? "uchar"
+           : cv_is_float(value->dtype) ? "float"
+                                       : cv_type_dense(value);
 }
 
 const char *cv_type_dense(const cv_value *value)
@@ -111,7 +120,17 @@ const char *cv_type_dense(const cv_value *value)
     return value->dtype == KF_DTYPE_U8    ? "uchar"
            : value->dtype == KF_DTYPE_I8  ? "char"
            : value->dtype == KF_DTYPE_I32 ? "int"
+           : cv_is_narrow(value->dtype)   ? "ushort"
                                           : "float";
+}
+
+void cv_narrow_functions(kf_text *text, uint32_t dtype)
+{
+    if (dtype == KF_DTYPE_F16) {
+        kf_ew_f16_functions(text, CV_LANES);
+    } else if (dtype == KF_DTYPE_BF16) {
+        kf_ew_bf16_functions(text, CV_LANES);
+    }
 }
 
 void cv_text_define(kf_text *text, const char *name, int64_t value)

@@ -36,7 +36,7 @@ uint32_t cv_find(const cv_region *region, uint32_t id)
 uint32_t cv_read_image(const cv_reader *r, const kf_tensor *t, cv_value *out)
 {
     if ((t->rank != 3 && t->rank != 4) ||
-        (t->dtype != KF_DTYPE_F32 && t->dtype != KF_DTYPE_I32 && !cv_is_byte(t->dtype))) {
+        (!cv_is_float(t->dtype) && t->dtype != KF_DTYPE_I32 && !cv_is_byte(t->dtype))) {
         return 0;
     }
     *out = (cv_value){.id = t->id,
@@ -92,7 +92,7 @@ uint32_t cv_read_input(cv_reader *r, uint32_t index)
 static uint32_t float_input(cv_reader *r, uint32_t index)
 {
     uint32_t image = cv_read_input(r, index);
-    return image != CV_NONE && r->region->values[image].dtype == KF_DTYPE_F32 ? image : CV_NONE;
+    return image != CV_NONE && cv_is_float(r->region->values[image].dtype) ? image : CV_NONE;
 }
 
 /// A constant from outside that lies dense.
@@ -137,7 +137,8 @@ static uint32_t vector_of(cv_reader *r, uint32_t index, uint32_t axis_from_end, 
 
 static uint32_t vector_input(cv_reader *r, uint32_t index, uint32_t axis_from_end, int32_t channels)
 {
-    return vector_of(r, index, axis_from_end, channels, KF_DTYPE_F32);
+    uint32_t dtype = r->op->inputs[index]->dtype;
+    return cv_is_float(dtype) ? vector_of(r, index, axis_from_end, channels, dtype) : CV_NONE;
 }
 
 /// Element `i` of a list; what is absent is `otherwise`, one number stands for all. -1: too large.
@@ -201,9 +202,10 @@ static uint32_t understood(const cv_reader *r, const uint32_t *keys, uint32_t n_
            r->op->n_inputs <= 5;
 }
 
-/// A constant of f32, or what the region has derived from one of 8 bits.
+/// A constant of floats, or what the region has derived from one of 8 bits.
 static uint32_t weights_input(cv_reader *r, uint32_t index)
 {
+    uint32_t dtype = r->op->inputs[index]->dtype;
     uint32_t known = cv_find(r->region, r->op->inputs[index]->id);
     cv_scaled weights;
     if (known != CV_NONE && r->region->values[known].op != CV_NONE) {
@@ -211,7 +213,7 @@ static uint32_t weights_input(cv_reader *r, uint32_t index)
                    ? known
                    : CV_NONE;
     }
-    return constant_input(r, index, KF_DTYPE_F32);
+    return cv_is_float(dtype) ? constant_input(r, index, dtype) : CV_NONE;
 }
 
 static cv_kind kind_of(int32_t inputs, int32_t outputs, int32_t groups)
@@ -230,7 +232,7 @@ static uint32_t read_conv(cv_reader *r)
     uint32_t x = float_input(r, 0), w = weights_input(r, 1);
     if (x == CV_NONE || w == CV_NONE || weight->rank != r->region->rank || r->op->n_inputs > 3) {
         return cv_decline(r, KF_CODE_SHAPE,
-                          "not one or two axes of f32 with constant, dense weights");
+                          "not one or two axes of floats with constant, dense weights");
     }
     int32_t channels = r->region->values[x].channels;
     int32_t outputs = extent(r, &weight->dims[0]);
@@ -361,12 +363,13 @@ static uint32_t map_input(cv_reader *r, uint32_t index)
                : CV_NONE;
 }
 
-/// Casts between f32 and 8 bits, by way of i32 in the one direction; there a number is taken off.
+/// Casts between floats, and between f32 and 8 bits, by way of i32 in the one direction; there a
+/// number is taken off.
 static uint32_t dtypes_fit(const cv_reader *r)
 {
     uint32_t to = r->result.dtype, from = r->region->values[r->made.inputs[0]].dtype;
     if (r->made.row->op == KF_OP_CAST) {
-        return (from == KF_DTYPE_F32 && cv_is_byte(to)) ||
+        return (cv_is_float(from) && cv_is_float(to)) || (from == KF_DTYPE_F32 && cv_is_byte(to)) ||
                (cv_is_byte(from) && to == KF_DTYPE_I32) ||
                (from == KF_DTYPE_I32 && to == KF_DTYPE_F32);
     }
@@ -374,11 +377,11 @@ static uint32_t dtypes_fit(const cv_reader *r)
         return from == KF_DTYPE_I32;
     }
     for (uint32_t i = 0; i < r->made.n_inputs; i++) {
-        if (r->region->values[r->made.inputs[i]].dtype != KF_DTYPE_F32) {
+        if (r->region->values[r->made.inputs[i]].dtype != to) {
             return 0;
         }
     }
-    return to == KF_DTYPE_F32;
+    return cv_is_float(to);
 }
 
 /// Images from outside come by convolutions and beside what the region has computed, except where
@@ -387,7 +390,8 @@ static uint32_t may_begin(const cv_reader *r)
 {
     const cv_value *image = &r->region->values[r->made.inputs[0]];
     return image->is_image && (cv_is_byte(image->dtype) ||
-                               (r->region->n_products == 0 && r->made.row->op == KF_OP_DIV_SCALAR));
+                               (image->dtype == KF_DTYPE_F32 && r->region->n_products == 0 &&
+                                r->made.row->op == KF_OP_DIV_SCALAR));
 }
 
 /// Whether an operator is arithmetic or of an activation. What is dearer costs more than the passes
@@ -443,7 +447,7 @@ static uint32_t read_map(cv_reader *r)
         r->made.inputs[i] = (uint16_t)value;
     }
     if (!dtypes_fit(r)) {
-        return cv_decline(r, KF_CODE_DTYPE, "not f32, nor on the way from or to 8 bits");
+        return cv_decline(r, KF_CODE_DTYPE, "not floats, nor on the way from or to 8 bits");
     }
     return follows || may_begin(r) ||
            cv_decline(r, KF_CODE_SHAPE, "it does not continue from a convolution");

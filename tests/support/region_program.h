@@ -67,6 +67,7 @@ typedef struct program {
     uint64_t apart; ///< operations that the region must not take
     bool infinity_is_nan; ///< what is infinite elsewhere may be NaN
     bool lines; ///< images of one row are recorded without it: [n, channels, width]
+    kiln_dtype dtype; ///< of images and constants: f16, bf16, otherwise f32
     node nodes[MAX_NODES];
 } program;
 

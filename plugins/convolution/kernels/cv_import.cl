@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A dense tensor [n][channels][height][width] into blocks of IB channels among zeros. A work-item
-// takes `rows` rows of a block.
+// A dense tensor [n][channels][height][width] of IN into blocks of IB channels among zeros. A
+// work-item takes `rows` rows of a block. DENSE16(p), DENSE(p): 16 elements and one as f32.
 
 #if IB == 16
 
 // `length` neighbouring places, at least 16, of `count` channels that lie `far` apart.
-static inline void import_places(__global float *to, __global const float *from, long far,
+static inline void import_places(__global float *to, __global const IN *from, long far,
                                  int count, int length)
 {
     for (int at = 0; at < length; at += 16) {
@@ -13,7 +13,7 @@ static inline void import_places(__global float *to, __global const float *from,
         float16 v[16];
 #pragma unroll
         for (int c = 0; c < 16; c++) {
-            v[c] = c < count ? LOAD_LOOSE(from + c * far + x) : (float16)(0);
+            v[c] = c < count ? DENSE16(from + c * far + x) : (float16)(0);
         }
         transpose(v);
 #pragma unroll
@@ -36,12 +36,12 @@ __kernel void KERNEL(PARAMS)
     const long far = (long)height * width;
     const int count = min(channels - block * IB, IB);
     __global float *result = out + n * out_batch + out_base + (long)block * out_plane;
-    __global const float *x = in + in_offset + (n * channels + block * IB) * far;
+    __global const IN *x = in + in_offset + (n * channels + block * IB) * far;
     const bool joined = out_row == width * IB; // rows follow one another without zeros between them
     const int length = joined ? (end - begin) * width : width;
     for (int y = begin; y < end; y += joined ? rows : 1) {
         __global float *line = result + (long)y * out_row;
-        __global const float *from = x + (long)y * width;
+        __global const IN *from = x + (long)y * width;
 #if IB == 16
         if (length >= 16) {
             import_places(line, from, far, count, length);
@@ -50,7 +50,7 @@ __kernel void KERNEL(PARAMS)
 #endif
         for (int i = 0; i < length; i++) {
             for (int c = 0; c < IB; c++) {
-                line[i * IB + c] = c < count ? from[c * far + i] : 0.0f;
+                line[i * IB + c] = c < count ? DENSE(from + c * far + i) : 0.0f;
             }
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Regions of convolutions with groups of several channels, with concatenations, and with windows of
-// 3x3 in Winograd's form: sizes that fill blocks, tiles and parts of sums and that do not, NaN and
-// infinities. region_program.c runs each program and compares.
+// Regions of convolutions with groups of several channels, with concatenations, with windows of 3x3
+// in Winograd's form, of lines, and of f16 and bf16: sizes that fill blocks, tiles and parts of
+// sums and that do not, NaN and infinities. region_program.c runs each program and compares.
 #include <stdio.h>
 #include <string.h>
 
@@ -216,5 +216,65 @@ static void test_lines(void)
     region_close_all();
 }
 
+// ---- f16 and bf16 ----
+
+/// What a region of f32 may have, with a stem of few channels, whose weights and vectors are
+/// packed.
+static void narrow_region(program *p, int64_t n, int64_t channels, int64_t size)
+{
+    int x = region_image(p, n, 3, size, size + 4);
+    p->nodes[x].odd = p->dtype == KILN_DTYPE_F16;
+    int a = region_map(p, RELU,
+                       region_norm(p, region_conv(p, x, channels, true, region_square(3, 2, 1))));
+    int b = region_map(p, HARD_SWISH, region_depthwise(p, a, true, region_square(3, 1, 1)));
+    b = region_both(p, ADD, region_conv1(p, region_gate(p, b), channels), a);
+    int c = region_numbers(p, MUL_NUMBER, region_norm(p, region_map(p, SIGMOID, b)), 0.3, 0);
+    int pieces[] = {region_both(p, MUL, c, region_per_channel(p, 4, channels)), region_keep(p, b)};
+    int d = region_concat(p, pieces, 2);
+    region_keep(p, region_pool(p, MAX_POOL, d, region_square(2, 2, 0), false, false));
+    int e = region_grouped(p, 2, d, 48, false, region_square(3, 1, 1));
+    region_keep(
+        p, region_pool(p, AVG_POOL, region_map(p, GELU, e), region_square(3, 1, 1), false, true));
+    region_keep(p, region_mean(p, e));
+}
+
+/// Exact, where every sum and step is a small whole number: nothing but the rounding can differ.
+static void rounded_region(program *p)
+{
+    int x = region_image(p, 1, 1, 9, 21);
+    const int64_t dims[] = {1, 1, 1, 1};
+    node made = {.kind = CONV,
+                 .rank = 4,
+                 .groups = 1,
+                 .dims = {1, 1, 9, 21},
+                 .inputs = {x},
+                 .n_inputs = 2,
+                 .window = region_square(1, 1, 0)};
+    made.inputs[1] = region_constant(p, 4, dims, 1, 1);
+    p->nodes[p->count] = made;
+    int y = p->count++;
+    y = region_numbers(p, ADD_NUMBER, region_numbers(p, ADD_NUMBER, y, 2048, 0), -2048, 0);
+    region_keep(p, region_numbers(p, MUL_NUMBER, y, 2048, 0));
+}
+
+static void test_narrow(void)
+{
+    static const kiln_dtype dtypes[] = {KILN_DTYPE_F16, KILN_DTYPE_BF16};
+    if (!region_open_all()) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        program p = {.dtype = dtypes[i], .unfused = true};
+        snprintf(p.name, sizeof(p.name), "%s region", kiln_dtype_name(dtypes[i]));
+        narrow_region(&p, 1 + i, 17 + 15 * i, 9 + i);
+        region_check(&p);
+        program q = {.dtype = dtypes[i], .unfused = true};
+        snprintf(q.name, sizeof(q.name), "%s rounded", kiln_dtype_name(dtypes[i]));
+        rounded_region(&q);
+        region_check(&q);
+    }
+    region_close_all();
+}
+
 KILN_TEST_MAIN("unit/plugins/convolution_forms", KILN_TEST(test_groups), KILN_TEST(test_concats),
-               KILN_TEST(test_winograd), KILN_TEST(test_lines))
+               KILN_TEST(test_winograd), KILN_TEST(test_lines), KILN_TEST(test_narrow))
