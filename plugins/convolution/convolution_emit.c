@@ -7,6 +7,8 @@
 
 #include "kf_dot.h"
 
+enum { SUM_TERMS = 256 }; // that are added up apart
+
 static void output_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     const cv_place *place = &plan->places[step->output];
@@ -251,6 +253,16 @@ static void spread_text(kf_text *text, int32_t inputs)
     kf_text_add(text, "    default: return v;\n    }\n}\n");
 }
 
+/// How many blocks of the image have about 256 terms of one sum, and whether there are no more.
+static void part_defines(kf_text *text, const cv_plan *plan, const cv_step *step)
+{
+    const cv_window *w = &plan->region->ops[step->op].window;
+    int32_t terms = w->lengths[0] * w->lengths[1] * plan->places[step->input].lanes;
+    int32_t part = cv_most(SUM_TERMS / terms, 1);
+    cv_text_define(text, "PART", part);
+    cv_text_define(text, "ONE_PART", cv_plan_depth(plan, step) <= part);
+}
+
 static void group_defines(kf_text *text, const cv_region *region, const cv_op *op)
 {
     int32_t inputs = region->values[op->inputs[0]].channels / op->groups;
@@ -364,6 +376,9 @@ static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *ste
         cv_text_define(&k->text, "TW", step->tile_columns);
         cv_text_define(&k->text, "ON", step->tile_blocks);
         cv_text_define(&k->text, "TN", step->tile_columns);
+    }
+    if (step->kind == CV_CONV && !is_dot && !step->is_winograd) {
+        part_defines(&k->text, plan, step);
     }
     if (step->kind == CV_GROUPED) {
         group_defines(&k->text, plan->region, &plan->region->ops[step->op]);

@@ -23,6 +23,28 @@ static inline void import_places(__global float *to, __global const IN *from, lo
     }
 }
 
+#elif IB == 3
+
+// 16 neighbouring places of three channels.
+static inline void lace(__global float *to, float16 a, float16 b, float16 c)
+{
+    STORE_LOOSE(to, (float16)(a.s0, b.s0, c.s0, a.s1, b.s1, c.s1, a.s2, b.s2, c.s2, a.s3, b.s3,
+                              c.s3, a.s4, b.s4, c.s4, a.s5));
+    STORE_LOOSE(to + 16, (float16)(b.s5, c.s5, a.s6, b.s6, c.s6, a.s7, b.s7, c.s7, a.s8, b.s8,
+                                   c.s8, a.s9, b.s9, c.s9, a.sa, b.sa));
+    STORE_LOOSE(to + 32, (float16)(c.sa, a.sb, b.sb, c.sb, a.sc, b.sc, c.sc, a.sd, b.sd, c.sd,
+                                   a.se, b.se, c.se, a.sf, b.sf, c.sf));
+}
+
+static inline void import_places(__global float *to, __global const IN *from, long far,
+                                 int count, int length)
+{
+    for (int at = 0; at < length; at += 16) {
+        const int x = min(at, length - 16);
+        lace(to + x * 3, DENSE16(from + x), DENSE16(from + far + x), DENSE16(from + 2 * far + x));
+    }
+}
+
 #endif
 
 __kernel void KERNEL(PARAMS)
@@ -42,7 +64,7 @@ __kernel void KERNEL(PARAMS)
     for (int y = begin; y < end; y += joined ? rows : 1) {
         __global float *line = result + (long)y * out_row;
         __global const IN *from = x + (long)y * width;
-#if IB == 16
+#if IB == 16 || IB == 3
         if (length >= 16) {
             import_places(line, from, far, count, length);
             continue;
