@@ -31,8 +31,8 @@ static void output_params(cv_kernel *k, const cv_plan *plan, const cv_step *step
 static void input_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     const cv_value *value = &plan->region->values[step->input];
-    uint32_t product = cv_is_product(step->kind);
-    const cv_window *w = product ? &plan->region->ops[step->op].window : NULL;
+    uint32_t reaches = cv_is_product(step->kind) && step->kind != CV_TURNED;
+    const cv_window *w = reaches ? &plan->region->ops[step->op].window : NULL;
     cv_param_image(k, plan, step->input, "in", KF_ACCESS_READ, w != NULL ? w->begin[0] : 0,
                    w != NULL ? w->begin[1] : 0);
     cv_param_int(k, "in_blocks", cv_plan_depth(plan, step));
@@ -56,6 +56,10 @@ static void window_defines(kf_text *text, const cv_op *op)
     cv_text_define(text, "SX", w->strides[1]);
     cv_text_define(text, "DY", w->dilations[0]);
     cv_text_define(text, "DX", w->dilations[1]);
+    if (op->kind == CV_TURNED) {
+        cv_text_define(text, "PAD_TOP", w->begin[0]);
+        cv_text_define(text, "PAD_LEFT", w->begin[1]);
+    }
     if (op->kind == CV_POOL) {
         cv_text_define(text, "MAX", op->is_max);
         cv_text_define(text, "INCLUDE_PAD", op->include_pad);
@@ -356,13 +360,14 @@ static void winograd_params(cv_kernel *k, const cv_plan *plan, const cv_step *st
 
 static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
-    static const char *const roles[CV_GROUPED + 1] = {
-        [CV_CONV] = "conv", [CV_DEPTHWISE] = "depthwise", [CV_POOL] = "pool", [CV_MEAN] = "mean",
-        [CV_MAP] = "map",   [CV_GROUPED] = "grouped"};
-    static const char *const bodies[CV_GROUPED + 1] = {
-        [CV_CONV] = cv_conv_text, [CV_DEPTHWISE] = cv_depthwise_text,
-        [CV_POOL] = cv_pool_text, [CV_MEAN] = cv_mean_text,
-        [CV_MAP] = cv_map_text,   [CV_GROUPED] = cv_grouped_text};
+    static const char *const roles[CV_TURNED + 1] = {
+        [CV_CONV] = "conv", [CV_DEPTHWISE] = "depthwise", [CV_POOL] = "pool",    [CV_MEAN] = "mean",
+        [CV_MAP] = "map",   [CV_GROUPED] = "grouped",     [CV_TURNED] = "turned"};
+    static const char *const bodies[CV_TURNED + 1] = {
+        [CV_CONV] = cv_conv_text,    [CV_DEPTHWISE] = cv_depthwise_text,
+        [CV_POOL] = cv_pool_text,    [CV_MEAN] = cv_mean_text,
+        [CV_MAP] = cv_map_text,      [CV_GROUPED] = cv_grouped_text,
+        [CV_TURNED] = cv_turned_text};
     uint32_t is_product = cv_is_product(step->kind);
     uint32_t is_dot = step->kind == CV_CONV && plan->of_bytes[step->op];
     kf_text later = {0};
@@ -377,7 +382,7 @@ static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *ste
         cv_text_define(&k->text, "ON", step->tile_blocks);
         cv_text_define(&k->text, "TN", step->tile_columns);
     }
-    if (step->kind == CV_CONV && !is_dot && !step->is_winograd) {
+    if ((step->kind == CV_CONV || step->kind == CV_TURNED) && !is_dot && !step->is_winograd) {
         part_defines(&k->text, plan, step);
     }
     if (step->kind == CV_GROUPED) {

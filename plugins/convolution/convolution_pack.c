@@ -15,7 +15,7 @@ int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step)
         const cv_op *op = &plan->region->ops[step->op];
         const cv_window *w = &op->window;
         int64_t inputs = plan->region->values[step->input].channels / op->groups;
-        if (step->kind == CV_CONV) {
+        if (step->kind == CV_CONV || step->kind == CV_TURNED) {
             inputs = (int64_t)cv_plan_depth(plan, step) * plan->places[step->input].lanes;
         }
         inputs /= is_dot(plan, step) ? 4 : 1;
@@ -196,6 +196,7 @@ void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
                    is_dot(plan, step)           ? 3
                    : step->is_winograd          ? 5
                    : step->kind == CV_CONV      ? 1
+                   : step->kind == CV_TURNED    ? 1
                    : step->kind == CV_DEPTHWISE ? 2
                    : step->kind == CV_GROUPED   ? 4
                                                 : 0);
@@ -204,6 +205,9 @@ void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
         cv_text_define(&k->text, "KH", plan->region->ops[step->op].window.lengths[0]);
         cv_text_define(&k->text, "KW", plan->region->ops[step->op].window.lengths[1]);
         kf_text_addf(&k->text, "#define SCALE(o) %s\n", step->norm == CV_NONE ? "1.0f" : "factor");
+        kf_text_addf(&k->text, "#define PAIR(o, c) %s\n",
+                     step->kind == CV_TURNED ? "((long)(c) * channels + (o))"
+                                             : "((long)(o) * in_channels + (c))");
     }
     cv_params_begin(k);
     cv_param_pack(k, plan, step, KF_ACCESS_WRITE);

@@ -418,6 +418,14 @@ static void widen(cv_plan *plan, const cv_step *step)
     cv_place *place = &plan->places[step->input];
     int32_t bottom = behind(&op->window, 0, out->height, in->height);
     int32_t right = behind(&op->window, 1, out->width, in->width);
+    if (step->kind == CV_TURNED) {
+        int32_t left;
+        cv_turned_reach(&op->window, in, out, &left, &right);
+        plan->failed |= left > UINT8_MAX || right > UINT8_MAX;
+        place->left = (uint8_t)cv_most(place->left, left);
+        place->right = (uint8_t)cv_most(place->right, right);
+        return;
+    }
     if (step->is_winograd) {
         bottom += out->height % 2;
         right += out->width % 2;

@@ -107,6 +107,8 @@ void cv_plan_cut(cv_plan *plan, const cv_device *device)
         step->tile_rows = step->tile_columns = step->tile_blocks = 1;
         if (step->is_winograd) {
             cv_winograd_cut(plan, step);
+        } else if (step->kind == CV_TURNED) {
+            cv_turned_cut(plan, step);
         } else if (step->kind == CV_CONV) {
             choose_tile(plan, step, device);
         } else if (step->kind == CV_DEPTHWISE || step->kind == CV_GROUPED) {

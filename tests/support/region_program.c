@@ -115,6 +115,26 @@ int region_grouped(program *p, int64_t groups, int x, int64_t outputs, bool bias
     return add_node(p, &made);
 }
 
+int region_turned(program *p, int x, int64_t outputs, bool bias, window w)
+{
+    const node *in = &p->nodes[x];
+    const int64_t dims[] = {in->dims[1], outputs, w.lengths[0], w.lengths[1]};
+    double reach = 2 / sqrt((double)(dims[0] * dims[2] * dims[3]));
+    node made = {
+        .kind = TURNED, .rank = 4, .window = w, .groups = 1, .dims = {in->dims[0], outputs}};
+    for (int i = 0; i < 2; i++) {
+        made.dims[2 + i] = (in->dims[2 + i] - 1) * w.strides[i] - w.padding[i] - w.padding[2 + i] +
+                           (w.lengths[i] - 1) * w.dilations[i] + 1;
+    }
+    made.inputs[made.n_inputs++] = x;
+    made.inputs[made.n_inputs++] = region_constant(p, 4, dims, -reach, reach);
+    if (bias) {
+        made.inputs[made.n_inputs++] = vector(p, outputs, -1, 1);
+    }
+    p->products += in->dims[0] * in->dims[2] * in->dims[3] * dims[0] * outputs * dims[2] * dims[3];
+    return add_node(p, &made);
+}
+
 int region_conv(program *p, int x, int64_t outputs, bool bias, window w)
 {
     return region_grouped(p, 1, x, outputs, bias, w);
@@ -371,6 +391,18 @@ static kiln_status record_product(const node *n, kiln_tensor **in, kiln_tensor *
     return kiln_conv(in[0], in[1], n->n_inputs == 3 ? in[2] : NULL, &o, out, &region_err);
 }
 
+static kiln_status record_turned(const node *n, kiln_tensor **in, kiln_tensor **out)
+{
+    kiln_conv_transpose_options o = KILN_CONV_TRANSPOSE_OPTIONS_INIT;
+    axes_window w = window_for(n, in[0]);
+    o.strides = w.strides;
+    o.padding = w.padding;
+    o.dilations = w.dilations;
+    o.n_strides = o.n_dilations = w.axes;
+    o.n_padding = 2 * w.axes;
+    return kiln_conv_transpose(in[0], in[1], n->n_inputs == 3 ? in[2] : NULL, &o, out, &region_err);
+}
+
 static kiln_status record_pool(const node *n, kiln_tensor *x, kiln_tensor **out)
 {
     axes_window w = window_for(n, x);
@@ -437,6 +469,8 @@ kiln_status region_record(const node *n, kiln_tensor **in, kiln_tensor **out)
     switch (n->kind) {
     case CONV:
         return record_product(n, in, out);
+    case TURNED:
+        return record_turned(n, in, out);
     case NORM:
         return kiln_batch_norm(in[0], in[1], in[2], in[3], in[4], n->a, out, &region_err);
     case MAX_POOL:

@@ -14,6 +14,7 @@ typedef enum node_kind {
     IMAGE,
     CONSTANT,
     CONV,
+    TURNED, ///< a transposed convolution
     NORM,
     MAX_POOL,
     AVG_POOL,
@@ -90,6 +91,7 @@ int region_grouped(program *p, int64_t groups, int x, int64_t outputs, bool bias
 int region_conv(program *p, int x, int64_t outputs, bool bias, window w);
 int region_conv1(program *p, int x, int64_t outputs);
 int region_conv3(program *p, int x, int64_t outputs);
+int region_turned(program *p, int x, int64_t outputs, bool bias, window w);
 int region_depthwise(program *p, int x, bool bias, window w);
 /// A batch norm with epsilon.
 int region_norm_with(program *p, int x, double epsilon);

@@ -216,6 +216,60 @@ static void test_lines(void)
     region_close_all();
 }
 
+// ---- transposed convolutions ----
+
+typedef struct turned_case {
+    int64_t n, channels, height, width, outputs;
+    window window;
+    bool bias;
+    bool odd; ///< the image has NaN and infinities
+} turned_case;
+
+static const turned_case turned_cases[] = {
+    {1, 16, 7, 9, 32, W(2, 2, 2, 2, 1, 1, 0, 0, 0, 0), true, true}, // as networks of segments have
+    {2, 17, 5, 4, 24, W(4, 4, 2, 2, 1, 1, 1, 1, 1, 1), false, true}, // as generators have
+    {1, 40, 6, 33, 5, W(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), true, true},
+    {1, 3, 4, 5, 16, W(3, 2, 3, 4, 1, 1, 0, 0, 0, 0), true, false}, // places that nothing reaches
+    {1, 20, 6, 3, 48, W(3, 4, 2, 1, 2, 3, 2, 0, 0, 4), false, true},
+    {2, 33, 1, 1, 33, W(4, 4, 1, 1, 1, 1, 0, 0, 0, 0), true, false},
+    {1, 8, 2, 6, 16, W(5, 2, 2, 3, 1, 1, 2, 1, 1, 0), false, false},
+};
+
+/// Of an image from outside, and of one that the region computes, with all that may follow.
+static void turned_region(program *p, const turned_case *c)
+{
+    int x = region_image(p, c->n, c->channels, c->height, c->width);
+    p->nodes[x].odd = c->odd;
+    int y = region_turned(p, x, c->outputs, c->bias, c->window);
+    y = region_map(p, RELU, region_norm(p, y));
+    if (!c->odd) {
+        region_keep(p, y);
+    }
+    int z = region_turned(p, region_conv1(p, y, c->channels), 20, !c->bias, c->window);
+    const node *out = &p->nodes[z];
+    int other = region_image(p, out->dims[0], 20, out->dims[2], out->dims[3]);
+    region_keep(p, region_both(p, ADD, region_map(p, SIGMOID, z), other));
+}
+
+static void test_turned(void)
+{
+    if (!region_open_all()) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(turned_cases) / sizeof(turned_cases[0]); i++) {
+        program p = {.unfused = i % 3 == 1};
+        const turned_case *c = &turned_cases[i];
+        snprintf(p.name, sizeof(p.name), "turned %zu", i);
+        turned_region(&p, c);
+        region_check(&p);
+    }
+    program q = {.name = "turned line", .lines = true};
+    int y = region_turned(&q, region_image(&q, 2, 17, 1, 13), 24, true, along(4, 2, 1, 1, 1));
+    region_keep(&q, region_conv(&q, y, 16, false, along(3, 1, 1, 1, 1)));
+    region_check(&q);
+    region_close_all();
+}
+
 // ---- f16 and bf16 ----
 
 /// What a region of f32 may have, with a stem of few channels, whose weights and vectors are
@@ -277,4 +331,5 @@ static void test_narrow(void)
 }
 
 KILN_TEST_MAIN("unit/plugins/convolution_forms", KILN_TEST(test_groups), KILN_TEST(test_concats),
-               KILN_TEST(test_winograd), KILN_TEST(test_lines), KILN_TEST(test_narrow))
+               KILN_TEST(test_winograd), KILN_TEST(test_lines), KILN_TEST(test_turned),
+               KILN_TEST(test_narrow))
