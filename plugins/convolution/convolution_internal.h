@@ -288,11 +288,6 @@ void cv_winograd_cut(const cv_plan *plan, cv_step *step);
 /// Numbers that a work-item keeps for itself.
 int64_t cv_winograd_floats(const cv_plan *plan, const cv_step *step);
 
-/// Of a step that is a transposed convolution: columns of zeros beside its image, and its tile.
-void cv_turned_reach(const cv_window *w, const cv_value *in, const cv_value *out, int32_t *left,
-                     int32_t *right);
-void cv_turned_cut(const cv_plan *plan, cv_step *step);
-
 int32_t cv_share(int64_t count, int64_t parts);
 int32_t cv_most(int32_t a, int32_t b);
 int32_t cv_least(int32_t a, int32_t b);

@@ -189,10 +189,9 @@ uint32_t cv_read_window(cv_reader *r, const int32_t lengths[2])
 
 // ---- operations ----
 
-static const uint32_t window_keys[] = {KF_ATTR_STRIDES, KF_ATTR_PADDING,     KF_ATTR_DILATIONS,
-                                       KF_ATTR_GROUPS,  KF_ATTR_KERNEL,      KF_ATTR_CEIL_MODE,
-                                       KF_ATTR_AXES,    KF_ATTR_INCLUDE_PAD, KF_ATTR_KEEPDIMS,
-                                       KF_ATTR_EPSILON, KF_ATTR_OUTPUT_SIZE};
+static const uint32_t window_keys[] = {
+    KF_ATTR_STRIDES,   KF_ATTR_PADDING, KF_ATTR_DILATIONS,   KF_ATTR_GROUPS,   KF_ATTR_KERNEL,
+    KF_ATTR_CEIL_MODE, KF_ATTR_AXES,    KF_ATTR_INCLUDE_PAD, KF_ATTR_KEEPDIMS, KF_ATTR_EPSILON};
 
 static uint32_t understood(const cv_reader *r, const uint32_t *keys, uint32_t n_keys)
 {
@@ -517,7 +516,7 @@ uint32_t cv_read_op(cv_reader *r)
 {
     uint32_t kind = r->op->kind;
     if (kind == KF_OP_CONV || kind == KF_OP_BATCH_NORM || kind == KF_OP_MAX_POOL ||
-        kind == KF_OP_AVG_POOL || kind == KF_OP_MEAN || kind == KF_OP_COL2IM) {
+        kind == KF_OP_AVG_POOL || kind == KF_OP_MEAN) {
         if (!understood(r, window_keys, sizeof(window_keys) / sizeof(window_keys[0]))) {
             return cv_decline(r, KF_CODE_NOT_UNDERSTOOD,
                               "a version, flag or attribute that is newer");
@@ -525,7 +524,6 @@ uint32_t cv_read_op(cv_reader *r)
         return kind == KF_OP_CONV         ? read_conv(r)
                : kind == KF_OP_BATCH_NORM ? read_norm(r)
                : kind == KF_OP_MEAN       ? read_mean(r)
-               : kind == KF_OP_COL2IM     ? cv_read_turned(r)
                                           : read_pool(r);
     }
     return read_map(r);

@@ -243,7 +243,10 @@ static uint32_t push(cv_reader *r)
     if (op->n_outputs != 1 || !cv_read_image(r, op->outputs[0], &r->result)) {
         return cv_decline(r, KF_CODE_SHAPE, "its result is no image of the region's batch");
     }
-    return (op->kind == KF_OP_CONCAT ? cv_read_concat(r) : cv_read_op(r)) && add_op(r);
+    uint32_t known = op->kind == KF_OP_CONCAT   ? cv_read_concat(r)
+                     : op->kind == KF_OP_COL2IM ? cv_read_turned(r)
+                                                : cv_read_op(r);
+    return known && add_op(r);
 }
 
 static const char *shown_name(const cv_op *op)

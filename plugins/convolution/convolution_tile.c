@@ -70,6 +70,16 @@ static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *dev
     }
 }
 
+/// Of a transposed convolution: sums in registers are of every stride-th column, of a block or two.
+static void choose_turned(const cv_plan *plan, cv_step *step, const cv_device *device)
+{
+    int32_t width = plan->region->values[step->output].width;
+    step->tile_blocks = cv_plan_blocks(plan, step->output) % 2 == 0 ? 2 : 1;
+    int32_t most = (int32_t)device->registers / step->tile_blocks;
+    most = cv_least(most, width / plan->region->ops[step->op].window.strides[1]);
+    step->tile_columns = cv_most(most, 1);
+}
+
 static void cut_work(const cv_plan *plan, cv_step *step, const cv_device *device)
 {
     const cv_value *out = &plan->region->values[step->output];
@@ -108,7 +118,7 @@ void cv_plan_cut(cv_plan *plan, const cv_device *device)
         if (step->is_winograd) {
             cv_winograd_cut(plan, step);
         } else if (step->kind == CV_TURNED) {
-            cv_turned_cut(plan, step);
+            choose_turned(plan, step, device);
         } else if (step->kind == CV_CONV) {
             choose_tile(plan, step, device);
         } else if (step->kind == CV_DEPTHWISE || step->kind == CV_GROUPED) {

@@ -146,7 +146,12 @@ static uint32_t window_fits(const cv_window *w, const cv_value *image, const cv_
 
 uint32_t cv_read_turned(cv_reader *r)
 {
+    static const uint32_t keys[] = {KF_ATTR_OUTPUT_SIZE, KF_ATTR_KERNEL, KF_ATTR_STRIDES,
+                                    KF_ATTR_PADDING, KF_ATTR_DILATIONS};
     uint32_t columns = passage_at(r, 0, CV_COLUMNS);
+    if (!kf_op_understood(r->op, 1, keys, sizeof(keys) / sizeof(keys[0]))) {
+        return cv_decline(r, KF_CODE_NOT_UNDERSTOOD, "a version, flag or attribute that is newer");
+    }
     if (columns == CV_NONE || r->result.dtype != KF_DTYPE_F32) {
         return cv_decline(r, KF_CODE_SHAPE, "not of a product of weights and an image");
     }
@@ -166,25 +171,4 @@ uint32_t cv_read_turned(cv_reader *r)
     r->made.inputs[1] = weights->of;
     r->made.n_inputs = 2;
     return 1;
-}
-
-// ---- how it is done ----
-
-/// Columns of zeros that the results of a row reach before and behind an image.
-void cv_turned_reach(const cv_window *w, const cv_value *in, const cv_value *out, int32_t *left,
-                     int32_t *right)
-{
-    int32_t before = (w->lengths[1] - 1) * w->dilations[1] - w->begin[1];
-    *left = cv_most((before + w->strides[1] - 1) / w->strides[1], 0);
-    *right = cv_most((out->width - 1 + w->begin[1]) / w->strides[1] - (in->width - 1), 0);
-}
-
-/// Sums in registers are of every stride-th column, of one block or two.
-void cv_turned_cut(const cv_plan *plan, cv_step *step)
-{
-    const cv_window *w = &plan->region->ops[step->op].window;
-    int32_t width = plan->region->values[step->output].width;
-    step->tile_blocks = cv_plan_blocks(plan, step->output) % 2 == 0 ? 2 : 1;
-    int32_t most = (int32_t)plan->device->registers / step->tile_blocks;
-    step->tile_columns = cv_most(cv_least(most, width / w->strides[1]), 1);
 }
