@@ -20,12 +20,16 @@ static void open_rounding(kf_text *text, uint32_t dtype)
 static void number_text(char text[64], const cv_op *op, uint32_t dtype, uint32_t number, uint32_t i)
 {
     const cv_number *n = &op->numbers[i];
-    if (n->is_scalar) {
+    if (n->is_scalar && cv_is_narrow(dtype)) {
+        snprintf(text, 64, "((float16)(value_%s(s%u_%u)))", kf_dtype_of(dtype).name,
+                 (unsigned)number, (unsigned)i);
+    } else if (n->is_scalar) {
         snprintf(text, 64, "((%s)(s%u_%u))", type_of(dtype), (unsigned)number, (unsigned)i);
     } else if (cv_is_float(dtype)) {
         char exact[32];
         cv_text_float(exact, n->value);
-        snprintf(text, 64, "((float16)(%s))", exact);
+        snprintf(text, 64, "(%s%s((float16)(%s)))", cv_is_narrow(dtype) ? "round_" : "",
+                 cv_is_narrow(dtype) ? kf_dtype_of(dtype).name : "", exact);
     } else {
         snprintf(text, 64, "((int16)(%d))", (int)n->value);
     }
@@ -289,11 +293,7 @@ static void finish_arguments(kf_text *text, const cv_plan *plan, const cv_step *
         const cv_op *op = &plan->region->ops[step->behind[i]];
         for (uint32_t n = 0; n < 2; n++) {
             if (op->numbers[n].is_scalar) {
-                uint32_t is_float = cv_is_float(plan->region->values[op->result].dtype);
-                kf_text_addf(text, ", %ss%u_%u",
-                             !declared  ? ""
-                             : is_float ? "float "
-                                        : "int ",
+                kf_text_addf(text, ", %s s%u_%u", declared ? cv_scalar_type(plan->region, op) : "",
                              (unsigned)i, (unsigned)n);
             }
         }

@@ -71,16 +71,28 @@ void cv_param_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step, uint3
                  "pack");
 }
 
+static const char *scalar_type(uint32_t dtype)
+{
+    return cv_is_narrow(dtype) ? "ushort" : dtype == KF_DTYPE_F32 ? "float" : "int";
+}
+
 static void scalar_param(cv_kernel *k, uint32_t index, uint32_t dtype, const char *name)
 {
     cv_param p = {.kind = CV_PARAM_SCALAR, .index = index, .number = dtype};
-    cv_param_add(k, p, dtype == KF_DTYPE_F32 ? "const float " : "const int ", name);
+    char type[24];
+    snprintf(type, sizeof(type), "const %s ", scalar_type(dtype));
+    cv_param_add(k, p, type, name);
 }
 
-/// What the operators of a dtype compute in.
-static uint32_t computed_in(uint32_t dtype)
+/// An element of the operation's dtype; a norm's epsilon is what it computes in.
+static uint32_t scalar_dtype(const cv_region *region, const cv_op *op)
 {
-    return cv_is_float(dtype) ? KF_DTYPE_F32 : dtype;
+    return op->kind == CV_NORM ? KF_DTYPE_F32 : region->values[op->result].dtype;
+}
+
+const char *cv_scalar_type(const cv_region *region, const cv_op *op)
+{
+    return scalar_type(scalar_dtype(region, op));
 }
 
 void cv_param_scalars(cv_kernel *k, const cv_region *region, const cv_op *op, uint32_t number)
@@ -89,8 +101,7 @@ void cv_param_scalars(cv_kernel *k, const cv_region *region, const cv_op *op, ui
         if (op->numbers[i].is_scalar) {
             char name[24];
             snprintf(name, sizeof(name), "s%u_%u", (unsigned)number, (unsigned)i);
-            scalar_param(k, op->numbers[i].index, computed_in(region->values[op->result].dtype),
-                         name);
+            scalar_param(k, op->numbers[i].index, scalar_dtype(region, op), name);
         }
     }
 }

@@ -309,6 +309,9 @@ static void rounded_region(program *p)
     int y = p->count++;
     y = region_numbers(p, ADD_NUMBER, region_numbers(p, ADD_NUMBER, y, 2048, 0), -2048, 0);
     region_keep(p, region_numbers(p, MUL_NUMBER, y, 2048, 0));
+    y = region_numbers(p, ADD_NUMBER, region_map(p, RELU, y), 7, 0); // 0 before
+    y = region_numbers(p, MUL_NUMBER, y, 0.1, 0); // by the element that is nearest to 0.1
+    region_keep(p, region_numbers(p, ADD_NUMBER, y, -0.7, 0));
 }
 
 static void test_narrow(void)
