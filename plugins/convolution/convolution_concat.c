@@ -19,7 +19,7 @@ static uint32_t read_pieces(cv_reader *r, uint16_t pieces[MOST_PIECES])
     uint32_t follows = 0;
     for (uint32_t i = 0; i < r->op->n_inputs; i++) {
         uint32_t value = cv_read_input(r, i);
-        if (value == CV_NONE || r->region->values[value].dtype != KF_DTYPE_F32) {
+        if (value == CV_NONE || r->region->values[value].dtype != r->result.dtype) {
             return 0;
         }
         follows |= r->region->values[value].op != CV_NONE;
@@ -57,8 +57,9 @@ uint32_t cv_read_concat(cv_reader *r)
         r->region->n_values + 2 * n + 8 > CV_MAX_VALUES) {
         return cv_decline(r, KF_CODE_LIMIT, "more images than a region takes");
     }
-    if (!is_along_channels(r) || r->result.dtype != KF_DTYPE_F32 || !read_pieces(r, pieces)) {
-        return cv_decline(r, KF_CODE_SHAPE, "not along channels of f32 that the region computes");
+    if (!is_along_channels(r) || !cv_is_float(r->result.dtype) || !read_pieces(r, pieces)) {
+        return cv_decline(r, KF_CODE_SHAPE,
+                          "not along channels of floats that the region computes");
     }
     int32_t channel = 0;
     r->made = (cv_op){.kind = CV_CONCAT, .onto = CV_NONE};

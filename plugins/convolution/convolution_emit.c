@@ -7,6 +7,8 @@
 
 #include "kf_dot.h"
 
+enum { SUM_TERMS = 256 }; // that are added up apart
+
 static void output_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     const cv_place *place = &plan->places[step->output];
@@ -29,8 +31,8 @@ static void output_params(cv_kernel *k, const cv_plan *plan, const cv_step *step
 static void input_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     const cv_value *value = &plan->region->values[step->input];
-    uint32_t product = cv_is_product(step->kind);
-    const cv_window *w = product ? &plan->region->ops[step->op].window : NULL;
+    uint32_t reaches = cv_is_product(step->kind) && step->kind != CV_TURNED;
+    const cv_window *w = reaches ? &plan->region->ops[step->op].window : NULL;
     cv_param_image(k, plan, step->input, "in", KF_ACCESS_READ, w != NULL ? w->begin[0] : 0,
                    w != NULL ? w->begin[1] : 0);
     cv_param_int(k, "in_blocks", cv_plan_depth(plan, step));
@@ -54,6 +56,10 @@ static void window_defines(kf_text *text, const cv_op *op)
     cv_text_define(text, "SX", w->strides[1]);
     cv_text_define(text, "DY", w->dilations[0]);
     cv_text_define(text, "DX", w->dilations[1]);
+    if (op->kind == CV_TURNED) {
+        cv_text_define(text, "PAD_TOP", w->begin[0]);
+        cv_text_define(text, "PAD_LEFT", w->begin[1]);
+    }
     if (op->kind == CV_POOL) {
         cv_text_define(text, "MAX", op->is_max);
         cv_text_define(text, "INCLUDE_PAD", op->include_pad);
@@ -75,18 +81,48 @@ static void types_text(kf_text *text, const cv_plan *plan, const cv_step *step)
                  cv_type_in_blocks(out));
 }
 
+/// DENSE16(p), KEEP16(p, v): 16 neighbours of a dense tensor as f32; DENSE(p), KEEP(p, v): one.
+static void dense_text(kf_text *text, const cv_value *value)
+{
+    const char *name = kf_dtype_of(value->dtype).name;
+    kf_text_addf(text, "#define TO %s\n", cv_type_dense(value));
+    if (!cv_is_narrow(value->dtype)) {
+        kf_text_add(text,
+                    "#define DENSE16(p) LOAD_LOOSE(p)\n#define DENSE(p) (*(p))\n"
+                    "#define KEEP16(p, v) STORE_LOOSE(p, v)\n#define KEEP(p, v) (*(p) = (v))\n");
+        return;
+    }
+    cv_narrow_functions(text, value->dtype);
+    kf_text_add(text, "typedef ushort16 __attribute__((aligned(2))) loose_bits;\n");
+    kf_text_addf(text,
+                 "#define DENSE16(p) values_%s(*(__global const loose_bits *)(p))\n"
+                 "#define DENSE(p) value_%s(*(p))\n"
+                 "#define KEEP16(p, v) (*(__global loose_bits *)(p) = bits_%s(v))\n"
+                 "#define KEEP(p, v) (*(p) = bits_%s((float16)(v)).s0)\n",
+                 name, name, name, name);
+}
+
+static void dense_param(cv_kernel *k, const cv_plan *plan, uint32_t value, const char *name,
+                        uint32_t access)
+{
+    char type[40], offset[40];
+    snprintf(type, sizeof(type), "__global %s%s *", access == KF_ACCESS_READ ? "const " : "",
+             cv_type_dense(&plan->region->values[value]));
+    snprintf(offset, sizeof(offset), "%s_offset", name);
+    cv_param_add(k, (cv_param){.kind = CV_PARAM_TENSOR, .index = value, .access = access}, type,
+                 name);
+    cv_param_add(k, (cv_param){.kind = CV_PARAM_OFFSET, .index = value}, "const long ", offset);
+}
+
 static void emit_import(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     const cv_place *place = &plan->places[step->output];
     cv_text_define(&k->text, "IB", place->lanes);
     types_text(&k->text, plan, step);
     kf_text_add(&k->text, cv_common_text);
+    dense_text(&k->text, &plan->region->values[step->input]);
     cv_params_begin(k);
-    cv_param_add(
-        k, (cv_param){.kind = CV_PARAM_TENSOR, .index = step->input, .access = KF_ACCESS_READ},
-        "__global const float *", "in");
-    cv_param_add(k, (cv_param){.kind = CV_PARAM_OFFSET, .index = step->input}, "const long ",
-                 "in_offset");
+    dense_param(k, plan, step->input, "in", KF_ACCESS_READ);
     output_params(k, plan, step);
     cv_params_end(k);
     kf_text_add(&k->text, "#define BORDER 0.0f\n");
@@ -155,15 +191,7 @@ static void emit_enter(cv_kernel *k, const cv_plan *plan, const cv_step *step)
                  in->dtype == KF_DTYPE_F32 ? "" : "convert_int16");
     kf_text_add(&k->text, cv_common_text);
     cv_params_begin(k);
-    cv_param_add(
-        k, (cv_param){.kind = CV_PARAM_TENSOR, .index = step->input, .access = KF_ACCESS_READ},
-        in->dtype == KF_DTYPE_F32  ? "__global const float *"
-        : in->dtype == KF_DTYPE_I8 ? "__global const char *"
-        : in->dtype == KF_DTYPE_U8 ? "__global const uchar *"
-                                   : "__global const int *",
-        "in");
-    cv_param_add(k, (cv_param){.kind = CV_PARAM_OFFSET, .index = step->input}, "const long ",
-                 "in_offset");
+    dense_param(k, plan, step->input, "in", KF_ACCESS_READ);
     output_params(k, plan, step);
     border(k, plan, step, &later);
     cv_finish_params(k, plan, step);
@@ -200,13 +228,10 @@ static void emit_export(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     const cv_value *value = &plan->region->values[step->input];
     types_text(&k->text, plan, step);
     kf_text_add(&k->text, cv_common_text);
+    dense_text(&k->text, value);
     cv_params_begin(k);
     cv_param_image(k, plan, step->input, "in", KF_ACCESS_READ, 0, 0);
-    cv_param_add(
-        k, (cv_param){.kind = CV_PARAM_TENSOR, .index = step->output, .access = KF_ACCESS_WRITE},
-        "__global float *", "out");
-    cv_param_add(k, (cv_param){.kind = CV_PARAM_OFFSET, .index = step->output}, "const long ",
-                 "out_offset");
+    dense_param(k, plan, step->output, "out", KF_ACCESS_WRITE);
     cv_param_int(k, "blocks", cv_plan_blocks(plan, step->input));
     cv_param_int(k, "channels", value->channels);
     cv_param_int(k, "height", value->height);
@@ -230,6 +255,16 @@ static void spread_text(kf_text *text, int32_t inputs)
         kf_text_add(text, ";\n");
     }
     kf_text_add(text, "    default: return v;\n    }\n}\n");
+}
+
+/// How many blocks of the image have about 256 terms of one sum, and whether there are no more.
+static void part_defines(kf_text *text, const cv_plan *plan, const cv_step *step)
+{
+    const cv_window *w = &plan->region->ops[step->op].window;
+    int32_t terms = w->lengths[0] * w->lengths[1] * plan->places[step->input].lanes;
+    int32_t part = cv_most(SUM_TERMS / terms, 1);
+    cv_text_define(text, "PART", part);
+    cv_text_define(text, "ONE_PART", cv_plan_depth(plan, step) <= part);
 }
 
 static void group_defines(kf_text *text, const cv_region *region, const cv_op *op)
@@ -325,13 +360,14 @@ static void winograd_params(cv_kernel *k, const cv_plan *plan, const cv_step *st
 
 static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
-    static const char *const roles[CV_GROUPED + 1] = {
-        [CV_CONV] = "conv", [CV_DEPTHWISE] = "depthwise", [CV_POOL] = "pool", [CV_MEAN] = "mean",
-        [CV_MAP] = "map",   [CV_GROUPED] = "grouped"};
-    static const char *const bodies[CV_GROUPED + 1] = {
-        [CV_CONV] = cv_conv_text, [CV_DEPTHWISE] = cv_depthwise_text,
-        [CV_POOL] = cv_pool_text, [CV_MEAN] = cv_mean_text,
-        [CV_MAP] = cv_map_text,   [CV_GROUPED] = cv_grouped_text};
+    static const char *const roles[CV_TURNED + 1] = {
+        [CV_CONV] = "conv", [CV_DEPTHWISE] = "depthwise", [CV_POOL] = "pool",    [CV_MEAN] = "mean",
+        [CV_MAP] = "map",   [CV_GROUPED] = "grouped",     [CV_TURNED] = "turned"};
+    static const char *const bodies[CV_TURNED + 1] = {
+        [CV_CONV] = cv_conv_text,    [CV_DEPTHWISE] = cv_depthwise_text,
+        [CV_POOL] = cv_pool_text,    [CV_MEAN] = cv_mean_text,
+        [CV_MAP] = cv_map_text,      [CV_GROUPED] = cv_grouped_text,
+        [CV_TURNED] = cv_turned_text};
     uint32_t is_product = cv_is_product(step->kind);
     uint32_t is_dot = step->kind == CV_CONV && plan->of_bytes[step->op];
     kf_text later = {0};
@@ -345,6 +381,9 @@ static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *ste
         cv_text_define(&k->text, "TW", step->tile_columns);
         cv_text_define(&k->text, "ON", step->tile_blocks);
         cv_text_define(&k->text, "TN", step->tile_columns);
+    }
+    if ((step->kind == CV_CONV || step->kind == CV_TURNED) && !is_dot && !step->is_winograd) {
+        part_defines(&k->text, plan, step);
     }
     if (step->kind == CV_GROUPED) {
         group_defines(&k->text, plan->region, &plan->region->ops[step->op]);
@@ -380,7 +419,7 @@ static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *ste
 
 void cv_emit_step(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
-    uint32_t is_float = plan->region->values[step->output].dtype == KF_DTYPE_F32;
+    uint32_t is_float = cv_is_float(plan->region->values[step->output].dtype);
     if (step->kind == CV_IMPORT) {
         (is_float && step->n_behind == 0 ? emit_import : emit_enter)(k, plan, step);
         return;

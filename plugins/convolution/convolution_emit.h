@@ -16,14 +16,18 @@ void cv_param_int(cv_kernel *k, const char *name, int64_t number);
 void cv_param_image(cv_kernel *k, const cv_plan *plan, uint32_t value, const char *name,
                     uint32_t access, uint32_t top, uint32_t left);
 void cv_param_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step, uint32_t access);
-/// Scalars of operation `number`, in the dtype that it computes in.
+/// Scalars of operation `number`, in its dtype.
 void cv_param_scalars(cv_kernel *k, const cv_region *region, const cv_op *op, uint32_t number);
+/// How their parameters are declared: as memory has them.
+const char *cv_scalar_type(const cv_region *region, const cv_op *op);
 /// A number in f32 or i32 as the text of an expression; a scalar becomes the parameter `name`.
 void cv_param_number(cv_kernel *k, const cv_number *number, uint32_t dtype, const char *name,
                      char text[64]);
 /// The type of an element in memory: in blocks, or in a dense tensor.
 const char *cv_type_in_blocks(const cv_value *value);
 const char *cv_type_dense(const cv_value *value);
+/// round_f16, values_f16 and others of kf_ew_memory.h for a narrow dtype; for others nothing.
+void cv_narrow_functions(kf_text *text, uint32_t dtype);
 void cv_text_define(kf_text *text, const char *name, int64_t value);
 /// A number exactly as f32 has it.
 void cv_text_float(char text[32], double value);

@@ -5,18 +5,31 @@
 
 static const char *type_of(uint32_t dtype)
 {
-    return dtype == KF_DTYPE_F32 ? "float16" : "int16";
+    return cv_is_float(dtype) ? "float16" : "int16";
+}
+
+/// Opens the rounding to f16 or bf16, which every operator does; for others a parenthesis.
+static void open_rounding(kf_text *text, uint32_t dtype)
+{
+    if (cv_is_narrow(dtype)) {
+        kf_text_addf(text, "round_%s", kf_dtype_of(dtype).name);
+    }
+    kf_text_add(text, "(");
 }
 
 static void number_text(char text[64], const cv_op *op, uint32_t dtype, uint32_t number, uint32_t i)
 {
     const cv_number *n = &op->numbers[i];
-    if (n->is_scalar) {
+    if (n->is_scalar && cv_is_narrow(dtype)) {
+        snprintf(text, 64, "((float16)(value_%s(s%u_%u)))", kf_dtype_of(dtype).name,
+                 (unsigned)number, (unsigned)i);
+    } else if (n->is_scalar) {
         snprintf(text, 64, "((%s)(s%u_%u))", type_of(dtype), (unsigned)number, (unsigned)i);
-    } else if (dtype == KF_DTYPE_F32) {
+    } else if (cv_is_float(dtype)) {
         char exact[32];
         cv_text_float(exact, n->value);
-        snprintf(text, 64, "((float16)(%s))", exact);
+        snprintf(text, 64, "(%s%s((float16)(%s)))", cv_is_narrow(dtype) ? "round_" : "",
+                 cv_is_narrow(dtype) ? kf_dtype_of(dtype).name : "", exact);
     } else {
         snprintf(text, 64, "((int16)(%d))", (int)n->value);
     }
@@ -75,7 +88,9 @@ static void row_text(kf_text *text, const cv_region *region, const cv_op *op, ui
     }
     if (op->row->op == KF_OP_CAST) {
         const char *range = to == KF_DTYPE_U8 ? "0.0f, 255.0f" : "-128.0f, 127.0f";
-        if (to == KF_DTYPE_F32) {
+        if (cv_is_float(to) && cv_is_float(from)) {
+            kf_text_add(text, names[0]); // rounded by who calls
+        } else if (to == KF_DTYPE_F32) {
             kf_text_addf(text, "convert_float16(%s)", names[0]);
         } else if (from == KF_DTYPE_F32) {
             kf_text_addf(text, "to_whole(%s, %s)", names[0], range);
@@ -91,7 +106,9 @@ static void row_text(kf_text *text, const cv_region *region, const cv_op *op, ui
         kf_text_addf(text, "rounded(%s)", names[0]);
         return;
     }
-    kf_ew_template(text, op->row->text[to == KF_DTYPE_F32 ? 0 : 1], to, CV_LANES, operands);
+    uint32_t is_float = cv_is_float(to);
+    kf_ew_template(text, op->row->text[is_float ? 0 : 1], is_float ? KF_DTYPE_F32 : to, CV_LANES,
+                   operands);
 }
 
 static void operation(kf_text *text, const cv_plan *plan, const cv_step *step, uint32_t i,
@@ -108,8 +125,9 @@ static void operation(kf_text *text, const cv_plan *plan, const cv_step *step, u
             snprintf(names[k], sizeof(names[k]), "k%u_%u", (unsigned)i, (unsigned)k);
         }
     }
-    kf_text_addf(text, "    const %s e%u = (", type_of(plan->region->values[op->result].dtype),
-                 (unsigned)i);
+    uint32_t dtype = plan->region->values[op->result].dtype;
+    kf_text_addf(text, "    const %s e%u = ", type_of(dtype), (unsigned)i);
+    open_rounding(text, dtype);
     if (op->kind == CV_NORM) {
         kf_text_addf(text, "%s * LOAD(pack, %u * blocks + block) + LOAD(pack, %u * blocks + block)",
                      names[0], (unsigned)*vector, (unsigned)*vector + 1);
@@ -159,7 +177,7 @@ static void chain_scalars(kf_text *text, const cv_plan *plan, const uint16_t *ch
 {
     for (uint32_t i = 0; i < n; i++) {
         const cv_op *op = &plan->region->ops[chain[i]];
-        uint32_t is_float = plan->region->values[op->result].dtype == KF_DTYPE_F32;
+        uint32_t is_float = cv_is_float(plan->region->values[op->result].dtype);
         if (op->numbers[0].is_scalar) {
             kf_text_addf(text, declared ? ", %s s%u_0" : ", %ss%u_0",
                          !declared  ? ""
@@ -218,9 +236,9 @@ void cv_load_text(kf_text *text, const cv_plan *plan, const cv_step *step)
     if (step->kind == CV_POOL) {
         order_text(text, plan, step, chain, n);
     }
-    uint32_t is_float = in->dtype == KF_DTYPE_F32 || n > 0 || step->kind == CV_DEPTHWISE;
+    uint32_t is_float = cv_is_float(in->dtype) || n > 0 || step->kind == CV_DEPTHWISE;
     kf_text_addf(text, "#define IN16 %s\n#define LOAD_IN(p, i) ", is_float ? "float16" : "int16");
-    if (in->dtype == KF_DTYPE_F32) {
+    if (cv_is_float(in->dtype)) {
         kf_text_add(text, "LOAD(p, i)\n");
         return;
     }
@@ -275,11 +293,7 @@ static void finish_arguments(kf_text *text, const cv_plan *plan, const cv_step *
         const cv_op *op = &plan->region->ops[step->behind[i]];
         for (uint32_t n = 0; n < 2; n++) {
             if (op->numbers[n].is_scalar) {
-                uint32_t is_float = plan->region->values[op->result].dtype == KF_DTYPE_F32;
-                kf_text_addf(text, ", %ss%u_%u",
-                             !declared  ? ""
-                             : is_float ? "float "
-                                        : "int ",
+                kf_text_addf(text, ", %s s%u_%u", declared ? cv_scalar_type(plan->region, op) : "",
                              (unsigned)i, (unsigned)n);
             }
         }
@@ -292,7 +306,7 @@ static void image_text(kf_text *text, const cv_plan *plan, const cv_step *step, 
     const cv_value *image = &plan->region->values[step->images[i]];
     const cv_value *out = &plan->region->values[step->output];
     uint32_t whole = image->height == out->height && image->width == out->width;
-    uint32_t is_float = image->dtype == KF_DTYPE_F32;
+    uint32_t is_float = cv_is_float(image->dtype);
     kf_text_addf(text, "    const %s m%u = %s(((__global const %s16 *)(", type_of(image->dtype), i,
                  is_float ? "" : "convert_int16", cv_type_in_blocks(image));
     kf_text_addf(text, "image%u + n * image%u_batch + image%u_base + (long)block * image%u_plane",
@@ -313,10 +327,36 @@ static void return_text(kf_text *text, const cv_value *out, uint32_t is_enter, c
     if (cv_is_byte(out->dtype)) {
         kf_text_addf(text, "    return convert_uchar16(%s + %d);\n}\n", last,
                      (int)cv_value_flip(out));
-    } else if (out->dtype == KF_DTYPE_F32 && out->channels % CV_LANES != 0 && !is_enter) {
+    } else if (cv_is_float(out->dtype) && out->channels % CV_LANES != 0 && !is_enter) {
         kf_text_addf(text, "    return only_channels(%s, channels - block * 16);\n}\n", last);
     } else {
         kf_text_addf(text, "    return %s;\n}\n", last);
+    }
+}
+
+/// Functions that round, of each narrow dtype that results in the step.
+static void rounding_functions(kf_text *text, const cv_plan *plan, const cv_step *step)
+{
+    static const uint32_t dtypes[] = {KF_DTYPE_F16, KF_DTYPE_BF16};
+    const cv_region *region = plan->region;
+    for (uint32_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++) {
+        uint32_t results =
+            step->op != CV_NONE && region->values[region->ops[step->op].result].dtype == dtypes[d];
+        for (uint32_t i = 0; i < step->n_behind; i++) {
+            results |= region->values[region->ops[step->behind[i]].result].dtype == dtypes[d];
+        }
+        if (results) {
+            cv_narrow_functions(text, dtypes[d]);
+        }
+    }
+}
+
+/// What the step itself computes, rounded to its dtype; a norm that it takes in comes before.
+static void round_first(kf_text *text, const cv_plan *plan, const cv_step *step)
+{
+    uint32_t dtype = plan->region->values[plan->region->ops[step->op].result].dtype;
+    if (cv_is_narrow(dtype)) {
+        kf_text_addf(text, "    v = round_%s(v);\n", kf_dtype_of(dtype).name);
     }
 }
 
@@ -327,12 +367,16 @@ void cv_finish_text(kf_text *text, const cv_plan *plan, const cv_step *step)
     uint32_t computes = step->kind != CV_MAP && step->kind != CV_IMPORT;
     uint32_t vector = computes ? cv_plan_vectors(plan, step->op) : 0;
     helpers(text, plan, step);
+    rounding_functions(text, plan, step);
     kf_text_addf(text,
                  "static inline OUT16 finish(%s v, long n, int block, int y, int x, int blocks, "
                  "int channels",
                  computes ? "float16" : type_of(region->values[step->input].dtype));
     finish_arguments(text, plan, step, /*declared=*/1);
     kf_text_add(text, ")\n{\n");
+    if (computes) {
+        round_first(text, plan, step);
+    }
     for (uint32_t i = 0; i < step->n_images; i++) {
         image_text(text, plan, step, i);
     }

@@ -24,10 +24,22 @@ enum {
 
 // ---- the region ----
 
+/// What a transposed convolution is recorded as, before its last operation.
+typedef enum cv_passage {
+    CV_NO_PASSAGE,
+    CV_VECTOR_AS_IMAGE,
+    CV_WEIGHTS_AS_MATRIX, ///< [1, channels, width]
+    CV_IMAGE_AS_MATRIX,
+    CV_COLUMNS_OF_GROUP,
+    CV_COLUMNS
+} cv_passage;
+
 /// A tensor: an image [n, channels, height, width], a line [n, channels, width], which is an image
 /// of one row, or, of constants, anything.
 typedef struct cv_value {
     uint32_t id;
+    uint16_t of; ///< of a passage: the constant or the image; of columns the image
+    uint16_t with; ///< of columns: the weights as a matrix
     uint32_t batch; ///< symbol of an image's n
     int32_t channels;
     int32_t height;
@@ -37,6 +49,7 @@ typedef struct cv_value {
     uint8_t rank; ///< of an image: 4, or 3 of a line
     uint8_t is_image;
     uint8_t dropped;
+    uint8_t passage; ///< cv_passage
 } cv_value;
 
 typedef struct cv_number {
@@ -64,6 +77,7 @@ typedef enum cv_kind {
     CV_EXPORT = 8,
     CV_GROUPED = 10, ///< a convolution whose groups do not fill blocks
     CV_CONCAT = 11, ///< along channels
+    CV_TURNED = 12, ///< a transposed convolution
     CV_DERIVE = 9 ///< of constants: a part of what makes numbers of weights of 8 bits
 } cv_kind;
 
@@ -135,6 +149,23 @@ uint32_t cv_read_input(cv_reader *r, uint32_t index);
 /// A concatenation along channels: of many images it becomes several operations, of which all but
 /// the last are added here.
 uint32_t cv_read_concat(cv_reader *r);
+/// Is the operation one that a transposed convolution is recorded as? Then it is read by
+/// cv_read_passage, its last one by cv_read_turned.
+uint32_t cv_passes(const cv_reader *r);
+uint32_t cv_read_passage(cv_reader *r);
+uint32_t cv_read_turned(cv_reader *r);
+/// Is nothing of a transposed convolution wanted outside but its result?
+uint32_t cv_region_is_passed(const cv_region *region);
+/// A constant from outside that lies dense, or CV_NONE.
+uint32_t cv_read_constant(cv_reader *r, uint32_t index, uint32_t dtype);
+/// The window of the operation, with the lengths of each axis of the image.
+uint32_t cv_read_window(cv_reader *r, const int32_t lengths[2]);
+/// Element `i` of a list; what is absent is `otherwise`, one number stands for all. -1: too large.
+int32_t cv_list_at(const kf_op *op, uint32_t key, uint32_t i, int32_t otherwise);
+/// Is the attribute there and true?
+uint32_t cv_is_set(const kf_op *op, uint32_t key);
+/// The length of an axis, or 0.
+int32_t cv_extent(const cv_reader *r, const kf_dim *dim);
 /// The value with the id, or CV_NONE.
 uint32_t cv_find(const cv_region *region, uint32_t id);
 uint32_t cv_add_value(cv_region *region, const cv_value *value);
@@ -165,6 +196,13 @@ uint32_t cv_is_product(cv_kind kind);
 /// Does the operation read the value?
 uint32_t cv_op_reads(const cv_op *op, uint32_t value);
 
+// ---- dtypes ----
+
+/// f16 and bf16 are f32 inside a region, rounded behind each operation.
+uint32_t cv_is_narrow(uint32_t dtype);
+uint32_t cv_is_float(uint32_t dtype);
+uint32_t cv_is_byte(uint32_t dtype);
+
 // ---- 8 bits ----
 
 /// (x - zero) * scale: what numbers of 8 bits stand for.
@@ -177,7 +215,6 @@ typedef struct cv_scaled {
     cv_number scale;
 } cv_scaled;
 
-uint32_t cv_is_byte(uint32_t dtype);
 /// Is the value of this kind?
 uint32_t cv_scaled_of(const cv_region *region, uint32_t value, cv_scaled *out);
 /// Is the operation a part of what makes such numbers of an image?
@@ -292,6 +329,7 @@ extern const char cv_map_text[];
 extern const char cv_mean_text[];
 extern const char cv_pack_text[];
 extern const char cv_pool_text[];
+extern const char cv_turned_text[];
 extern const char cv_winograd_text[];
 
 typedef enum cv_param_kind {
@@ -318,6 +356,7 @@ typedef struct cv_kernel {
     char name[32]; ///< by its text: equal kernels are one
     uint32_t n_params;
     uint32_t failed;
+    uint32_t widens; ///< of a pack: 1 it has the functions for f16, 2 for bf16
     int64_t items; ///< for n = 1
     cv_param params[CV_MAX_PARAMS];
 } cv_kernel;

@@ -15,7 +15,7 @@ int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step)
         const cv_op *op = &plan->region->ops[step->op];
         const cv_window *w = &op->window;
         int64_t inputs = plan->region->values[step->input].channels / op->groups;
-        if (step->kind == CV_CONV) {
+        if (step->kind == CV_CONV || step->kind == CV_TURNED) {
             inputs = (int64_t)cv_plan_depth(plan, step) * plan->places[step->input].lanes;
         }
         inputs /= is_dot(plan, step) ? 4 : 1;
@@ -24,7 +24,8 @@ int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step)
     return numbers * blocks * CV_LANES;
 }
 
-/// A constant of which the pack takes numbers: a pointer and where it begins.
+/// A constant of which the pack takes numbers: a pointer and where it begins; AT_<name>(i) is the
+/// i-th of them.
 static void constant_param(cv_kernel *k, const cv_plan *plan, uint32_t value, const char *name)
 {
     char offset[40], type[40];
@@ -34,6 +35,17 @@ static void constant_param(cv_kernel *k, const cv_plan *plan, uint32_t value, co
     cv_param_add(k, (cv_param){.kind = CV_PARAM_TENSOR, .index = value, .access = KF_ACCESS_READ},
                  type, name);
     cv_param_add(k, (cv_param){.kind = CV_PARAM_OFFSET, .index = value}, "const long ", offset);
+    uint32_t dtype = plan->region->values[value].dtype;
+    char widen[24] = "";
+    if (cv_is_narrow(dtype)) {
+        uint32_t which = dtype == KF_DTYPE_F16 ? 1 : 2;
+        if ((k->widens & which) == 0) {
+            cv_narrow_functions(&k->defines, dtype);
+        }
+        k->widens |= which;
+        snprintf(widen, sizeof(widen), "value_%s", kf_dtype_of(dtype).name);
+    }
+    kf_text_addf(&k->defines, "#define AT_%s(i) %s(%s[%s + (i)])\n", name, widen, name, offset);
 }
 
 static void norm_params(cv_kernel *k, const cv_plan *plan, const cv_op *norm, uint32_t number)
@@ -57,10 +69,8 @@ static void norm_text(kf_text *text, const cv_op *norm, uint32_t number, const c
     } else {
         cv_text_float(epsilon, e->value);
     }
-    kf_text_addf(text,
-                 "const float %s_scale = n%u_scale[n%u_scale_offset + o] / "
-                 "sqrt(n%u_variance[n%u_variance_offset + o] + %s); ",
-                 of, number, number, number, number, epsilon);
+    kf_text_addf(text, "const float %s_scale = AT_n%u_scale(o) / sqrt(AT_n%u_variance(o) + %s); ",
+                 of, number, number, epsilon);
 }
 
 typedef struct pack_texts {
@@ -83,8 +93,7 @@ static void number_param(cv_kernel *k, const cv_plan *plan, uint32_t constant,
         return;
     }
     constant_param(k, plan, constant, name);
-    snprintf(text, 64, "%s[%s_offset + %s]", name, name,
-             plan->region->values[constant].channels == 1 ? "0" : "o");
+    snprintf(text, 64, "AT_%s(%s)", name, plan->region->values[constant].channels == 1 ? "0" : "o");
 }
 
 /// WEIGHT(o, i): number `i` of the weights, which is one of channel `o`. Where the image is of 8
@@ -98,7 +107,7 @@ static void weights_params(cv_kernel *k, const cv_plan *plan, const cv_op *op)
     kf_text *defines = &k->defines;
     if (!cv_scaled_of(plan->region, op->inputs[1], &weights)) {
         constant_param(k, plan, op->inputs[1], "w");
-        kf_text_add(defines, "#define WEIGHT(o, i) w[w_offset + (i)]\n#define UNIT(o) 1.0f\n");
+        kf_text_add(defines, "#define WEIGHT(o, i) AT_w(i)\n#define UNIT(o) 1.0f\n");
         return;
     }
     constant_param(k, plan, weights.value, "w");
@@ -108,8 +117,7 @@ static void weights_params(cv_kernel *k, const cv_plan *plan, const cv_op *op)
     }
     number_param(k, plan, weights.scales, &weights.scale, KF_DTYPE_F32, "w_scale", scale);
     int flip = plan->region->values[weights.value].dtype == KF_DTYPE_U8 ? 128 : 0;
-    kf_text_addf(defines, "#define UNIT(o) %s\n#define WHOLE(i) (w[w_offset + (i)] - %d)\n", scale,
-                 flip);
+    kf_text_addf(defines, "#define UNIT(o) %s\n#define WHOLE(i) (AT_w(i) - %d)\n", scale, flip);
     kf_text_addf(defines, "#define SHIFT(o) (%s - %d)\n", zero, flip);
     kf_text_addf(defines, "#define WEIGHT(o, i) ((float)(WHOLE(i) - SHIFT(o))%s)\n",
                  of_bytes ? "" : " * UNIT(o)");
@@ -123,7 +131,7 @@ static void pack_product(cv_kernel *k, pack_texts *t, const cv_plan *plan, const
     if (op->n_inputs == 3) {
         constant_param(k, plan, op->inputs[2], "bias");
     }
-    const char *bias = op->n_inputs == 3 ? "bias[bias_offset + o]" : "0.0f";
+    const char *bias = op->n_inputs == 3 ? "AT_bias(o)" : "0.0f";
     if (step->norm == CV_NONE) {
         kf_text_addf(&t->stores, "const float first = is_channel ? %s : 0.0f; ", bias);
     } else {
@@ -132,8 +140,8 @@ static void pack_product(cv_kernel *k, pack_texts *t, const cv_plan *plan, const
         kf_text_add(&t->stores, "float first = 0.0f, factor = 0.0f; if (is_channel) { ");
         norm_text(&t->stores, norm, 99, "own");
         kf_text_addf(&t->stores,
-                     "factor = own_scale; first = (%s - n99_mean[n99_mean_offset + o]) * own_scale "
-                     "+ n99_shift[n99_shift_offset + o]; } ",
+                     "factor = own_scale; first = (%s - AT_n99_mean(o)) * own_scale + "
+                     "AT_n99_shift(o); } ",
                      bias);
     }
     store_vector(t, "first");
@@ -159,9 +167,8 @@ static void pack_behind(cv_kernel *k, pack_texts *t, const cv_plan *plan, const 
             kf_text_add(&t->stores, "{ float a = 0.0f, b = 0.0f; if (is_channel) { ");
             norm_text(&t->stores, op, i, "own");
             kf_text_addf(&t->stores,
-                         "a = own_scale; b = n%u_shift[n%u_shift_offset + o] - "
-                         "n%u_mean[n%u_mean_offset + o] * own_scale; } ",
-                         i, i, i, i);
+                         "a = own_scale; b = AT_n%u_shift(o) - AT_n%u_mean(o) * own_scale; } ", i,
+                         i);
             store_vector(t, "a");
             store_vector(t, "b");
             kf_text_add(&t->stores, "} ");
@@ -171,7 +178,7 @@ static void pack_behind(cv_kernel *k, pack_texts *t, const cv_plan *plan, const 
             if (!v->is_image) {
                 snprintf(name, sizeof(name), "c%u_%u", (unsigned)i, (unsigned)n);
                 constant_param(k, plan, op->inputs[n], name);
-                snprintf(text, sizeof(text), "is_channel ? %s[%s_offset + %s] : 0.0f", name, name,
+                snprintf(text, sizeof(text), "is_channel ? AT_%s(%s) : 0.0f", name,
                          v->channels == 1 ? "0" : "o");
                 store_vector(t, text);
             }
@@ -189,6 +196,7 @@ void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
                    is_dot(plan, step)           ? 3
                    : step->is_winograd          ? 5
                    : step->kind == CV_CONV      ? 1
+                   : step->kind == CV_TURNED    ? 1
                    : step->kind == CV_DEPTHWISE ? 2
                    : step->kind == CV_GROUPED   ? 4
                                                 : 0);
@@ -197,6 +205,9 @@ void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
         cv_text_define(&k->text, "KH", plan->region->ops[step->op].window.lengths[0]);
         cv_text_define(&k->text, "KW", plan->region->ops[step->op].window.lengths[1]);
         kf_text_addf(&k->text, "#define SCALE(o) %s\n", step->norm == CV_NONE ? "1.0f" : "factor");
+        kf_text_addf(&k->text, "#define PAIR(o, c) %s\n",
+                     step->kind == CV_TURNED ? "((long)(c) * channels + (o))"
+                                             : "((long)(o) * in_channels + (c))");
     }
     cv_params_begin(k);
     cv_param_pack(k, plan, step, KF_ACCESS_WRITE);

@@ -71,10 +71,28 @@ void cv_param_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step, uint3
                  "pack");
 }
 
+static const char *scalar_type(uint32_t dtype)
+{
+    return cv_is_narrow(dtype) ? "ushort" : dtype == KF_DTYPE_F32 ? "float" : "int";
+}
+
 static void scalar_param(cv_kernel *k, uint32_t index, uint32_t dtype, const char *name)
 {
     cv_param p = {.kind = CV_PARAM_SCALAR, .index = index, .number = dtype};
-    cv_param_add(k, p, dtype == KF_DTYPE_F32 ? "const float " : "const int ", name);
+    char type[24];
+    snprintf(type, sizeof(type), "const %s ", scalar_type(dtype));
+    cv_param_add(k, p, type, name);
+}
+
+/// An element of the operation's dtype; a norm's epsilon is what it computes in.
+static uint32_t scalar_dtype(const cv_region *region, const cv_op *op)
+{
+    return op->kind == CV_NORM ? KF_DTYPE_F32 : region->values[op->result].dtype;
+}
+
+const char *cv_scalar_type(const cv_region *region, const cv_op *op)
+{
+    return scalar_type(scalar_dtype(region, op));
 }
 
 void cv_param_scalars(cv_kernel *k, const cv_region *region, const cv_op *op, uint32_t number)
@@ -83,7 +101,7 @@ void cv_param_scalars(cv_kernel *k, const cv_region *region, const cv_op *op, ui
         if (op->numbers[i].is_scalar) {
             char name[24];
             snprintf(name, sizeof(name), "s%u_%u", (unsigned)number, (unsigned)i);
-            scalar_param(k, op->numbers[i].index, region->values[op->result].dtype, name);
+            scalar_param(k, op->numbers[i].index, scalar_dtype(region, op), name);
         }
     }
 }
@@ -103,7 +121,9 @@ void cv_param_number(cv_kernel *k, const cv_number *number, uint32_t dtype, cons
 
 const char *cv_type_in_blocks(const cv_value *value)
 {
-    return cv_is_byte(value->dtype) ? "uchar" : cv_type_dense(value);
+    return cv_is_byte(value->dtype)    ? "uchar"
+           : cv_is_float(value->dtype) ? "float"
+                                       : cv_type_dense(value);
 }
 
 const char *cv_type_dense(const cv_value *value)
@@ -111,7 +131,17 @@ const char *cv_type_dense(const cv_value *value)
     return value->dtype == KF_DTYPE_U8    ? "uchar"
            : value->dtype == KF_DTYPE_I8  ? "char"
            : value->dtype == KF_DTYPE_I32 ? "int"
+           : cv_is_narrow(value->dtype)   ? "ushort"
                                           : "float";
+}
+
+void cv_narrow_functions(kf_text *text, uint32_t dtype)
+{
+    if (dtype == KF_DTYPE_F16) {
+        kf_ew_f16_functions(text, CV_LANES);
+    } else if (dtype == KF_DTYPE_BF16) {
+        kf_ew_bf16_functions(text, CV_LANES);
+    }
 }
 
 void cv_text_define(kf_text *text, const char *name, int64_t value)

@@ -410,6 +410,20 @@ static int32_t behind(const cv_window *w, uint32_t axis, int32_t out, int32_t in
     return cv_most(last - w->begin[axis] - in, 0);
 }
 
+/// Of a transposed convolution: columns of zeros that the results of a row reach before and behind
+/// an image.
+static void widen_turned(cv_plan *plan, const cv_window *w, const cv_value *out, uint32_t input)
+{
+    cv_place *place = &plan->places[input];
+    int32_t before = (w->lengths[1] - 1) * w->dilations[1] - w->begin[1];
+    int32_t left = (before + w->strides[1] - 1) / w->strides[1];
+    int32_t last = (out->width - 1 + w->begin[1]) / w->strides[1];
+    int32_t right = last - (plan->region->values[input].width - 1);
+    plan->failed |= left > UINT8_MAX || right > UINT8_MAX;
+    place->left = (uint8_t)cv_most(place->left, left);
+    place->right = (uint8_t)cv_most(place->right, right);
+}
+
 static void widen(cv_plan *plan, const cv_step *step)
 {
     const cv_op *op = &plan->region->ops[step->op];
@@ -418,6 +432,10 @@ static void widen(cv_plan *plan, const cv_step *step)
     cv_place *place = &plan->places[step->input];
     int32_t bottom = behind(&op->window, 0, out->height, in->height);
     int32_t right = behind(&op->window, 1, out->width, in->width);
+    if (step->kind == CV_TURNED) {
+        widen_turned(plan, &op->window, out, step->input);
+        return;
+    }
     if (step->is_winograd) {
         bottom += out->height % 2;
         right += out->width % 2;

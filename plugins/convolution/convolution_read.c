@@ -11,7 +11,7 @@ uint32_t cv_decline(const cv_reader *r, uint32_t code, const char *why)
     return kf_decline(r->host, code, r->op->position, "%s", why);
 }
 
-static int32_t extent(const cv_reader *r, const kf_dim *dim)
+int32_t cv_extent(const cv_reader *r, const kf_dim *dim)
 {
     int64_t value = 0;
     if ((dim->flags & KF_DIM_VALUE) != 0) {
@@ -36,14 +36,14 @@ uint32_t cv_find(const cv_region *region, uint32_t id)
 uint32_t cv_read_image(const cv_reader *r, const kf_tensor *t, cv_value *out)
 {
     if ((t->rank != 3 && t->rank != 4) ||
-        (t->dtype != KF_DTYPE_F32 && t->dtype != KF_DTYPE_I32 && !cv_is_byte(t->dtype))) {
+        (!cv_is_float(t->dtype) && t->dtype != KF_DTYPE_I32 && !cv_is_byte(t->dtype))) {
         return 0;
     }
     *out = (cv_value){.id = t->id,
                       .batch = t->dims[0].symbol,
-                      .channels = extent(r, &t->dims[1]),
-                      .height = t->rank == 4 ? extent(r, &t->dims[2]) : 1,
-                      .width = extent(r, &t->dims[t->rank - 1]),
+                      .channels = cv_extent(r, &t->dims[1]),
+                      .height = t->rank == 4 ? cv_extent(r, &t->dims[2]) : 1,
+                      .width = cv_extent(r, &t->dims[t->rank - 1]),
                       .rank = (uint8_t)t->rank,
                       .op = CV_NONE,
                       .dtype = (uint8_t)t->dtype,
@@ -92,11 +92,10 @@ uint32_t cv_read_input(cv_reader *r, uint32_t index)
 static uint32_t float_input(cv_reader *r, uint32_t index)
 {
     uint32_t image = cv_read_input(r, index);
-    return image != CV_NONE && r->region->values[image].dtype == KF_DTYPE_F32 ? image : CV_NONE;
+    return image != CV_NONE && cv_is_float(r->region->values[image].dtype) ? image : CV_NONE;
 }
 
-/// A constant from outside that lies dense.
-static uint32_t constant_input(cv_reader *r, uint32_t index, uint32_t dtype)
+uint32_t cv_read_constant(cv_reader *r, uint32_t index, uint32_t dtype)
 {
     const kf_tensor *t = r->op->inputs[index];
     uint32_t wanted = KF_TENSOR_CONST | KF_TENSOR_EXTERNAL;
@@ -116,7 +115,7 @@ static uint32_t constant_input(cv_reader *r, uint32_t index, uint32_t dtype)
                          .width = 1,
                          .dtype = (uint8_t)dtype};
     for (uint32_t i = 0; i < t->rank; i++) {
-        constant.channels *= extent(r, &t->dims[i]);
+        constant.channels *= cv_extent(r, &t->dims[i]);
     }
     return cv_add_value(r->region, &constant);
 }
@@ -127,21 +126,21 @@ static uint32_t vector_of(cv_reader *r, uint32_t index, uint32_t axis_from_end, 
 {
     const kf_tensor *t = r->op->inputs[index];
     for (uint32_t i = 0; i < t->rank; i++) {
-        int32_t length = extent(r, &t->dims[i]);
+        int32_t length = cv_extent(r, &t->dims[i]);
         if (length != 1 && (t->rank - i != axis_from_end || length != channels)) {
             return CV_NONE;
         }
     }
-    return constant_input(r, index, dtype);
+    return cv_read_constant(r, index, dtype);
 }
 
 static uint32_t vector_input(cv_reader *r, uint32_t index, uint32_t axis_from_end, int32_t channels)
 {
-    return vector_of(r, index, axis_from_end, channels, KF_DTYPE_F32);
+    uint32_t dtype = r->op->inputs[index]->dtype;
+    return cv_is_float(dtype) ? vector_of(r, index, axis_from_end, channels, dtype) : CV_NONE;
 }
 
-/// Element `i` of a list; what is absent is `otherwise`, one number stands for all. -1: too large.
-static int32_t list_at(const kf_op *op, uint32_t key, uint32_t i, int32_t otherwise)
+int32_t cv_list_at(const kf_op *op, uint32_t key, uint32_t i, int32_t otherwise)
 {
     const kf_attr *attr = kf_op_attr(op, key);
     if (attr == NULL || (attr->type == KF_TYPE_I64S && attr->count == 0)) {
@@ -151,7 +150,7 @@ static int32_t list_at(const kf_op *op, uint32_t key, uint32_t i, int32_t otherw
     return value >= 0 && value <= MOST_PADDING ? (int32_t)value : -1;
 }
 
-static uint32_t is_set(const kf_op *op, uint32_t key)
+uint32_t cv_is_set(const kf_op *op, uint32_t key)
 {
     const kf_attr *attr = kf_op_attr(op, key);
     return attr != NULL && attr->type == KF_TYPE_BOOL && attr->v.i != 0;
@@ -162,10 +161,10 @@ static uint32_t read_axis(cv_reader *r, uint32_t i, uint32_t axes, int32_t lengt
 {
     cv_window *w = &r->made.window;
     uint32_t at = i + 2 - axes; // a line has no rows
-    int32_t stride = list_at(r->op, KF_ATTR_STRIDES, i, 1);
-    int32_t dilation = list_at(r->op, KF_ATTR_DILATIONS, i, 1);
-    int32_t begin = list_at(r->op, KF_ATTR_PADDING, i, 0);
-    int32_t end = list_at(r->op, KF_ATTR_PADDING, i + axes, 0);
+    int32_t stride = cv_list_at(r->op, KF_ATTR_STRIDES, i, 1);
+    int32_t dilation = cv_list_at(r->op, KF_ATTR_DILATIONS, i, 1);
+    int32_t begin = cv_list_at(r->op, KF_ATTR_PADDING, i, 0);
+    int32_t end = cv_list_at(r->op, KF_ATTR_PADDING, i + axes, 0);
     if (length < 1 || stride < 1 || dilation < 1 || begin < 0 || end < 0 || length > MOST_TAPS ||
         (length - 1) * dilation >= MOST_PADDING) {
         return 0;
@@ -178,8 +177,7 @@ static uint32_t read_axis(cv_reader *r, uint32_t i, uint32_t axes, int32_t lengt
     return 1;
 }
 
-/// `lengths`: of each axis of the image.
-static uint32_t read_window(cv_reader *r, const int32_t lengths[2])
+uint32_t cv_read_window(cv_reader *r, const int32_t lengths[2])
 {
     uint32_t axes = r->region->rank - 2u, good = 1;
     r->made.window = (cv_window){.lengths = {1, 1}, .strides = {1, 1}, .dilations = {1, 1}};
@@ -201,9 +199,10 @@ static uint32_t understood(const cv_reader *r, const uint32_t *keys, uint32_t n_
            r->op->n_inputs <= 5;
 }
 
-/// A constant of f32, or what the region has derived from one of 8 bits.
+/// A constant of floats, or what the region has derived from one of 8 bits.
 static uint32_t weights_input(cv_reader *r, uint32_t index)
 {
+    uint32_t dtype = r->op->inputs[index]->dtype;
     uint32_t known = cv_find(r->region, r->op->inputs[index]->id);
     cv_scaled weights;
     if (known != CV_NONE && r->region->values[known].op != CV_NONE) {
@@ -211,7 +210,7 @@ static uint32_t weights_input(cv_reader *r, uint32_t index)
                    ? known
                    : CV_NONE;
     }
-    return constant_input(r, index, KF_DTYPE_F32);
+    return cv_is_float(dtype) ? cv_read_constant(r, index, dtype) : CV_NONE;
 }
 
 static cv_kind kind_of(int32_t inputs, int32_t outputs, int32_t groups)
@@ -230,13 +229,14 @@ static uint32_t read_conv(cv_reader *r)
     uint32_t x = float_input(r, 0), w = weights_input(r, 1);
     if (x == CV_NONE || w == CV_NONE || weight->rank != r->region->rank || r->op->n_inputs > 3) {
         return cv_decline(r, KF_CODE_SHAPE,
-                          "not one or two axes of f32 with constant, dense weights");
+                          "not one or two axes of floats with constant, dense weights");
     }
     int32_t channels = r->region->values[x].channels;
-    int32_t outputs = extent(r, &weight->dims[0]);
-    int32_t lengths[2] = {extent(r, &weight->dims[2]), extent(r, &weight->dims[weight->rank - 1])};
+    int32_t outputs = cv_extent(r, &weight->dims[0]);
+    int32_t lengths[2] = {cv_extent(r, &weight->dims[2]),
+                          cv_extent(r, &weight->dims[weight->rank - 1])};
     if (n_groups < 1 || channels % n_groups != 0 || outputs % n_groups != 0 ||
-        !read_window(r, lengths)) {
+        !cv_read_window(r, lengths)) {
         return cv_decline(r, KF_CODE_SHAPE, "no whole groups, or a large window");
     }
     r->made.groups = (int32_t)n_groups;
@@ -256,17 +256,17 @@ static uint32_t read_conv(cv_reader *r)
 
 static uint32_t read_pool(cv_reader *r)
 {
-    int32_t lengths[2] = {list_at(r->op, KF_ATTR_KERNEL, 0, -1),
-                          list_at(r->op, KF_ATTR_KERNEL, 1, -1)};
+    int32_t lengths[2] = {cv_list_at(r->op, KF_ATTR_KERNEL, 0, -1),
+                          cv_list_at(r->op, KF_ATTR_KERNEL, 1, -1)};
     uint32_t x = float_input(r, 0);
-    if (x == CV_NONE || r->region->values[x].op == CV_NONE || !read_window(r, lengths)) {
+    if (x == CV_NONE || r->region->values[x].op == CV_NONE || !cv_read_window(r, lengths)) {
         return cv_decline(r, KF_CODE_SHAPE, "not of what the region computes, or a large window");
     }
     r->made.kind = CV_POOL;
     r->made.inputs[0] = (uint16_t)x;
     r->made.n_inputs = 1;
     r->made.is_max = r->op->kind == KF_OP_MAX_POOL;
-    r->made.include_pad = (uint8_t)is_set(r->op, KF_ATTR_INCLUDE_PAD);
+    r->made.include_pad = (uint8_t)cv_is_set(r->op, KF_ATTR_INCLUDE_PAD);
     return 1;
 }
 
@@ -278,7 +278,7 @@ static uint32_t read_mean(cv_reader *r)
         seen |= 1u << (uint32_t)(axes->v.iv[i] + rank) % rank;
     }
     if (x == CV_NONE || r->region->values[x].op == CV_NONE || seen != (1u << rank) - 4 ||
-        !is_set(r->op, KF_ATTR_KEEPDIMS)) {
+        !cv_is_set(r->op, KF_ATTR_KEEPDIMS)) {
         return cv_decline(r, KF_CODE_SHAPE, "not of the whole image, or axes are dropped");
     }
     r->made.kind = CV_MEAN;
@@ -342,7 +342,14 @@ static uint32_t map_input(cv_reader *r, uint32_t index)
 {
     const cv_value *result = &r->result;
     uint32_t axis_from_end = result->rank - 1u;
-    if (cv_find(r->region, r->op->inputs[index]->id) == CV_NONE) {
+    uint32_t known = cv_find(r->region, r->op->inputs[index]->id);
+    if (known != CV_NONE && r->region->values[known].passage == CV_VECTOR_AS_IMAGE) {
+        const cv_value *vector = &r->region->values[known];
+        return vector->channels == result->channels && r->op->inputs[index]->rank == result->rank
+                   ? vector->of
+                   : CV_NONE;
+    }
+    if (known == CV_NONE) {
         uint32_t vector = vector_input(r, index, axis_from_end, result->channels);
         if (vector != CV_NONE) {
             return vector;
@@ -361,12 +368,13 @@ static uint32_t map_input(cv_reader *r, uint32_t index)
                : CV_NONE;
 }
 
-/// Casts between f32 and 8 bits, by way of i32 in the one direction; there a number is taken off.
+/// Casts between floats, and between f32 and 8 bits, by way of i32 in the one direction; there a
+/// number is taken off.
 static uint32_t dtypes_fit(const cv_reader *r)
 {
     uint32_t to = r->result.dtype, from = r->region->values[r->made.inputs[0]].dtype;
     if (r->made.row->op == KF_OP_CAST) {
-        return (from == KF_DTYPE_F32 && cv_is_byte(to)) ||
+        return (cv_is_float(from) && cv_is_float(to)) || (from == KF_DTYPE_F32 && cv_is_byte(to)) ||
                (cv_is_byte(from) && to == KF_DTYPE_I32) ||
                (from == KF_DTYPE_I32 && to == KF_DTYPE_F32);
     }
@@ -374,11 +382,11 @@ static uint32_t dtypes_fit(const cv_reader *r)
         return from == KF_DTYPE_I32;
     }
     for (uint32_t i = 0; i < r->made.n_inputs; i++) {
-        if (r->region->values[r->made.inputs[i]].dtype != KF_DTYPE_F32) {
+        if (r->region->values[r->made.inputs[i]].dtype != to) {
             return 0;
         }
     }
-    return to == KF_DTYPE_F32;
+    return cv_is_float(to);
 }
 
 /// Images from outside come by convolutions and beside what the region has computed, except where
@@ -387,7 +395,8 @@ static uint32_t may_begin(const cv_reader *r)
 {
     const cv_value *image = &r->region->values[r->made.inputs[0]];
     return image->is_image && (cv_is_byte(image->dtype) ||
-                               (r->region->n_products == 0 && r->made.row->op == KF_OP_DIV_SCALAR));
+                               (image->dtype == KF_DTYPE_F32 && r->region->n_products == 0 &&
+                                r->made.row->op == KF_OP_DIV_SCALAR));
 }
 
 /// Whether an operator is arithmetic or of an activation. What is dearer costs more than the passes
@@ -443,7 +452,7 @@ static uint32_t read_map(cv_reader *r)
         r->made.inputs[i] = (uint16_t)value;
     }
     if (!dtypes_fit(r)) {
-        return cv_decline(r, KF_CODE_DTYPE, "not f32, nor on the way from or to 8 bits");
+        return cv_decline(r, KF_CODE_DTYPE, "not floats, nor on the way from or to 8 bits");
     }
     return follows || may_begin(r) ||
            cv_decline(r, KF_CODE_SHAPE, "it does not continue from a convolution");
@@ -471,7 +480,7 @@ static uint32_t derived_input(cv_reader *r)
     uint32_t known = cv_find(r->region, r->op->inputs[0]->id);
     return known != CV_NONE && r->region->values[known].op != CV_NONE
                ? known
-               : constant_input(r, 0, r->op->inputs[0]->dtype);
+               : cv_read_constant(r, 0, r->op->inputs[0]->dtype);
 }
 
 uint32_t cv_read_derived(cv_reader *r)
@@ -487,7 +496,7 @@ uint32_t cv_read_derived(cv_reader *r)
     }
     uint32_t first = derived_input(r);
     r->result = (cv_value){.id = t->id,
-                           .channels = extent(r, &t->dims[0]),
+                           .channels = cv_extent(r, &t->dims[0]),
                            .height = 1,
                            .width = 1,
                            .dtype = (uint8_t)t->dtype};

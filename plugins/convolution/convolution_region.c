@@ -26,7 +26,7 @@ void cv_region_copy(cv_region *to, const cv_region *from)
 
 uint32_t cv_is_product(cv_kind kind)
 {
-    return kind == CV_CONV || kind == CV_DEPTHWISE || kind == CV_GROUPED;
+    return kind == CV_CONV || kind == CV_DEPTHWISE || kind == CV_GROUPED || kind == CV_TURNED;
 }
 
 uint32_t cv_op_reads(const cv_op *op, uint32_t value)
@@ -91,7 +91,8 @@ static uint32_t gives_others(const cv_region *region)
 
 uint32_t cv_region_is_ready(const cv_region *region)
 {
-    return region->n_products > 0 && cv_region_results(region) > 0 && !gives_others(region);
+    return region->n_products > 0 && cv_region_results(region) > 0 && !gives_others(region) &&
+           cv_region_is_passed(region);
 }
 
 // ---- what an operation costs ----
@@ -137,7 +138,7 @@ static uint64_t products_each(const cv_region *region, const cv_op *op)
 {
     uint32_t inputs = (uint32_t)(region->values[op->inputs[0]].channels / op->groups);
     uint32_t outputs = (uint32_t)(region->values[op->result].channels / op->groups);
-    if (op->kind == CV_CONV) {
+    if (op->kind == CV_CONV || op->kind == CV_TURNED) {
         return inputs;
     }
     return cv_op_spreads(region, op) ? 2 * inputs : (uint64_t)inputs * (CV_LANES / outputs + 2);
@@ -163,7 +164,8 @@ static void add_cost(const cv_reader *r)
     cv_region *region = r->region;
     const cv_value *result = &region->values[op->result];
     uint64_t channels = ((uint64_t)result->channels + CV_LANES - 1) / CV_LANES * CV_LANES;
-    uint64_t places = channels * (uint32_t)result->height * (uint32_t)result->width *
+    const cv_value *tapped = op->kind == CV_TURNED ? &region->values[op->inputs[0]] : result;
+    uint64_t places = channels * (uint32_t)tapped->height * (uint32_t)tapped->width *
                       op->window.lengths[0] * op->window.lengths[1];
     if (op->kind == CV_DERIVE || cv_op_scales(region, result->op)) {
         region->n_aside++; // done while packing, and by whom reads the result
@@ -176,7 +178,7 @@ static void add_cost(const cv_reader *r)
             break;
         }
     }
-    if (op->kind == CV_CONV || op->kind == CV_GROUPED) {
+    if (op->kind == CV_CONV || op->kind == CV_GROUPED || op->kind == CV_TURNED) {
         uint64_t flops = 2 * places * products_each(region, op);
         uint64_t rate = is_whole(r) ? whole_rate(r->device) : 1;
         if (!is_whole(r) && cv_op_suits_winograd(region, op, r->device)) {
@@ -200,6 +202,7 @@ static uint32_t leads(const cv_reader *r)
 {
     uint32_t kind = r->op->kind, first = r->region->n_ops == 0;
     return kind == KF_OP_CONV || kind == KF_OP_CAST || kind == KF_OP_DIV_SCALAR || cv_derives(r) ||
+           cv_passes(r) || kind == KF_OP_COL2IM ||
            (!first && (kind == KF_OP_ROUND || kind == KF_OP_ADD_SCALAR ||
                        kind == KF_OP_SUB_SCALAR || kind == KF_OP_MUL_SCALAR));
 }
@@ -207,7 +210,7 @@ static uint32_t leads(const cv_reader *r)
 static uint32_t add_op(cv_reader *r)
 {
     cv_add_op(r);
-    r->region->n_products += r->op->kind == KF_OP_CONV;
+    r->region->n_products += cv_is_product(r->made.kind);
     add_cost(r);
     return 1;
 }
@@ -234,18 +237,24 @@ static uint32_t push(cv_reader *r)
     if (cv_derives(r)) {
         return cv_read_derived(r) && add_op(r);
     }
+    if (cv_passes(r)) {
+        return cv_read_passage(r);
+    }
     if (op->n_outputs != 1 || !cv_read_image(r, op->outputs[0], &r->result)) {
         return cv_decline(r, KF_CODE_SHAPE, "its result is no image of the region's batch");
     }
-    return (op->kind == KF_OP_CONCAT ? cv_read_concat(r) : cv_read_op(r)) && add_op(r);
+    uint32_t known = op->kind == KF_OP_CONCAT   ? cv_read_concat(r)
+                     : op->kind == KF_OP_COL2IM ? cv_read_turned(r)
+                                                : cv_read_op(r);
+    return known && add_op(r);
 }
 
 static const char *shown_name(const cv_op *op)
 {
-    static const char *const names[CV_CONCAT + 1] = {
-        [CV_CONV] = "conv",    [CV_DEPTHWISE] = "depthwise", [CV_POOL] = "pool",
-        [CV_MEAN] = "mean",    [CV_NORM] = "batch_norm",     [CV_GROUPED] = "grouped",
-        [CV_CONCAT] = "concat"};
+    static const char *const names[CV_TURNED + 1] = {
+        [CV_CONV] = "conv",     [CV_DEPTHWISE] = "depthwise",  [CV_POOL] = "pool",
+        [CV_MEAN] = "mean",     [CV_NORM] = "batch_norm",      [CV_GROUPED] = "grouped",
+        [CV_CONCAT] = "concat", [CV_TURNED] = "conv_transpose"};
     return op->row != NULL ? op->row->name : names[op->kind];
 }
 
@@ -261,7 +270,7 @@ void cv_region_push(cv_region *region, const cv_device *device, const kf_host *h
         return;
     }
     region->len++;
-    if (op->kind != KF_OP_DROP) {
+    if (r.made.kind != 0) {
         if (region->n_shown < 8) {
             region->shown[region->n_shown] = shown_name(&r.made);
         }

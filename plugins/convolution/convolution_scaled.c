@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Numbers of 8 bits: which operations make f32 of them (a cast, a zero point, a cast, a scale), and
-// how they lie in memory.
+// Dtypes of a region, and numbers of 8 bits: which operations make f32 of them (a cast, a zero
+// point, a cast, a scale), and how they lie in memory.
 #include "convolution_internal.h"
+
+uint32_t cv_is_narrow(uint32_t dtype)
+{
+    return dtype == KF_DTYPE_F16 || dtype == KF_DTYPE_BF16;
+}
+
+uint32_t cv_is_float(uint32_t dtype)
+{
+    return dtype == KF_DTYPE_F32 || cv_is_narrow(dtype);
+}
 
 uint32_t cv_is_byte(uint32_t dtype)
 {
@@ -78,9 +88,9 @@ uint32_t cv_op_scales(const cv_region *region, uint32_t op)
     }
     if (o->row->op == KF_OP_MUL_SCALAR) {
         const cv_op *cast = made_by(region, o->inputs[0], KF_OP_CAST);
-        return cast != NULL && dtype_of(region, cast->inputs[0]) != KF_DTYPE_F32;
+        return cast != NULL && !cv_is_float(dtype_of(region, cast->inputs[0]));
     }
-    return to == KF_DTYPE_I32 || (o->row->op == KF_OP_CAST && from != KF_DTYPE_F32);
+    return to == KF_DTYPE_I32 || (o->row->op == KF_OP_CAST && !cv_is_float(from));
 }
 
 /// Unsigned ones are packed as signed ones, 128 less.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Builds, records, runs and compares programs of images. The fuser must have taken every operation
-// in one block; its numbers are within TOLERANCE of the largest of the tensor (docs/numerics.md:
+// in one block; its numbers are within a tolerance of the largest of the tensor (docs/numerics.md:
 // sums in another order, norms folded into weights), NaN and infinities stand where the others have
 // them, and another run gives the same bits.
 #include <math.h>
@@ -13,7 +13,12 @@
 
 enum { JUDGED_PRODUCTS = 1 << 20 }; ///< multiplications that the reference may do
 
-static const double TOLERANCE = 2e-5;
+/// Of f16 and bf16 some of their steps, as a sum that rounds the other way is one step away and a
+/// later operator may enlarge it.
+static double tolerance_of(const program *p)
+{
+    return p->dtype == KILN_DTYPE_F16 ? 4e-3 : p->dtype == KILN_DTYPE_BF16 ? 3e-2 : 2e-5;
+}
 
 typedef struct results {
     int count;
@@ -107,6 +112,26 @@ int region_grouped(program *p, int64_t groups, int x, int64_t outputs, bool bias
     }
     p->products +=
         made.dims[0] * outputs * made.dims[2] * made.dims[3] * inputs * w.lengths[0] * w.lengths[1];
+    return add_node(p, &made);
+}
+
+int region_turned(program *p, int x, int64_t outputs, bool bias, window w)
+{
+    const node *in = &p->nodes[x];
+    const int64_t dims[] = {in->dims[1], outputs, w.lengths[0], w.lengths[1]};
+    double reach = 2 / sqrt((double)(dims[0] * dims[2] * dims[3]));
+    node made = {
+        .kind = TURNED, .rank = 4, .window = w, .groups = 1, .dims = {in->dims[0], outputs}};
+    for (int i = 0; i < 2; i++) {
+        made.dims[2 + i] = (in->dims[2 + i] - 1) * w.strides[i] - w.padding[i] - w.padding[2 + i] +
+                           (w.lengths[i] - 1) * w.dilations[i] + 1;
+    }
+    made.inputs[made.n_inputs++] = x;
+    made.inputs[made.n_inputs++] = region_constant(p, 4, dims, -reach, reach);
+    if (bias) {
+        made.inputs[made.n_inputs++] = vector(p, outputs, -1, 1);
+    }
+    p->products += in->dims[0] * in->dims[2] * in->dims[3] * dims[0] * outputs * dims[2] * dims[3];
     return add_node(p, &made);
 }
 
@@ -272,6 +297,32 @@ static uint32_t line_dims(const node *n, int64_t out[4])
     return rank;
 }
 
+static bool is_narrow(const program *p)
+{
+    return p->dtype == KILN_DTYPE_F16 || p->dtype == KILN_DTYPE_BF16;
+}
+
+/// Elements of 16 bits in place of numbers of f32.
+static void narrow(const program *p, void *data, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        float x;
+        memcpy(&x, (char *)data + i * sizeof(x), sizeof(x));
+        uint16_t bits = p->dtype == KILN_DTYPE_F16 ? kiln_f32_to_f16(x) : kiln_f32_to_bf16(x);
+        memcpy((char *)data + i * sizeof(bits), &bits, sizeof(bits));
+    }
+}
+
+static void widen(const program *p, void *data, size_t count)
+{
+    for (size_t i = count; i-- > 0;) {
+        uint16_t bits;
+        memcpy(&bits, (char *)data + i * sizeof(bits), sizeof(bits));
+        float x = p->dtype == KILN_DTYPE_F16 ? kiln_f16_to_f32(bits) : kiln_bf16_to_f32(bits);
+        memcpy((char *)data + i * sizeof(x), &x, sizeof(x));
+    }
+}
+
 kiln_tensor *region_source(const program *p, const node *n, kiln_device *device, uint64_t seed)
 {
     static const float odd[] = {NAN, INFINITY, -INFINITY, NAN};
@@ -296,8 +347,12 @@ kiln_tensor *region_source(const program *p, const node *n, kiln_device *device,
         data[at < count ? at : 0] = n->odd ? odd[i] : NAN;
     }
     if (KILN_CHECK(data != NULL)) {
-        (void)region_ok(
-            kiln_tensor_create(device, KILN_DTYPE_F32, rank, dims, data, &tensor, &region_err), p);
+        kiln_dtype dtype = is_narrow(p) ? p->dtype : KILN_DTYPE_F32;
+        if (is_narrow(p)) {
+            narrow(p, data, count);
+        }
+        (void)region_ok(kiln_tensor_create(device, dtype, rank, dims, data, &tensor, &region_err),
+                        p);
     }
     free(data);
     if (tensor != NULL && n->kind == CONSTANT) {
@@ -334,6 +389,18 @@ static kiln_status record_product(const node *n, kiln_tensor **in, kiln_tensor *
     o.n_padding = 2 * w.axes;
     o.groups = n->groups;
     return kiln_conv(in[0], in[1], n->n_inputs == 3 ? in[2] : NULL, &o, out, &region_err);
+}
+
+static kiln_status record_turned(const node *n, kiln_tensor **in, kiln_tensor **out)
+{
+    kiln_conv_transpose_options o = KILN_CONV_TRANSPOSE_OPTIONS_INIT;
+    axes_window w = window_for(n, in[0]);
+    o.strides = w.strides;
+    o.padding = w.padding;
+    o.dilations = w.dilations;
+    o.n_strides = o.n_dilations = w.axes;
+    o.n_padding = 2 * w.axes;
+    return kiln_conv_transpose(in[0], in[1], n->n_inputs == 3 ? in[2] : NULL, &o, out, &region_err);
 }
 
 static kiln_status record_pool(const node *n, kiln_tensor *x, kiln_tensor **out)
@@ -402,6 +469,8 @@ kiln_status region_record(const node *n, kiln_tensor **in, kiln_tensor **out)
     switch (n->kind) {
     case CONV:
         return record_product(n, in, out);
+    case TURNED:
+        return record_turned(n, in, out);
     case NORM:
         return kiln_batch_norm(in[0], in[1], in[2], in[3], in[4], n->a, out, &region_err);
     case MAX_POOL:
@@ -464,11 +533,14 @@ kiln_device_stats region_stats_of(kiln_device *device)
 
 static void read_result(const program *p, kiln_tensor *tensor, int index, results *out)
 {
-    size_t bytes = kiln_tensor_bytes(tensor);
-    float *data = malloc(bytes);
+    size_t bytes = kiln_tensor_bytes(tensor), count = bytes / (is_narrow(p) ? 2 : sizeof(float));
+    float *data = malloc(count * sizeof(float));
     if (KILN_CHECK(data != NULL) && region_ok(kiln_read(tensor, data, bytes, &region_err), p)) {
+        if (is_narrow(p)) {
+            widen(p, data, count);
+        }
         out->nodes[out->count] = index;
-        out->floats[out->count] = bytes / sizeof(float);
+        out->floats[out->count] = count;
         out->data[out->count++] = data;
         return;
     }
@@ -529,7 +601,7 @@ static void compare(const program *p, const results *a, const results *b, const 
         return;
     }
     for (int i = 0; i < a->count; i++) {
-        double bound = TOLERANCE * largest(b->data[i], b->floats[i]);
+        double bound = tolerance_of(p) * largest(b->data[i], b->floats[i]);
         size_t at = 0;
         while (at < b->floats[i] && agree(p, a->data[i][at], b->data[i][at], bound)) {
             at++;

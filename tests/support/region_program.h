@@ -14,6 +14,7 @@ typedef enum node_kind {
     IMAGE,
     CONSTANT,
     CONV,
+    TURNED, ///< a transposed convolution
     NORM,
     MAX_POOL,
     AVG_POOL,
@@ -67,6 +68,7 @@ typedef struct program {
     uint64_t apart; ///< operations that the region must not take
     bool infinity_is_nan; ///< what is infinite elsewhere may be NaN
     bool lines; ///< images of one row are recorded without it: [n, channels, width]
+    kiln_dtype dtype; ///< of images and constants: f16, bf16, otherwise f32
     node nodes[MAX_NODES];
 } program;
 
@@ -89,6 +91,7 @@ int region_grouped(program *p, int64_t groups, int x, int64_t outputs, bool bias
 int region_conv(program *p, int x, int64_t outputs, bool bias, window w);
 int region_conv1(program *p, int x, int64_t outputs);
 int region_conv3(program *p, int x, int64_t outputs);
+int region_turned(program *p, int x, int64_t outputs, bool bias, window w);
 int region_depthwise(program *p, int x, bool bias, window w);
 /// A batch norm with epsilon.
 int region_norm_with(program *p, int x, double epsilon);

@@ -7,13 +7,13 @@
 // SIMD architectures", SC 2018.)
 //
 // Sums of about 256 terms are made apart and then added up, so that rounding grows with their
-// length and their number, not with all terms.
+// length and their number, not with all terms. ONE_PART: there are no more, and the compiler keeps
+// one tile of sums instead of two.
 //
 // A group of channels is `group_blocks` blocks that result, of `in_blocks` blocks that are read.
 //
-// Defines: IB, ON, TH, TW, KH, KW, SY, SX (strides), DY, DX (dilations), VECTORS of the pack.
-
-#define PART (256 / (KH * KW * IB) > 1 ? 256 / (KH * KW * IB) : 1) // input blocks
+// Defines: IB, ON, TH, TW, KH, KW, SY, SX (strides), DY, DX (dilations), VECTORS of the pack, PART
+// (input blocks whose sums are made apart), ONE_PART.
 
 __kernel void KERNEL(PARAMS)
 {
@@ -45,8 +45,8 @@ __kernel void KERNEL(PARAMS)
             }
             __global const float *w = weights;
             __global const float *plane = image + (long)y * SY * in_row + x * SX * IB;
-            for (int part = 0; part < in_blocks; part += PART) {
-                const int part_end = min(part + PART, in_blocks);
+            for (int part = 0; part < (ONE_PART ? 1 : in_blocks); part += PART) {
+                const int part_end = ONE_PART ? in_blocks : min(part + PART, in_blocks);
                 float16 sums[TH][TW][ON];
 #pragma unroll
                 for (int i = 0; i < TH * TW * ON; i++) {

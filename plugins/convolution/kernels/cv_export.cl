@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// An image in blocks of 16 channels as a dense tensor [n][channels][height][width]. A work-item
-// takes `rows` rows of a block.
+// An image in blocks of 16 channels as a dense tensor [n][channels][height][width] of TO. A
+// work-item takes `rows` rows of a block. KEEP16(p, v), KEEP(p, v): 16 numbers and one as elements.
 
 // `length` neighbouring places, at least 16, into `count` channels that lie `far` apart.
-static inline void export_places(__global float *to, __global const float *from, long far,
+static inline void export_places(__global TO *to, __global const float *from, long far,
                                  int count, int length)
 {
     for (int at = 0; at < length; at += 16) {
@@ -17,7 +17,7 @@ static inline void export_places(__global float *to, __global const float *from,
 #pragma unroll
         for (int c = 0; c < 16; c++) {
             if (c < count) {
-                STORE_LOOSE(to + c * far + x, v[c]);
+                KEEP16(to + c * far + x, v[c]);
             }
         }
     }
@@ -34,19 +34,19 @@ __kernel void KERNEL(PARAMS)
     const long far = (long)height * width;
     const int count = min(channels - block * 16, 16);
     __global const float *plane = in + n * in_batch + in_base + (long)block * in_plane;
-    __global float *result = out + out_offset + (n * channels + block * 16) * far;
+    __global TO *result = out + out_offset + (n * channels + block * 16) * far;
     const bool joined = in_row == width * 16; // rows follow one another without zeros between them
     const int length = joined ? (end - begin) * width : width;
     for (int y = begin; y < end; y += joined ? rows : 1) {
         __global const float *from = plane + (long)y * in_row;
-        __global float *to = result + (long)y * width;
+        __global TO *to = result + (long)y * width;
         if (length >= 16) {
             export_places(to, from, far, count, length);
             continue;
         }
         for (int c = 0; c < count; c++) {
             for (int i = 0; i < length; i++) {
-                to[c * far + i] = from[i * 16 + c];
+                KEEP(to + c * far + i, from[i * 16 + c]);
             }
         }
     }

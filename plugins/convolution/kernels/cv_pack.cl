@@ -2,7 +2,8 @@
 // Constants of a step as its kernel reads them, made once: vectors of one number for each channel,
 // then weights. A work-item makes one block of 16 channels. The program defines VECTOR_<i>(o), what
 // channel `o` of vector i is, WEIGHT(o, i), number i of the weights, one of channel `o`, and SCALE(o),
-// by which a batch norm behind the product multiplies its weights. For dot products of bytes (3)
+// by which a batch norm behind the product multiplies its weights; PAIR(o, c) is where the windows of
+// a channel that results and of one that is read lie. For dot products of bytes (3)
 // WHOLE(i) is the signed byte.
 //
 // Defines: VECTORS, WEIGHTS (0: none, 1: [block][input block][KH][KW][IB][16], 2: of one channel each,
@@ -62,7 +63,7 @@ __kernel void KERNEL(PARAMS)
                 const long place = ((long)(c / IB) * KH * KW + tap) * IB + c % IB;
                 to[place * 16] =
                     is_channel && c < in_channels
-                        ? WEIGHT(o, ((long)o * in_channels + c) * KH * KW + tap) * scale
+                        ? WEIGHT(o, PAIR(o, c) * KH * KW + tap) * scale
                         : 0.0f;
             }
         }

@@ -238,3 +238,18 @@ kiln_fuse_stats fixture_stats(const fuse_fixture *f)
     kiln_fuse_engine_stats(f->engine, &stats);
     return stats;
 }
+
+kiln_tensor_desc fixture_chain(fuse_fixture *f, const kiln_tensor_desc *a,
+                               const kiln_tensor_desc *b)
+{
+    kiln_tensor_desc t1 = fixture_op(f, KILN_OP_MUL, a, b);
+    kiln_tensor_desc t2 = fixture_scalar_op(f, KILN_OP_ADD_SCALAR, &t1, 1.0);
+    fixture_drop(f, &t1);
+    kiln_tensor_desc t3 = fixture_op(f, KILN_OP_RELU, &t2, NULL);
+    fixture_drop(f, &t2);
+    kiln_tensor_desc t4 = fixture_scalar_op(f, KILN_OP_MUL_SCALAR, &t3, 0.5);
+    fixture_drop(f, &t3);
+    kiln_tensor_desc t5 = fixture_op(f, KILN_OP_SUB, &t4, b);
+    fixture_drop(f, &t4);
+    return t5;
+}

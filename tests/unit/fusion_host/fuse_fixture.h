@@ -56,5 +56,8 @@ void fixture_done(fuse_fixture *f, const kiln_fuse_segment *segment);
 /// "-3" for what dies.
 const char *fixture_run(fuse_fixture *f, bool drain);
 kiln_fuse_stats fixture_stats(const fuse_fixture *f);
+/// relu(a * b + 1) * 0.5 - b, each intermediate let go as soon as it was used.
+kiln_tensor_desc fixture_chain(fuse_fixture *f, const kiln_tensor_desc *a,
+                               const kiln_tensor_desc *b);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Regions of convolutions with groups of several channels, with concatenations, and with windows of
-// 3x3 in Winograd's form: sizes that fill blocks, tiles and parts of sums and that do not, NaN and
-// infinities. region_program.c runs each program and compares.
+// Regions of convolutions with groups of several channels, with concatenations, with windows of 3x3
+// in Winograd's form, of lines, and of f16 and bf16: sizes that fill blocks, tiles and parts of
+// sums and that do not, NaN and infinities. region_program.c runs each program and compares.
 #include <stdio.h>
 #include <string.h>
 
@@ -216,5 +216,123 @@ static void test_lines(void)
     region_close_all();
 }
 
+// ---- transposed convolutions ----
+
+typedef struct turned_case {
+    int64_t n, channels, height, width, outputs;
+    window window;
+    bool bias;
+    bool odd; ///< the image has NaN and infinities
+} turned_case;
+
+static const turned_case turned_cases[] = {
+    {1, 16, 7, 9, 32, W(2, 2, 2, 2, 1, 1, 0, 0, 0, 0), true, true}, // as networks of segments have
+    {2, 17, 5, 4, 24, W(4, 4, 2, 2, 1, 1, 1, 1, 1, 1), false, true}, // as generators have
+    {1, 40, 6, 33, 5, W(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), true, true},
+    {1, 3, 4, 5, 16, W(3, 2, 3, 4, 1, 1, 0, 0, 0, 0), true, false}, // places that nothing reaches
+    {1, 20, 6, 3, 48, W(3, 4, 2, 1, 2, 3, 2, 0, 0, 4), false, true},
+    {2, 33, 1, 1, 33, W(4, 4, 1, 1, 1, 1, 0, 0, 0, 0), true, false},
+    {1, 8, 2, 6, 16, W(5, 2, 2, 3, 1, 1, 2, 1, 1, 0), false, false},
+};
+
+/// Of an image from outside, and of one that the region computes, with all that may follow.
+static void turned_region(program *p, const turned_case *c)
+{
+    int x = region_image(p, c->n, c->channels, c->height, c->width);
+    p->nodes[x].odd = c->odd;
+    int y = region_turned(p, x, c->outputs, c->bias, c->window);
+    y = region_map(p, RELU, region_norm(p, y));
+    if (!c->odd) {
+        region_keep(p, y);
+    }
+    int z = region_turned(p, region_conv1(p, y, c->channels), 20, !c->bias, c->window);
+    const node *out = &p->nodes[z];
+    int other = region_image(p, out->dims[0], 20, out->dims[2], out->dims[3]);
+    region_keep(p, region_both(p, ADD, region_map(p, SIGMOID, z), other));
+}
+
+static void test_turned(void)
+{
+    if (!region_open_all()) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(turned_cases) / sizeof(turned_cases[0]); i++) {
+        program p = {.unfused = i % 3 == 1};
+        const turned_case *c = &turned_cases[i];
+        snprintf(p.name, sizeof(p.name), "turned %zu", i);
+        turned_region(&p, c);
+        region_check(&p);
+    }
+    program q = {.name = "turned line", .lines = true};
+    int y = region_turned(&q, region_image(&q, 2, 17, 1, 13), 24, true, along(4, 2, 1, 1, 1));
+    region_keep(&q, region_conv(&q, y, 16, false, along(3, 1, 1, 1, 1)));
+    region_check(&q);
+    region_close_all();
+}
+
+// ---- f16 and bf16 ----
+
+/// What a region of f32 may have, with a stem of few channels, whose weights and vectors are
+/// packed.
+static void narrow_region(program *p, int64_t n, int64_t channels, int64_t size)
+{
+    int x = region_image(p, n, 3, size, size + 4);
+    p->nodes[x].odd = p->dtype == KILN_DTYPE_F16;
+    int a = region_map(p, RELU,
+                       region_norm(p, region_conv(p, x, channels, true, region_square(3, 2, 1))));
+    int b = region_map(p, HARD_SWISH, region_depthwise(p, a, true, region_square(3, 1, 1)));
+    b = region_both(p, ADD, region_conv1(p, region_gate(p, b), channels), a);
+    int c = region_numbers(p, MUL_NUMBER, region_norm(p, region_map(p, SIGMOID, b)), 0.3, 0);
+    int pieces[] = {region_both(p, MUL, c, region_per_channel(p, 4, channels)), region_keep(p, b)};
+    int d = region_concat(p, pieces, 2);
+    region_keep(p, region_pool(p, MAX_POOL, d, region_square(2, 2, 0), false, false));
+    int e = region_grouped(p, 2, d, 48, false, region_square(3, 1, 1));
+    region_keep(
+        p, region_pool(p, AVG_POOL, region_map(p, GELU, e), region_square(3, 1, 1), false, true));
+    region_keep(p, region_mean(p, e));
+}
+
+/// Exact, where every sum and step is a small whole number: nothing but the rounding can differ.
+static void rounded_region(program *p)
+{
+    int x = region_image(p, 1, 1, 9, 21);
+    const int64_t dims[] = {1, 1, 1, 1};
+    node made = {.kind = CONV,
+                 .rank = 4,
+                 .groups = 1,
+                 .dims = {1, 1, 9, 21},
+                 .inputs = {x},
+                 .n_inputs = 2,
+                 .window = region_square(1, 1, 0)};
+    made.inputs[1] = region_constant(p, 4, dims, 1, 1);
+    p->nodes[p->count] = made;
+    int y = p->count++;
+    y = region_numbers(p, ADD_NUMBER, region_numbers(p, ADD_NUMBER, y, 2048, 0), -2048, 0);
+    region_keep(p, region_numbers(p, MUL_NUMBER, y, 2048, 0));
+    y = region_numbers(p, ADD_NUMBER, region_map(p, RELU, y), 7, 0); // 0 before
+    y = region_numbers(p, MUL_NUMBER, y, 0.1, 0); // by the element that is nearest to 0.1
+    region_keep(p, region_numbers(p, ADD_NUMBER, y, -0.7, 0));
+}
+
+static void test_narrow(void)
+{
+    static const kiln_dtype dtypes[] = {KILN_DTYPE_F16, KILN_DTYPE_BF16};
+    if (!region_open_all()) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        program p = {.dtype = dtypes[i], .unfused = true};
+        snprintf(p.name, sizeof(p.name), "%s region", kiln_dtype_name(dtypes[i]));
+        narrow_region(&p, 1 + i, 17 + 15 * i, 9 + i);
+        region_check(&p);
+        program q = {.dtype = dtypes[i], .unfused = true};
+        snprintf(q.name, sizeof(q.name), "%s rounded", kiln_dtype_name(dtypes[i]));
+        rounded_region(&q);
+        region_check(&q);
+    }
+    region_close_all();
+}
+
 KILN_TEST_MAIN("unit/plugins/convolution_forms", KILN_TEST(test_groups), KILN_TEST(test_concats),
-               KILN_TEST(test_winograd), KILN_TEST(test_lines))
+               KILN_TEST(test_winograd), KILN_TEST(test_lines), KILN_TEST(test_turned),
+               KILN_TEST(test_narrow))

@@ -7,328 +7,13 @@
 
 #include "harness.h"
 #include "ir.h"
-#include "mini_host.h"
-
-typedef struct variant {
-    uint32_t fuser;
-    uint32_t shape;
-    uint32_t vector_bytes;
-    bool tensor; ///< on NVIDIA's tensor cores
-    uint64_t features; ///< of the device, beside others
-    uint32_t units; ///< of the device; 0: few
-} variant;
-
-static kiln_env env;
-static kiln_backend *judge;
-static uint64_t most_asked; ///< sizes that a block may ask for: a window's lengths
-
-// ---- the judge ----
-
-static kiln_view view_of(const mini_host *mini, uint32_t id, kiln_buffer *buffer)
-{
-    const mini_tensor *t = &mini->tensors[id];
-    kiln_view view = {.buffer = buffer, .dtype = (kiln_dtype)t->view.dtype};
-    view.rank = t->view.rank;
-    view.offset_bytes = t->offset * (int64_t)kiln_dtype_size(view.dtype);
-    memcpy(view.dims, t->extents, sizeof(t->extents));
-    memcpy(view.strides, t->strides, sizeof(t->strides));
-    return view;
-}
-
-static void attrs_of(const mini_host *mini, const mini_op *op, const kiln_op_signature *signature,
-                     kiln_attr *attrs)
-{
-    for (uint32_t i = 0; i < signature->n_attrs; i++) {
-        attrs[i] = (kiln_attr){.type = KILN_ATTR_NONE};
-        for (uint32_t k = 0; k < op->view.n_attrs; k++) {
-            const kf_attr *attr = &op->attrs[k];
-            if (attr->key == (uint32_t)signature->attrs[i].key) {
-                attrs[i] = (kiln_attr){.type = (kiln_attr_type)attr->type, .count = attr->count};
-                attrs[i].v.i = attr->v.i;
-            }
-            if (attr->key == (uint32_t)signature->attrs[i].key && attr->type == KF_TYPE_SCALAR) {
-                attrs[i] = (kiln_attr){.type = KILN_ATTR_F64, .count = 1};
-                attrs[i].v.f = mini->scalars_f[attr->v.i];
-            }
-        }
-    }
-}
-
-static bool judge_op(const mini_host *mini, const mini_op *op, kiln_buffer **buffers)
-{
-    kiln_op which = kiln_op_from_wire((uint16_t)op->view.kind);
-    kiln_tensor_desc descs[4] = {{0}}, out_desc = {0};
-    kiln_view inputs[4], output;
-    kiln_attr attrs[KILN_MAX_ATTRS];
-    kiln_error err = {0};
-    for (uint32_t k = 0; k < op->view.n_inputs; k++) {
-        uint32_t id = op->inputs[k]->id;
-        inputs[k] = view_of(mini, id, buffers[id]);
-        descs[k].dtype = inputs[k].dtype;
-        descs[k].rank = (uint8_t)inputs[k].rank;
-        memcpy(descs[k].dims, inputs[k].dims, sizeof(descs[k].dims));
-    }
-    output = view_of(mini, op->outputs[0]->id, buffers[op->outputs[0]->id]);
-    const kiln_op_signature *signature = kiln_op_info_of(which)->signature;
-    attrs_of(mini, op, signature, attrs);
-    kiln_op_record record = {.op = which,
-                             .n_inputs = (uint16_t)op->view.n_inputs,
-                             .n_outputs = 1,
-                             .n_attrs = (uint8_t)signature->n_attrs,
-                             .inputs = descs,
-                             .outputs = &out_desc,
-                             .attrs = attrs};
-    if (kiln_ir_infer(&record, &out_desc, &err) != KILN_STATUS_OK ||
-        judge->device->execute(judge, &record, inputs, &output, &err) != KILN_STATUS_OK) {
-        KILN_FAIL("reference of %s: %s", kiln_op_info_of(which)->name, err.message);
-        return false;
-    }
-    return KILN_CHECK(out_desc.rank == output.rank &&
-                      memcmp(out_desc.dims, output.dims, output.rank * sizeof(output.dims[0])) ==
-                          0);
-}
-
-static bool judge_all(const mini_host *mini, kiln_buffer **buffers)
-{
-    kiln_error err = {0};
-    for (uint32_t i = 0; i < mini->n_tensors; i++) {
-        const mini_tensor *t = &mini->tensors[i];
-        if (judge->memory->alloc(judge, t->bytes, &buffers[i], &err) != KILN_STATUS_OK ||
-            judge->transfer->upload(judge, buffers[i], 0, t->data, t->bytes, &err) !=
-                KILN_STATUS_OK) {
-            return false;
-        }
-    }
-    for (uint32_t i = 0; i < mini->n_ops; i++) {
-        if (mini->ops[i].view.kind != KF_OP_DROP && !judge_op(mini, &mini->ops[i], buffers)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool is_result(const mini_host *mini, uint32_t id)
-{
-    bool made = false;
-    for (uint32_t i = 0; i < mini->n_ops; i++) {
-        const mini_op *op = &mini->ops[i];
-        if (op->view.kind == KF_OP_DROP && op->inputs[0]->id == id) {
-            return false;
-        }
-        made = made || (op->view.n_outputs > 0 && op->outputs[0]->id == id);
-    }
-    return made;
-}
-
-static void compare(mini_host *mini, kiln_buffer **buffers, const kf_opt_info *info)
-{
-    for (uint32_t i = 0; i < mini->n_tensors; i++) {
-        const mini_tensor *t = &mini->tensors[i];
-        bool half = kiln_dtype_size((kiln_dtype)t->view.dtype) == 2;
-        kiln_tolerance tolerance = {.scaled = half ? 4 : 64, .any_zero = true};
-        kiln_error err = {0};
-        char text[200] = "";
-        void *expected = malloc(t->bytes);
-        if (expected != NULL && is_result(mini, i) &&
-            KILN_CHECK_INT(judge->transfer->read(judge, buffers[i], 0, expected, t->bytes, &err),
-                           KILN_STATUS_OK) &&
-            !kiln_tolerance_compare(tolerance, (kiln_dtype)t->view.dtype, mini_count(mini, i),
-                                    t->data, expected, text, sizeof(text))) {
-            KILN_FAIL("%.*s, tensor %u: %s", (int)info->name.len, info->name.ptr, i, text);
-        }
-        free(expected);
-    }
-}
-
-/// Whether the fuser reads its left operand as it lies; the one of large tiles only if of 16 bits.
-static bool is_plain(const variant *v)
-{
-    return v->tensor && v->fuser > 2;
-}
-
-static bool reads_plainly(const variant *v, uint32_t dtype)
-{
-    return is_plain(v) && (v->fuser != 3 || kf_dtype_of(dtype).bytes == 2);
-}
-
-/// Whether tensor cores leave the block to others: vectors, f64.
-static bool is_left(const mini_host *mini)
-{
-    const variant *v = kiln_test_param();
-    return v->tensor && (strstr(mini->last_text, "tensor cores take matrices") != NULL ||
-                         strstr(mini->last_text, "not read as it lies") != NULL);
-}
-
-/// The block as the fuser's program computes it, against the reference. False when it was not
-/// taken.
-static bool check_block(mini_host *mini)
-{
-    kiln_buffer *buffers[MINI_MAX_TENSORS] = {NULL};
-    kf_opt *opt = mini_finish(mini);
-    if (opt == NULL && is_left(mini)) {
-        return true;
-    }
-    if (opt == NULL) {
-        return false;
-    }
-    kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
-    KILN_CHECK_INT(mini->plugin->opt_info(opt, &info), KF_OK);
-    KILN_CHECK_INT(info.len, mini->n_ops);
-    if (KILN_CHECK(judge_all(mini, buffers)) && mini_run(mini, opt)) {
-        compare(mini, buffers, &info);
-    }
-    for (uint32_t i = 0; i < mini->n_tensors; i++) {
-        if (buffers[i] != NULL) {
-            judge->memory->free(judge, buffers[i]);
-        }
-    }
-    mini->plugin->opt_destroy(opt);
-    KILN_CHECK(mini->values_asked <= most_asked);
-    return true;
-}
-
-// ---- material ----
-
-static void store(mini_tensor *t, size_t i, double value)
-{
-    kiln_dtype dtype = (kiln_dtype)t->view.dtype;
-    kiln_attr number = {.type = KILN_ATTR_F64, .count = 1, .v.f = value};
-    if (kiln_dtype_kind_of(dtype) != KILN_KIND_FLOAT) {
-        number = (kiln_attr){.type = KILN_ATTR_I64, .count = 1, .v.i = (int64_t)value};
-    }
-    KILN_CHECK(
-        kiln_number_store(&number, dtype, (unsigned char *)t->data + i * kiln_dtype_size(dtype)));
-}
-
-static void fill(mini_host *mini, uint32_t id)
-{
-    mini_tensor *t = &mini->tensors[id];
-    size_t count = t->bytes / kf_dtype_of(t->view.dtype).bytes;
-    uint32_t noise = id * 747796405u + 2891336453u;
-    for (size_t i = 0; i < count; i++) {
-        noise = noise * 1664525u + 1013904223u;
-        store(t, i, (double)(noise >> 8) / 4194304.0 - 2);
-    }
-}
-
-static uint32_t tensor(mini_host *mini, uint32_t dtype, uint32_t rank, const int64_t *extents)
-{
-    uint32_t id = mini_tensor_add(mini, dtype, rank, extents);
-    fill(mini, id);
-    return id;
-}
-
-static uint32_t matrix(mini_host *mini, uint32_t dtype, int64_t rows, int64_t columns)
-{
-    const int64_t extents[] = {rows, columns};
-    return tensor(mini, dtype, 2, extents);
-}
-
-static uint32_t like(mini_host *mini, uint32_t dtype, uint32_t x)
-{
-    return mini_tensor_add(mini, dtype, mini->tensors[x].view.rank, mini->tensors[x].extents);
-}
-
-static void set(mini_op *op, uint32_t key)
-{
-    op->attrs[op->view.n_attrs++] =
-        (kf_attr){.key = key, .type = KF_TYPE_BOOL, .count = 1, .v = {.i = 1}};
-}
-
-/// The product of two tensors; gives the result's id.
-static uint32_t product(mini_host *mini, uint32_t a, uint32_t b, bool turn_a, bool turn_b)
-{
-    const mini_tensor *x = &mini->tensors[a], *y = &mini->tensors[b];
-    uint32_t ra = x->view.rank, rb = y->view.rank, rank = 0;
-    uint32_t batch = ra > rb ? ra : rb;
-    int64_t extents[KF_MAX_RANK];
-    batch = batch > 2 ? batch - 2 : 0;
-    for (uint32_t i = 0; i < batch; i++) {
-        int64_t da = i + ra >= batch + 2 ? x->extents[i + ra - batch - 2] : 1;
-        int64_t db = i + rb >= batch + 2 ? y->extents[i + rb - batch - 2] : 1;
-        extents[rank++] = da > db ? da : db;
-    }
-    if (ra > 1) {
-        extents[rank++] = x->extents[turn_a ? ra - 1 : ra - 2];
-    }
-    if (rb > 1) {
-        extents[rank++] = y->extents[turn_b ? rb - 2 : rb - 1];
-    }
-    uint32_t out = mini_tensor_add(mini, x->view.dtype, rank, extents);
-    mini_op *op = mini_binary(mini, KF_OP_MATMUL, a, b, out);
-    if (turn_a) {
-        set(op, KF_ATTR_TRANSPOSE_A);
-    }
-    if (turn_b) {
-        set(op, KF_ATTR_TRANSPOSE_B);
-    }
-    return out;
-}
-
-static uint32_t cast(mini_host *mini, uint32_t x, uint32_t dtype)
-{
-    uint32_t out = like(mini, dtype, x);
-    mini_op *op = mini_unary(mini, KF_OP_CAST, x, out);
-    op->attrs[op->view.n_attrs++] =
-        (kf_attr){.key = KF_ATTR_DTYPE, .type = KF_TYPE_DTYPE, .count = 1, .v = {.i = dtype}};
-    return out;
-}
-
-static uint32_t then(mini_host *mini, uint32_t kind, uint32_t x, uint32_t y)
-{
-    uint32_t out = like(mini, mini->tensors[x].view.dtype, x);
-    if (y == KF_NONE) {
-        mini_unary(mini, kind, x, out);
-    } else {
-        mini_binary(mini, kind, x, y, out);
-    }
-    mini_drop(mini, x);
-    return out;
-}
-
-static mini_host *begin(void)
-{
-    const variant *v = kiln_test_param();
-    const kiln_backend_provider *provider = kiln_ir_reference_provider();
-    kiln_error err = {0};
-    env.allocator = kiln_allocator_default();
-    if (!mini_has_opencl()) {
-        return NULL;
-    }
-    if (v->tensor && !mini_has_wgmma()) {
-        kiln_test_skip("the device has no tensor cores of compute capability 9.0");
-        mini_opencl_close();
-        return NULL;
-    }
-    mini_host *mini = mini_open(v->tensor ? "nvidia_tensor.so" : "matmul.so", v->shape);
-    if (mini == NULL) {
-        return NULL;
-    }
-    mini->device.vector_bytes = v->vector_bytes;
-    mini->device.features |= v->features | (v->tensor ? KF_FEATURE_WGMMA : 0);
-    mini->device.max_group_size = v->shape == KF_SHAPE_NDRANGE ? 512 : 256;
-    mini->device.compute_units = v->units != 0 ? v->units : mini->device.compute_units;
-    if (!mini_fuser_at(mini, v->fuser) ||
-        !KILN_CHECK_INT(provider->open(&env, "reference:", &judge, &err, provider->user),
-                        KILN_STATUS_OK)) {
-        mini_close(mini);
-        return NULL;
-    }
-    return mini;
-}
-
-static void end(mini_host *mini)
-{
-    judge->device->close(judge);
-    mini_close(mini);
-    mini_opencl_close();
-}
+#include "product_program.h"
 
 // ---- cases ----
 
 static bool is_taken(size_t i, size_t share)
 {
-    const variant *v = kiln_test_param();
+    const product_variant *v = kiln_test_param();
     share *= v->shape == KF_SHAPE_NDRANGE ? 3 : 1; // whole work-groups in one function
     return v->tensor || kiln_test_takes(i + v->fuser + v->vector_bytes / 16, share);
 }
@@ -339,7 +24,7 @@ static void test_sizes(void)
                                        {1, 600, 1},    {64, 16, 64},  {129, 17, 70}, {2, 1, 3},
                                        {1, 1, 1},      {25, 1100, 9}, {1, 33, 300},  {1, 700, 40},
                                        {1, 300, 4200}, {1, 130, 900}};
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -349,17 +34,17 @@ static void test_sizes(void)
             continue;
         }
         mini_clear(mini);
-        product(mini, matrix(mini, KF_DTYPE_F32, s[0], s[1]),
-                matrix(mini, KF_DTYPE_F32, s[1], s[2]), false, false);
-        KILN_CHECK(check_block(mini));
+        product_of(mini, product_matrix(mini, KF_DTYPE_F32, s[0], s[1]),
+                   product_matrix(mini, KF_DTYPE_F32, s[1], s[2]), false, false);
+        KILN_CHECK(product_check(mini));
     }
-    end(mini);
+    product_end(mini);
 }
 
 static void test_dtypes(void)
 {
     static const uint32_t dtypes[] = {KF_DTYPE_F16, KF_DTYPE_BF16, KF_DTYPE_F64};
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -369,20 +54,21 @@ static void test_dtypes(void)
             continue;
         }
         mini_clear(mini);
-        product(mini, matrix(mini, dtypes[i % 3], m, 45), matrix(mini, dtypes[i % 3], 45, 35),
-                false, false);
-        KILN_CHECK(check_block(mini));
+        product_of(mini, product_matrix(mini, dtypes[i % 3], m, 45),
+                   product_matrix(mini, dtypes[i % 3], 45, 35), false, false);
+        KILN_CHECK(product_check(mini));
     }
     mini_clear(mini);
-    product(mini, matrix(mini, KF_DTYPE_I32, 4, 4), matrix(mini, KF_DTYPE_I32, 4, 4), false, false);
-    KILN_CHECK(!check_block(mini) && mini->last_code == KF_CODE_DTYPE);
-    end(mini);
+    product_of(mini, product_matrix(mini, KF_DTYPE_I32, 4, 4),
+               product_matrix(mini, KF_DTYPE_I32, 4, 4), false, false);
+    KILN_CHECK(!product_check(mini) && mini->last_code == KF_CODE_DTYPE);
+    product_end(mini);
 }
 
 /// All four ways to turn, with several and with one row.
 static void test_turned(void)
 {
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -393,12 +79,14 @@ static void test_turned(void)
             continue;
         }
         mini_clear(mini);
-        uint32_t x = a ? matrix(mini, KF_DTYPE_F32, k, m) : matrix(mini, KF_DTYPE_F32, m, k);
-        uint32_t y = b ? matrix(mini, KF_DTYPE_F32, n, k) : matrix(mini, KF_DTYPE_F32, k, n);
-        product(mini, x, y, a, b);
-        KILN_CHECK(check_block(mini));
+        uint32_t x =
+            a ? product_matrix(mini, KF_DTYPE_F32, k, m) : product_matrix(mini, KF_DTYPE_F32, m, k);
+        uint32_t y =
+            b ? product_matrix(mini, KF_DTYPE_F32, n, k) : product_matrix(mini, KF_DTYPE_F32, k, n);
+        product_of(mini, x, y, a, b);
+        KILN_CHECK(product_check(mini));
     }
-    end(mini);
+    product_end(mini);
 }
 
 /// Vectors, and batches that broadcast from either side; the last ones count as rows.
@@ -421,7 +109,7 @@ static void test_batches(void)
         {4, 2, {2, 5, 1, 20}, {20, 17}},
         {3, 1, {5, 7, 20}, {20}},
     };
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -430,19 +118,19 @@ static void test_batches(void)
             continue;
         }
         mini_clear(mini);
-        product(mini, tensor(mini, KF_DTYPE_F32, cases[i].ra, cases[i].a),
-                tensor(mini, KF_DTYPE_F32, cases[i].rb, cases[i].b), false, false);
-        if (!KILN_CHECK(check_block(mini))) {
+        product_of(mini, product_tensor(mini, KF_DTYPE_F32, cases[i].ra, cases[i].a),
+                   product_tensor(mini, KF_DTYPE_F32, cases[i].rb, cases[i].b), false, false);
+        if (!KILN_CHECK(product_check(mini))) {
             KILN_FAIL("case %zu was not taken", i);
         }
     }
-    end(mini);
+    product_end(mini);
 }
 
 /// Strides that no flag says: backwards, gaps, repeated rows, both operands one tensor.
 static void test_strides(void)
 {
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -459,23 +147,23 @@ static void test_strides(void)
         if (i >= 2) {
             mini_tensor_place(mini, b, repeated, 5, 60);
         }
-        fill(mini, a);
-        fill(mini, b);
-        product(mini, a, b, false, false);
-        KILN_CHECK(check_block(mini));
+        product_fill(mini, a);
+        product_fill(mini, b);
+        product_of(mini, a, b, false, false);
+        KILN_CHECK(product_check(mini));
     }
     mini_clear(mini);
-    uint32_t x = matrix(mini, KF_DTYPE_F32, 14, 22);
-    uint32_t y = product(mini, x, x, false, true);
-    then(mini, KF_OP_SUB, y, matrix(mini, KF_DTYPE_F32, 1, 14));
-    KILN_CHECK(check_block(mini));
-    end(mini);
+    uint32_t x = product_matrix(mini, KF_DTYPE_F32, 14, 22);
+    uint32_t y = product_of(mini, x, x, false, true);
+    product_then(mini, KF_OP_SUB, y, product_matrix(mini, KF_DTYPE_F32, 1, 14));
+    KILN_CHECK(product_check(mini));
+    product_end(mini);
 }
 
 /// Bias, activation, a residual of the same and of other layouts, a cast, several results.
 static void test_epilogue(void)
 {
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -486,31 +174,31 @@ static void test_epilogue(void)
             continue;
         }
         mini_clear(mini);
-        uint32_t a = tensor(mini, KF_DTYPE_F32, 3, batched);
-        uint32_t y = product(mini, a, matrix(mini, KF_DTYPE_F32, 31, 29), false, false);
-        y = then(mini, KF_OP_ADD, y, tensor(mini, KF_DTYPE_F32, 1, bias));
-        y = then(mini, KF_OP_RELU, y, KF_NONE);
+        uint32_t a = product_tensor(mini, KF_DTYPE_F32, 3, batched);
+        uint32_t y = product_of(mini, a, product_matrix(mini, KF_DTYPE_F32, 31, 29), false, false);
+        y = product_then(mini, KF_OP_ADD, y, product_tensor(mini, KF_DTYPE_F32, 1, bias));
+        y = product_then(mini, KF_OP_RELU, y, KF_NONE);
         if (i >= 3) {
-            y = then(mini, KF_OP_MUL, y, tensor(mini, KF_DTYPE_F32, 2, rows));
+            y = product_then(mini, KF_OP_MUL, y, product_tensor(mini, KF_DTYPE_F32, 2, rows));
         }
-        uint32_t residual = tensor(mini, KF_DTYPE_F32, 3, whole);
+        uint32_t residual = product_tensor(mini, KF_DTYPE_F32, 3, whole);
         if (i % 3 == 2) {
             const int64_t turned[] = {1, 58, 2};
             mini_tensor_place(mini, residual, turned, 7, (size_t)(58 * m + 70));
-            fill(mini, residual);
+            product_fill(mini, residual);
         }
-        uint32_t sum = like(mini, KF_DTYPE_F32, y);
+        uint32_t sum = product_like(mini, KF_DTYPE_F32, y);
         mini_binary(mini, KF_OP_ADD, y, residual, sum); // y lives on: a second result
-        cast(mini, sum, KF_DTYPE_F16); // and a third, of another dtype
-        KILN_CHECK(check_block(mini));
+        product_cast(mini, sum, KF_DTYPE_F16); // and a third, of another dtype
+        KILN_CHECK(product_check(mini));
     }
-    end(mini);
+    product_end(mini);
 }
 
 /// Storage in 16 bits with the product in f32, a scale on either side.
 static void test_prologue(void)
 {
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -520,51 +208,53 @@ static void test_prologue(void)
             continue;
         }
         mini_clear(mini);
-        uint32_t a = matrix(mini, KF_DTYPE_F16, m, 41), b = matrix(mini, KF_DTYPE_BF16, 28, 41);
-        uint32_t x = cast(mini, a, KF_DTYPE_F32), y = cast(mini, b, KF_DTYPE_F32);
-        uint32_t scaled = like(mini, KF_DTYPE_F32, x);
+        uint32_t a = product_matrix(mini, KF_DTYPE_F16, m, 41),
+                 b = product_matrix(mini, KF_DTYPE_BF16, 28, 41);
+        uint32_t x = product_cast(mini, a, KF_DTYPE_F32), y = product_cast(mini, b, KF_DTYPE_F32);
+        uint32_t scaled = product_like(mini, KF_DTYPE_F32, x);
         mini_with_scalar(mini, KF_OP_MUL_SCALAR, x, 0.125, scaled);
         mini_drop(mini, x);
-        uint32_t z = product(mini, scaled, y, false, true);
+        uint32_t z = product_of(mini, scaled, y, false, true);
         mini_drop(mini, scaled);
         mini_drop(mini, y);
         if (i % 3 == 1) {
-            uint32_t out = like(mini, KF_DTYPE_F32, z);
+            uint32_t out = product_like(mini, KF_DTYPE_F32, z);
             mini_with_scalar(mini, KF_OP_ADD_SCALAR, z, 3, out);
         }
-        KILN_CHECK(check_block(mini));
+        KILN_CHECK(product_check(mini));
     }
-    end(mini);
+    product_end(mini);
 }
 
 /// A constant is packed by a launch that is in no step, but not when a scalar goes into it.
 static void test_constants(void)
 {
-    const variant *v = kiln_test_param();
-    mini_host *mini = begin();
+    const product_variant *v = kiln_test_param();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
     for (int i = 0; i < 4; i++) {
         kf_program program = {.struct_size = (uint32_t)sizeof(program)};
         mini_clear(mini);
-        uint32_t a = matrix(mini, KF_DTYPE_F32, 20, 24), b = matrix(mini, KF_DTYPE_F32, 24, 18);
+        uint32_t a = product_matrix(mini, KF_DTYPE_F32, 20, 24),
+                 b = product_matrix(mini, KF_DTYPE_F32, 24, 18);
         uint32_t y = b;
         mini->tensors[b].view.flags |= KF_TENSOR_CONST;
         mini->tensors[a].view.flags |= i == 2 ? KF_TENSOR_CONST : 0;
         if (i == 3) {
-            y = like(mini, KF_DTYPE_F32, b);
+            y = product_like(mini, KF_DTYPE_F32, b);
             mini_with_scalar(mini, KF_OP_MUL_SCALAR, b, 2, y);
         } else if (i == 1) {
-            y = like(mini, KF_DTYPE_F32, b);
+            y = product_like(mini, KF_DTYPE_F32, b);
             mini_unary(mini, KF_OP_NEG, b, y);
         }
-        product(mini, a, y, false, false);
+        product_of(mini, a, y, false, false);
         if (y != b) {
             mini_drop(mini, y);
         }
         kf_opt *opt = mini_finish(mini);
-        bool taken = !is_plain(v) || (reads_plainly(v, KF_DTYPE_F32) && i != 2);
+        bool taken = !product_is_plain(v) || (product_reads_plainly(v, KF_DTYPE_F32) && i != 2);
         if (KILN_CHECK_INT(opt != NULL, taken) && taken &&
             KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK)) {
             bool packs = v->tensor || (v->shape == KF_SHAPE_BLOCK && v->fuser != 2);
@@ -573,24 +263,24 @@ static void test_constants(void)
             KILN_CHECK_INT(program.n_launches - program.n_steps, kept);
         }
         mini->plugin->opt_destroy(opt);
-        KILN_CHECK(check_block(mini));
+        KILN_CHECK(product_check(mini));
     }
-    end(mini);
+    product_end(mini);
 }
 
 /// Products of one left operand by three constants, with operators of their own behind the first
 /// two; gives the last one.
 static uint32_t several(mini_host *mini, uint32_t dtype, int64_t m, int64_t k, int64_t n)
 {
-    uint32_t a = matrix(mini, dtype, m, k), y = a;
+    uint32_t a = product_matrix(mini, dtype, m, k), y = a;
     for (int i = 0; i < 3; i++) {
-        uint32_t b = matrix(mini, dtype, k, n);
+        uint32_t b = product_matrix(mini, dtype, k, n);
         mini->tensors[b].view.flags |= KF_TENSOR_CONST;
-        y = product(mini, a, b, false, false);
+        y = product_of(mini, a, b, false, false);
         if (i < 2) {
-            uint32_t sum = then(mini, KF_OP_ADD, y, tensor(mini, dtype, 1, &n));
+            uint32_t sum = product_then(mini, KF_OP_ADD, y, product_tensor(mini, dtype, 1, &n));
             if (i == 1) {
-                then(mini, KF_OP_RELU, sum, KF_NONE);
+                product_then(mini, KF_OP_RELU, sum, KF_NONE);
             }
         }
     }
@@ -600,11 +290,11 @@ static uint32_t several(mini_host *mini, uint32_t dtype, int64_t m, int64_t k, i
 /// The same, and where a work-item has the sums of all, an operator that reads two of them.
 static void several_joined(mini_host *mini, uint32_t dtype, int64_t m, int64_t k, int64_t n)
 {
-    const variant *v = kiln_test_param();
+    const product_variant *v = kiln_test_param();
     uint32_t last = several(mini, dtype, m, k, n);
     if (!v->tensor) {
         uint32_t first = mini->ops[1].outputs[0]->id;
-        then(mini, KF_OP_MUL, last, first);
+        product_then(mini, KF_OP_MUL, last, first);
         mini_drop(mini, first);
     }
 }
@@ -613,7 +303,7 @@ static void several_joined(mini_host *mini, uint32_t dtype, int64_t m, int64_t k
 static void test_several(void)
 {
     static const int64_t sizes[][3] = {{64, 64, 64}, {70, 600, 90}, {129, 41, 30}, {128, 512, 384}};
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -621,13 +311,13 @@ static void test_several(void)
         mini_clear(mini);
         several_joined(mini, i == 3 ? KF_DTYPE_F16 : KF_DTYPE_F32, sizes[i][0], sizes[i][1],
                        sizes[i][2]);
-        KILN_CHECK(check_block(mini));
+        KILN_CHECK(product_check(mini));
     }
     mini_clear(mini); // infinities stay in their row, of their product
     several_joined(mini, KF_DTYPE_F32, 70, 40, 90);
-    store(&mini->tensors[0], 41, INFINITY);
-    KILN_CHECK(check_block(mini));
-    end(mini);
+    product_store(&mini->tensors[0], 41, INFINITY);
+    KILN_CHECK(product_check(mini));
+    product_end(mini);
 }
 
 /// A reshape of the last two axes to one.
@@ -652,8 +342,8 @@ static void test_merged(void)
 {
     static const int64_t heads[][4] = {
         {2, 70, 3, 32}, {1, 64, 2, 64}, {2, 33, 5, 7}, {3, 20, 4, 1}};
-    const variant *v = kiln_test_param();
-    mini_host *mini = begin();
+    const product_variant *v = kiln_test_param();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -662,25 +352,26 @@ static void test_merged(void)
         const int64_t turned[] = {h[1] * h[2] * h[3], h[3], h[1] * h[3], 1};
         mini_clear(mini);
         uint32_t dtype = i % 2 == 0 ? KF_DTYPE_F32 : KF_DTYPE_BF16;
-        uint32_t a = tensor(mini, dtype, 4, h), b = matrix(mini, dtype, h[2] * h[3], 45);
+        uint32_t a = product_tensor(mini, dtype, 4, h),
+                 b = product_matrix(mini, dtype, h[2] * h[3], 45);
         mini_tensor_place(mini, a, turned, 0, (size_t)(h[0] * turned[0]));
-        fill(mini, a);
+        product_fill(mini, a);
         mini->tensors[b].view.flags |= KF_TENSOR_CONST;
         uint32_t x = merged(mini, a);
-        product(mini, x, b, false, false);
+        product_of(mini, x, b, false, false);
         mini_drop(mini, x);
         kf_opt *opt = mini_finish(mini);
-        KILN_CHECK_INT(opt != NULL, reads_plainly(v, dtype));
+        KILN_CHECK_INT(opt != NULL, product_reads_plainly(v, dtype));
         mini->plugin->opt_destroy(opt);
-        KILN_CHECK(opt == NULL || check_block(mini));
+        KILN_CHECK(opt == NULL || product_check(mini));
     }
-    end(mini);
+    product_end(mini);
 }
 
 /// Without a device: further products join as far as they are shaped as the first, by constants.
 static void test_several_plan(void)
 {
-    const variant *v = kiln_test_param();
+    const product_variant *v = kiln_test_param();
     mini_host *mini = mini_open(v->tensor ? "nvidia_tensor.so" : "matmul.so", v->shape);
     if (mini == NULL) {
         return;
@@ -690,13 +381,13 @@ static void test_several_plan(void)
         kf_program program = {.struct_size = (uint32_t)sizeof(program)};
         mini_clear(mini);
         uint32_t last = several(mini, KF_DTYPE_BF16, 70, 48, 90);
-        uint32_t a = i == 1 ? matrix(mini, KF_DTYPE_BF16, 70, 48) : 0;
-        uint32_t b = matrix(mini, KF_DTYPE_BF16, 48, i == 2 ? 80 : 90);
+        uint32_t a = i == 1 ? product_matrix(mini, KF_DTYPE_BF16, 70, 48) : 0;
+        uint32_t b = product_matrix(mini, KF_DTYPE_BF16, 48, i == 2 ? 80 : 90);
         mini->tensors[b].view.flags |= i == 3 ? 0 : KF_TENSOR_CONST;
-        uint32_t y = product(mini, a, b, false, false);
+        uint32_t y = product_of(mini, a, b, false, false);
         uint32_t taken = mini->n_ops - (i > 0 && i < 4);
         if (i == 4) { // reads two of the products
-            then(mini, KF_OP_ADD, y, last);
+            product_then(mini, KF_OP_ADD, y, last);
             taken = v->tensor ? taken : mini->n_ops;
         }
         kf_opt_info info = {.struct_size = (uint32_t)sizeof(info)};
@@ -704,7 +395,7 @@ static void test_several_plan(void)
         if (KILN_CHECK(opt != NULL) && KILN_CHECK_INT(mini->plugin->opt_info(opt, &info), KF_OK) &&
             KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK)) {
             uint32_t products = i == 0 || i == 4 ? 4 : 3, in_parts = v->fuser % 3 == 1;
-            bool plain = is_plain(v);
+            bool plain = product_is_plain(v);
             KILN_CHECK_INT(info.len, taken);
             KILN_CHECK_INT(program.n_steps, plain ? 1 : 2);
             KILN_CHECK_INT(program.n_launches, program.n_steps + products + in_parts);
@@ -721,7 +412,7 @@ static void test_several_plan(void)
 static void test_plain_plan(void)
 {
     static const char left_alone[] = "the left operand is not read as it lies";
-    const variant *v = kiln_test_param();
+    const product_variant *v = kiln_test_param();
     mini_host *mini = mini_open("nvidia_tensor.so", v->shape);
     if (mini == NULL) {
         return;
@@ -729,24 +420,24 @@ static void test_plain_plan(void)
     mini->device.features |= KF_FEATURE_WGMMA | v->features;
     for (int i = 0; i < 7 && (i > 0 || mini_fuser_at(mini, v->fuser)); i++) {
         uint32_t dtype = i == 5 ? KF_DTYPE_BF16 : KF_DTYPE_F32;
-        bool turned = i == 1, taken = (i == 0 || i > 3) && reads_plainly(v, dtype);
+        bool turned = i == 1, taken = (i == 0 || i > 3) && product_reads_plainly(v, dtype);
         taken = taken && (i == 5 || v->features == 0);
         mini_clear(mini);
         mini->last_text[0] = '\0';
         uint32_t a = i == 4 ? mini_tensor_add(mini, dtype, 3, (const int64_t[]){2, 70, 48})
-                            : matrix(mini, dtype, turned ? 48 : 70, turned ? 70 : 48);
+                            : product_matrix(mini, dtype, turned ? 48 : 70, turned ? 70 : 48);
         if (i == 6) {
-            a = tensor(mini, dtype, 4, (const int64_t[]){2, 70, 4, 12});
+            a = product_tensor(mini, dtype, 4, (const int64_t[]){2, 70, 4, 12});
             mini_tensor_place(mini, a, (const int64_t[]){3360, 12, 840, 1}, 0, 6720);
         }
-        uint32_t b = matrix(mini, dtype, 48, 90), x = i == 6 ? merged(mini, a) : a;
+        uint32_t b = product_matrix(mini, dtype, 48, 90), x = i == 6 ? merged(mini, a) : a;
         mini->tensors[b].view.flags |= KF_TENSOR_CONST;
         mini->tensors[a].view.flags |= i == 2 ? KF_TENSOR_CONST : 0;
         if (i == 3) {
-            x = like(mini, dtype, a);
+            x = product_like(mini, dtype, a);
             mini_unary(mini, KF_OP_NEG, a, x);
         }
-        product(mini, x, b, turned, false);
+        product_of(mini, x, b, turned, false);
         if (x != a) {
             mini_drop(mini, x);
         }
@@ -772,7 +463,7 @@ static void test_plain_plan(void)
 static void test_narrow_constants(void)
 {
     static const uint32_t dtypes[] = {KF_DTYPE_F16, KF_DTYPE_BF16};
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -780,29 +471,31 @@ static void test_narrow_constants(void)
         uint32_t dtype = dtypes[i % 2];
         bool turned = i >= 2;
         mini_clear(mini);
-        uint32_t a = matrix(mini, dtype, 21, 45);
-        uint32_t b = turned ? matrix(mini, dtype, 70, 45) : matrix(mini, dtype, 45, 70);
+        uint32_t a = product_matrix(mini, dtype, 21, 45);
+        uint32_t b =
+            turned ? product_matrix(mini, dtype, 70, 45) : product_matrix(mini, dtype, 45, 70);
         mini->tensors[b].view.flags |= KF_TENSOR_CONST;
-        store(&mini->tensors[b], 3, (double)INFINITY);
-        store(&mini->tensors[b], 700, (double)NAN);
-        product(mini, a, b, false, turned);
-        KILN_CHECK(check_block(mini));
+        product_store(&mini->tensors[b], 3, (double)INFINITY);
+        product_store(&mini->tensors[b], 700, (double)NAN);
+        product_of(mini, a, b, false, turned);
+        KILN_CHECK(product_check(mini));
     }
-    end(mini);
+    product_end(mini);
 }
 
 /// A matrix that one row meets is read as it lies, in parts of the sum, too.
 static void test_constant_for_a_row(void)
 {
-    const variant *v = kiln_test_param();
+    const product_variant *v = kiln_test_param();
     kf_program program = {.struct_size = (uint32_t)sizeof(program)};
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
-    uint32_t a = matrix(mini, KF_DTYPE_F32, 1, 600), b = matrix(mini, KF_DTYPE_F32, 600, 50);
+    uint32_t a = product_matrix(mini, KF_DTYPE_F32, 1, 600),
+             b = product_matrix(mini, KF_DTYPE_F32, 600, 50);
     mini->tensors[b].view.flags |= KF_TENSOR_CONST;
-    uint32_t y = product(mini, a, b, false, false), z = like(mini, KF_DTYPE_F32, y);
+    uint32_t y = product_of(mini, a, b, false, false), z = product_like(mini, KF_DTYPE_F32, y);
     mini_with_scalar(mini, KF_OP_MUL_SCALAR, y, 2, z); // no kernel but the product's takes it
     mini_drop(mini, y);
     kf_opt *opt = mini_finish(mini);
@@ -813,14 +506,14 @@ static void test_constant_for_a_row(void)
         KILN_CHECK_INT(program.n_temps, v->fuser == 1 ? 2 : 0); // the parts and counts
     }
     mini->plugin->opt_destroy(opt);
-    KILN_CHECK(check_block(mini));
-    end(mini);
+    KILN_CHECK(product_check(mini));
+    product_end(mini);
 }
 
 /// NaN and infinities reach exactly the rows and columns that they belong to.
 static void test_special_values(void)
 {
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -830,22 +523,23 @@ static void test_special_values(void)
             continue;
         }
         mini_clear(mini);
-        uint32_t a = matrix(mini, KF_DTYPE_F32, m, 37), b = matrix(mini, KF_DTYPE_F32, 37, 21);
-        store(&mini->tensors[a], (size_t)(37 * m - 1), i % 2 == 0 ? NAN : INFINITY);
-        store(&mini->tensors[b], 36 * 21 + 20, i < 3 ? -INFINITY : NAN);
-        store(&mini->tensors[b], 5, 0);
-        then(mini, KF_OP_RELU, product(mini, a, b, false, false), KF_NONE);
-        KILN_CHECK(check_block(mini));
+        uint32_t a = product_matrix(mini, KF_DTYPE_F32, m, 37),
+                 b = product_matrix(mini, KF_DTYPE_F32, 37, 21);
+        product_store(&mini->tensors[a], (size_t)(37 * m - 1), i % 2 == 0 ? NAN : INFINITY);
+        product_store(&mini->tensors[b], 36 * 21 + 20, i < 3 ? -INFINITY : NAN);
+        product_store(&mini->tensors[b], 5, 0);
+        product_then(mini, KF_OP_RELU, product_of(mini, a, b, false, false), KF_NONE);
+        KILN_CHECK(product_check(mini));
     }
-    end(mini);
+    product_end(mini);
 }
 
 /// Results that do not fit into the cache, whose rows are whole lines of it or not.
 static void test_large_results(void)
 {
     static const int64_t sizes[][3] = {{16, 9, 32}, {20, 150, 96}, {21, 9, 100}, {5, 9, 32}};
-    const variant *v = kiln_test_param();
-    mini_host *mini = begin();
+    const product_variant *v = kiln_test_param();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -854,25 +548,26 @@ static void test_large_results(void)
     for (size_t i = 0; (i > 0 || mini_fuser_at(mini, v->fuser)) && i < 4; i++) {
         const int64_t *s = sizes[i];
         mini_clear(mini);
-        uint32_t y = product(mini, matrix(mini, KF_DTYPE_F32, s[0], s[1]),
-                             matrix(mini, KF_DTYPE_F32, s[1], s[2]), false, false);
-        mini_binary(mini, KF_OP_ADD, y, matrix(mini, KF_DTYPE_F32, 1, s[2]),
-                    like(mini, KF_DTYPE_F32, y));
-        KILN_CHECK(check_block(mini));
+        uint32_t y = product_of(mini, product_matrix(mini, KF_DTYPE_F32, s[0], s[1]),
+                                product_matrix(mini, KF_DTYPE_F32, s[1], s[2]), false, false);
+        mini_binary(mini, KF_OP_ADD, y, product_matrix(mini, KF_DTYPE_F32, 1, s[2]),
+                    product_like(mini, KF_DTYPE_F32, y));
+        KILN_CHECK(product_check(mini));
     }
-    end(mini);
+    product_end(mini);
 }
 
 static void test_repeats(void)
 {
-    const variant *v = kiln_test_param();
-    uint32_t dtype = is_plain(v) && !reads_plainly(v, KF_DTYPE_F32) ? KF_DTYPE_F16 : KF_DTYPE_F32;
-    mini_host *mini = begin();
+    const product_variant *v = kiln_test_param();
+    uint32_t dtype = product_is_plain(v) && !product_reads_plainly(v, KF_DTYPE_F32) ? KF_DTYPE_F16
+                                                                                    : KF_DTYPE_F32;
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
-    uint32_t c =
-        product(mini, matrix(mini, dtype, 30, 3008), matrix(mini, dtype, 3008, 40), false, false);
+    uint32_t c = product_of(mini, product_matrix(mini, dtype, 30, 3008),
+                            product_matrix(mini, dtype, 3008, 40), false, false);
     size_t bytes = mini->tensors[c].bytes;
     void *first = malloc(bytes);
     kf_opt *opt = mini_finish(mini);
@@ -885,7 +580,7 @@ static void test_repeats(void)
     }
     free(first);
     mini->plugin->opt_destroy(opt);
-    end(mini);
+    product_end(mini);
 }
 
 /// Few rows by a matrix in whole vectors and in parts of them, along its columns and along the sum.
@@ -894,7 +589,7 @@ static void test_few_rows(void)
     static const int64_t sizes[][3] = {{1, 2064, 264}, {3, 1040, 64}, {9, 2064, 264}, {2, 1030, 70},
                                        {1, 5000, 24},  {1, 70, 1030}, {8, 16, 2200}};
     static const uint32_t dtypes[] = {KF_DTYPE_F32, KF_DTYPE_F16, KF_DTYPE_BF16, KF_DTYPE_F64};
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -906,20 +601,21 @@ static void test_few_rows(void)
             continue;
         }
         mini_clear(mini);
-        uint32_t a = matrix(mini, dtype, s[0], s[1]);
-        uint32_t b = turned ? matrix(mini, dtype, s[2], s[1]) : matrix(mini, dtype, s[1], s[2]);
-        product(mini, a, b, false, turned);
-        if (!KILN_CHECK(check_block(mini))) {
+        uint32_t a = product_matrix(mini, dtype, s[0], s[1]);
+        uint32_t b = turned ? product_matrix(mini, dtype, s[2], s[1])
+                            : product_matrix(mini, dtype, s[1], s[2]);
+        product_of(mini, a, b, false, turned);
+        if (!KILN_CHECK(product_check(mini))) {
             KILN_FAIL("case %zu was not taken", i);
         }
     }
-    end(mini);
+    product_end(mini);
 }
 
 /// The same bits wherever the matrix begins.
 static void test_few_places(void)
 {
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
@@ -929,14 +625,14 @@ static void test_few_places(void)
         for (int64_t offset = 0; offset < 2; offset++) {
             const int64_t strides[] = {i % 2 == 0 ? n : k, 1};
             mini_clear(mini);
-            uint32_t a = matrix(mini, KF_DTYPE_F32, m, k);
-            uint32_t b = matrix(mini, KF_DTYPE_F32, i % 2 == 0 ? k : n, i % 2 == 0 ? n : k);
+            uint32_t a = product_matrix(mini, KF_DTYPE_F32, m, k);
+            uint32_t b = product_matrix(mini, KF_DTYPE_F32, i % 2 == 0 ? k : n, i % 2 == 0 ? n : k);
             mini_tensor_place(mini, b, strides, offset, (size_t)(k * n + 1));
             mini->tensors[b].view.facts |= KF_FACT_CONTIGUOUS;
             for (int64_t e = 0; e < k * n; e++) {
                 ((float *)mini->tensors[b].data)[e + offset] = (float)(e % 1013) / 1000.0f;
             }
-            uint32_t c = product(mini, a, b, false, i % 2 != 0);
+            uint32_t c = product_of(mini, a, b, false, i % 2 != 0);
             kf_opt *opt = mini_finish(mini);
             if (KILN_CHECK(opt != NULL) && KILN_CHECK(mini_run(mini, opt))) {
                 size_t bytes = mini->tensors[c].bytes;
@@ -948,7 +644,7 @@ static void test_few_places(void)
             mini->plugin->opt_destroy(opt);
         }
     }
-    end(mini);
+    product_end(mini);
 }
 
 typedef struct conv_case {
@@ -975,14 +671,15 @@ static void make_conv(mini_host *mini, const conv_case *c, uint32_t dtype)
     const int64_t result[] = {c->n, c->filters, places(c, c->h, c->lengths[0]),
                               places(c, c->w, c->lengths[1])};
     uint32_t inputs[3] = {
-        tensor(mini, dtype, 4, (const int64_t[]){c->n, c->c, c->h, c->w}),
-        tensor(mini, dtype, 4, (const int64_t[]){c->filters, c->c, c->lengths[0], c->lengths[1]})};
+        product_tensor(mini, dtype, 4, (const int64_t[]){c->n, c->c, c->h, c->w}),
+        product_tensor(mini, dtype, 4,
+                       (const int64_t[]){c->filters, c->c, c->lengths[0], c->lengths[1]})};
     strides[0] = strides[1] = c->stride;
     dilations[0] = dilations[1] = c->dilation;
     pads[0] = pads[1] = pads[2] = pads[3] = c->pad;
     mini->tensors[inputs[1]].view.flags |= c->constant ? KF_TENSOR_CONST : 0;
     if (c->biased) {
-        inputs[2] = tensor(mini, dtype, 1, &c->filters);
+        inputs[2] = product_tensor(mini, dtype, 1, &c->filters);
     }
     uint32_t out = mini_tensor_add(mini, dtype, 4, result);
     mini_op *op = mini_op_add(mini, KF_OP_CONV, inputs, c->biased ? 3 : 2, out);
@@ -990,8 +687,8 @@ static void make_conv(mini_host *mini, const conv_case *c, uint32_t dtype)
     add_list(op, KF_ATTR_PADDING, pads, 4);
     add_list(op, KF_ATTR_DILATIONS, dilations, 2);
     if (c->residual) {
-        out = then(mini, KF_OP_ADD, out, tensor(mini, dtype, 4, result));
-        then(mini, KF_OP_RELU, out, KF_NONE);
+        out = product_then(mini, KF_OP_ADD, out, product_tensor(mini, dtype, 4, result));
+        product_then(mini, KF_OP_RELU, out, KF_NONE);
     }
 }
 
@@ -1006,46 +703,47 @@ static void test_convs(void)
         {1, 40, 9, 9, 3, {3, 3}, 1, 2, 3, true, true, true},
     };
     static const uint32_t dtypes[] = {KF_DTYPE_F32, KF_DTYPE_F16, KF_DTYPE_BF16};
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
-    most_asked = 2;
+    product_most_asked = 2;
     for (size_t i = 0; i < 3 * sizeof(cases) / sizeof(cases[0]); i++) {
         mini_clear(mini);
         make_conv(mini, &cases[i / 3], dtypes[i % 3]);
-        if (!KILN_CHECK(check_block(mini))) {
+        if (!KILN_CHECK(product_check(mini))) {
             KILN_FAIL("case %zu of dtype %u: %s", i / 3, dtypes[i % 3], mini->last_text);
         }
     }
-    most_asked = 0;
-    end(mini);
+    product_most_asked = 0;
+    product_end(mini);
 }
 
 /// A product of small whole numbers, which every precision holds, and of thirds, which tf32 and
 /// bf16 round: f32 is left where it is to be strict.
 static void test_precision(void)
 {
-    const variant *v = kiln_test_param();
+    const product_variant *v = kiln_test_param();
     const double rounded = v->features == KF_FEATURE_ROUND_BF16 ? 1e-2 : 1e-3;
     enum { M = 70, K = 100, N = 90 };
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
     for (int thirds = 0; thirds < 2; thirds++) {
         mini_clear(mini);
-        uint32_t a = matrix(mini, KF_DTYPE_F32, M, K), b = matrix(mini, KF_DTYPE_F32, K, N);
+        uint32_t a = product_matrix(mini, KF_DTYPE_F32, M, K),
+                 b = product_matrix(mini, KF_DTYPE_F32, K, N);
         for (int i = 0; i < M * K; i++) {
             ((float *)mini->tensors[a].data)[i] = thirds ? 1.0f / 3 : (float)(i % 7 - 3);
         }
         for (int i = 0; i < K * N; i++) {
             ((float *)mini->tensors[b].data)[i] = thirds ? 1.0f / 3 : (float)(i % 5);
         }
-        uint32_t out = product(mini, a, b, false, false);
+        uint32_t out = product_of(mini, a, b, false, false);
         kf_opt *opt = mini_finish(mini);
         if (v->features == KF_FEATURE_STRICT) {
-            KILN_CHECK(opt == NULL && is_left(mini));
+            KILN_CHECK(opt == NULL && product_is_left(mini));
             continue;
         }
         if (KILN_CHECK(opt != NULL) && KILN_CHECK(mini_run(mini, opt))) {
@@ -1053,38 +751,38 @@ static void test_precision(void)
             double error = fabs((double)got[0] / (K / 9.0) - 1);
             if (thirds) {
                 KILN_CHECK(error > rounded / 100 && error < rounded);
-            } else if (KILN_CHECK(check_block(mini))) {
+            } else if (KILN_CHECK(product_check(mini))) {
                 KILN_CHECK(got[0] == (float)(int)got[0]);
             }
             mini->plugin->opt_destroy(opt);
         }
     }
-    end(mini);
+    product_end(mini);
 }
 
 static void test_declines(void)
 {
-    mini_host *mini = begin();
+    mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
     // what is made before the product lives on
-    uint32_t a = matrix(mini, KF_DTYPE_F32, 8, 8), x = like(mini, KF_DTYPE_F32, a);
+    uint32_t a = product_matrix(mini, KF_DTYPE_F32, 8, 8), x = product_like(mini, KF_DTYPE_F32, a);
     mini_unary(mini, KF_OP_NEG, a, x);
-    product(mini, x, a, false, false);
-    KILN_CHECK(!check_block(mini));
+    product_of(mini, x, a, false, false);
+    KILN_CHECK(!product_check(mini));
     // and is read behind it
     mini_clear(mini);
-    a = matrix(mini, KF_DTYPE_F32, 8, 8);
-    x = like(mini, KF_DTYPE_F32, a);
+    a = product_matrix(mini, KF_DTYPE_F32, 8, 8);
+    x = product_like(mini, KF_DTYPE_F32, a);
     mini_unary(mini, KF_OP_NEG, a, x);
-    uint32_t y = product(mini, x, a, false, false);
-    mini_binary(mini, KF_OP_ADD, y, x, like(mini, KF_DTYPE_F32, y));
-    KILN_CHECK(!check_block(mini) && mini->last_code == KF_CODE_SHAPE);
+    uint32_t y = product_of(mini, x, a, false, false);
+    mini_binary(mini, KF_OP_ADD, y, x, product_like(mini, KF_DTYPE_F32, y));
+    KILN_CHECK(!product_check(mini) && mini->last_code == KF_CODE_SHAPE);
     // two products
     mini_clear(mini);
-    a = matrix(mini, KF_DTYPE_F32, 8, 8);
-    product(mini, product(mini, a, a, false, false), a, false, false);
+    a = product_matrix(mini, KF_DTYPE_F32, 8, 8);
+    product_of(mini, product_of(mini, a, a, false, false), a, false, false);
     kf_builder *builder = NULL;
     KILN_CHECK_INT(mini->plugin->builder_create(mini->fuser, &builder), KF_OK);
     kf_state state = mini_fuse(mini, builder, 0, mini->n_ops);
@@ -1094,32 +792,32 @@ static void test_declines(void)
     mini->plugin->builder_destroy(builder);
     // an operator of another version
     mini_clear(mini);
-    a = matrix(mini, KF_DTYPE_F32, 8, 8);
-    product(mini, a, a, false, false);
+    a = product_matrix(mini, KF_DTYPE_F32, 8, 8);
+    product_of(mini, a, a, false, false);
     mini->ops[0].view.version = 2;
-    KILN_CHECK(!check_block(mini) && mini->last_code == KF_CODE_NOT_UNDERSTOOD);
-    end(mini);
+    KILN_CHECK(!product_check(mini) && mini->last_code == KF_CODE_NOT_UNDERSTOOD);
+    product_end(mini);
 }
 
-static const variant block = {0, KF_SHAPE_BLOCK, 16, false, 0, 0};
-static const variant wide = {0, KF_SHAPE_BLOCK, 64, false, 0, 0};
-static const variant parts = {1, KF_SHAPE_BLOCK, 32, false, 0, 0};
-static const variant items = {0, KF_SHAPE_NDRANGE, 0, false, 0, 0};
-static const variant item_parts = {1, KF_SHAPE_NDRANGE, 0, false, 0, 0};
-static const variant small = {2, KF_SHAPE_NDRANGE, 0, false, 0, 0};
-static const variant few = {3, KF_SHAPE_NDRANGE, 0, false, 0, 0};
-static const variant few_parts = {4, KF_SHAPE_NDRANGE, 0, false, 0, 100};
-static const variant direct = {2, KF_SHAPE_BLOCK, 64, false, 0, 0};
-static const variant tensor_large = {0, KF_SHAPE_NDRANGE, 0, true, 0, 0};
-static const variant tensor_parts = {1, KF_SHAPE_NDRANGE, 0, true, 0, 0};
-static const variant tensor_small = {2, KF_SHAPE_NDRANGE, 0, true, 0, 0};
-static const variant plain_large = {3, KF_SHAPE_NDRANGE, 0, true, 0, 0};
-static const variant plain_parts = {4, KF_SHAPE_NDRANGE, 0, true, 0, 0};
-static const variant plain_small = {5, KF_SHAPE_NDRANGE, 0, true, 0, 0};
-static const variant as_tf32 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_TF32, 0};
-static const variant plain_tf32 = {5, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_TF32, 0};
-static const variant as_bf16 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_BF16, 0};
-static const variant strict = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_STRICT, 0};
+static const product_variant block = {0, KF_SHAPE_BLOCK, 16, false, 0, 0};
+static const product_variant wide = {0, KF_SHAPE_BLOCK, 64, false, 0, 0};
+static const product_variant parts = {1, KF_SHAPE_BLOCK, 32, false, 0, 0};
+static const product_variant items = {0, KF_SHAPE_NDRANGE, 0, false, 0, 0};
+static const product_variant item_parts = {1, KF_SHAPE_NDRANGE, 0, false, 0, 0};
+static const product_variant small = {2, KF_SHAPE_NDRANGE, 0, false, 0, 0};
+static const product_variant few = {3, KF_SHAPE_NDRANGE, 0, false, 0, 0};
+static const product_variant few_parts = {4, KF_SHAPE_NDRANGE, 0, false, 0, 100};
+static const product_variant direct = {2, KF_SHAPE_BLOCK, 64, false, 0, 0};
+static const product_variant tensor_large = {0, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const product_variant tensor_parts = {1, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const product_variant tensor_small = {2, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const product_variant plain_large = {3, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const product_variant plain_parts = {4, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const product_variant plain_small = {5, KF_SHAPE_NDRANGE, 0, true, 0, 0};
+static const product_variant as_tf32 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_TF32, 0};
+static const product_variant plain_tf32 = {5, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_TF32, 0};
+static const product_variant as_bf16 = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_ROUND_BF16, 0};
+static const product_variant strict = {0, KF_SHAPE_NDRANGE, 0, true, KF_FEATURE_STRICT, 0};
 
 // Large tiles take long to compile and differ from small ones in numbers only.
 #define SOME(test, name)                                                                           \
