@@ -150,7 +150,7 @@ static cl_int chunk_end(kiln_pending *pending, size_t at, cl_event *event)
     *event = NULL;
     if (code == CL_SUCCESS) {
         kiln_copy_wide(pending->target + at, reader->host[at / KILNI_CL_STAGE_PINNED % 2],
-                           chunk_bytes(pending, at));
+                       chunk_bytes(pending, at));
     }
     return code;
 }

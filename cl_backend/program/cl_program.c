@@ -395,3 +395,41 @@ kiln_status kilni_cl_program_kernel(kilni_cl_backend *backend, kilni_cl_program 
     *out_kernel = NULL;
     return kernel_make(backend, program, name, out_kernel, err);
 }
+
+static bool make_again(const kilni_cl_program *program, cl_program made, cl_kernel *out_kernels)
+{
+    cl_int code = CL_SUCCESS;
+    size_t count = 0;
+    for (kilni_cl_kernel *each = program->kernels; each != NULL; each = each->next) {
+        out_kernels[count] = clCreateKernel(made, each->name, &code);
+        if (code != CL_SUCCESS) {
+            while (count > 0) {
+                clReleaseKernel(out_kernels[--count]);
+            }
+            return false;
+        }
+        count++;
+    }
+    return true;
+}
+
+void kilni_cl_program_replace(kilni_cl_backend *backend, kilni_cl_program *program,
+                              cl_program take_made)
+{
+    size_t count = 0;
+    for (kilni_cl_kernel *each = program->kernels; each != NULL; each = each->next) {
+        count++;
+    }
+    cl_kernel *kernels = kiln_alloc_array(backend->env, count + 1, sizeof(cl_kernel));
+    bool good = kernels != NULL && make_again(program, take_made, kernels);
+    if (good) {
+        count = 0;
+        for (kilni_cl_kernel *each = program->kernels; each != NULL; each = each->next) {
+            clReleaseKernel(each->kernel);
+            each->kernel = kernels[count++];
+        }
+    }
+    clReleaseProgram(good ? program->program : take_made);
+    program->program = good ? take_made : program->program;
+    kiln_free(backend->env, kernels);
+}
