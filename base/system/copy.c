@@ -26,7 +26,8 @@ void kiln_copy_wide(void *target, const void *source, size_t bytes)
     copy_piece pieces[COPY_THREADS];
     pthread_t threads[COPY_THREADS];
     bool started[COPY_THREADS] = {false};
-    size_t count = bytes / COPY_PIECE < COPY_THREADS ? bytes / COPY_PIECE + 1 : COPY_THREADS;
+    size_t count = bytes / COPY_PIECE < COPY_THREADS ? bytes / COPY_PIECE : COPY_THREADS;
+    count = count > 0 ? count : 1;
     size_t each = (bytes / count + COPY_LINE - 1) / COPY_LINE * COPY_LINE;
     for (size_t i = 0; i < count; i++) {
         size_t from = i * each < bytes ? i * each : bytes;
