@@ -65,11 +65,6 @@ void kilni_cl_program_release(kilni_cl_backend *backend, kilni_cl_program *progr
 kiln_status kilni_cl_program_kernel(kilni_cl_backend *backend, kilni_cl_program *program,
                                     const char *name, kilni_cl_kernel **out_kernel,
                                     kiln_error *err);
-/// Puts `take_made`, the same program made once more, in the place of the driver's program, and its
-/// kernels in the place of the kernels; whoever holds a kilni_cl_kernel notices nothing. Between
-/// launches, not between an argument and its launch. Without memory nothing changes.
-void kilni_cl_program_replace(kilni_cl_backend *backend, kilni_cl_program *program,
-                              cl_program take_made);
 /// Whether kilni_cl_program_get would find a program that needs no compiler, in memory or stored.
 bool kilni_cl_program_known(kilni_cl_backend *backend, const kilni_cl_build *build);
 void kilni_cl_programs_close(kilni_cl_backend *backend);

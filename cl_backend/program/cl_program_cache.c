@@ -190,6 +190,47 @@ static char *options_of(const kilni_cl_backend *backend, cl_program program)
     return options;
 }
 
+static bool make_again(const kilni_cl_program *program, cl_program made, cl_kernel *out_kernels)
+{
+    cl_int code = CL_SUCCESS;
+    size_t count = 0;
+    for (kilni_cl_kernel *each = program->kernels; each != NULL; each = each->next) {
+        out_kernels[count] = clCreateKernel(made, each->name, &code);
+        if (code != CL_SUCCESS) {
+            while (count > 0) {
+                clReleaseKernel(out_kernels[--count]);
+            }
+            return false;
+        }
+        count++;
+    }
+    return true;
+}
+
+/// Puts `take_made`, the same program made once more, in the place of the driver's program, and its
+/// kernels in the place of the kernels; whoever holds a kilni_cl_kernel notices nothing. Without
+/// memory nothing changes.
+static void replace_program(kilni_cl_backend *backend, kilni_cl_program *program,
+                            cl_program take_made)
+{
+    size_t count = 0;
+    for (kilni_cl_kernel *each = program->kernels; each != NULL; each = each->next) {
+        count++;
+    }
+    cl_kernel *kernels = kiln_alloc_array(backend->env, count + 1, sizeof(cl_kernel));
+    bool good = kernels != NULL && make_again(program, take_made, kernels);
+    if (good) {
+        count = 0;
+        for (kilni_cl_kernel *each = program->kernels; each != NULL; each = each->next) {
+            clReleaseKernel(each->kernel);
+            each->kernel = kernels[count++];
+        }
+    }
+    clReleaseProgram(good ? program->program : take_made);
+    program->program = good ? take_made : program->program;
+    kiln_free(backend->env, kernels);
+}
+
 /// A program that PoCL has compiled holds the compiler's form of it, 1 MiB, until its end; one that
 /// comes from a binary needs a third.
 static void use_binary(kilni_cl_backend *backend, kilni_cl_program *program, const kiln_blob *blob)
@@ -201,7 +242,7 @@ static void use_binary(kilni_cl_backend *backend, kilni_cl_program *program, con
         made = kilni_cl_binary_load(backend->context, backend->device, &entry.binary, options);
     }
     if (made != NULL) {
-        kilni_cl_program_replace(backend, program, made);
+        replace_program(backend, program, made);
     }
     kiln_free(backend->env, options);
 }

@@ -228,5 +228,6 @@ static void test_callers_take_turns(void)
 }
 
 KILN_TEST_MAIN("unit/serving/queue", KILN_TEST(test_rows_are_joined),
-               KILN_TEST(test_preferred_sizes_and_priority), KILN_TEST(test_sequences_are_joined), KILN_TEST(test_delay_waits_for_others),
-               KILN_TEST(test_bounds), KILN_TEST(test_callers_take_turns))
+               KILN_TEST(test_preferred_sizes_and_priority), KILN_TEST(test_sequences_are_joined),
+               KILN_TEST(test_delay_waits_for_others), KILN_TEST(test_bounds),
+               KILN_TEST(test_callers_take_turns))
