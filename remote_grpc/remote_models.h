@@ -108,6 +108,7 @@ typedef struct kiln_model_info {
     uint32_t default_priority;
     uint32_t instances;
     bool sequences; ///< each request belongs to one
+    bool joins; ///< requests of several are run together: states are rows of fixed extents
     uint32_t max_sequences; ///< that are held at a time
     uint64_t sequence_idle_us; ///< after which one is let go
     uint32_t n_states;

@@ -27,6 +27,9 @@ KILN_API uint64_t kiln_time_ns(void);
 /// processors awake (kiln_awake_begin).
 KILN_API uint64_t kiln_processor_ns(void);
 
+/// As memcpy; pieces of many MiB are copied by several threads, which end with the call.
+KILN_API void kiln_copy_wide(void *target, const void *source, size_t bytes);
+
 /// Whether the processor has AVX-512 VNNI, products of 8-bit integers, and the system lets programs
 /// use it.
 KILN_API bool kiln_processor_has_vnni(void);

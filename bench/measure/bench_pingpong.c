@@ -13,22 +13,45 @@
 kiln_status kiln_bench_pingpong(const kiln_env *env, uint32_t rounds, double *out_us,
                                 kiln_error *err);
 
+/// The answering side: one thread accepts, which is also how a call's end is heard of; one answers.
+typedef struct echo_side {
+    kilni_rpc_listener *listener;
+    kilni_rpc_stream *stream;
+} echo_side;
+
 static void *echo(void *pointer)
 {
-    kilni_rpc_stream *stream = kilni_rpc_accept(pointer);
-    kiln_status status = stream != NULL ? KILN_STATUS_OK : KILN_STATUS_UNAVAILABLE;
+    echo_side *self = pointer;
+    bool begun = kilni_rpc_begin_call(self->listener, self->stream);
+    kiln_status status = begun ? KILN_STATUS_OK : KILN_STATUS_UNAVAILABLE;
     bool end = false;
     while (status == KILN_STATUS_OK && !end) {
         kilni_rpc_message message = {0};
         char bytes[16];
-        status = kilni_rpc_receive(stream, -1, &message, &end, NULL);
+        status = kilni_rpc_receive(self->stream, -1, &message, &end, NULL);
         if (status == KILN_STATUS_OK && !end && message.length <= sizeof(bytes)) {
             kilni_rpc_message_copy(&message, 0, message.length, bytes);
-            status = kilni_rpc_send_bytes(stream, bytes, message.length, NULL);
+            status = kilni_rpc_send_bytes(self->stream, bytes, message.length, NULL);
         }
         kilni_rpc_message_free(&message);
     }
-    kilni_rpc_stream_close(stream, NULL);
+    kilni_rpc_stream_close(self->stream, NULL);
+    return NULL;
+}
+
+static void *accept_one(void *pointer)
+{
+    echo_side *self = pointer;
+    pthread_t thread;
+    self->stream = kilni_rpc_accept(self->listener);
+    bool started = self->stream != NULL && pthread_create(&thread, NULL, echo, self) == 0;
+    if (self->stream != NULL && !started) {
+        kilni_rpc_drop_call(self->listener, self->stream);
+    }
+    (void)!kilni_rpc_accept(self->listener); // nobody else calls: until the listener is shut down
+    if (started) {
+        pthread_join(thread, NULL);
+    }
     return NULL;
 }
 
@@ -63,24 +86,24 @@ kiln_bench_pingpong(const kiln_env *env, uint32_t rounds, double *out_us, kiln_e
     char name[64];
     pthread_t thread;
     int port = 0;
-    kilni_rpc_listener *listener = NULL;
+    echo_side side = {NULL, NULL};
     snprintf(name, sizeof(name), "unix:/tmp/kiln-pingpong-%d", (int)getpid());
     const char *const listen[] = {name};
     const kilni_rpc_listen_options options = {
         .addresses = listen, .n_addresses = 1, .out_ports = &port};
-    kiln_status status = kilni_rpc_listen(env, &options, &listener, err);
+    kiln_status status = kilni_rpc_listen(env, &options, &side.listener, err);
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    if (pthread_create(&thread, NULL, echo, listener) != 0) {
+    if (pthread_create(&thread, NULL, accept_one, &side) != 0) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a ping-pong");
     } else {
         status = play(env, name, rounds, out_us, err);
-        kilni_rpc_listener_shutdown(listener);
+        kilni_rpc_listener_shutdown(side.listener);
         pthread_join(thread, NULL);
     }
-    kilni_rpc_listener_shutdown(listener);
-    kilni_rpc_listener_close(listener);
+    kilni_rpc_listener_shutdown(side.listener);
+    kilni_rpc_listener_close(side.listener);
     (void)unlink(name + 5);
     return status;
 }

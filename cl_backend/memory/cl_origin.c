@@ -40,8 +40,7 @@ static void copy_steps(const kilni_cl_buffer *buffer, unsigned char *target)
         if (buffer->origin.read != NULL) {
             buffer->origin.read(buffer->origin.user, at, step, target + at);
         } else {
-            kilni_cl_copy_wide(target + at, (const unsigned char *)buffer->origin.memory + at,
-                               step);
+            kiln_copy_wide(target + at, (const unsigned char *)buffer->origin.memory + at, step);
         }
         note_copied(buffer, at, step);
     }

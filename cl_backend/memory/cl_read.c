@@ -149,8 +149,8 @@ static cl_int chunk_end(kiln_pending *pending, size_t at, cl_event *event)
     clReleaseEvent(*event);
     *event = NULL;
     if (code == CL_SUCCESS) {
-        kilni_cl_copy_wide(pending->target + at, reader->host[at / KILNI_CL_STAGE_PINNED % 2],
-                           chunk_bytes(pending, at));
+        kiln_copy_wide(pending->target + at, reader->host[at / KILNI_CL_STAGE_PINNED % 2],
+                       chunk_bytes(pending, at));
     }
     return code;
 }

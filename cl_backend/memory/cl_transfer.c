@@ -4,7 +4,6 @@
 // pinned memory, and straight where the device shares the host's memory or the memory is pinned
 // already. Which bytes travel and when is the caller's; reads are cl_read.c's, copies cl_copy.c's.
 
-#include <pthread.h>
 #include <string.h>
 
 #include "cl_buffer.h"
@@ -20,52 +19,8 @@
 enum {
     STAGE_SHARED = KILNI_CL_STAGE_SHARED,
     STAGE_PINNED = KILNI_CL_STAGE_PINNED,
+    TRAVELS_FROM = 1 << 20, ///< bytes that begin to travel at once
 };
-
-// ---- copying on the host ----
-
-// One core copies at some 9 GB/s where the link to a GPU takes 50: large pieces are copied by
-// several threads, which live only as long as the copy.
-enum { COPY_THREADS = 4, COPY_PIECE = 1024 * 1024 };
-
-typedef struct copy_piece {
-    unsigned char *target;
-    const unsigned char *source;
-    size_t bytes;
-} copy_piece;
-
-static void *copy_one(void *user)
-{
-    const copy_piece *piece = user;
-    memcpy(piece->target, piece->source, piece->bytes);
-    return NULL;
-}
-
-void kilni_cl_copy_wide(void *target, const void *source, size_t bytes)
-{
-    copy_piece pieces[COPY_THREADS];
-    pthread_t threads[COPY_THREADS];
-    bool started[COPY_THREADS] = {false};
-    size_t count = bytes / COPY_PIECE < COPY_THREADS ? bytes / COPY_PIECE + 1 : COPY_THREADS;
-    size_t each = (bytes / count + 63) / 64 * 64;
-    for (size_t i = 0; i < count; i++) {
-        size_t from = i * each < bytes ? i * each : bytes;
-        size_t length = bytes - from < each ? bytes - from : each;
-        pieces[i] = (copy_piece){.target = (unsigned char *)target + from,
-                                 .source = (const unsigned char *)source + from,
-                                 .bytes = i + 1 == count ? bytes - from : length};
-        // The last piece is this thread's own, as is any for which there is no thread.
-        started[i] = i + 1 < count && pthread_create(&threads[i], NULL, copy_one, &pieces[i]) == 0;
-        if (!started[i]) {
-            copy_one(&pieces[i]);
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (started[i]) {
-            pthread_join(threads[i], NULL);
-        }
-    }
-}
 
 // ---- staging memory ----
 
@@ -177,7 +132,7 @@ static kiln_status upload_staged(kilni_cl_backend *backend, kilni_cl_buffer *buf
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    kilni_cl_copy_wide(host, source, bytes);
+    kiln_copy_wide(host, source, bytes);
     cl_event event;
     cl_int code = clEnqueueWriteBuffer(backend->queue, buffer->mem, CL_FALSE, offset, bytes, host,
                                        0, NULL, &event);
@@ -188,7 +143,7 @@ static kiln_status upload_staged(kilni_cl_backend *backend, kilni_cl_buffer *buf
         kilni_cl_trace_note(backend, "upload", event);
     }
     stage_set_busy(backend, event);
-    if (bytes >= COPY_PIECE) { // it travels while the next chunk is copied
+    if (bytes >= TRAVELS_FROM) { // it travels while the next chunk is copied
         clFlush(backend->queue);
     }
     return kilni_cl_queued(backend, err);
@@ -231,7 +186,7 @@ static kiln_status upload_copied(kilni_cl_backend *backend, const kilni_cl_buffe
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no host memory for %zu bytes", bytes);
     }
     copy->backend = backend;
-    kilni_cl_copy_wide(copy->bytes, source, bytes);
+    kiln_copy_wide(copy->bytes, source, bytes);
     cl_event event = NULL;
     cl_int code = clEnqueueWriteBuffer(backend->queue, buffer->mem, CL_FALSE, offset, bytes,
                                        copy->bytes, 0, NULL, &event);

@@ -30,6 +30,5 @@ typedef struct kilni_cl_transfer {
 kiln_status kilni_cl_upload(kiln_backend *base, kiln_buffer *buffer, size_t offset,
                             const void *source, size_t bytes, kiln_error *err);
 void kilni_cl_transfer_close(kilni_cl_backend *backend);
-void kilni_cl_copy_wide(void *target, const void *source, size_t bytes); ///< by several threads
 
 #endif

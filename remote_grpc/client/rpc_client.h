@@ -78,6 +78,7 @@ struct kilni_rpc_client {
     bool sought; ///< the store below was opened, or cannot be
     kiln_store *digests; ///< of constants, by their stamps; NULL: none
     size_t chunk; ///< bytes of data that the server takes in one frame
+    size_t told; ///< and bytes of shared memory that one tells of
     char name[160];
     kiln_backend_stats stats;
 };

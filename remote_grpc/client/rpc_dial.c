@@ -143,6 +143,10 @@ kiln_status kilni_rpc_client_open(kilni_rpc_client *self, kiln_error *err)
     self->welcome = self->inbox->frame.body.body.welcome;
     uint64_t chunk = self->welcome.max_data_bytes;
     self->chunk = chunk < KILNI_RPC_CHUNK ? (size_t)chunk : KILNI_RPC_CHUNK;
+    uint64_t told = self->welcome.max_shared_bytes;
+    self->told = told < self->chunk      ? self->chunk
+                 : told < KILNI_RPC_TOLD ? (size_t)told
+                                         : KILNI_RPC_TOLD;
     self->transfers = offers(&self->welcome, "transfer");
     self->keeps = offers(&self->welcome, "weights");
     self->takes_memory = offers(&self->welcome, "memory") &&

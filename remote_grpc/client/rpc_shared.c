@@ -160,10 +160,11 @@ kiln_status kilni_rpc_shared_write(kilni_rpc_client *self, const kiln_buffer *bu
     kiln_status status = KILN_STATUS_OK;
     kiln_v1_Write write = {
         .buffer = buffer->id, .total = buffer->bytes, .memory = find_memory(self, source, bytes)};
+    const size_t piece = write.memory != 0 ? self->told : KILNI_RPC_SLOT;
     size_t next = 0;
-    for (size_t at = 0; at < bytes && status == KILN_STATUS_OK; at += KILNI_RPC_SLOT) {
+    for (size_t at = 0; at < bytes && status == KILN_STATUS_OK; at += piece) {
         write.offset = offset + at;
-        write.shared_bytes = bytes - at < KILNI_RPC_SLOT ? bytes - at : KILNI_RPC_SLOT;
+        write.shared_bytes = bytes - at < piece ? bytes - at : piece;
         status = finish_part(self, &parts[next], err);
         if (status == KILN_STATUS_OK) {
             status = begin_part(self, &write, next * KILNI_RPC_SLOT, (const char *)source + at,

@@ -142,6 +142,14 @@ static void put_sequences(kiln_string *out, const kiln_model_info *info)
     kilni_wire_put_number(&oldest,
                           TAG(ModelSequenceBatching_StrategyOldest, max_candidate_sequences),
                           info->max_sequences);
+    for (uint32_t i = 0; i < info->n_preferred; i++) {
+        kilni_wire_put_number(&oldest,
+                              TAG(ModelSequenceBatching_StrategyOldest, preferred_batch_size),
+                              info->preferred[i]);
+    }
+    kilni_wire_put_number(&oldest,
+                          TAG(ModelSequenceBatching_StrategyOldest, max_queue_delay_microseconds),
+                          info->queue_delay_us);
     kilni_wire_put_message(&row, TAG(ModelSequenceBatching, oldest), &oldest);
     for (uint32_t i = 0; i < info->n_states; i++) {
         put_state(&row, info, &info->states[i]);
@@ -171,7 +179,7 @@ void kilni_kserve_config_put(kiln_string *out, const kiln_model_info *info)
     kilni_wire_put_number(&group, TAG(ModelInstanceGroup, count), info->instances);
     kilni_wire_put_message(&config, TAG(ModelConfig, instance_group), &group);
     kilni_wire_put_text(&config, TAG(ModelConfig, default_model_filename), info->file);
-    if (info->batching) {
+    if (info->batching && !info->sequences) {
         put_batching(&config, info);
     }
     if (info->sequences) {

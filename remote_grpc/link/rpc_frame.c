@@ -175,7 +175,7 @@ void kilni_rpc_frame_data(const kilni_rpc_frame *frame, void *out_bytes)
         return;
     }
     if (frame->data != NULL) {
-        memcpy(out_bytes, frame->data, frame->data_length);
+        kiln_copy_wide(out_bytes, frame->data, frame->data_length);
     } else {
         kilni_rpc_message_copy(frame->pieces, frame->data_offset, frame->data_length, out_bytes);
     }

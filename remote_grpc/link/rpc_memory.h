@@ -9,8 +9,9 @@
 #include "base.h"
 
 enum {
-    KILNI_RPC_SLOT = 1 << 20, ///< bytes that one frame tells of
+    KILNI_RPC_SLOT = 1 << 20, ///< bytes of a slot
     KILNI_RPC_SLOTS = 16, ///< of memory number 0
+    KILNI_RPC_TOLD = 32 << 20, ///< bytes that one frame tells of
     KILNI_RPC_MEMORIES = 16 ///< of a session: number 0, and what a program has asked for
 };
 #define KILNI_RPC_MEMORY_MOST (UINT64_C(4) << 30) ///< bytes of one

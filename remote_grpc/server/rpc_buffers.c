@@ -420,10 +420,10 @@ kiln_status kilni_rpc_entry_write(kilni_rpc_session *session, const kilni_rpc_fr
     uint64_t length = frame->data_length;
     kilni_rpc_entry *target = NULL;
     kiln_status status = kilni_rpc_check_range(write->offset, length, write->total, "a write", err);
-    if (status == KILN_STATUS_OK && length > session->options->limits.max_data_bytes) {
+    uint64_t most = write->shared != 0 ? KILNI_RPC_TOLD : session->options->limits.max_data_bytes;
+    if (status == KILN_STATUS_OK && length > most) {
         status = kiln_fail(err, OUT_OF_RANGE, "%llu bytes of data in one frame; %llu are allowed",
-                           (unsigned long long)length,
-                           (unsigned long long)session->options->limits.max_data_bytes);
+                           (unsigned long long)length, (unsigned long long)most);
     }
     if (status == KILN_STATUS_OK) {
         status = open_raw(session, write, length, &target, err);

@@ -141,7 +141,7 @@ static kiln_status read_shared(kilni_rpc_session *session, const kiln_v1_Read *r
     kiln_status status =
         find_shared(session, read->memory, read->shared, read->length, &target, err);
     if (status == KILN_STATUS_OK) {
-        memcpy(target, staging->bytes + read->offset, (size_t)read->length);
+        kiln_copy_wide(target, staging->bytes + read->offset, (size_t)read->length);
     }
     pthread_mutex_unlock(&session->memory_lock);
     return status;

@@ -57,6 +57,7 @@ static kiln_status welcome_client(kilni_rpc_session *session, kilni_rpc_stream *
     memcpy(welcome->token.bytes, session->token, KILNI_RPC_TOKEN);
     welcome->received = session->link.received;
     welcome->max_data_bytes = options->limits.max_data_bytes;
+    welcome->max_shared_bytes = options->takes_memory ? KILNI_RPC_TOLD : 0;
     welcome->max_buffers = options->limits.max_buffers;
     welcome->max_bytes = options->limits.max_bytes;
     welcome->max_graphs = options->limits.max_graphs;

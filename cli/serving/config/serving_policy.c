@@ -244,6 +244,13 @@ kiln_status kilni_serving_policy_fill(const kilni_serving_node *config,
     if (batching != NULL && info->max_batch > 0) {
         KILN_TRY(out, status, fill_batching(batching->members, info, err));
     }
+    if (info->joins) {
+        const kilni_serving_node *strategy = kilni_serving_states_strategy(config);
+        info->batching = true;
+        if (strategy != NULL) {
+            KILN_TRY(out, status, fill_batching(strategy->members, info, err));
+        }
+    }
 out:
     return status;
 }

@@ -83,6 +83,17 @@ static kiln_status fill_first_value(const kilni_serving_node *state, uint32_t fi
     return status;
 }
 
+/// A state that does not grow: rows of several sequences fit into one tensor.
+static bool keeps_extents(const kiln_model_tensor *input, const kiln_model_tensor *output,
+                          uint32_t first)
+{
+    bool keeps = input->rank == output->rank;
+    for (uint32_t i = first; keeps && i < input->rank; i++) {
+        keeps = input->dims[i] >= 0 && (output->dims[i] < 0 || output->dims[i] == input->dims[i]);
+    }
+    return keeps;
+}
+
 static kiln_status fill_state(const kilni_serving_node *config, const kilni_serving_node *node,
                               kiln_model_info *info, kiln_error *err)
 {
@@ -101,6 +112,7 @@ static kiln_status fill_state(const kilni_serving_node *config, const kilni_serv
     KILN_TRY(out, status, kilni_serving_tensor_check_type(node, input, err));
     KILN_TRY(out, status, kilni_serving_tensor_check_type(node, &output, err));
     KILN_TRY(out, status, kilni_serving_tensor_narrow(node, first_axis(info), input, err));
+    info->joins = info->joins && keeps_extents(input, &output, first_axis(info));
     KILN_TRY(out, status, fill_first_value(node, first_axis(info), input, err));
     info->n_states++;
 out:
@@ -219,12 +231,21 @@ static kiln_status read_number(const kilni_serving_node *node, int64_t usual, in
     return status;
 }
 
-static kiln_status fill_bounds(const kilni_serving_node *members, kiln_model_info *info,
+const kilni_serving_node *kilni_serving_states_strategy(const kilni_serving_node *config)
+{
+    const kilni_serving_node *sequences = kilni_serving_node_find(config, "sequence_batching");
+    const kilni_serving_node *members = sequences != NULL ? sequences->members : NULL;
+    const kilni_serving_node *oldest = kilni_serving_node_find(members, "oldest");
+    return oldest != NULL ? oldest : kilni_serving_node_find(members, "direct");
+}
+
+static kiln_status fill_bounds(const kilni_serving_node *members,
+                               const kilni_serving_node *strategy, kiln_model_info *info,
                                kiln_error *err)
 {
-    const kilni_serving_node *oldest = kilni_serving_node_find(members, "oldest");
     const kilni_serving_node *most =
-        oldest != NULL ? kilni_serving_node_find(oldest->members, "max_candidate_sequences") : NULL;
+        strategy != NULL ? kilni_serving_node_find(strategy->members, "max_candidate_sequences")
+                         : NULL;
     int64_t number = 0;
     kiln_status status =
         read_number(kilni_serving_node_find(members, "max_sequence_idle_microseconds"),
@@ -267,7 +288,9 @@ kiln_status kilni_serving_states_fill(const kilni_serving_node *config, kiln_mod
     const kilni_serving_node *each = kilni_serving_node_find(sequences->members, "state");
     info->sequences = true;
     KILN_TRY(out, status, check_sequences(config, sequences, err));
-    KILN_TRY(out, status, fill_bounds(sequences->members, info, err));
+    KILN_TRY(out, status,
+             fill_bounds(sequences->members, kilni_serving_states_strategy(config), info, err));
+    info->joins = info->max_batch > 1;
     for (; each != NULL; each = kilni_serving_node_again(each)) {
         KILN_TRY(out, status, fill_state(config, each, info, err));
     }

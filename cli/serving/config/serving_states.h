@@ -13,4 +13,7 @@
 kiln_status kilni_serving_states_fill(const kilni_serving_node *config, kiln_model_info *info,
                                       kiln_error *err);
 
+/// What says how sequences are joined, `oldest` or `direct`; NULL: neither is there.
+const kilni_serving_node *kilni_serving_states_strategy(const kilni_serving_node *config);
+
 #endif

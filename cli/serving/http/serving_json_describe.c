@@ -61,12 +61,23 @@ void kilni_json_metadata_put(kiln_string *out, const kiln_model_info *info)
 /// A word for each kind, at its number.
 static const char *const control_words[] = {"START", "READY", "END", "CORRID"};
 
+static void put_preferred(kiln_string *out, const kiln_model_info *info)
+{
+    kiln_string_printf(out, "\"preferred_batch_size\":[");
+    for (uint32_t i = 0; i < info->n_preferred; i++) {
+        kiln_string_printf(out, "%s%u", i > 0 ? "," : "", info->preferred[i]);
+    }
+    kiln_string_printf(out, "],\"max_queue_delay_microseconds\":%" PRIu64, info->queue_delay_us);
+}
+
 static void put_sequences(kiln_string *out, const kiln_model_info *info)
 {
     kiln_string_printf(out,
                        ",\"sequence_batching\":{\"max_sequence_idle_microseconds\":%" PRIu64
-                       ",\"oldest\":{\"max_candidate_sequences\":%u},\"control_input\":[",
+                       ",\"oldest\":{\"max_candidate_sequences\":%u,",
                        info->sequence_idle_us, info->max_sequences);
+    put_preferred(out, info);
+    kiln_string_printf(out, "},\"control_input\":[");
     for (uint32_t i = 0; i < info->n_controls; i++) {
         kiln_string_printf(out, "%s{\"name\":", i > 0 ? "," : "");
         kilni_json_text_put(out, info->controls[i].input.name);
@@ -98,18 +109,15 @@ void kilni_json_config_put(kiln_string *out, const kiln_model_info *info)
     kilni_json_text_put(out, info->name);
     kiln_string_printf(out, ",\"count\":%u}],\"default_model_filename\":", info->instances);
     kilni_json_text_put(out, info->file);
-    if (info->batching) {
-        kiln_string_printf(out, ",\"dynamic_batching\":{\"preferred_batch_size\":[");
-        for (uint32_t i = 0; i < info->n_preferred; i++) {
-            kiln_string_printf(out, "%s%u", i > 0 ? "," : "", info->preferred[i]);
-        }
+    if (info->batching && !info->sequences) {
+        kiln_string_printf(out, ",\"dynamic_batching\":{");
+        put_preferred(out, info);
         kiln_string_printf(out,
-                           "],\"max_queue_delay_microseconds\":%" PRIu64
                            ",\"priority_levels\":%u,\"default_priority_level\":%u,"
                            "\"default_queue_policy\":{\"default_timeout_microseconds\":%" PRIu64
                            ",\"max_queue_size\":%u}}",
-                           info->queue_delay_us, info->priority_levels, info->default_priority,
-                           info->queue_timeout_us, info->max_queue);
+                           info->priority_levels, info->default_priority, info->queue_timeout_us,
+                           info->max_queue);
     }
     if (info->sequences) {
         put_sequences(out, info);

@@ -29,6 +29,7 @@ struct kilni_serving_instance {
     bool records; ///< the model reads values or keeps states: it cannot be captured
     uint32_t n_results; ///< of the model, those that do not travel counted
     uint32_t places[KILN_MODEL_TENSORS]; ///< of the outputs that travel, among them
+    uint32_t state_places[KILN_MODEL_TENSORS]; ///< and of those that are states
     char *staging[KILN_MODEL_TENSORS]; ///< where inputs of several jobs are joined
     size_t staging_bytes[KILN_MODEL_TENSORS];
 };
@@ -50,6 +51,13 @@ static void place_outputs(kilni_serving_instance *instance, const kiln_onnx_mode
     for (size_t i = 0; i < count && made < instance->info->n_outputs; i++) {
         if (strcmp(outputs[i].name, instance->info->outputs[made].name) == 0) {
             instance->places[made++] = (uint32_t)i;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < instance->info->n_states; k++) {
+            if (strcmp(outputs[i].name, instance->info->states[k].output) == 0) {
+                instance->state_places[k] = (uint32_t)i;
+            }
         }
     }
     instance->n_results = (uint32_t)count;
@@ -256,7 +264,7 @@ static kiln_status record(kilni_serving_instance *instance, instance_run *run, k
     kiln_tensor *results[KILN_MODEL_TENSORS] = {NULL};
     const kiln_model_info *info = instance->info;
     fill_inputs(instance, run, /*with_host=*/true, inputs);
-    kiln_status status = run->carry.sequence != NULL
+    kiln_status status = run->carry.n_seats > 0
                              ? kilni_serving_carry_run(&run->carry, inputs, info->n_inputs, results,
                                                        instance->n_results, err)
                              : kiln_onnx_session_run(instance->session, inputs, info->n_inputs,
@@ -287,8 +295,8 @@ static kiln_status compute(kilni_serving_instance *instance, instance_run *run, 
     }
     if (status == KILN_STATUS_OK) {
         status = wait_result(run->results[0], err);
-        if (run->carry.sequence != NULL && status != KILN_STATUS_OK) {
-            run->carry.sequence->lost = true;
+        if (run->carry.n_seats == 1 && status != KILN_STATUS_OK) {
+            run->carry.seats[0].sequence->lost = true;
         }
     }
     if (entry != NULL) {
@@ -417,6 +425,20 @@ static uint64_t lap_ns(uint64_t *mark)
     return *mark - before;
 }
 
+/// A sequence that has gone on is lost when its client does not know how. Where several have not
+/// gone on together, each will be run alone.
+static void carry_on(instance_run *run, kilni_serving_job *jobs, kiln_status status)
+{
+    bool alone = jobs->next == NULL;
+    if (status == KILN_STATUS_OK) {
+        kilni_serving_carry_commit(&run->carry);
+    }
+    for (kilni_serving_job *job = jobs; (alone || status == KILN_STATUS_OK) && job != NULL;
+         job = job->next) {
+        job->sequence->lost = status != KILN_STATUS_OK || job->status != KILN_STATUS_OK;
+    }
+}
+
 static kiln_status run_together(kilni_serving_instance *instance, kilni_serving_job *jobs,
                                 uint64_t rows, instance_run *run, kiln_error *err)
 {
@@ -433,8 +455,8 @@ static kiln_status run_together(kilni_serving_instance *instance, kilni_serving_
     bool ran = status == KILN_STATUS_OK;
     status = ran ? divide(instance, run, jobs, rows, err) : status;
     run->times.output_ns = lap_ns(&mark);
-    if (ran && jobs->sequence != NULL) { // it has gone on, and its client does not know how
-        jobs->sequence->lost = status != KILN_STATUS_OK || jobs->status != KILN_STATUS_OK;
+    if (ran && jobs->sequence != NULL) {
+        carry_on(run, jobs, status);
     }
     for (uint32_t i = 0; i < KILN_MODEL_TENSORS; i++) {
         kiln_release(run->tensors[i]);
@@ -444,14 +466,23 @@ static kiln_status run_together(kilni_serving_instance *instance, kilni_serving_
 }
 
 static void begin_carry(kilni_serving_instance *instance, instance_run *run,
-                        kilni_serving_sequence *sequence, uint64_t rows, bool ends)
+                        kilni_serving_seat *seats, uint32_t count, uint64_t rows)
 {
     run->carry = (kilni_serving_carry){.session = instance->session,
                                        .device = instance->device,
                                        .info = instance->info,
-                                       .sequence = sequence,
-                                       .rows = rows,
-                                       .ends = ends};
+                                       .places = instance->state_places,
+                                       .seats = seats,
+                                       .n_seats = instance->info->sequences ? count : 0,
+                                       .rows = rows};
+}
+
+static void fill_seats(kilni_serving_seat *seats, const kilni_serving_job *jobs)
+{
+    for (const kilni_serving_job *job = jobs; job != NULL; job = job->next) {
+        *seats++ = (kilni_serving_seat){
+            .sequence = job->sequence, .rows = job->rows, .ends = job->request->sequence_end};
+    }
 }
 
 static kiln_status run_jobs(kilni_serving_instance *instance, kilni_serving_job *jobs,
@@ -459,14 +490,21 @@ static kiln_status run_jobs(kilni_serving_instance *instance, kilni_serving_job 
                             kiln_error *err)
 {
     instance_run *run = kiln_alloc(instance->env, sizeof(*run));
-    if (run == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a run");
+    kilni_serving_seat *seats = kiln_alloc_array(instance->env, count, sizeof(*seats));
+    kiln_status status = KILN_STATUS_OK;
+    if (run == NULL || seats == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a run");
+        goto out;
     }
-    begin_carry(instance, run, jobs->sequence, rows, jobs->request->sequence_end);
-    kiln_status status = run_together(instance, jobs, rows, run, err);
+    fill_seats(seats, jobs);
+    begin_carry(instance, run, seats, count, rows);
+    status = run_together(instance, jobs, rows, run, err);
     if (status == KILN_STATUS_OK && stats != NULL) {
         kilni_serving_stats_ran(stats, rows, count, &run->times);
     }
+    kilni_serving_carry_fini(&run->carry);
+out:
+    kiln_free(instance->env, seats);
     kiln_free(instance->env, run);
     return status;
 }
@@ -517,14 +555,16 @@ kiln_status kilni_serving_instance_warm(kilni_serving_instance *instance, uint64
         input->data = instance->staging[i];
     }
     kilni_serving_sequence sequence = {.id = "1"};
-    begin_carry(instance, run, info->sequences ? &sequence : NULL, rows, /*ends=*/true);
+    kilni_serving_seat seat = {.sequence = &sequence, .rows = rows, .ends = true};
+    begin_carry(instance, run, &seat, 1, rows);
     status = status == KILN_STATUS_OK ? upload(instance, run, err) : status;
     status = status == KILN_STATUS_OK ? compute(instance, run, err) : status;
     for (uint32_t i = 0; i < KILN_MODEL_TENSORS; i++) {
         kiln_release(run->tensors[i]);
         kiln_release(run->results[i]);
     }
-    kiln_onnx_state_destroy(sequence.state);
+    kilni_serving_carry_fini(&run->carry);
+    kilni_serving_sequence_forget(&sequence);
     kiln_free(instance->env, run);
     return status;
 }

@@ -135,12 +135,23 @@ static bool is_preferred(const kiln_model_info *info, uint64_t rows)
     return false;
 }
 
+/// Whether an earlier job of `from` is of the same sequence: then `job` waits for another batch.
+static bool follows_its_own(const kilni_serving_job *from, const kilni_serving_job *job)
+{
+    const kilni_serving_job *each = job->sequence != NULL ? from : NULL;
+    while (each != NULL && each != job && each->sequence != job->sequence) {
+        each = each->next;
+    }
+    return each != NULL && each != job;
+}
+
 /// Takes what fits behind the first job; without `out_jobs` it only counts.
 static uint64_t gather(kilni_serving_queue *queue, kilni_serving_job **out_jobs,
                        uint32_t *out_count, bool *out_more)
 {
     const kiln_model_info *info = queue->info;
     kilni_serving_job *head = queue->first;
+    kilni_serving_job **taken = out_jobs;
     uint64_t rows = 0;
     *out_count = 0;
     *out_more = info->batching;
@@ -151,7 +162,9 @@ static uint64_t gather(kilni_serving_queue *queue, kilni_serving_job **out_jobs,
             *out_more = false; // nothing passes those who came before
             break;
         }
-        if (!first && !kilni_serving_job_fits(head, job, info->n_inputs)) {
+        if (!first && (!kilni_serving_job_fits(head, job, info->n_inputs) ||
+                       follows_its_own(queue->first, job) ||
+                       (taken != NULL && follows_its_own(*taken, job)))) {
             link = &job->next;
             continue;
         }

@@ -19,11 +19,21 @@ void kilni_serving_sequences_init(kilni_serving_sequences *sequences, const kiln
     kiln_cond_init(&sequences->changed);
 }
 
+void kilni_serving_sequence_forget(kilni_serving_sequence *sequence)
+{
+    kiln_onnx_state_destroy(sequence->state);
+    sequence->state = NULL;
+    for (size_t i = 0; i < KILN_MODEL_TENSORS; i++) {
+        kiln_release(sequence->values[i]);
+        sequence->values[i] = NULL;
+    }
+}
+
 static void free_sequences(const kiln_env *env, kilni_serving_sequence *gone)
 {
     while (gone != NULL) {
         kilni_serving_sequence *next = gone->next;
-        kiln_onnx_state_destroy(gone->state);
+        kilni_serving_sequence_forget(gone);
         kiln_free(env, gone);
         gone = next;
     }

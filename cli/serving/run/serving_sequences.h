@@ -20,7 +20,9 @@ typedef struct kilni_serving_sequence {
     uint32_t waiting; ///< requests on their way; under the lock
     bool listed; ///< further requests find it; under the lock
     uint64_t used_ns; ///< under the lock
-    kiln_onnx_state *state; ///< NULL before its first run
+    kiln_onnx_state *state; ///< of a model that joins none; NULL before its first run
+    kiln_tensor *values[KILN_MODEL_TENSORS]; ///< of one that joins: for each state, rows of these
+    uint64_t first_row; ///< of the sequence's own rows there
     uint64_t rows; ///< that each of its requests has; 0 before its first run
     bool lost; ///< a run failed, and its state is gone
 } kilni_serving_sequence;
@@ -37,6 +39,9 @@ typedef struct kilni_serving_sequences {
     kilni_serving_sequence *first;
     uint32_t count;
 } kilni_serving_sequences;
+
+/// Lets go of what the sequence keeps. Its instance's device is still open.
+void kilni_serving_sequence_forget(kilni_serving_sequence *sequence);
 
 /// `info` may be filled later, before the first call of another function.
 void kilni_serving_sequences_init(kilni_serving_sequences *sequences, const kiln_env *env,

@@ -27,24 +27,22 @@ typedef struct outcome {
     int value;
 } outcome;
 
-// Opens, builds, runs kernel `kernel` with `local` work-items, closes. `counters` are those before
-// closing, but for `saved`, which the log of the next opening would not tell: it is taken from what
-// close leaves dirty.
-static bool run_once(const char *folder, uint32_t kernel, size_t local, outcome *out)
+static kiln_built *build_both(cl_fixture *f)
 {
-    cl_fixture f;
     cl_program_text text;
     kiln_built *built = NULL;
     kiln_error err = KILN_ERROR_INIT;
-    kiln_backend_stats stats;
-    kiln_cl_counters counters;
-    cl_settings settings = {.cache = folder};
-    if (!cl_fixture_open(&f, &settings)) {
-        return false;
-    }
     cl_program_text_init(&text, source, names, 2);
-    KILN_CHECK_INT(f.base->program->build(f.base, &text.program, &built, &err), KILN_STATUS_OK);
-    kiln_buffer *buffer = cl_fixture_buffer(&f, 64 * sizeof(int), NULL);
+    KILN_CHECK_INT(f->base->program->build(f->base, &text.program, &built, &err), KILN_STATUS_OK);
+    return built;
+}
+
+/// What the last of 64 elements is after kernel `kernel` of 21.
+static int launch_one(cl_fixture *f, kiln_built *built, uint32_t kernel, size_t local)
+{
+    int value = 0;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_buffer *buffer = cl_fixture_buffer(f, 64 * sizeof(int), NULL);
     kiln_launch_arg args[2] = {{.kind = KILN_VALUE_BUFFER, .buffer = buffer},
                                {.kind = KILN_VALUE_BYTES, .length = 4, .bytes = 21}};
     kiln_launch launch = {.launch = kernel,
@@ -53,10 +51,28 @@ static bool run_once(const char *folder, uint32_t kernel, size_t local, outcome 
                           .local = {local, 1, 1},
                           .args = args,
                           .n_args = 2};
-    KILN_CHECK_INT(f.base->program->launch(f.base, built, &launch, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f->base->program->launch(f->base, built, &launch, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(
-        f.base->transfer->read(f.base, buffer, 63 * sizeof(int), &out->value, sizeof(int), &err),
+        f->base->transfer->read(f->base, buffer, 63 * sizeof(int), &value, sizeof(int), &err),
         KILN_STATUS_OK);
+    f->base->memory->free(f->base, buffer);
+    return value;
+}
+
+// Opens, builds, runs kernel `kernel` with `local` work-items, closes. `counters` are those before
+// closing, but for `saved`, which the log of the next opening would not tell: it is taken from what
+// close leaves dirty.
+static bool run_once(const char *folder, uint32_t kernel, size_t local, outcome *out)
+{
+    cl_fixture f;
+    kiln_backend_stats stats;
+    kiln_cl_counters counters;
+    cl_settings settings = {.cache = folder};
+    if (!cl_fixture_open(&f, &settings)) {
+        return false;
+    }
+    kiln_built *built = build_both(&f);
+    out->value = launch_one(&f, built, kernel, local);
     kilni_cl_programs_save(f.backend);
     f.base->device->stats(f.base, &stats);
     kiln_cl_counters_get(f.base, &counters);
@@ -65,7 +81,6 @@ static bool run_once(const char *folder, uint32_t kernel, size_t local, outcome 
     out->misses = counters.cache_misses;
     out->damaged = counters.cache_damaged;
     out->saved = counters.cache_saved;
-    f.base->memory->free(f.base, buffer);
     f.base->program->free(f.base, built);
     cl_fixture_close(&f);
     return true;
@@ -356,6 +371,49 @@ static void test_close_saves(void)
     }
 }
 
+/// A wait, when no build was near for long.
+static void wait_quietly(cl_fixture *f)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    f->backend->programs.last_dirty_ns = 0;
+    KILN_CHECK_INT(f->base->device->sync(f->base, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f->backend->programs.dirty, 0);
+}
+
+/// A program that was written while its process goes on is the driver's of a binary from then on;
+/// what is held of it stays good, other shapes and kernels too.
+static void test_written_programs_come_from_binaries(void)
+{
+    cl_fixture f;
+    cl_settings settings = {.cache = kiln_test_tmpdir()};
+    if (!cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    if (!f.backend->pocl) {
+        cl_fixture_close(&f);
+        kiln_test_skip("only PoCL's programs hold what the compiler had");
+        return;
+    }
+    kiln_built *built = build_both(&f);
+    const kilni_cl_program *program = f.backend->programs.list;
+    static const struct {
+        uint32_t kernel;
+        size_t local;
+        int value;
+    } steps[] = {{0, 16, 21}, {1, 16, 42}, {0, 32, 21}, {1, 64, 42}};
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        cl_program before = program->program;
+        KILN_CHECK_INT(launch_one(&f, built, steps[i].kernel, steps[i].local), steps[i].value);
+        KILN_CHECK_INT(f.backend->programs.dirty, 1);
+        wait_quietly(&f);
+        KILN_CHECK(program->program != before);
+        KILN_CHECK_INT(launch_one(&f, built, steps[i].kernel, steps[i].local), steps[i].value);
+        KILN_CHECK_INT(f.backend->programs.dirty, 0);
+    }
+    f.base->program->free(f.base, built);
+    cl_fixture_close(&f);
+}
+
 static const kiln_test_case cases[] = {KILN_TEST(test_second_process_hits),
                                        KILN_TEST(test_other_shapes_are_added),
                                        KILN_TEST(test_cut_entry),
@@ -365,7 +423,8 @@ static const kiln_test_case cases[] = {KILN_TEST(test_second_process_hits),
                                        KILN_TEST(test_binary_that_the_driver_refuses),
                                        KILN_TEST(test_two_processes_at_once),
                                        KILN_TEST(test_without_a_cache),
-                                       KILN_TEST(test_close_saves)};
+                                       KILN_TEST(test_close_saves),
+                                       KILN_TEST(test_written_programs_come_from_binaries)};
 
 int main(int argc, char **argv)
 {

@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { COUNT = 5 * (1 << 20) + 77 }; ///< floats: twenty slots and a bit
+enum { COUNT = 9 * (1 << 20) + 77 }; ///< floats: more than all slots, and than one frame tells of
 
 static char path[64];
 

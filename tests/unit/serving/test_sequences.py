@@ -45,6 +45,19 @@ def controlled():
     return serving_models.model(nodes, inputs, outputs)
 
 
+def rows_adder():
+    """adder, in rows."""
+    nodes = [helper.make_node("Add", ["total", "x"], ["next"]), helper.make_node("Add", ["next", "next"], ["y"])]
+    return serving_models.model(nodes, [("x", F32, ["b", 2]), ("total", F32, ["b", 2])],
+                                [("y", F32, ["b", 2]), ("next", F32, ["b", 2])])
+
+
+def batches(server, name):
+    """How many runs there were of each number of rows."""
+    said = json.loads(curl(f"{server.http}/v2/models/{name}/stats")[1])["model_stats"][0]
+    return {int(each["batch_size"]): int(each["compute_infer"]["count"]) for each in said["batch_stats"]}
+
+
 ADDER = serving_models.ADDER
 CACHE = sequences(state("past", "present", "[ -1, 2 ]",
                         "initial_state { name: \"none\" dims: [ 0, 2 ] zero_data: true }"))
@@ -300,6 +313,46 @@ def case_instances_and_streams(folder):
         assert held(server, "cache") == 0
 
 
+def case_sequences_are_joined(folder):
+    """Requests of four sequences are rows of one run, whoever begins, ends or is refused; more rows than one request
+    has, too."""
+    pb = messages()
+    for strategy in ("oldest", "direct"):
+        serving_models.put(folder, strategy, rows_adder(), 1, sequences(
+            state("total", "next", "[ 2 ]"),
+            f"{strategy} {{ preferred_batch_size: [ 6 ] max_queue_delay_microseconds: 2000000 }}",
+            more="max_batch_size: 8"))
+    with Models(folder) as server, concurrent.futures.ThreadPoolExecutor(4) as pool:
+        config = call(server, pb, "ModelConfig", name="oldest").config
+        assert list(config.sequence_batching.oldest.preferred_batch_size) == [6]
+        assert config.sequence_batching.oldest.max_queue_delay_microseconds == 2000000
+        assert not config.HasField("dynamic_batching")
+        for strategy in ("oldest", "direct"):
+            before = batches(server, strategy).get(6, 0)
+            sums = {}
+
+            def step(which, number, end=False, strategy=strategy, sums=sums):
+                """Sequences of odd numbers have two rows."""
+                x = numpy.float32([[which, number + row] for row in range(1 + which % 2)])
+                start = which not in sums
+                sums[which] = x if start else sums[which] + x
+                said = ask(server, pb, strategy, x, which, start=start, end=end)
+                assert said == (2 * sums[which]).ravel().tolist(), (which, number, said, sums[which])
+
+            members = [1, 2, 3, 4]
+            for number in range(8):
+                ends = members[1] if number % 3 == 1 else 0
+                list(pool.map(lambda which, at=number, last=ends: step(which, at, end=which == last), members))
+                if ends:  # a new one takes the place of an old one, and the others theirs in another order
+                    members = [*members[2:], members[0], ends + 4]
+            assert batches(server, strategy)[6] > before, batches(server, strategy)
+            # One of them has the wrong number of rows: it alone is refused, and nobody has taken two steps.
+            wrong = pool.submit(ask, server, pb, strategy, numpy.ones((2 - members[0] % 2, 2)), members[0], code=BAD)
+            list(pool.map(lambda which: step(which, 9), members[1:]))
+            assert "rows in sequence" in wrong.result()
+            step(members[0], 10)
+
+
 def case_load_and_unload(folder):
     """A version takes its sequences along."""
     pb = messages()
@@ -349,4 +402,5 @@ def case_configurations_are_checked(folder):
 
 run_cases("unit/serving/sequences",
           [case_states_are_kept, case_caches_grow, case_descriptions, case_controls, case_bounds, case_failures,
-           case_an_answer_is_lost, case_callers, case_instances_and_streams, case_load_and_unload, case_configurations_are_checked])
+           case_an_answer_is_lost, case_callers, case_instances_and_streams,
+           case_sequences_are_joined, case_load_and_unload, case_configurations_are_checked])

@@ -24,6 +24,7 @@ typedef struct client {
 
 static client clients[MOST]; // each is large
 static const char *caller; // of whom the next one is
+static kilni_serving_sequence *sequence; // of which the next one is
 
 static void *ask(void *pointer)
 {
@@ -50,6 +51,7 @@ static client *begin(kilni_serving_queue *queue, size_t index, int64_t rows, int
     self->job.inputs[0] = &self->request.inputs[0];
     self->job.rows = (uint64_t)rows;
     self->job.priority = priority;
+    self->job.sequence = sequence;
     KILN_CHECK_INT(pthread_create(&self->thread, NULL, ask, self), 0);
     for (int i = 0; i < 100000 && kilni_serving_queue_length(queue) == before; i++) {
         (void)sched_yield();
@@ -116,6 +118,32 @@ static void test_preferred_sizes_and_priority(void)
     KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
     kilni_serving_queue_done(&queue, jobs);
     join_all(3);
+    kilni_serving_queue_fini(&queue);
+}
+
+/// A batch has one request of a sequence at most, and a sequence keeps its order.
+static void test_sequences_are_joined(void)
+{
+    static kilni_serving_sequence sequences[2];
+    static const size_t pairs[][2] = {{0, 2}, {1, 4}, {3, 5}};
+    kiln_model_info info = policy();
+    kilni_serving_queue queue;
+    kilni_serving_job *jobs = NULL;
+    uint32_t count = 0;
+    uint64_t rows = 0;
+    kilni_serving_queue_init(&queue, &info);
+    for (size_t i = 0; i < 6; i++) { // a a b a b b
+        sequence = &sequences[i == 2 || i > 3];
+        (void)begin(&queue, i, 1, 4, 0);
+    }
+    sequence = NULL;
+    for (size_t i = 0; i < 3; i++) {
+        KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+        KILN_CHECK(count == 2 && rows == 2 && jobs == &clients[pairs[i][0]].job &&
+                   jobs->next == &clients[pairs[i][1]].job);
+        kilni_serving_queue_done(&queue, jobs);
+    }
+    join_all(6);
     kilni_serving_queue_fini(&queue);
 }
 
@@ -200,5 +228,6 @@ static void test_callers_take_turns(void)
 }
 
 KILN_TEST_MAIN("unit/serving/queue", KILN_TEST(test_rows_are_joined),
-               KILN_TEST(test_preferred_sizes_and_priority), KILN_TEST(test_delay_waits_for_others),
-               KILN_TEST(test_bounds), KILN_TEST(test_callers_take_turns))
+               KILN_TEST(test_preferred_sizes_and_priority), KILN_TEST(test_sequences_are_joined),
+               KILN_TEST(test_delay_waits_for_others), KILN_TEST(test_bounds),
+               KILN_TEST(test_callers_take_turns))
