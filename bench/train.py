@@ -327,7 +327,7 @@ def compare(options):
     return worst < 1e-3
 
 
-def main():
+def parser_of():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=SHAPES, default="transformer")
     for name, default in (("layers", 4), ("width", 256), ("heads", 4), ("batch", 16), ("context", 64), ("rounds", 7),
@@ -337,7 +337,11 @@ def main():
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--checkpoints", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    return parser
+
+
+def main():
+    options = parser_of().parse_args()
     options.passed = sys.argv[1:]
     if options.side:
         return serve(options)
