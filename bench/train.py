@@ -5,8 +5,10 @@ and a convolutional model of 8 x 8 digits, with SGD. Each side is a process of i
 sides take turns, and the median of the rounds counts. Peak memory is what a process that is warm holds at most in a
 step beyond what it had when the device was open; `device` is what Kiln and, on a GPU, PyTorch say of their own. Run it
 twice: what a compiler took in the first run stays with its process. `--layer-checkpoints` measures the transformer
-whose layers are computed again on the way back, beside the one whose are not."""
+whose layers are computed again on the way back, beside the one whose are not. `--profile` says what a step of Kiln
+spends the device's time on. On a GPU (`--cuda`) KILN_DEVICE names Kiln's device."""
 import argparse
+import collections
 import ctypes
 import gc
 import json
@@ -139,6 +141,23 @@ class OfKiln:
     def device_peak(self):
         return self.kiln.device().stats["bytes_peak"]
 
+    def profile(self):
+        """Lines: milliseconds of the device in a step, how often, which block, its shapes; the longest first."""
+        self.wait()
+        with self.kiln.trace() as trace:
+            begin = time.perf_counter()
+            self.step()
+            self.wait()
+            whole = time.perf_counter() - begin
+        spans = collections.defaultdict(list)
+        for event in json.loads(trace.text)["traceEvents"]:
+            if event.get("cat") in ("step", "command"):
+                spans[event["name"], event["args"].get("shapes", "")].append(event["dur"] / 1e3)
+        rows = sorted(((sum(times), len(times), *key) for key, times in spans.items()), reverse=True)
+        busy, count = sum(row[0] for row in rows), sum(row[1] for row in rows)
+        return [f"step {whole * 1e3:.2f} ms, device {busy:.2f} ms in {count} launches",
+                *(f"{row[0]:8.2f} {row[1]:4d}  {row[2]}  {row[3]}" for row in rows[:40])]
+
     def loss(self):
         return float(self.value)
 
@@ -226,7 +245,8 @@ class OfTorch:
 
 
 def serve(options):
-    """Answers lines of standard input: `run N` with the seconds of a step, `peak` and then `device` with bytes."""
+    """Answers lines of standard input: `run N` with the seconds of a step, `peak` and then `device` with bytes, `profile`
+    with a list of lines."""
     side = {"kiln": OfKiln, "torch": OfTorch}[options.side](options)
     gc.collect()
     base = resident_kib("VmRSS:")
@@ -257,6 +277,8 @@ def serve(options):
             print((resident_kib("VmHWM:") - base) * 1024, flush=True)
         elif word == "device":
             print(side.device_peak(), flush=True)
+        elif word == "profile":
+            print(json.dumps(side.profile()), flush=True)
 
 
 # ---- who tells them ----
@@ -275,7 +297,7 @@ class Side:
     def ask(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        return float(self.process.stdout.readline())
+        return json.loads(self.process.stdout.readline())
 
     def end(self):
         self.process.stdin.close()
@@ -292,6 +314,7 @@ def compare(options):
             side.seconds.append(side.ask(f"run {options.steps}"))
     peaks = [side.ask("peak") for side in pair]
     devices = [side.ask("device") for side in pair]
+    profile = pair[0].ask("profile") if options.profile else []
     for side in pair:
         side.end()
     medians = [float(np.median(side.seconds)) for side in pair]
@@ -300,21 +323,25 @@ def compare(options):
           f"{medians[1] * 1e3:.2f} ms a step, {theirs} to {ours} {medians[1] / medians[0]:.2f}; peak "
           f"{peaks[0] / 2**20:.1f} and {peaks[1] / 2**20:.1f} MiB, {ours} to {theirs} {peaks[0] / peaks[1]:.2f}; "
           f"device {devices[0] / 2**20:.1f} and {devices[1] / 2**20:.1f} MiB; "
-          f"losses of {options.warm} steps differ by {worst:.1g}")
+          f"losses of {options.warm} steps differ by {worst:.1g}", *profile, sep="\n")
     return worst < 1e-3
 
 
-def main():
+def parser_of():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=SHAPES, default="transformer")
     for name, default in (("layers", 4), ("width", 256), ("heads", 4), ("batch", 16), ("context", 64), ("rounds", 7),
                           ("steps", 3), ("warm", 4), ("threads", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    for name in ("layer-checkpoints", "cuda", "compiled"):
+    for name in ("layer-checkpoints", "cuda", "compiled", "profile"):
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--checkpoints", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    return parser
+
+
+def main():
+    options = parser_of().parse_args()
     options.passed = sys.argv[1:]
     if options.side:
         return serve(options)

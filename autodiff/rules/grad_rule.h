@@ -18,6 +18,8 @@ typedef struct kilni_rule {
     kiln_tensor *const *grads; ///< of the results; NULL: 0
     uint64_t wanted; ///< bit i: input i needs a gradient
     kiln_tensor **given; ///< gradients of the inputs, held; NULL: 0
+    kiln_tensor *arrived; ///< what later operations gave input 0; NULL: nothing
+    bool added; ///< given[0] has it in it
     // From here: of grad_rule.c.
     kiln_device *device;
     const kiln_env *env;

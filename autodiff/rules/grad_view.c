@@ -23,12 +23,24 @@ void kilni_gradient_permute(kilni_rule *rule)
     kilni_g_give(rule, 0, kilni_g_permute(rule, kilni_g_grad(rule, 0), back, rank));
 }
 
+/// Adds in place to what has arrived: many slices of one tensor cost what they hold, not as many
+/// tensors of zeros.
 void kilni_gradient_slice(kilni_rule *rule)
 {
-    kiln_tensor *zeros = kilni_g_full(rule, kilni_g_desc(rule, 0), 0);
-    kilni_g_give(rule, 0,
-                 kilni_g_with_2(rule, KILN_OP_SLICE_ASSIGN, zeros, kilni_g_grad(rule, 0),
-                                rule->call->attrs, rule->call->n_attrs));
+    const kiln_op_record *call = rule->call;
+    kiln_tensor *grad = kilni_g_grad(rule, 0);
+    kiln_tensor *whole = rule->arrived;
+    if (whole != NULL) {
+        grad =
+            kilni_g_2(rule, KILN_OP_ADD,
+                      kilni_g_with(rule, KILN_OP_SLICE, whole, call->attrs, call->n_attrs), grad);
+        rule->added = true;
+    } else {
+        whole = kilni_g_full(rule, kilni_g_desc(rule, 0), 0);
+    }
+    kilni_g_give(
+        rule, 0,
+        kilni_g_with_2(rule, KILN_OP_SLICE_ASSIGN, whole, grad, call->attrs, call->n_attrs));
 }
 
 void kilni_gradient_slice_assign(kilni_rule *rule)

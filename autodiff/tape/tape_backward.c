@@ -62,7 +62,9 @@ static kiln_status apply_rule(kiln_tape *tape, const tape_entry *entry,
                               const kilni_gradient *gradient, kiln_tensor **grads, kiln_error *err)
 {
     kiln_tensor *given[KILN_MAX_INPUTS] = {NULL};
+    const uint32_t first = entry->record.n_inputs > 0 ? entry->variables[0] : 0;
     kilni_rule rule = {.call = &entry->record,
+                       .arrived = first != 0 ? tape->variables[first].gradient : NULL,
                        .inputs = entry->kept,
                        .outputs = entry->kept + entry->record.n_inputs,
                        .grads = grads,
@@ -73,6 +75,10 @@ static kiln_status apply_rule(kiln_tape *tape, const tape_entry *entry,
                        .err = err};
     gradient->rule(&rule);
     kilni_rule_fini(&rule);
+    if (rule.status == KILN_STATUS_OK && rule.added) {
+        kiln_release(tape->variables[first].gradient); // the rule may have added variables
+        tape->variables[first].gradient = NULL;
+    }
     return hand_on(tape, entry, given, rule.status, err);
 }
 

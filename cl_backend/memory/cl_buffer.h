@@ -30,6 +30,7 @@ typedef struct kilni_cl_buffer {
     bool direct; ///< `mem` is the origin's memory
     kiln_buffer *made; ///< of one with an origin: what an operator made of it (cl_origin.h)
     kiln_hash128 made_as;
+    uint64_t freed_in; ///< span of the pool in which it became idle
     struct kilni_cl_buffer *next; ///< in its free list
 } kilni_cl_buffer;
 

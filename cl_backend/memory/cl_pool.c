@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Device memory: one buffer for each allocation, kept in size classes after free. A freed buffer
-// may be given out at once because the queue is in order. Decides rounding, the budget, and what
-// goes when memory is short.
+// may be given out at once because the queue is in order. Decides rounding, the budget, how much is
+// kept idle, and what goes when memory is short.
 
 #include "cl_pool.h"
 #include "cl_bank.h"
@@ -15,7 +15,10 @@
 enum {
     SMALLEST_LOG2 = 8, ///< 256 bytes, a multiple of every base alignment seen
     STEPS = 16, ///< classes for each power of two
-    EXACT_CLASS = KILNI_CL_CLASSES ///< rounding would exceed the largest allocation: not kept
+    EXACT_CLASS = KILNI_CL_CLASSES, ///< rounding would exceed the largest allocation: not kept
+    SPAN = 1024, ///< buffers given out
+    KEPT_TIMES = 2, ///< what was used at most in this span and the last one, the pool may hold
+    KEPT_ALWAYS = 32 << 20 ///< bytes
 };
 
 /// Where a buffer is made: the number of a bank, or one of these.
@@ -99,15 +102,17 @@ static void destroy(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
     release_buffer(backend, buffer);
 }
 
-/// Destroys idle buffers of a class until the pool holds no more than `held_bytes`. A piece of a
-/// slab that is in use stays, for the device gets nothing back by it.
-static void drop_idle(kilni_cl_backend *backend, uint32_t size_class, uint64_t held_bytes)
+/// Destroys idle buffers of a class, given back in span `last` or before, until the pool holds no
+/// more than `held_bytes`. A piece of a slab that is in use stays, for the device gets nothing back
+/// by it.
+static void drop_idle(kilni_cl_backend *backend, uint32_t size_class, uint64_t last,
+                      uint64_t held_bytes)
 {
     kilni_cl_pool *pool = &backend->pool;
     kilni_cl_buffer **link = &pool->idle[size_class];
     while (*link != NULL && pool->held_bytes > held_bytes) {
         kilni_cl_buffer *buffer = *link;
-        if (buffer->slab != NULL && buffer->slab->in_use > 0) {
+        if (buffer->freed_in > last || (buffer->slab != NULL && buffer->slab->in_use > 0)) {
             link = &buffer->next;
             continue;
         }
@@ -121,7 +126,7 @@ void kilni_cl_pool_trim(kilni_cl_backend *backend)
 {
     kilni_cl_pool *pool = &backend->pool;
     for (uint32_t i = 0; i < KILNI_CL_CLASSES; i++) {
-        drop_idle(backend, i, 0);
+        drop_idle(backend, i, UINT64_MAX, 0);
     }
     while (pool->stranded != NULL && !kilni_cl_is_stuck(backend)) {
         kilni_cl_buffer *buffer = pool->stranded;
@@ -130,13 +135,44 @@ void kilni_cl_pool_trim(kilni_cl_backend *backend)
     }
 }
 
-// Gives back idle buffers, the largest first, until `bytes` more fit into the budget.
-static void make_room(kilni_cl_backend *backend, size_t bytes)
+// Gives back idle buffers until the pool holds no more than `held_bytes`: first those that have
+// been idle since before the last span, and of these and the others the largest first.
+static void shrink(kilni_cl_backend *backend, uint64_t held_bytes)
 {
-    uint64_t budget = backend->pool.budget;
-    for (uint32_t i = KILNI_CL_CLASSES; i-- > 0;) {
-        drop_idle(backend, i, budget > bytes ? budget - bytes : 0);
+    kilni_cl_pool *pool = &backend->pool;
+    for (uint32_t i = KILNI_CL_CLASSES; i-- > 0 && pool->span >= 2;) {
+        drop_idle(backend, i, pool->span - 2, held_bytes);
     }
+    for (uint32_t i = KILNI_CL_CLASSES; i-- > 0;) {
+        drop_idle(backend, i, UINT64_MAX, held_bytes);
+    }
+}
+
+// ---- how much is kept ----
+
+/// What the pool may hold while `used` bytes are in use.
+static uint64_t kept_bytes(const kilni_cl_pool *pool, uint64_t used)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        used = pool->peaks[i] > used ? pool->peaks[i] : used;
+    }
+    uint64_t kept = used > UINT64_MAX / KEPT_TIMES ? UINT64_MAX : used * KEPT_TIMES;
+    kept = kept > KEPT_ALWAYS ? kept : KEPT_ALWAYS;
+    return kept < pool->budget ? kept : pool->budget;
+}
+
+/// One more buffer is given out; a program that needs less than before gives the rest back.
+static void count_span(kilni_cl_backend *backend)
+{
+    kilni_cl_pool *pool = &backend->pool;
+    if (++pool->given < SPAN) {
+        return;
+    }
+    pool->given = 0;
+    pool->span++;
+    pool->peaks[0] = pool->peaks[1];
+    pool->peaks[1] = backend->stats.bytes_used;
+    shrink(backend, kept_bytes(pool, 0));
 }
 
 static kiln_status out_of_memory(const kilni_cl_backend *backend, size_t bytes, kiln_error *err)
@@ -191,8 +227,9 @@ static kiln_status create_mem(kilni_cl_backend *backend, size_t bytes, uint32_t 
 static bool has_room(kilni_cl_backend *backend, size_t bytes)
 {
     const kilni_cl_pool *pool = &backend->pool;
-    if (pool->held_bytes + bytes > pool->budget) {
-        make_room(backend, bytes);
+    uint64_t kept = kept_bytes(pool, backend->stats.bytes_used + bytes);
+    if (pool->held_bytes + bytes > kept) {
+        shrink(backend, kept > bytes ? kept - bytes : 0);
     }
     return pool->held_bytes + bytes <= pool->budget;
 }
@@ -212,6 +249,9 @@ static void count_used(kilni_cl_backend *backend, size_t bytes)
     backend->stats.bytes_used += bytes;
     if (backend->stats.bytes_used > backend->stats.bytes_peak) {
         backend->stats.bytes_peak = backend->stats.bytes_used;
+    }
+    if (backend->stats.bytes_used > backend->pool.peaks[1]) {
+        backend->pool.peaks[1] = backend->stats.bytes_used;
     }
 }
 
@@ -269,6 +309,22 @@ static kilni_cl_buffer *take_idle(kilni_cl_pool *pool, uint32_t size_class)
     return buffer;
 }
 
+// Where one more would be too much, a buffer of up to twice the size will do: a step that uses many
+// sizes one after another finds buffers for all of them, though the pool keeps fewer.
+static kilni_cl_buffer *find_idle(kilni_cl_backend *backend, uint32_t size_class, size_t bytes)
+{
+    kilni_cl_pool *pool = &backend->pool;
+    kilni_cl_buffer *buffer = take_idle(pool, size_class);
+    if (pool->held_bytes + class_bytes(size_class) <=
+        kept_bytes(pool, backend->stats.bytes_used + bytes)) {
+        return buffer;
+    }
+    for (uint32_t i = 1; i <= STEPS && buffer == NULL && size_class + i < KILNI_CL_CLASSES; i++) {
+        buffer = take_idle(pool, size_class + i);
+    }
+    return buffer;
+}
+
 kiln_status kilni_cl_check_size(const kilni_cl_backend *backend, size_t bytes, kiln_error *err)
 {
     kiln_status status = kilni_cl_usable(backend, err);
@@ -289,6 +345,7 @@ static void give_out(kilni_cl_backend *backend, kilni_cl_buffer *buffer, size_t 
     }
     backend->stats.buffers_live++;
     count_used(backend, bytes);
+    count_span(backend);
     *out_buffer = (kiln_buffer *)(void *)buffer;
     kilni_cl_record_given(backend, *out_buffer);
 }
@@ -343,7 +400,7 @@ kiln_status kilni_cl_alloc(kilni_cl_backend *backend, size_t bytes, kiln_buffer 
         capacity = bytes > 0 ? bytes : 1;
     }
     kilni_cl_buffer *buffer =
-        size_class < KILNI_CL_CLASSES ? take_idle(&backend->pool, size_class) : NULL;
+        size_class < KILNI_CL_CLASSES ? find_idle(backend, size_class, bytes) : NULL;
     if (buffer == NULL) {
         status = create(backend, bytes, capacity, size_class, anywhere, &buffer, err);
         if (status != KILN_STATUS_OK) {
@@ -432,6 +489,7 @@ void kilni_cl_free(kilni_cl_backend *backend, kiln_buffer *given)
     if (buffer->slab != NULL) {
         buffer->slab->in_use--;
     }
+    buffer->freed_in = pool->span;
     buffer->next = pool->idle[buffer->size_class];
     pool->idle[buffer->size_class] = buffer;
     pool->idle_bytes += buffer->capacity;

@@ -2,7 +2,11 @@
 #ifndef KILNI_CL_POOL_H
 #define KILNI_CL_POOL_H
 
-/// Device memory: the pool, and what an operation is lent for its temporaries.
+/// Device memory: the pool, and what an operation is lent for its temporaries. The pool holds at
+/// most twice what was used at once lately, that is while it gave out the last 1024 to 2048
+/// buffers, and 32 MiB in any case. At that bound an idle buffer of up to twice the size is given
+/// out before a new one is made. What is too much goes when one is made, and after every 1024
+/// buffers: first what nobody took lately, then the largest.
 
 #include "cl_buffer.h"
 
@@ -16,6 +20,9 @@ typedef struct kilni_cl_pool {
     bool exact; ///< buffers as long as asked for, none kept: for tests with a memory checker
     uint64_t idle_bytes;
     uint64_t held_bytes; ///< used and idle
+    uint32_t given; ///< buffers, since the span began
+    uint64_t span; ///< its number
+    uint64_t peaks[2]; ///< most bytes used in the last span and in this one
     uint64_t leaving_bytes; ///< given back since the queue was last waited for, about
     uint64_t hits;
     uint64_t creates;

@@ -192,6 +192,84 @@ static void test_budget_frees_idle(void)
     cl_fixture_close(&f);
 }
 
+enum { MIB = 1 << 20 };
+
+/// Sizes that do not return: a class of the pool is used once or twice.
+static void use_ragged_sizes(cl_fixture *f, size_t most)
+{
+    for (size_t bytes = most / 16; bytes <= most; bytes += most / 32) {
+        kiln_buffer *buffers[2];
+        for (size_t i = 0; i < 2; i++) {
+            buffers[i] = cl_fixture_buffer(f, bytes, NULL);
+        }
+        for (size_t i = 0; i < 2; i++) {
+            f->base->memory->free(f->base, buffers[i]);
+        }
+    }
+}
+
+static void use_small(cl_fixture *f, int count)
+{
+    for (int i = 0; i < count; i++) {
+        f->base->memory->free(f->base, cl_fixture_buffer(f, 1000, NULL));
+    }
+}
+
+// What is idle is no more than what was used at most lately, whatever sizes came; a program that
+// needs little for a while keeps little.
+static void test_idle_is_bounded(void)
+{
+    cl_fixture f;
+    kiln_cl_counters before, after;
+    cl_settings settings = {.budget = "1G"};
+    if (!cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    use_ragged_sizes(&f, (size_t)32 * MIB);
+    kiln_backend_stats stats = stats_of(&f);
+    KILN_CHECK_INT(stats.bytes_peak, 64 * MIB);
+    KILN_CHECK(stats.bytes_pooled_peak > 64 * MIB);
+    KILN_CHECK(stats.bytes_pooled_peak <= 128 * MIB);
+    use_small(&f, 1024); // the peak was in the span before
+    kiln_cl_counters_get(f.base, &before);
+    KILN_CHECK(stats_of(&f).bytes_pooled > 64 * MIB);
+    use_small(&f, 1024);
+    KILN_CHECK(stats_of(&f).bytes_pooled <= 32 * MIB);
+    kiln_cl_counters_get(f.base, &after);
+    KILN_CHECK_INT(after.pool_creates, before.pool_creates); // the small one was never given back
+    cl_fixture_close(&f);
+}
+
+// A step that uses many classes, one after another, makes no buffers once it has run, though the
+// pool does not keep one of each.
+static void test_steps_find_their_buffers(void)
+{
+    enum { STEPS_OF_ONE_KIND = 400, SIZES = 12 };
+    cl_fixture f;
+    kiln_cl_counters before, after;
+    cl_settings settings = {.budget = "1G"};
+    if (!cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    use_ragged_sizes(&f, (size_t)16 * MIB);
+    kiln_buffer *held = cl_fixture_buffer(&f, (size_t)48 * MIB, NULL);
+    for (int step = 0; step < STEPS_OF_ONE_KIND; step++) {
+        if (step == 1) {
+            kiln_cl_counters_get(f.base, &before);
+        }
+        for (size_t i = 1; i <= SIZES; i++) {
+            f.base->memory->free(f.base, cl_fixture_buffer(&f, i * MIB, NULL));
+        }
+    }
+    kiln_cl_counters_get(f.base, &after);
+    KILN_CHECK_INT(after.pool_creates, before.pool_creates);
+    KILN_CHECK_INT(after.pool_hits, before.pool_hits + (STEPS_OF_ONE_KIND - 1) * SIZES);
+    KILN_CHECK(stats_of(&f).bytes_pooled <= 2 * (48 + SIZES) * (uint64_t)MIB);
+    KILN_CHECK(stats_of(&f).bytes_pooled < (48 + SIZES * (SIZES + 1) / 2) * (uint64_t)MIB);
+    f.base->memory->free(f.base, held);
+    cl_fixture_close(&f);
+}
+
 static void test_larger_than_the_device_allows(void)
 {
     cl_fixture f;
@@ -314,5 +392,6 @@ KILN_TEST_MAIN("unit/cl_backend/pool", KILN_TEST(test_windows),
                KILN_TEST(test_windows_of_shared_memory), KILN_TEST(test_statistics),
                KILN_TEST(test_reuse), KILN_TEST(test_rounding), KILN_TEST(test_alignment),
                KILN_TEST(test_large_pages), KILN_TEST(test_budget),
-               KILN_TEST(test_budget_frees_idle), KILN_TEST(test_larger_than_the_device_allows),
-               KILN_TEST(test_zero_bytes))
+               KILN_TEST(test_budget_frees_idle), KILN_TEST(test_idle_is_bounded),
+               KILN_TEST(test_steps_find_their_buffers),
+               KILN_TEST(test_larger_than_the_device_allows), KILN_TEST(test_zero_bytes))

@@ -357,6 +357,7 @@ class Leaks(kiln_case.Case):
         y = kiln.exp(x)
         device.sync()
         self.assertGreaterEqual(device.stats["bytes_peak"], before["bytes_used"] + 4 * (1 << 16))
+        self.assertGreaterEqual(device.stats["bytes_pooled"], device.stats["bytes_used"])
         del x, y
 
     def test_ten_thousand_rounds(self):

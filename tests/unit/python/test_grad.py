@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Gradients of functions, parameters and optimisers, against formulas and differences in NumPy."""
 import gc
+import json
 import os
 import tempfile
 import threading
@@ -60,6 +61,33 @@ class Gradients(kiln_case.Case):
         self.same(second(numbers(1, 2)), np.float32([36, 288]), 1e-5)
         nothing = kiln.grad(lambda x: kiln.sum(kiln.grad(lambda y: kiln.sum(x * x))(x) + x))
         self.same(nothing(numbers(1, 2)), np.float32([1, 1]))
+
+    def test_many_slices_of_one_array(self):
+        """Overlapping ones and such that leave places out; one tensor of zeros serves all of them."""
+        random = np.random.default_rng(3)
+        values = random.standard_normal((40, 3)).astype(np.float32)
+        weights = random.random((76, 3), np.float32)
+        array, heavy = kiln.asarray(values), kiln.asarray(weights)
+
+        def of_slices(x):
+            parts = kiln.concat([x[i:i + 2] for i in range(38)])
+            return kiln.sum(parts * parts * heavy) + kiln.sum(x[1:31:3])
+
+        wanted = np.zeros_like(values)
+        for i in range(38):
+            wanted[i:i + 2] += 2 * weights[2 * i:2 * i + 2] * values[i:i + 2]
+        wanted[1:31:3] += 1
+        with kiln.trace() as trace:
+            got = kiln.grad(of_slices)(array)
+            self.same(got, wanted, 1e-5)
+        zeros = sum(event.get("cat") == "record" and event["name"] == "full"
+                    for event in json.loads(trace.text)["traceEvents"])
+        self.assertLess(zeros, 10)
+        second = kiln.grad(lambda x: kiln.sum(kiln.grad(of_slices)(x) * x))(array)
+        wanted[1:31:3] -= 1  # d/dx of (a * x + 1) * x, with a for each element
+        wanted *= 2
+        wanted[1:31:3] += 1
+        self.same(second, wanted, 1e-5)
 
     def test_where_gradients_stop(self):
         x = numbers(2, 3)
