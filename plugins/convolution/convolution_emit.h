@@ -6,6 +6,8 @@
 
 #include "convolution_internal.h"
 
+/// IN GROUPS: what kernels begin with.
+void cv_nhwc_begin(cv_kernel *k, const cv_plan *plan);
 /// Begins and ends the list of parameters; the text before it is complete.
 void cv_params_begin(cv_kernel *k);
 void cv_params_end(cv_kernel *k);

@@ -1,22 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What is behind a step's first operation, as the function `finish` of its kernel: elementwise
-// operators on the 16 channels of a place, with images and vectors of constants.
+// operators on the 16 channels of a place (in groups 8), with images and vectors of constants.
 #include "convolution_emit.h"
 
-static const char *type_of(uint32_t dtype)
+uint32_t cv_plan_lanes(const cv_plan *plan)
 {
+    return plan->device->in_groups ? CV_ITEM_LANES : CV_LANES;
+}
+
+static const char *type_of(const cv_plan *plan, uint32_t dtype)
+{
+    if (plan->device->in_groups) {
+        return "float8";
+    }
     return dtype == KF_DTYPE_F32 ? "float16" : "int16";
 }
 
-static void number_text(char text[64], const cv_op *op, uint32_t dtype, uint32_t number, uint32_t i)
+static const char *value_type(const cv_plan *plan, uint32_t value)
+{
+    return type_of(plan, cv_value_computes(&plan->region->values[value]));
+}
+
+static void number_text(char text[64], const cv_plan *plan, const cv_op *op, uint32_t number,
+                        uint32_t i)
 {
     const cv_number *n = &op->numbers[i];
+    uint32_t dtype = cv_value_computes(&plan->region->values[op->result]);
+    const char *type = type_of(plan, dtype);
     if (n->is_scalar) {
-        snprintf(text, 64, "((%s)(s%u_%u))", type_of(dtype), (unsigned)number, (unsigned)i);
+        snprintf(text, 64, "((%s)(s%u_%u))", type, (unsigned)number, (unsigned)i);
     } else if (dtype == KF_DTYPE_F32) {
         char exact[32];
         cv_text_float(exact, n->value);
-        snprintf(text, 64, "((float16)(%s))", exact);
+        snprintf(text, 64, "((%s)(%s))", type, exact);
     } else {
         snprintf(text, 64, "((int16)(%d))", (int)n->value);
     }
@@ -34,7 +50,7 @@ static void helpers(kf_text *text, const cv_plan *plan, const cv_step *step)
                       strncmp(op->row->text[0], helper->name, strlen(helper->name)) == 0;
         }
         if (called && kf_ew_helper_serves(helper, &f32)) {
-            kf_ew_template(text, helper->text, KF_DTYPE_F32, CV_LANES, NULL);
+            kf_ew_template(text, helper->text, KF_DTYPE_F32, cv_plan_lanes(plan), NULL);
         }
     }
 }
@@ -65,9 +81,10 @@ static void operand(char name[64], const cv_plan *plan, const cv_step *step, uin
 }
 
 /// Of a row of the table, operands given.
-static void row_text(kf_text *text, const cv_region *region, const cv_op *op, uint32_t number,
+static void row_text(kf_text *text, const cv_plan *plan, const cv_op *op, uint32_t number,
                      char names[5][64])
 {
+    const cv_region *region = plan->region;
     const char *operands[5];
     uint32_t from = region->values[op->inputs[0]].dtype, to = region->values[op->result].dtype;
     for (uint32_t k = 0; k < 5; k++) {
@@ -85,13 +102,15 @@ static void row_text(kf_text *text, const cv_region *region, const cv_op *op, ui
         return;
     }
     for (uint32_t k = 0; k < op->row->scalars; k++) {
-        number_text(names[3 + k], op, to, number, k);
+        number_text(names[3 + k], plan, op, number, k);
     }
-    if (op->row->op == KF_OP_ROUND) {
+    if (op->row->op == KF_OP_ROUND && !plan->device->in_groups) {
         kf_text_addf(text, "rounded(%s)", names[0]);
         return;
     }
-    kf_ew_template(text, op->row->text[to == KF_DTYPE_F32 ? 0 : 1], to, CV_LANES, operands);
+    to = cv_value_computes(&region->values[op->result]);
+    kf_ew_template(text, op->row->text[to == KF_DTYPE_F32 ? 0 : 1], to, cv_plan_lanes(plan),
+                   operands);
 }
 
 static void operation(kf_text *text, const cv_plan *plan, const cv_step *step, uint32_t i,
@@ -103,19 +122,18 @@ static void operation(kf_text *text, const cv_plan *plan, const cv_step *step, u
         uint32_t value = op->inputs[k];
         operand(names[k], plan, step, value, vector);
         if (!plan->region->values[value].is_image) { // operands are names
-            kf_text_addf(text, "    const float16 k%u_%u = %s;\n", (unsigned)i, (unsigned)k,
-                         names[k]);
+            kf_text_addf(text, "    const %s k%u_%u = %s;\n", type_of(plan, KF_DTYPE_F32),
+                         (unsigned)i, (unsigned)k, names[k]);
             snprintf(names[k], sizeof(names[k]), "k%u_%u", (unsigned)i, (unsigned)k);
         }
     }
-    kf_text_addf(text, "    const %s e%u = (", type_of(plan->region->values[op->result].dtype),
-                 (unsigned)i);
+    kf_text_addf(text, "    const %s e%u = (", value_type(plan, op->result), (unsigned)i);
     if (op->kind == CV_NORM) {
         kf_text_addf(text, "%s * LOAD(pack, %u * blocks + block) + LOAD(pack, %u * blocks + block)",
                      names[0], (unsigned)*vector, (unsigned)*vector + 1);
         *vector += 2;
     } else {
-        row_text(text, plan->region, op, i, names);
+        row_text(text, plan, op, i, names);
     }
     kf_text_add(text, ");\n");
 }
@@ -199,9 +217,8 @@ static void chain_text(kf_text *text, const cv_plan *plan, const uint16_t *chain
         const cv_op *op = &plan->region->ops[chain[i]];
         char names[5][64] = {{0}};
         snprintf(names[0], sizeof(names[0]), i == 0 ? "v" : "e%u", (unsigned)i - 1);
-        kf_text_addf(text, "    const %s e%u = ", type_of(plan->region->values[op->result].dtype),
-                     (unsigned)i);
-        row_text(text, plan->region, op, FIRST_OF_CHAIN + i, names);
+        kf_text_addf(text, "    const %s e%u = ", value_type(plan, op->result), (unsigned)i);
+        row_text(text, plan, op, FIRST_OF_CHAIN + i, names);
         kf_text_add(text, ";\n");
     }
     kf_text_addf(text, "    return e%u;\n}\n", (unsigned)n - 1);
@@ -275,7 +292,8 @@ static void finish_arguments(kf_text *text, const cv_plan *plan, const cv_step *
         const cv_op *op = &plan->region->ops[step->behind[i]];
         for (uint32_t n = 0; n < 2; n++) {
             if (op->numbers[n].is_scalar) {
-                uint32_t is_float = plan->region->values[op->result].dtype == KF_DTYPE_F32;
+                uint32_t is_float =
+                    cv_value_computes(&plan->region->values[op->result]) == KF_DTYPE_F32;
                 kf_text_addf(text, ", %ss%u_%u",
                              !declared  ? ""
                              : is_float ? "float "
@@ -286,6 +304,13 @@ static void finish_arguments(kf_text *text, const cv_plan *plan, const cv_step *
     }
 }
 
+/// In groups `n` is the place among those of all images, each of which has `y`.
+static void item_image_text(kf_text *text, uint32_t whole, uint32_t i)
+{
+    kf_text_addf(text, "    const float8 m%u = VALUES(image%u + %s * channels + block * 8);\n", i,
+                 i, whole ? "n" : "n / y");
+}
+
 /// Image `i` at the place at hand.
 static void image_text(kf_text *text, const cv_plan *plan, const cv_step *step, uint32_t i)
 {
@@ -293,8 +318,13 @@ static void image_text(kf_text *text, const cv_plan *plan, const cv_step *step, 
     const cv_value *out = &plan->region->values[step->output];
     uint32_t whole = image->height == out->height && image->width == out->width;
     uint32_t is_float = image->dtype == KF_DTYPE_F32;
-    kf_text_addf(text, "    const %s m%u = %s(((__global const %s16 *)(", type_of(image->dtype), i,
-                 is_float ? "" : "convert_int16", cv_type_in_blocks(image));
+    if (plan->device->in_groups) {
+        item_image_text(text, whole, i);
+        return;
+    }
+    kf_text_addf(text, "    const %s m%u = %s(((__global const %s16 *)(",
+                 value_type(plan, step->images[i]), i, is_float ? "" : "convert_int16",
+                 cv_type_in_blocks(image));
     kf_text_addf(text, "image%u + n * image%u_batch + image%u_base + (long)block * image%u_plane",
                  i, i, i, i);
     if (whole) {
@@ -330,7 +360,7 @@ void cv_finish_text(kf_text *text, const cv_plan *plan, const cv_step *step)
     kf_text_addf(text,
                  "static inline OUT16 finish(%s v, long n, int block, int y, int x, int blocks, "
                  "int channels",
-                 computes ? "float16" : type_of(region->values[step->input].dtype));
+                 computes ? type_of(plan, KF_DTYPE_F32) : value_type(plan, step->input));
     finish_arguments(text, plan, step, /*declared=*/1);
     kf_text_add(text, ")\n{\n");
     for (uint32_t i = 0; i < step->n_images; i++) {

@@ -10,6 +10,11 @@ static uint32_t is_dot(const cv_plan *plan, const cv_step *step)
 
 int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step)
 {
+    if (plan->device->in_groups) {
+        int64_t channels = plan->region->values[step->output].channels;
+        return step->n_vectors * (int64_t)cv_share(channels, CV_LANES) * CV_LANES +
+               cv_nhwc_weights(plan, step) / (int64_t)sizeof(float);
+    }
     int64_t blocks = cv_plan_blocks(plan, step->output), numbers = step->n_vectors;
     if (cv_is_product(step->kind)) {
         const cv_op *op = &plan->region->ops[step->op];
@@ -123,7 +128,9 @@ static void pack_product(cv_kernel *k, pack_texts *t, const cv_plan *plan, const
     if (op->n_inputs == 3) {
         constant_param(k, plan, op->inputs[2], "bias");
     }
-    const char *bias = op->n_inputs == 3 ? "bias[bias_offset + o]" : "0.0f";
+    const char *bias = op->n_inputs != 3         ? "0.0f"
+                       : plan->device->in_groups ? "VALUE(bias[bias_offset + o])"
+                                                 : "bias[bias_offset + o]";
     if (step->norm == CV_NONE) {
         kf_text_addf(&t->stores, "const float first = is_channel ? %s : 0.0f; ", bias);
     } else {
@@ -171,19 +178,47 @@ static void pack_behind(cv_kernel *k, pack_texts *t, const cv_plan *plan, const 
             if (!v->is_image) {
                 snprintf(name, sizeof(name), "c%u_%u", (unsigned)i, (unsigned)n);
                 constant_param(k, plan, op->inputs[n], name);
-                snprintf(text, sizeof(text), "is_channel ? %s[%s_offset + %s] : 0.0f", name, name,
-                         v->channels == 1 ? "0" : "o");
+                snprintf(text, sizeof(text),
+                         plan->device->in_groups ? "is_channel ? VALUE(%s[%s_offset + %s]) : 0.0f"
+                                                 : "is_channel ? %s[%s_offset + %s] : 0.0f",
+                         name, name, v->channels == 1 ? "0" : "o");
                 store_vector(t, text);
             }
         }
     }
 }
 
-void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+/// The defines of a pack in groups, and its work-items.
+static void begin_items(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+{
+    uint32_t product = step->kind == CV_CONV;
+    int32_t channels = plan->region->values[step->output].channels;
+    int32_t blocks = cv_share(channels, CV_LANES);
+    cv_nhwc_begin(k, plan);
+    cv_text_define(&k->text, "VECTORS", step->n_vectors);
+    cv_text_define(&k->text, "WEIGHTS", product);
+    k->items = (int64_t)blocks * CV_LANES;
+    if (product) {
+        const cv_window *w = &plan->region->ops[step->op].window;
+        cv_text_define(&k->text, "TAPS", w->lengths[0] * w->lengths[1]);
+        cv_text_define(&k->text, "COLUMNS", step->tile_columns);
+        k->items = cv_nhwc_weights(plan, step) / 16; // a piece each
+    }
+    cv_params_begin(k);
+    cv_param_pack(k, plan, step, KF_ACCESS_WRITE);
+    cv_param_int(k, "blocks", blocks);
+    cv_param_int(k, "channels", channels);
+    cv_param_int(k, "in_channels", plan->region->values[step->input].channels);
+    cv_param_int(k, "steps", product ? cv_share(cv_nhwc_terms(plan, step), CV_STEP_TERMS) : 0);
+    cv_param_int(k, "items", k->items);
+    k->group = CV_PASS_ITEMS;
+    k->items = (int64_t)cv_share(k->items, CV_PASS_ITEMS) * CV_PASS_ITEMS;
+}
+
+static void begin_blocks(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     uint32_t product = cv_is_product(step->kind);
     int32_t groups = product ? plan->region->ops[step->op].groups : 1;
-    pack_texts t = {.vector = 0};
     cv_text_define(&k->text, "VECTORS", step->n_vectors);
     cv_text_define(&k->text, "WEIGHTS",
                    is_dot(plan, step)           ? 3
@@ -204,7 +239,15 @@ void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     cv_param_int(k, "channels", plan->region->values[step->output].channels);
     cv_param_int(k, "in_blocks", cv_plan_depth(plan, step));
     cv_param_int(k, "in_channels", plan->region->values[step->input].channels / groups);
-    if (product) {
+    k->items = cv_plan_blocks(plan, step->output);
+}
+
+void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+{
+    uint32_t in_groups = plan->device->in_groups;
+    pack_texts t = {.vector = 0};
+    (in_groups ? begin_items : begin_blocks)(k, plan, step);
+    if (cv_is_product(step->kind)) {
         pack_product(k, &t, plan, step);
     }
     pack_behind(k, &t, plan, step);
@@ -221,6 +264,5 @@ void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     kf_text_add(&k->text, "\n");
     k->failed |= t.stores.failed;
     kf_text_free(&t.stores);
-    k->items = cv_plan_blocks(plan, step->output);
-    cv_kernel_close(k, cv_pack_text, "pack");
+    cv_kernel_close(k, in_groups ? cv_nhwc_pack_text : cv_pack_text, "pack");
 }

@@ -83,7 +83,8 @@ void cv_param_scalars(cv_kernel *k, const cv_region *region, const cv_op *op, ui
         if (op->numbers[i].is_scalar) {
             char name[24];
             snprintf(name, sizeof(name), "s%u_%u", (unsigned)number, (unsigned)i);
-            scalar_param(k, op->numbers[i].index, region->values[op->result].dtype, name);
+            scalar_param(k, op->numbers[i].index, cv_value_computes(&region->values[op->result]),
+                         name);
         }
     }
 }
@@ -111,6 +112,7 @@ const char *cv_type_dense(const cv_value *value)
     return value->dtype == KF_DTYPE_U8    ? "uchar"
            : value->dtype == KF_DTYPE_I8  ? "char"
            : value->dtype == KF_DTYPE_I32 ? "int"
+           : cv_value_bytes(value) == 2   ? "ushort"
                                           : "float";
 }
 

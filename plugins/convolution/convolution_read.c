@@ -11,7 +11,7 @@ uint32_t cv_decline(const cv_reader *r, uint32_t code, const char *why)
     return kf_decline(r->host, code, r->op->position, "%s", why);
 }
 
-static int32_t extent(const cv_reader *r, const kf_dim *dim)
+int32_t cv_extent(const cv_reader *r, const kf_dim *dim)
 {
     int64_t value = 0;
     if ((dim->flags & KF_DIM_VALUE) != 0) {
@@ -32,18 +32,40 @@ uint32_t cv_find(const cv_region *region, uint32_t id)
     return CV_NONE;
 }
 
+uint32_t cv_op_reads(const cv_op *op, uint32_t value)
+{
+    for (uint32_t i = 0; i < op->n_inputs; i++) {
+        if (op->inputs[i] == value) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/// Has the tensor the dtype of the region's images, or is it of integers?
+static uint32_t is_of_region(const cv_reader *r, const kf_tensor *t)
+{
+    if (r->region->n_images > 0 && t->dtype == r->region->element) {
+        return 1;
+    }
+    if (r->device->in_groups) {
+        return r->region->n_images == 0 && t->rank == 4 &&
+               (t->dtype == KF_DTYPE_F16 || t->dtype == KF_DTYPE_BF16);
+    }
+    return t->dtype == KF_DTYPE_F32 || t->dtype == KF_DTYPE_I32 || cv_is_byte(t->dtype);
+}
+
 /// The same batch and rank as the region's, or the first.
 uint32_t cv_read_image(const cv_reader *r, const kf_tensor *t, cv_value *out)
 {
-    if ((t->rank != 3 && t->rank != 4) ||
-        (t->dtype != KF_DTYPE_F32 && t->dtype != KF_DTYPE_I32 && !cv_is_byte(t->dtype))) {
+    if ((t->rank != 3 && t->rank != 4) || !is_of_region(r, t)) {
         return 0;
     }
     *out = (cv_value){.id = t->id,
                       .batch = t->dims[0].symbol,
-                      .channels = extent(r, &t->dims[1]),
-                      .height = t->rank == 4 ? extent(r, &t->dims[2]) : 1,
-                      .width = extent(r, &t->dims[t->rank - 1]),
+                      .channels = cv_extent(r, &t->dims[1]),
+                      .height = t->rank == 4 ? cv_extent(r, &t->dims[2]) : 1,
+                      .width = cv_extent(r, &t->dims[t->rank - 1]),
                       .rank = (uint8_t)t->rank,
                       .op = CV_NONE,
                       .dtype = (uint8_t)t->dtype,
@@ -61,6 +83,7 @@ uint32_t cv_add_value(cv_region *region, const cv_value *value)
     if (value->is_image) {
         region->batch = value->batch;
         region->rank = value->rank;
+        region->element = cv_value_bytes(value) == 2 ? value->dtype : KF_DTYPE_F32;
         region->n_images++;
     }
     region->values[region->n_values] = *value;
@@ -92,7 +115,8 @@ uint32_t cv_read_input(cv_reader *r, uint32_t index)
 static uint32_t float_input(cv_reader *r, uint32_t index)
 {
     uint32_t image = cv_read_input(r, index);
-    return image != CV_NONE && r->region->values[image].dtype == KF_DTYPE_F32 ? image : CV_NONE;
+    return image != CV_NONE && r->region->values[image].dtype == r->region->element ? image
+                                                                                    : CV_NONE;
 }
 
 /// A constant from outside that lies dense.
@@ -116,7 +140,7 @@ static uint32_t constant_input(cv_reader *r, uint32_t index, uint32_t dtype)
                          .width = 1,
                          .dtype = (uint8_t)dtype};
     for (uint32_t i = 0; i < t->rank; i++) {
-        constant.channels *= extent(r, &t->dims[i]);
+        constant.channels *= cv_extent(r, &t->dims[i]);
     }
     return cv_add_value(r->region, &constant);
 }
@@ -127,7 +151,7 @@ static uint32_t vector_of(cv_reader *r, uint32_t index, uint32_t axis_from_end, 
 {
     const kf_tensor *t = r->op->inputs[index];
     for (uint32_t i = 0; i < t->rank; i++) {
-        int32_t length = extent(r, &t->dims[i]);
+        int32_t length = cv_extent(r, &t->dims[i]);
         if (length != 1 && (t->rank - i != axis_from_end || length != channels)) {
             return CV_NONE;
         }
@@ -137,7 +161,7 @@ static uint32_t vector_of(cv_reader *r, uint32_t index, uint32_t axis_from_end, 
 
 static uint32_t vector_input(cv_reader *r, uint32_t index, uint32_t axis_from_end, int32_t channels)
 {
-    return vector_of(r, index, axis_from_end, channels, KF_DTYPE_F32);
+    return vector_of(r, index, axis_from_end, channels, r->region->element);
 }
 
 /// Element `i` of a list; what is absent is `otherwise`, one number stands for all. -1: too large.
@@ -211,7 +235,7 @@ static uint32_t weights_input(cv_reader *r, uint32_t index)
                    ? known
                    : CV_NONE;
     }
-    return constant_input(r, index, KF_DTYPE_F32);
+    return constant_input(r, index, r->region->element);
 }
 
 static cv_kind kind_of(int32_t inputs, int32_t outputs, int32_t groups)
@@ -233,8 +257,9 @@ static uint32_t read_conv(cv_reader *r)
                           "not one or two axes of f32 with constant, dense weights");
     }
     int32_t channels = r->region->values[x].channels;
-    int32_t outputs = extent(r, &weight->dims[0]);
-    int32_t lengths[2] = {extent(r, &weight->dims[2]), extent(r, &weight->dims[weight->rank - 1])};
+    int32_t outputs = cv_extent(r, &weight->dims[0]);
+    int32_t lengths[2] = {cv_extent(r, &weight->dims[2]),
+                          cv_extent(r, &weight->dims[weight->rank - 1])};
     if (n_groups < 1 || channels % n_groups != 0 || outputs % n_groups != 0 ||
         !read_window(r, lengths)) {
         return cv_decline(r, KF_CODE_SHAPE, "no whole groups, or a large window");
@@ -374,11 +399,11 @@ static uint32_t dtypes_fit(const cv_reader *r)
         return from == KF_DTYPE_I32;
     }
     for (uint32_t i = 0; i < r->made.n_inputs; i++) {
-        if (r->region->values[r->made.inputs[i]].dtype != KF_DTYPE_F32) {
+        if (r->region->values[r->made.inputs[i]].dtype != r->region->element) {
             return 0;
         }
     }
-    return to == KF_DTYPE_F32;
+    return to == r->region->element;
 }
 
 /// Images from outside come by convolutions and beside what the region has computed, except where
@@ -487,7 +512,7 @@ uint32_t cv_read_derived(cv_reader *r)
     }
     uint32_t first = derived_input(r);
     r->result = (cv_value){.id = t->id,
-                           .channels = extent(r, &t->dims[0]),
+                           .channels = cv_extent(r, &t->dims[0]),
                            .height = 1,
                            .width = 1,
                            .dtype = (uint8_t)t->dtype};
