@@ -27,8 +27,7 @@ enum {
     AT_TENSOR_KEYS = 128, ///< at a time
     AT_TENSOR_DEPTH = 128, ///< of a head at most
     AT_PART_ITEMS = 128, ///< of a work-group for one row
-    AT_PART_KEYS = 64, ///< that it has
-    AT_PART_MARGIN = 4 ///< numbers behind what a part has summed, two of them used
+    AT_PART_KEYS = AT_PART_ITEMS ///< that it has
 };
 
 typedef enum at_stage {
@@ -117,8 +116,6 @@ uint32_t at_push_narrowed(at_block *block, const kf_chain_device *device, const 
 /// that read one line of a head.
 uint32_t at_part_once(const at_block *block);
 uint32_t at_part_items(const at_block *block, int32_t length);
-/// Numbers of a part's sums: whole vectors of 4.
-int64_t at_part_result(const at_block *block);
 /// Local memory of a work-group that takes so many keys at a time.
 uint32_t at_group_bytes(const at_block *block, uint32_t tile);
 /// Local memory that a work-group needs at least. A device with tensor cores has enough for these.

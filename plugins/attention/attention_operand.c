@@ -173,19 +173,13 @@ uint32_t at_part_items(const at_block *block, int32_t length)
     return count;
 }
 
-int64_t at_part_result(const at_block *block)
-{
-    return (block->width + AT_PART_MARGIN - 1) / AT_PART_MARGIN * AT_PART_MARGIN + AT_PART_MARGIN;
-}
-
 /// Local memory of a work-group that has a part of one row.
 static uint32_t part_bytes(const at_block *block)
 {
     uint32_t deep = at_part_items(block, block->depth), once = at_part_once(block);
-    uint32_t lines = AT_PART_ITEMS / deep > AT_PART_KEYS ? AT_PART_ITEMS / deep : AT_PART_KEYS;
-    uint32_t sums = lines * (deep + 1), values = AT_PART_ITEMS * once;
+    uint32_t sums = AT_PART_KEYS * (deep + 1), values = AT_PART_ITEMS * once;
     return (uint32_t)sizeof(float) *
-           (deep * once + AT_PART_ITEMS + (sums > values ? sums : values) + 2);
+           (deep * once + AT_PART_KEYS + (sums > values ? sums : values) + 2);
 }
 
 /// Local memory that a work-group needs, of what a device is asked about. A device with tensor

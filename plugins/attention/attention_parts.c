@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The kernel for a query of one row on devices of many small work-items. A work-group has 64 keys
+// The kernel for a query of one row on devices of many small work-items. A work-group has 128 keys
 // of one head, so that even one head keeps many of them busy. Work-items side by side read a key by
 // 16 bytes each; what each of them sums of it meets in local memory, where the softmax of the part
-// is taken, and likewise for the values. Keys and values are asked for together, at the start, so
-// that memory is never idle while the softmax is taken. The work-group of a head that ends last
-// joins what its parts have summed, always in the same order.
+// is taken, and likewise for the values. The work-group of a head that ends last joins what its
+// parts have summed, in their order.
 #include "attention_internal.h"
 
 // PoCL refuses what it cannot unroll.
 #define UNROLL "#ifndef POCL_DEVICE_ADDRESS_BITS\n#pragma unroll 16\n#endif\n"
-
-/// Work-items, a power of two, that have a vector of 4 columns of the result each.
-static uint32_t quads_across(const at_block *block)
-{
-    uint32_t count = 1;
-    while (count * 4 < (uint32_t)block->width) {
-        count *= 2;
-    }
-    return count;
-}
 
 void at_emit_parts_functions(kf_text *text, const at_plan *plan)
 {
@@ -32,19 +21,17 @@ void at_emit_parts_functions(kf_text *text, const at_plan *plan)
                  "#define QUADS %u\n"
                  "#define DEEP %u\n"
                  "#define WIDE %u\n"
-                 "#define ALL_TURNS(across) (TILE * (across) > ITEMS ? TILE * (across) / ITEMS : "
-                 "1)\n"
-                 "#define TURNS_OF(across) (ALL_TURNS(across) < 16 ? ALL_TURNS(across) : 16)\n"
-                 "#define RESULT %d\n"
-                 "#define ACROSS %u\n"
+                 "#define KEY_TURNS (DEEP < 16 ? DEEP : 16)\n"
+                 "#define VALUE_TURNS (WIDE < 16 ? WIDE : 16)\n"
+                 "#define RESULT (WIDTH + 2)\n"
+                 "#define COLUMNS_EACH ((WIDTH + ITEMS - 1) / ITEMS)\n"
                  "#ifdef POCL_DEVICE_ADDRESS_BITS\n"
                  "#define SETTLE __atomic_thread_fence(__ATOMIC_SEQ_CST)\n"
                  "#else\n"
                  "#define SETTLE mem_fence(CLK_GLOBAL_MEM_FENCE)\n"
                  "#endif\n",
                  (unsigned)AT_PART_ITEMS, at_part_once(block), quads,
-                 at_part_items(block, block->depth), at_part_items(block, block->width),
-                 (int)at_part_result(block), quads_across(block));
+                 at_part_items(block, block->depth), at_part_items(block, block->width));
     // 16 bytes of each of `count` lines, from element `first` on, 0 behind its end; lines past the
     // last are the last
     kf_text_addf(
@@ -77,32 +64,13 @@ void at_emit_parts_functions(kf_text *text, const at_plan *plan)
     } else {
         kf_text_add(text, "    to[0] = as_float4(x);\n}\n");
     }
-    kf_text_add(text, "static inline float most_of(__local const float *of, int count) {\n"
+    kf_text_add(text, "static inline float most_of(__local const float *of) {\n"
                       "    float4 most = (float4)(-INFINITY);\n"
-                      "    for (int t = 0; t < count; t += 4) {\n"
+                      "    for (int t = 0; t < ITEMS; t += 4) {\n"
                       "        most = fmax(most, *(__local const float4 *)(of + t));\n"
                       "    }\n"
                       "    return fmax(fmax(most.x, most.z), fmax(most.y, most.w));\n"
                       "}\n");
-}
-
-/// Asks for the first keys and values.
-static void emit_part_reads(kf_text *text, const at_plan *plan)
-{
-    const char *storage = kf_dtype_of(plan->block->element).storage;
-    kf_text_addf(
-        text,
-        "    __global const %s *k = b%u + from * k_row, *v = b%u + from * v_row;\n"
-        "#define READ_KEYS(turn) read_lines(key_lines, TURNS_OF(DEEP), k, k_row, k_col, "
-        "item %% DEEP * ONCE, DEPTH, (turn) * (ITEMS / DEEP) + item / DEEP, ITEMS / DEEP, "
-        "keys)\n"
-        "#define READ_VALUES(turn) read_lines(value_lines, TURNS_OF(WIDE), v, v_row, "
-        "v_col, item %% WIDE * ONCE, WIDTH, (turn) * (ITEMS / WIDE) + item / WIDE, ITEMS / "
-        "WIDE, keys)\n"
-        "    uint4 key_lines[TURNS_OF(DEEP)], value_lines[TURNS_OF(WIDE)];\n"
-        "    READ_KEYS(0);\n"
-        "    READ_VALUES(0);\n",
-        storage, plan->block->key.source, plan->block->values.source);
 }
 
 /// The query, in local memory as f32, and what the operators before the product make of it.
@@ -127,32 +95,35 @@ static void emit_part_query(kf_text *text, const at_plan *plan)
 }
 
 /// What each work-item has of its keys' scores, into sums[].
-static void emit_part_products(kf_text *text)
+static void emit_part_products(kf_text *text, const at_plan *plan)
 {
-    kf_text_add(
+    const char *storage = kf_dtype_of(plan->block->element).storage;
+    kf_text_addf(
         text,
         "    {\n"
-        "        const int piece = item % DEEP * ONCE;\n"
+        "        __global const %s *k = b%u + from * k_row;\n"
+        "        const int piece = item %% DEEP * ONCE;\n"
         "        float4 query[QUADS];\n"
         "        for (int i = 0; i < QUADS; i++) {\n"
         "            query[i] = *(__local const float4 *)(q + piece + 4 * i);\n"
         "        }\n"
-        "        for (int turn = 0; turn < ALL_TURNS(DEEP); turn += TURNS_OF(DEEP)) {\n"
+        "        for (int turn = 0; turn < DEEP; turn += KEY_TURNS) {\n"
         "            const int line = turn * (ITEMS / DEEP) + item / DEEP;\n"
-        "            if (turn > 0) {\n"
-        "                READ_KEYS(turn);\n"
-        "            }\n" UNROLL "            for (int t = 0; t < TURNS_OF(DEEP); t++) {\n"
+        "            uint4 lines[KEY_TURNS];\n"
+        "            read_lines(lines, KEY_TURNS, k, k_row, k_col, piece, DEPTH, line, ITEMS / "
+        "DEEP, keys);\n" UNROLL "            for (int t = 0; t < KEY_TURNS; t++) {\n"
         "                float4 key[QUADS], x = (float4)(0);\n"
-        "                floats_of(key_lines[t], key);\n"
+        "                floats_of(lines[t], key);\n"
         "                for (int i = 0; i < QUADS; i++) {\n"
         "                    x = fma(query[i], key[i], x);\n"
         "                }\n"
-        "                sums[(line + t * (ITEMS / DEEP)) * (DEEP + 1) + item % DEEP] = (x.x + "
+        "                sums[(line + t * (ITEMS / DEEP)) * (DEEP + 1) + item %% DEEP] = (x.x + "
         "x.z) + (x.y + x.w);\n"
         "            }\n"
         "        }\n"
         "        barrier(CLK_LOCAL_MEM_FENCE);\n"
-        "    }\n");
+        "    }\n",
+        storage, plan->block->key.source);
 }
 
 /// The scores and what the operators make of them, into p[]; -infinity past the last key.
@@ -160,13 +131,11 @@ static void emit_part_scores(kf_text *text, const at_plan *plan)
 {
     const at_block *block = plan->block;
     kf_text_addf(text,
-                 "    if (item < TILE) {\n"
-                 "        float score = 0;\n"
-                 "        for (int a = 0; a < DEEP; a++) {\n"
-                 "            score += sums[item * (DEEP + 1) + a];\n"
-                 "        }\n"
-                 "        p[item] = score;\n"
+                 "    float score = 0;\n"
+                 "    for (int a = 0; a < DEEP; a++) {\n"
+                 "        score += sums[item * (DEEP + 1) + a];\n"
                  "    }\n"
+                 "    p[item] = score;\n"
                  "    barrier(CLK_LOCAL_MEM_FENCE);\n"
                  "    if (item < TILE / 4) {\n"
                  "        const long row = 0, col = from + 4 * item;\n"
@@ -185,7 +154,7 @@ static void emit_part_scores(kf_text *text, const at_plan *plan)
 /// The part's maximum `top`, weights in p[] and their sum `all`, the same in all work-items.
 static void emit_part_weights(kf_text *text)
 {
-    kf_text_add(text, "    const float top = most_of(p, TILE);\n"
+    kf_text_add(text, "    const float top = most_of(p);\n"
                       "    const float base = top == -INFINITY ? 0 : top;\n"
                       "    barrier(CLK_LOCAL_MEM_FENCE);\n"
                       "    if (item < TILE / 4) {\n"
@@ -196,35 +165,38 @@ static void emit_part_weights(kf_text *text)
 }
 
 /// The part's sums of weighted values, into sums[0 .. WIDTH).
-static void emit_part_values(kf_text *text)
+static void emit_part_values(kf_text *text, const at_plan *plan)
 {
-    kf_text_add(
-        text, "    {\n"
-              "        const int piece = item % WIDE * ONCE;\n"
-              "        float4 o[QUADS];\n"
-              "        for (int i = 0; i < QUADS; i++) {\n"
-              "            o[i] = (float4)(0);\n"
-              "        }\n"
-              "        for (int turn = 0; turn < ALL_TURNS(WIDE); turn += TURNS_OF(WIDE)) {\n"
-              "            const int line = turn * (ITEMS / WIDE) + item / WIDE;\n"
-              "            if (turn > 0) {\n"
-              "                READ_VALUES(turn);\n"
-              "            }\n" UNROLL "            for (int i = 0; i < TURNS_OF(WIDE); i++) {\n"
-              "                const int t = line + i * (ITEMS / WIDE);\n"
-              "                float4 value[QUADS];\n"
-              "                floats_of(value_lines[i], value);\n"
-              "                for (int e = 0; e < QUADS; e++) {\n"
-              "                    o[e] = fma((float4)(p[min(t, TILE - 1)]), t < keys ? value[e] : "
-              "(float4)(0), o[e]);\n"
-              "                }\n"
-              "            }\n"
-              "        }\n"
-              "        for (int i = 0; i < QUADS; i++) {\n"
-              "            *(__local float4 *)(sums + item / WIDE * WIDE * ONCE + piece + 4 * i) = "
-              "o[i];\n"
-              "        }\n"
-              "        barrier(CLK_LOCAL_MEM_FENCE);\n"
-              "    }\n");
+    const char *storage = kf_dtype_of(plan->block->element).storage;
+    kf_text_addf(
+        text,
+        "    {\n"
+        "        __global const %s *v = b%u + from * v_row;\n"
+        "        const int piece = item %% WIDE * ONCE;\n"
+        "        float4 o[QUADS];\n"
+        "        for (int i = 0; i < QUADS; i++) {\n"
+        "            o[i] = (float4)(0);\n"
+        "        }\n"
+        "        for (int turn = 0; turn < WIDE; turn += VALUE_TURNS) {\n"
+        "            const int line = turn * (ITEMS / WIDE) + item / WIDE;\n"
+        "            uint4 lines[VALUE_TURNS];\n"
+        "            read_lines(lines, VALUE_TURNS, v, v_row, v_col, piece, WIDTH, line, ITEMS / "
+        "WIDE, keys);\n" UNROLL "            for (int i = 0; i < VALUE_TURNS; i++) {\n"
+        "                const int t = line + i * (ITEMS / WIDE);\n"
+        "                float4 value[QUADS];\n"
+        "                floats_of(lines[i], value);\n"
+        "                for (int e = 0; e < QUADS; e++) {\n"
+        "                    o[e] = fma((float4)(p[t]), t < keys ? value[e] : (float4)(0), o[e]);\n"
+        "                }\n"
+        "            }\n"
+        "        }\n"
+        "        for (int i = 0; i < QUADS; i++) {\n"
+        "            *(__local float4 *)(sums + item / WIDE * WIDE * ONCE + piece + 4 * i) = "
+        "o[i];\n"
+        "        }\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "    }\n",
+        storage, plan->block->values.source);
 }
 
 /// What the part has: its sums, its maximum and the sum of its weights.
@@ -243,8 +215,8 @@ static void emit_part_result(kf_text *text)
                       "        for (int t = 0; t < TILE; t += 4) {\n"
                       "            all += *(__local const float4 *)(p + t);\n"
                       "        }\n"
-                      "        own[RESULT - 4] = top;\n"
-                      "        own[RESULT - 3] = (all.x + all.z) + (all.y + all.w);\n"
+                      "        own[WIDTH] = top;\n"
+                      "        own[WIDTH + 1] = (all.x + all.z) + (all.y + all.w);\n"
                       "    }\n");
 }
 
@@ -268,48 +240,46 @@ static void emit_part_last(kf_text *text)
                       "    __global const float *of = partial + batch * parts * RESULT;\n"
                       "    float high = -INFINITY;\n"
                       "    for (int i = item; i < parts; i += ITEMS) {\n"
-                      "        high = fmax(high, of[i * RESULT + RESULT - 4]);\n"
+                      "        high = fmax(high, of[i * RESULT + WIDTH]);\n"
                       "    }\n"
                       "    sums[item] = high;\n"
                       "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-                      "    high = most_of(sums, ITEMS);\n"
+                      "    high = most_of(sums);\n"
                       "    high = high == -INFINITY ? 0 : high;\n"
                       "    barrier(CLK_LOCAL_MEM_FENCE);\n");
 }
 
-/// What each part counts, into p[]; its share of all weights, into sums[]. A work-item adds up 4
-/// columns of every so many parts; what these have meets in sums[].
+/// What each part counts, into p[]; its share of all weights, into sums[].
 static void emit_part_join(kf_text *text, const at_plan *plan)
 {
     kf_text_add(
-        text, "    const int quad = item % ACROSS, turn = item / ACROSS;\n"
-              "    float4 x = (float4)(0);\n"
-              "    float total = 0;\n"
+        text, "    float x[COLUMNS_EACH], total = 0;\n"
+              "    for (int c = 0; c < COLUMNS_EACH; c++) {\n"
+              "        x[c] = 0;\n"
+              "    }\n"
               "    for (int first = 0; first < parts; first += ITEMS) {\n"
               "        const int there = min(parts - first, ITEMS);\n"
               "        if (item < there) {\n"
-              "            __global const float *one = of + (first + item) * RESULT + RESULT - 4;\n"
+              "            __global const float *one = of + (first + item) * RESULT + WIDTH;\n"
               "            p[item] = decay_float((vec)(one[0] - high)).x;\n"
               "            sums[item] = one[1] * p[item];\n"
               "        }\n"
-              "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+              "        barrier(CLK_LOCAL_MEM_FENCE);\n" UNROLL
               "        for (int i = 0; i < there; i++) {\n"
               "            total += sums[i];\n"
-              "        }\n" UNROLL "        for (int i = turn; i < there; i += ITEMS / ACROSS) {\n"
-              "            x = fma(*(__global const float4 *)(of + (first + i) * RESULT + 4 * "
-              "min(quad, (WIDTH - 1) / 4)), (float4)(p[i]), x);\n"
+              "            for (int c = 0; c < COLUMNS_EACH; c++) {\n"
+              "                x[c] = fma(of[(first + i) * RESULT + min(item + c * ITEMS, WIDTH - "
+              "1)], p[i], x[c]);\n"
+              "            }\n"
               "        }\n"
               "        barrier(CLK_LOCAL_MEM_FENCE);\n"
               "    }\n"
-              "    *(__local float4 *)(sums + 4 * item) = x;\n"
-              "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-              "    for (int c = item; c < WIDTH; c += ITEMS) {\n"
-              "        float y = 0;\n"
-              "        for (int i = 0; i < ITEMS / ACROSS; i++) {\n"
-              "            y += sums[i * 4 * ACROSS + c];\n"
-              "        }\n");
+              "    for (int c = 0; c < COLUMNS_EACH; c++) {\n"
+              "        if (item + c * ITEMS < WIDTH) {\n");
     kf_text_addf(text,
-                 "        put_%s(out + batch * WIDTH + c, (vec)(y / total), 1);\n"
+                 "            put_%s(out + batch * WIDTH + item + c * ITEMS, (vec)(x[c] / total), "
+                 "1);\n"
+                 "        }\n"
                  "    }\n",
                  kf_dtype_of(plan->block->element).name);
 }
@@ -318,19 +288,17 @@ void at_emit_parts(kf_text *text, const at_plan *plan)
 {
     kf_text_add(text,
                 "    __local float q[DEEP * ONCE] __attribute__((aligned(16)));\n"
-                "    __local float p[ITEMS] __attribute__((aligned(16)));\n"
-                "#define LINES (TILE > ITEMS / DEEP ? TILE : ITEMS / DEEP)\n"
-                "    __local float sums[LINES * (DEEP + 1) > ITEMS * ONCE ? LINES * (DEEP + 1) : "
+                "    __local float p[TILE] __attribute__((aligned(16)));\n"
+                "    __local float sums[TILE * (DEEP + 1) > ITEMS * ONCE ? TILE * (DEEP + 1) : "
                 "ITEMS * ONCE] __attribute__((aligned(16)));\n"
                 "    const int item = get_local_id(0), part = get_group_id(0);\n"
                 "    const int parts = get_num_groups(0), from = part * TILE;\n"
                 "    const int keys = min(n - from, TILE);\n");
-    emit_part_reads(text, plan);
     emit_part_query(text, plan);
-    emit_part_products(text);
+    emit_part_products(text, plan);
     emit_part_scores(text, plan);
     emit_part_weights(text);
-    emit_part_values(text);
+    emit_part_values(text, plan);
     emit_part_result(text);
     emit_part_last(text);
     emit_part_join(text, plan);

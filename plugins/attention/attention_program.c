@@ -248,7 +248,7 @@ static void make_temps(at_program *p)
     parts(partial, &p->plan);
     batches(partial, p->block);
     kf_formula_op(partial, KF_INS_MUL);
-    kf_formula_imm_op(partial, at_part_result(p->block) * (int64_t)sizeof(float), KF_INS_MUL);
+    kf_formula_imm_op(partial, (p->block->width + 2) * (int64_t)sizeof(float), KF_INS_MUL);
     batches(counts, p->block);
     kf_formula_imm_op(counts, sizeof(int32_t), KF_INS_MUL);
     for (uint32_t i = 0; i < AT_TEMPS; i++) {
