@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Regions of convolutions as a plugin for processors: here are the ABI's objects, the device's
-// facts that plans go by, and the estimate, which is kept up as operations join.
+// Regions of convolutions as a plugin, for processors and for GPUs: here are the ABI's objects, the
+// device's facts that plans go by, and the estimate, which is kept up as operations join.
 #include "convolution_internal.h"
 
 struct kf_fuser {
@@ -19,15 +19,23 @@ struct kf_opt {
     cv_program *program;
 };
 
-enum { WIDE = 28, NARROW = 6 }; // sums that leave registers for weights and inputs
+enum {
+    WIDE = 28, ///< sums that leave registers for weights and inputs
+    NARROW = 6,
+    LEAST_ITEMS = 256, ///< work-items, in groups
+    LEAST_LOCAL = 32768 ///< bytes
+};
 
 static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
 {
     if (!kf_has_compiler(fuser->host, device)) {
         return KF_DECLINED;
     }
-    if (device->code_shape != KF_SHAPE_BLOCK) {
-        kf_decline(fuser->host, KF_CODE_DEVICE, KF_NONE, "its kernels are for processors");
+    fuser->device.in_groups = device->code_shape != KF_SHAPE_BLOCK;
+    if (fuser->device.in_groups &&
+        (device->max_group_size < LEAST_ITEMS || device->local_bytes < LEAST_LOCAL)) {
+        kf_decline(fuser->host, KF_CODE_DEVICE, KF_NONE,
+                   "its work-groups or local memory are small");
         return KF_DECLINED;
     }
     fuser->device.cost = kf_cost_of(device);

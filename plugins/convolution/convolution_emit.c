@@ -419,6 +419,10 @@ static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *ste
 
 void cv_emit_step(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
+    if (plan->device->in_groups) {
+        cv_nhwc_emit_step(k, plan, step);
+        return;
+    }
     uint32_t is_float = cv_is_float(plan->region->values[step->output].dtype);
     if (step->kind == CV_IMPORT) {
         (is_float && step->n_behind == 0 ? emit_import : emit_enter)(k, plan, step);

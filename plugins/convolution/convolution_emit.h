@@ -6,6 +6,8 @@
 
 #include "convolution_internal.h"
 
+/// IN GROUPS: what kernels begin with.
+void cv_nhwc_begin(cv_kernel *k, const cv_plan *plan);
 /// Begins and ends the list of parameters; the text before it is complete.
 void cv_params_begin(cv_kernel *k);
 void cv_params_end(cv_kernel *k);
@@ -16,10 +18,10 @@ void cv_param_int(cv_kernel *k, const char *name, int64_t number);
 void cv_param_image(cv_kernel *k, const cv_plan *plan, uint32_t value, const char *name,
                     uint32_t access, uint32_t top, uint32_t left);
 void cv_param_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step, uint32_t access);
-/// Scalars of operation `number`, in its dtype.
-void cv_param_scalars(cv_kernel *k, const cv_region *region, const cv_op *op, uint32_t number);
+/// Scalars of operation `number`, in its dtype; in groups in f32.
+void cv_param_scalars(cv_kernel *k, const cv_plan *plan, const cv_op *op, uint32_t number);
 /// How their parameters are declared: as memory has them.
-const char *cv_scalar_type(const cv_region *region, const cv_op *op);
+const char *cv_scalar_type(const cv_plan *plan, const cv_op *op);
 /// A number in f32 or i32 as the text of an expression; a scalar becomes the parameter `name`.
 void cv_param_number(cv_kernel *k, const cv_number *number, uint32_t dtype, const char *name,
                      char text[64]);

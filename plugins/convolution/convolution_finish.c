@@ -1,35 +1,56 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What is behind a step's first operation, as the function `finish` of its kernel: elementwise
-// operators on the 16 channels of a place, with images and vectors of constants.
+// operators on the 16 channels of a place (in groups 8), with images and vectors of constants.
 #include "convolution_emit.h"
 
-static const char *type_of(uint32_t dtype)
+uint32_t cv_plan_lanes(const cv_plan *plan)
 {
+    return plan->device->in_groups ? CV_ITEM_LANES : CV_LANES;
+}
+
+static const char *type_of(const cv_plan *plan, uint32_t dtype)
+{
+    if (plan->device->in_groups) {
+        return "float8";
+    }
     return cv_is_float(dtype) ? "float16" : "int16";
 }
 
-/// Opens the rounding to f16 or bf16, which every operator does; for others a parenthesis.
-static void open_rounding(kf_text *text, uint32_t dtype)
+static const char *value_type(const cv_plan *plan, uint32_t value)
 {
-    if (cv_is_narrow(dtype)) {
+    return type_of(plan, plan->region->values[value].dtype);
+}
+
+/// Is each result of the dtype rounded to it? In groups only what goes to memory is.
+static uint32_t rounds_to(const cv_plan *plan, uint32_t dtype)
+{
+    return cv_is_narrow(dtype) && !plan->device->in_groups;
+}
+
+/// Opens the rounding to f16 or bf16; for others a parenthesis.
+static void open_rounding(kf_text *text, const cv_plan *plan, uint32_t dtype)
+{
+    if (rounds_to(plan, dtype)) {
         kf_text_addf(text, "round_%s", kf_dtype_of(dtype).name);
     }
     kf_text_add(text, "(");
 }
 
-static void number_text(char text[64], const cv_op *op, uint32_t dtype, uint32_t number, uint32_t i)
+static void number_text(char text[64], const cv_plan *plan, const cv_op *op, uint32_t number,
+                        uint32_t i)
 {
     const cv_number *n = &op->numbers[i];
-    if (n->is_scalar && cv_is_narrow(dtype)) {
-        snprintf(text, 64, "((float16)(value_%s(s%u_%u)))", kf_dtype_of(dtype).name,
-                 (unsigned)number, (unsigned)i);
+    uint32_t dtype = plan->region->values[op->result].dtype, rounds = rounds_to(plan, dtype);
+    const char *type = type_of(plan, dtype), *name = kf_dtype_of(dtype).name;
+    if (n->is_scalar && rounds) {
+        snprintf(text, 64, "((%s)(value_%s(s%u_%u)))", type, name, (unsigned)number, (unsigned)i);
     } else if (n->is_scalar) {
-        snprintf(text, 64, "((%s)(s%u_%u))", type_of(dtype), (unsigned)number, (unsigned)i);
+        snprintf(text, 64, "((%s)(s%u_%u))", type, (unsigned)number, (unsigned)i);
     } else if (cv_is_float(dtype)) {
         char exact[32];
         cv_text_float(exact, n->value);
-        snprintf(text, 64, "(%s%s((float16)(%s)))", cv_is_narrow(dtype) ? "round_" : "",
-                 cv_is_narrow(dtype) ? kf_dtype_of(dtype).name : "", exact);
+        snprintf(text, 64, "(%s%s((%s)(%s)))", rounds ? "round_" : "", rounds ? name : "", type,
+                 exact);
     } else {
         snprintf(text, 64, "((int16)(%d))", (int)n->value);
     }
@@ -47,7 +68,7 @@ static void helpers(kf_text *text, const cv_plan *plan, const cv_step *step)
                       strncmp(op->row->text[0], helper->name, strlen(helper->name)) == 0;
         }
         if (called && kf_ew_helper_serves(helper, &f32)) {
-            kf_ew_template(text, helper->text, KF_DTYPE_F32, CV_LANES, NULL);
+            kf_ew_template(text, helper->text, KF_DTYPE_F32, cv_plan_lanes(plan), NULL);
         }
     }
 }
@@ -78,9 +99,10 @@ static void operand(char name[64], const cv_plan *plan, const cv_step *step, uin
 }
 
 /// Of a row of the table, operands given.
-static void row_text(kf_text *text, const cv_region *region, const cv_op *op, uint32_t number,
+static void row_text(kf_text *text, const cv_plan *plan, const cv_op *op, uint32_t number,
                      char names[5][64])
 {
+    const cv_region *region = plan->region;
     const char *operands[5];
     uint32_t from = region->values[op->inputs[0]].dtype, to = region->values[op->result].dtype;
     for (uint32_t k = 0; k < 5; k++) {
@@ -100,14 +122,14 @@ static void row_text(kf_text *text, const cv_region *region, const cv_op *op, ui
         return;
     }
     for (uint32_t k = 0; k < op->row->scalars; k++) {
-        number_text(names[3 + k], op, to, number, k);
+        number_text(names[3 + k], plan, op, number, k);
     }
-    if (op->row->op == KF_OP_ROUND) {
+    if (op->row->op == KF_OP_ROUND && !plan->device->in_groups) {
         kf_text_addf(text, "rounded(%s)", names[0]);
         return;
     }
-    uint32_t is_float = cv_is_float(to);
-    kf_ew_template(text, op->row->text[is_float ? 0 : 1], is_float ? KF_DTYPE_F32 : to, CV_LANES,
+    to = cv_value_computes(&region->values[op->result]);
+    kf_ew_template(text, op->row->text[to == KF_DTYPE_F32 ? 0 : 1], to, cv_plan_lanes(plan),
                    operands);
 }
 
@@ -120,20 +142,20 @@ static void operation(kf_text *text, const cv_plan *plan, const cv_step *step, u
         uint32_t value = op->inputs[k];
         operand(names[k], plan, step, value, vector);
         if (!plan->region->values[value].is_image) { // operands are names
-            kf_text_addf(text, "    const float16 k%u_%u = %s;\n", (unsigned)i, (unsigned)k,
-                         names[k]);
+            kf_text_addf(text, "    const %s k%u_%u = %s;\n", type_of(plan, KF_DTYPE_F32),
+                         (unsigned)i, (unsigned)k, names[k]);
             snprintf(names[k], sizeof(names[k]), "k%u_%u", (unsigned)i, (unsigned)k);
         }
     }
     uint32_t dtype = plan->region->values[op->result].dtype;
-    kf_text_addf(text, "    const %s e%u = ", type_of(dtype), (unsigned)i);
-    open_rounding(text, dtype);
+    kf_text_addf(text, "    const %s e%u = ", type_of(plan, dtype), (unsigned)i);
+    open_rounding(text, plan, dtype);
     if (op->kind == CV_NORM) {
         kf_text_addf(text, "%s * LOAD(pack, %u * blocks + block) + LOAD(pack, %u * blocks + block)",
                      names[0], (unsigned)*vector, (unsigned)*vector + 1);
         *vector += 2;
     } else {
-        row_text(text, plan->region, op, i, names);
+        row_text(text, plan, op, i, names);
     }
     kf_text_add(text, ");\n");
 }
@@ -168,7 +190,7 @@ void cv_load_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     uint16_t chain[CHAIN];
     uint32_t n = chain_of(plan, step, chain);
     for (uint32_t i = 0; i < n; i++) {
-        cv_param_scalars(k, plan->region, &plan->region->ops[chain[i]], FIRST_OF_CHAIN + i);
+        cv_param_scalars(k, plan, &plan->region->ops[chain[i]], FIRST_OF_CHAIN + i);
     }
 }
 
@@ -217,9 +239,8 @@ static void chain_text(kf_text *text, const cv_plan *plan, const uint16_t *chain
         const cv_op *op = &plan->region->ops[chain[i]];
         char names[5][64] = {{0}};
         snprintf(names[0], sizeof(names[0]), i == 0 ? "v" : "e%u", (unsigned)i - 1);
-        kf_text_addf(text, "    const %s e%u = ", type_of(plan->region->values[op->result].dtype),
-                     (unsigned)i);
-        row_text(text, plan->region, op, FIRST_OF_CHAIN + i, names);
+        kf_text_addf(text, "    const %s e%u = ", value_type(plan, op->result), (unsigned)i);
+        row_text(text, plan, op, FIRST_OF_CHAIN + i, names);
         kf_text_add(text, ";\n");
     }
     kf_text_addf(text, "    return e%u;\n}\n", (unsigned)n - 1);
@@ -268,7 +289,7 @@ void cv_finish_params(cv_kernel *k, const cv_plan *plan, const cv_step *step)
         cv_param_image(k, plan, step->images[i], name, KF_ACCESS_READ, 0, 0);
     }
     for (uint32_t i = 0; i < step->n_behind; i++) {
-        cv_param_scalars(k, plan->region, &plan->region->ops[step->behind[i]], i);
+        cv_param_scalars(k, plan, &plan->region->ops[step->behind[i]], i);
     }
 }
 
@@ -293,11 +314,18 @@ static void finish_arguments(kf_text *text, const cv_plan *plan, const cv_step *
         const cv_op *op = &plan->region->ops[step->behind[i]];
         for (uint32_t n = 0; n < 2; n++) {
             if (op->numbers[n].is_scalar) {
-                kf_text_addf(text, ", %s s%u_%u", declared ? cv_scalar_type(plan->region, op) : "",
+                kf_text_addf(text, ", %s s%u_%u", declared ? cv_scalar_type(plan, op) : "",
                              (unsigned)i, (unsigned)n);
             }
         }
     }
+}
+
+/// In groups `n` is the place among those of all images, each of which has `y`.
+static void item_image_text(kf_text *text, uint32_t whole, uint32_t i)
+{
+    kf_text_addf(text, "    const float8 m%u = VALUES(image%u + %s * channels + block * 8);\n", i,
+                 i, whole ? "n" : "n / y");
 }
 
 /// Image `i` at the place at hand.
@@ -306,9 +334,13 @@ static void image_text(kf_text *text, const cv_plan *plan, const cv_step *step, 
     const cv_value *image = &plan->region->values[step->images[i]];
     const cv_value *out = &plan->region->values[step->output];
     uint32_t whole = image->height == out->height && image->width == out->width;
-    uint32_t is_float = cv_is_float(image->dtype);
-    kf_text_addf(text, "    const %s m%u = %s(((__global const %s16 *)(", type_of(image->dtype), i,
-                 is_float ? "" : "convert_int16", cv_type_in_blocks(image));
+    if (plan->device->in_groups) {
+        item_image_text(text, whole, i);
+        return;
+    }
+    kf_text_addf(text, "    const %s m%u = %s(((__global const %s16 *)(",
+                 value_type(plan, step->images[i]), i,
+                 cv_is_float(image->dtype) ? "" : "convert_int16", cv_type_in_blocks(image));
     kf_text_addf(text, "image%u + n * image%u_batch + image%u_base + (long)block * image%u_plane",
                  i, i, i, i);
     if (whole) {
@@ -355,7 +387,7 @@ static void rounding_functions(kf_text *text, const cv_plan *plan, const cv_step
 static void round_first(kf_text *text, const cv_plan *plan, const cv_step *step)
 {
     uint32_t dtype = plan->region->values[plan->region->ops[step->op].result].dtype;
-    if (cv_is_narrow(dtype)) {
+    if (rounds_to(plan, dtype)) {
         kf_text_addf(text, "    v = round_%s(v);\n", kf_dtype_of(dtype).name);
     }
 }
@@ -367,11 +399,13 @@ void cv_finish_text(kf_text *text, const cv_plan *plan, const cv_step *step)
     uint32_t computes = step->kind != CV_MAP && step->kind != CV_IMPORT;
     uint32_t vector = computes ? cv_plan_vectors(plan, step->op) : 0;
     helpers(text, plan, step);
-    rounding_functions(text, plan, step);
+    if (!plan->device->in_groups) {
+        rounding_functions(text, plan, step);
+    }
     kf_text_addf(text,
                  "static inline OUT16 finish(%s v, long n, int block, int y, int x, int blocks, "
                  "int channels",
-                 computes ? "float16" : type_of(region->values[step->input].dtype));
+                 computes ? type_of(plan, KF_DTYPE_F32) : value_type(plan, step->input));
     finish_arguments(text, plan, step, /*declared=*/1);
     kf_text_add(text, ")\n{\n");
     if (computes) {

@@ -13,6 +13,7 @@
 
 enum {
     CV_LANES = 16, ///< channels of a block
+    CV_ITEM_LANES = 8, ///< channels of a place that a work-item of groups has, 16 bytes
     CV_MAX_OPS = 1000,
     CV_MAX_VALUES = 1600,
     CV_MAX_BEHIND = 40, ///< operations behind the first of a step
@@ -114,6 +115,8 @@ typedef struct cv_region {
     uint64_t ps; ///< that operations and images from outside take, for n = 1
     uint32_t batch; ///< symbol
     uint32_t rank; ///< of all images
+    uint32_t element; ///< dtype of the images that are no integers
+    int32_t count; ///< IN GROUPS: images
     const char *shown[8];
     cv_op ops[CV_MAX_OPS];
     cv_value values[CV_MAX_VALUES];
@@ -123,6 +126,7 @@ typedef struct cv_device {
     kf_cost cost;
     uint32_t registers; ///< for vectors of 16 sums
     uint32_t units;
+    uint32_t in_groups; ///< work-groups of small work-items: regions of 16 bits, channels innermost
     uint64_t features;
 } cv_device;
 
@@ -164,7 +168,7 @@ uint32_t cv_read_window(cv_reader *r, const int32_t lengths[2]);
 int32_t cv_list_at(const kf_op *op, uint32_t key, uint32_t i, int32_t otherwise);
 /// Is the attribute there and true?
 uint32_t cv_is_set(const kf_op *op, uint32_t key);
-/// The length of an axis, or 0.
+/// Value of an extent; 0: unknown or too large.
 int32_t cv_extent(const cv_reader *r, const kf_dim *dim);
 /// The value with the id, or CV_NONE.
 uint32_t cv_find(const cv_region *region, uint32_t id);
@@ -225,7 +229,9 @@ uint32_t cv_op_scales(const cv_region *region, uint32_t op);
 /// Where an image lies: in a buffer, among zeros.
 typedef struct cv_place {
     uint16_t slot; ///< temporary
-    uint8_t lanes; ///< channels of a block: CV_LANES, or all of an image that has less
+    uint16_t
+        lanes; ///< channels of a block: CV_LANES, or all of an image that has less, or in groups
+    int64_t matrix; ///< IN GROUPS, not 0: numbers of an image that lies as what a product reads
     uint8_t top;
     uint8_t left;
     uint8_t bottom;
@@ -279,6 +285,10 @@ uint32_t cv_plan_input(const cv_plan *plan, uint32_t op, uint32_t input);
 int32_t cv_value_flip(const cv_value *value);
 /// Bytes of an element in memory.
 int32_t cv_value_bytes(const cv_value *value);
+/// What an element is computed in: f32 or i32.
+uint32_t cv_value_computes(const cv_value *value);
+/// Channels of a place that a kernel computes with at once.
+uint32_t cv_plan_lanes(const cv_plan *plan);
 
 /// Fills in before, of_bytes, sources and what stands around images of 8 bits.
 void cv_plan_bytes(cv_plan *plan);
@@ -288,9 +298,18 @@ void cv_winograd_cut(const cv_plan *plan, cv_step *step);
 /// Numbers that a work-item keeps for itself.
 int64_t cv_winograd_floats(const cv_plan *plan, const cv_step *step);
 
-int32_t cv_share(int64_t count, int64_t parts);
-int32_t cv_most(int32_t a, int32_t b);
-int32_t cv_least(int32_t a, int32_t b);
+static inline int32_t cv_share(int64_t count, int64_t parts)
+{
+    return (int32_t)((count + parts - 1) / parts);
+}
+static inline int32_t cv_most(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+static inline int32_t cv_least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
 
 void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *device);
 /// Vectors of one number for each channel that a product wants in its pack.
@@ -327,6 +346,11 @@ extern const char cv_import_text[];
 extern const char cv_leave_text[];
 extern const char cv_map_text[];
 extern const char cv_mean_text[];
+extern const char cv_nhwc_text[];
+extern const char cv_nhwc_pack_text[];
+extern const char cv_nhwc_pass_text[];
+extern const char cv_nhwc_product_text[];
+extern const char cv_nhwc_turn_text[];
 extern const char cv_pack_text[];
 extern const char cv_pool_text[];
 extern const char cv_turned_text[];
@@ -357,17 +381,51 @@ typedef struct cv_kernel {
     uint32_t n_params;
     uint32_t failed;
     uint32_t widens; ///< of a pack: 1 it has the functions for f16, 2 for bf16
-    int64_t items; ///< for n = 1
+    int64_t items; ///< for n = 1; in groups: of all images
+    uint32_t group; ///< work-items of a work-group; 0: one
+    uint32_t on_tensor; ///< the text has instructions of tensor cores
     cv_param params[CV_MAX_PARAMS];
 } cv_kernel;
 
 /// Zero-initialise `kernel`; free its text.
 void cv_emit_step(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
+/// The same in groups.
+void cv_nhwc_emit_step(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
 void cv_emit_pack(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
 /// Numbers in the pack of a step.
 int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step);
 
 // ---- program ----
+
+// ---- in groups ----
+
+enum {
+    CV_TILE_ROWS = 128, ///< places of a product's tile
+    CV_STEP_TERMS = 64, ///< of the sum that a tile takes at once: 128 bytes
+    CV_LINE_BYTES = 128,
+    CV_WIDE_COLUMNS = 256, ///< filters of a product's largest tile
+    CV_MOST_MASK = 31, ///< elements of a window that is read as it lies
+    CV_PASS_ITEMS = 128, ///< of a work-group that multiplies nothing
+    CV_LEAST_COUNT = 8 ///< images
+};
+
+/// May the operation join a region of 16 bits? Otherwise it is reported.
+uint32_t cv_nhwc_takes(const cv_reader *r);
+/// Where images lie.
+void cv_nhwc_shape(cv_plan *plan);
+/// Tiles and packs.
+void cv_nhwc_cut(cv_plan *plan, const cv_device *device);
+/// Places of an image.
+int64_t cv_nhwc_places(const cv_value *value);
+/// Terms of each sum of a product, as they lie.
+int32_t cv_nhwc_terms(const cv_plan *plan, const cv_step *step);
+/// Is the step's image read as a matrix, a line of terms for each place of the result?
+uint32_t cv_nhwc_is_matrix(const cv_plan *plan, const cv_step *step);
+/// Bytes of the packed weights.
+int64_t cv_nhwc_weights(const cv_plan *plan, const cv_step *step);
+uint32_t cv_nhwc_on_tensor(const cv_device *device);
+/// The part of a product's text that the number of columns decides.
+void cv_nhwc_tensor_text(kf_text *text, uint32_t columns, const char *dtype);
 
 typedef struct cv_program cv_program;
 cv_program *cv_program_create(const cv_region *region, const cv_device *device);

@@ -84,24 +84,26 @@ static void scalar_param(cv_kernel *k, uint32_t index, uint32_t dtype, const cha
     cv_param_add(k, p, type, name);
 }
 
-/// An element of the operation's dtype; a norm's epsilon is what it computes in.
-static uint32_t scalar_dtype(const cv_region *region, const cv_op *op)
+/// An element of the operation's dtype; a norm's epsilon is what it computes in, and so are all in
+/// groups.
+static uint32_t scalar_dtype(const cv_plan *plan, const cv_op *op)
 {
-    return op->kind == CV_NORM ? KF_DTYPE_F32 : region->values[op->result].dtype;
+    uint32_t whole = op->kind == CV_NORM || plan->device->in_groups;
+    return whole ? KF_DTYPE_F32 : plan->region->values[op->result].dtype;
 }
 
-const char *cv_scalar_type(const cv_region *region, const cv_op *op)
+const char *cv_scalar_type(const cv_plan *plan, const cv_op *op)
 {
-    return scalar_type(scalar_dtype(region, op));
+    return scalar_type(scalar_dtype(plan, op));
 }
 
-void cv_param_scalars(cv_kernel *k, const cv_region *region, const cv_op *op, uint32_t number)
+void cv_param_scalars(cv_kernel *k, const cv_plan *plan, const cv_op *op, uint32_t number)
 {
     for (uint32_t i = 0; i < 2; i++) {
         if (op->numbers[i].is_scalar) {
             char name[24];
             snprintf(name, sizeof(name), "s%u_%u", (unsigned)number, (unsigned)i);
-            scalar_param(k, op->numbers[i].index, scalar_dtype(region, op), name);
+            scalar_param(k, op->numbers[i].index, scalar_dtype(plan, op), name);
         }
     }
 }

@@ -5,21 +5,6 @@
 // again once nobody reads it), and the tiles of each convolution.
 #include "convolution_internal.h"
 
-int32_t cv_share(int64_t count, int64_t parts)
-{
-    return (int32_t)((count + parts - 1) / parts);
-}
-
-int32_t cv_most(int32_t a, int32_t b)
-{
-    return a > b ? a : b;
-}
-
-int32_t cv_least(int32_t a, int32_t b)
-{
-    return a < b ? a : b;
-}
-
 int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value)
 {
     return cv_share(plan->region->values[value].channels, plan->places[value].lanes);
@@ -65,7 +50,8 @@ uint32_t cv_plan_vectors(const cv_plan *plan, uint32_t op)
 
 int64_t cv_plan_batch(const cv_plan *plan, uint32_t value)
 {
-    return cv_plan_plane(plan, value) * cv_plan_blocks(plan, value);
+    int64_t matrix = plan->places[value].matrix;
+    return matrix != 0 ? matrix : cv_plan_plane(plan, value) * cv_plan_blocks(plan, value);
 }
 
 // ---- steps ----
@@ -569,6 +555,10 @@ void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *devic
     if (plan->failed) {
         return;
     }
-    shape_places(plan);
+    if (device->in_groups) {
+        cv_nhwc_shape(plan);
+    } else {
+        shape_places(plan);
+    }
     give_slots(plan);
 }

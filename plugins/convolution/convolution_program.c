@@ -32,10 +32,13 @@ struct cv_program {
     kf_formula *temp_bytes;
     kf_text source_texts[CV_MAX_STEPS];
     kf_source sources[CV_MAX_STEPS];
+    uint8_t on_tensor[CV_MAX_STEPS]; ///< of a source
     const kf_source *source_list[CV_MAX_STEPS];
 };
 
 // ---- sources ----
+
+static const kf_str tensor_defines[] = {KF_STR_INIT("KILN_PTX_TARGET=sm_90a")};
 
 /// The source with the kernel's text, which is put there when no launch before has the same.
 static uint32_t place_kernel(cv_program *p, uint32_t index)
@@ -49,6 +52,7 @@ static uint32_t place_kernel(cv_program *p, uint32_t index)
     uint32_t source = p->n_sources++; // there are no more than launches
     kf_cl_prelude(&p->source_texts[source], 0);
     kf_text_add(&p->source_texts[source], kernel->text.ptr != NULL ? kernel->text.ptr : "");
+    p->on_tensor[source] = kernel->on_tensor != 0;
     p->failed |= p->source_texts[source].failed;
     return source;
 }
@@ -62,6 +66,8 @@ static void close_sources(cv_program *p)
         source->code.ptr = p->source_texts[i].ptr;
         source->code.len = p->source_texts[i].len;
         source->cl_c_version = 120;
+        source->defines = tensor_defines;
+        source->n_defines = p->on_tensor[i] ? 1 : 0;
         p->source_list[i] = source;
     }
 }
@@ -121,12 +127,12 @@ static void make_launch(cv_program *p, uint32_t index, uint32_t of_batch)
     for (uint32_t i = 0; i < l->kernel.n_params; i++) {
         bind(p, &l->kernel.params[i], &l->numbers[i], &l->args[i]);
     }
-    if (of_batch) {
+    if (of_batch && l->kernel.group == 0) {
         times_batch(&l->global, p, l->kernel.items);
     } else {
         kf_formula_imm(&l->global, l->kernel.items);
     }
-    kf_formula_imm(&l->local, 1);
+    kf_formula_imm(&l->local, l->kernel.group == 0 ? 1 : l->kernel.group);
     l->launch.struct_size = (uint32_t)sizeof(l->launch);
     l->launch.source = place_kernel(p, index);
     l->launch.dims = 1;

@@ -32,11 +32,38 @@ uint32_t cv_find(const cv_region *region, uint32_t id)
     return CV_NONE;
 }
 
+uint32_t cv_op_reads(const cv_op *op, uint32_t value)
+{
+    for (uint32_t i = 0; i < op->n_inputs; i++) {
+        if (op->inputs[i] == value) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/// May images have floats of the dtype? In groups all have one, of 16 bits.
+static uint32_t takes_float(const cv_reader *r, uint32_t dtype)
+{
+    if (!r->device->in_groups) {
+        return cv_is_float(dtype);
+    }
+    return r->region->n_images > 0 ? dtype == r->region->element : cv_is_narrow(dtype);
+}
+
+static uint32_t may_be_image(const cv_reader *r, const kf_tensor *t)
+{
+    if (takes_float(r, t->dtype)) {
+        return t->rank == 4 || (t->rank == 3 && !r->device->in_groups);
+    }
+    return (t->rank == 3 || t->rank == 4) && !r->device->in_groups &&
+           (t->dtype == KF_DTYPE_I32 || cv_is_byte(t->dtype));
+}
+
 /// The same batch and rank as the region's, or the first.
 uint32_t cv_read_image(const cv_reader *r, const kf_tensor *t, cv_value *out)
 {
-    if ((t->rank != 3 && t->rank != 4) ||
-        (!cv_is_float(t->dtype) && t->dtype != KF_DTYPE_I32 && !cv_is_byte(t->dtype))) {
+    if (!may_be_image(r, t)) {
         return 0;
     }
     *out = (cv_value){.id = t->id,
@@ -61,6 +88,7 @@ uint32_t cv_add_value(cv_region *region, const cv_value *value)
     if (value->is_image) {
         region->batch = value->batch;
         region->rank = value->rank;
+        region->element = cv_value_bytes(value) == 2 ? value->dtype : KF_DTYPE_F32;
         region->n_images++;
     }
     region->values[region->n_values] = *value;
@@ -92,7 +120,7 @@ uint32_t cv_read_input(cv_reader *r, uint32_t index)
 static uint32_t float_input(cv_reader *r, uint32_t index)
 {
     uint32_t image = cv_read_input(r, index);
-    return image != CV_NONE && cv_is_float(r->region->values[image].dtype) ? image : CV_NONE;
+    return image != CV_NONE && takes_float(r, r->region->values[image].dtype) ? image : CV_NONE;
 }
 
 uint32_t cv_read_constant(cv_reader *r, uint32_t index, uint32_t dtype)
@@ -137,7 +165,7 @@ static uint32_t vector_of(cv_reader *r, uint32_t index, uint32_t axis_from_end, 
 static uint32_t vector_input(cv_reader *r, uint32_t index, uint32_t axis_from_end, int32_t channels)
 {
     uint32_t dtype = r->op->inputs[index]->dtype;
-    return cv_is_float(dtype) ? vector_of(r, index, axis_from_end, channels, dtype) : CV_NONE;
+    return takes_float(r, dtype) ? vector_of(r, index, axis_from_end, channels, dtype) : CV_NONE;
 }
 
 int32_t cv_list_at(const kf_op *op, uint32_t key, uint32_t i, int32_t otherwise)
@@ -210,7 +238,7 @@ static uint32_t weights_input(cv_reader *r, uint32_t index)
                    ? known
                    : CV_NONE;
     }
-    return cv_is_float(dtype) ? cv_read_constant(r, index, dtype) : CV_NONE;
+    return takes_float(r, dtype) ? cv_read_constant(r, index, dtype) : CV_NONE;
 }
 
 static cv_kind kind_of(int32_t inputs, int32_t outputs, int32_t groups)

@@ -5,6 +5,8 @@
 
 enum {
     SHARE_PERCENT = 60, ///< of the device's rate that convolutions reach
+    GROUPS_PERCENT = 20, ///< the same, in groups
+    TENSOR_PERCENT = 250, ///< the same, on tensor cores
     LEAST_REGISTERS = 28, ///< of Winograd's form, as measured with AVX-512
     LEAST_CHANNELS = 32,
     LEAST_TILES = 32, ///< to use each of its weights for
@@ -27,16 +29,6 @@ void cv_region_copy(cv_region *to, const cv_region *from)
 uint32_t cv_is_product(cv_kind kind)
 {
     return kind == CV_CONV || kind == CV_DEPTHWISE || kind == CV_GROUPED || kind == CV_TURNED;
-}
-
-uint32_t cv_op_reads(const cv_op *op, uint32_t value)
-{
-    for (uint32_t i = 0; i < op->n_inputs; i++) {
-        if (op->inputs[i] == value) {
-            return 1;
-        }
-    }
-    return 0;
 }
 
 uint32_t cv_op_spreads(const cv_region *region, const cv_op *op)
@@ -158,6 +150,13 @@ static uint64_t whole_rate(const cv_device *device)
     return (device->features & KF_FEATURE_VNNI) != 0 ? 4 : 1;
 }
 
+static uint64_t share(const cv_device *device)
+{
+    return !device->in_groups          ? SHARE_PERCENT
+           : cv_nhwc_on_tensor(device) ? TENSOR_PERCENT
+                                       : GROUPS_PERCENT;
+}
+
 static void add_cost(const cv_reader *r)
 {
     const cv_op *op = &r->made;
@@ -185,7 +184,7 @@ static void add_cost(const cv_reader *r)
             flops = flops * 2 / 3; // as measured: 36 products are 16, and there is more to add
         }
         region->ps +=
-            flops * (uint64_t)r->device->cost.ps_per_kflop / 1024 * 100 / (SHARE_PERCENT * rate);
+            flops * (uint64_t)r->device->cost.ps_per_kflop / 1024 * 100 / (share(r->device) * rate);
     } else if (op->kind == CV_CONCAT) {
         region->ps += 2 * bytes_ps(region, r->device, op->result);
     } else if (op->kind == CV_DEPTHWISE || op->kind == CV_POOL || op->kind == CV_MEAN) {
@@ -201,6 +200,9 @@ static void add_cost(const cv_reader *r)
 static uint32_t leads(const cv_reader *r)
 {
     uint32_t kind = r->op->kind, first = r->region->n_ops == 0;
+    if (r->device->in_groups) {
+        return kind == KF_OP_CONV;
+    }
     return kind == KF_OP_CONV || kind == KF_OP_CAST || kind == KF_OP_DIV_SCALAR || cv_derives(r) ||
            cv_passes(r) || kind == KF_OP_COL2IM ||
            (!first && (kind == KF_OP_ROUND || kind == KF_OP_ADD_SCALAR ||
@@ -234,14 +236,17 @@ static uint32_t push(cv_reader *r)
         launches + 16 > CV_MAX_STEPS) {
         return cv_decline(r, KF_CODE_LIMIT, "the region is full");
     }
-    if (cv_derives(r)) {
+    if (!r->device->in_groups && cv_derives(r)) {
         return cv_read_derived(r) && add_op(r);
     }
-    if (cv_passes(r)) {
+    if (!r->device->in_groups && cv_passes(r)) {
         return cv_read_passage(r);
     }
     if (op->n_outputs != 1 || !cv_read_image(r, op->outputs[0], &r->result)) {
         return cv_decline(r, KF_CODE_SHAPE, "its result is no image of the region's batch");
+    }
+    if (r->device->in_groups) {
+        return cv_read_op(r) && cv_nhwc_takes(r) && add_op(r);
     }
     uint32_t known = op->kind == KF_OP_CONCAT   ? cv_read_concat(r)
                      : op->kind == KF_OP_COL2IM ? cv_read_turned(r)

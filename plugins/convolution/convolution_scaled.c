@@ -25,7 +25,12 @@ int32_t cv_value_flip(const cv_value *value)
 
 int32_t cv_value_bytes(const cv_value *value)
 {
-    return cv_is_byte(value->dtype) ? 1 : 4;
+    return cv_is_byte(value->dtype) ? 1 : (int32_t)kf_dtype_of(value->dtype).bytes;
+}
+
+uint32_t cv_value_computes(const cv_value *value)
+{
+    return kf_dtype_of(value->dtype).kind == KF_KIND_FLOAT ? KF_DTYPE_F32 : KF_DTYPE_I32;
 }
 
 // ---- what a value stands for ----

@@ -111,6 +111,10 @@ static void add_scratch(cv_plan *plan)
 
 void cv_plan_cut(cv_plan *plan, const cv_device *device)
 {
+    if (device->in_groups) {
+        cv_nhwc_cut(plan, device);
+        return;
+    }
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         cv_step *step = &plan->steps[i];
         const cv_value *out = &plan->region->values[step->output];
