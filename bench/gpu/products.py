@@ -65,7 +65,7 @@ def measure(m, k, n, name, constant):
     def error(result):
         return float((result.double() - exact).abs().max() / scale)
 
-    ours = torch.from_numpy(np.asarray(kiln.astype(product(*arguments)[:64], kiln.float32))).cuda()
+    ours = torch.from_numpy(np.array(kiln.astype(product(*arguments)[:64], kiln.float32))).cuda()
     kept = []
 
     def run():

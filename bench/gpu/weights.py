@@ -19,12 +19,14 @@ def ours(tensor):
     return kiln.asarray(tensor.cpu().numpy())
 
 
+def theirs(array):
+    return torch.from_numpy(np.array(array)).cuda()
+
 
 def weights(block):
     x = torch.rand(1, K, device="cuda")
     matrices = [torch.randn(N, K, device="cuda") for _ in range(SETS)]
     mine, whole = ours(x), [ours(w) for w in matrices]
-    exact = x.double() @ matrices[0].double().T
     kept = []
 
     def timed(product, its):
@@ -34,7 +36,9 @@ def weights(block):
             kept[:] = [multiply(mine)]
 
         run()
-        result = torch.from_numpy(np.asarray(kept[0][0])).cuda()
+        of = its[0] if its[0].dtype == kiln.float32 else kiln.ops.dequantize(its[0], kiln.float32)
+        exact = x.double() @ theirs(of).double().T
+        result = theirs(kept[0][0])
         times = medians([run, lambda: [x @ w.T for w in matrices]], [kiln.device().sync, torch.cuda.synchronize])
         return times / SETS, float((result - exact).abs().max() / exact.abs().mean())
 
