@@ -205,7 +205,8 @@ static void emit_keeps(kf_text *text, const mm_plan *plan, const tile_side *side
     emit_keep(text, plan, &sides[1], to);
 }
 
-/// Adds the terms of the half `at`.
+/// Adds the terms of the half `at`. Two at a time: all eight take 129 registers of an H200, one too
+/// many for two work-groups on a unit.
 static void emit_item_steps(kf_text *text, const mm_plan *plan)
 {
     uint32_t w = plan->width, per_item = plan->rows / GROUP_SIDE, vectors = per_item / w;
@@ -213,7 +214,7 @@ static void emit_item_steps(kf_text *text, const mm_plan *plan)
     kf_text_addf(text,
                  "        __local const %s *from_a = tile_a + at * %u + ty * %u;\n"
                  "        __local const %s *from_b = tile_b + at * %u + tx * %u;\n"
-                 "#pragma unroll\n"
+                 "#pragma unroll 2\n"
                  "        for (int q = 0; q < %u; q++) {\n",
                  plan->type, line * plan->depth, w, plan->type, line * plan->depth, w, plan->depth);
     for (uint32_t r = 0; r < vectors; r++) {
