@@ -11,17 +11,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    FUSION_ROUNDS = 7,
-    MAX_FUSION_ROUNDS = 51,
-    FUSION_REPEATS = 2,
-    COPY_ELEMENTS = 16 * 1024 * 1024,
-    TENSORS = 200
-};
-static const double copy_bytes = 2.0 * 4 * COPY_ELEMENTS;
+enum { FUSION_ROUNDS = 7, MAX_FUSION_ROUNDS = 51, TENSORS = 200 };
+
+/// How much is done: large arrays on a GPU, whose caches hold the others, and many steps in its
+/// queue, so that waiting for the last is no part of one.
+typedef struct fusion_size {
+    int64_t rows;
+    uint32_t repeats;
+    size_t copy_elements;
+} fusion_size;
+static const fusion_size on_processors = {4096, 2, 16 << 20}, on_gpus = {32768, 20, 128 << 20};
+
+static const fusion_size *size_for(const kiln_device_info *info)
+{
+    return info->type == KILN_DEVICE_CPU ? &on_processors : &on_gpus;
+}
 
 typedef struct fusion_material { ///< what a case reads
-    kiln_tensor *x; ///< [4096, its columns]
+    kiln_tensor *x; ///< [rows, its columns]
     kiln_tensor *y; ///< the same
     kiln_tensor *mask; ///< the same, bool
     kiln_tensor *weight; ///< [columns]
@@ -280,10 +287,11 @@ enum { FUSION_CASES = sizeof(fusion_cases) / sizeof(fusion_cases[0]), OUTPUTS = 
 static kiln_status time_fusion_case(kiln_device *device, const fusion_case *c, fusion_material *m,
                                     double *out_seconds, kiln_error *err)
 {
+    const uint32_t repeats = size_for(kiln_device_info_of(device))->repeats;
     static kiln_tensor *results[OUTPUTS];
     kiln_status status = kiln_sync(device, err);
     uint64_t start = kiln_time_ns();
-    for (int i = 0; i < FUSION_REPEATS && status == KILN_STATUS_OK; i++) {
+    for (uint32_t i = 0; i < repeats && status == KILN_STATUS_OK; i++) {
         size_t count = 0;
         status = c->record(m, results, &count, err);
         if (status == KILN_STATUS_OK) {
@@ -296,14 +304,20 @@ static kiln_status time_fusion_case(kiln_device *device, const fusion_case *c, f
     if (status == KILN_STATUS_OK) {
         status = kiln_sync(device, err);
     }
-    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / FUSION_REPEATS;
+    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / repeats;
     return status;
 }
 
-static double bytes_of(const fusion_case *c)
+static double bytes_of(const fusion_case *c, const fusion_size *size)
 {
-    double size = c->columns > 0 ? 4096.0 * (double)c->columns * 4 : TENSORS * 16384.0 * 4;
-    return c->passes * size;
+    double bytes = c->columns > 0 ? (double)(size->rows * c->columns) * 4 : TENSORS * 16384.0 * 4;
+    return c->passes * bytes;
+}
+
+/// The speed of a case to that of the copy, by their bytes and the ratio of their times.
+static double to_copy(const fusion_case *c, const fusion_size *size, double ratio)
+{
+    return ratio * bytes_of(c, size) / (2.0 * sizeof(float) * (double)size->copy_elements);
 }
 
 typedef struct peer_time {
@@ -353,6 +367,7 @@ static kiln_status run_fusion_case(const bench_options *options, kiln_device *de
 {
     double fused[MAX_FUSION_ROUNDS], plain[MAX_FUSION_ROUNDS], copies[MAX_FUSION_ROUNDS],
         ignored = 0;
+    const fusion_size *size = size_for(kiln_device_info_of(device));
     kiln_status status = KILN_STATUS_OK;
     for (int warm = 0; warm < 4; warm++) {
         KILN_TRY(out, status, kiln_device_set_fusion(device, warm % 2 == 1, err));
@@ -364,17 +379,17 @@ static kiln_status run_fusion_case(const bench_options *options, kiln_device *de
         // Thousands of small buffers later the pool is the unfused run's: one step makes it ours.
         KILN_TRY(out, status, kiln_device_set_fusion(device, true, err));
         KILN_TRY(out, status, time_fusion_case(device, c, m, &ignored, err));
-        KILN_TRY(out, status, bench_copy_time(copy, FUSION_REPEATS, &copies[i], err));
+        KILN_TRY(out, status, bench_copy_time(copy, size->repeats, &copies[i], err));
         KILN_TRY(out, status, time_fusion_case(device, c, m, &fused[i], err));
     }
-    double against_copy = median_ratio(copies, fused, rounds) * bytes_of(c) / copy_bytes;
+    double against_copy = to_copy(c, size, median_ratio(copies, fused, rounds));
     double against_plain = median_ratio(plain, fused, rounds);
     bench_result row = {.name = c->name,
-                        .value = bytes_of(c) / kiln_quantile(fused, rounds, 0.5) / 1e9,
+                        .value = bytes_of(c, size) / kiln_quantile(fused, rounds, 0.5) / 1e9,
                         .unit = "GB/s",
                         .against = "copy kernel",
                         .ratio = against_copy,
-                        .bar = bytes_of(c) >= 64 << 20 ? 0.85 : 0,
+                        .bar = bytes_of(c, size) >= 64 << 20 ? 0.85 : 0,
                         .peer_version = bench_copy_shape(copy),
                         .device = kiln_device_info_of(device)->name,
                         .samples = rounds};
@@ -423,15 +438,16 @@ static kiln_status capture_case(kiln_device *device, const fusion_case *c, fusio
 static kiln_status time_replay(kiln_device *device, kiln_graph *graph, fusion_material *m,
                                double *out_seconds, kiln_error *err)
 {
+    const uint32_t repeats = size_for(kiln_device_info_of(device))->repeats;
     kiln_status status = kiln_sync(device, err);
     uint64_t start = kiln_time_ns();
-    for (int i = 0; i < FUSION_REPEATS && status == KILN_STATUS_OK; i++) {
+    for (uint32_t i = 0; i < repeats && status == KILN_STATUS_OK; i++) {
         status = kiln_graph_advance(graph, m->steps, 4 * (size_t)TENSORS, NULL, 0, err);
     }
     if (status == KILN_STATUS_OK) {
         status = kiln_sync(device, err);
     }
-    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / FUSION_REPEATS;
+    *out_seconds = (double)(kiln_time_ns() - start) / 1e9 / repeats;
     return status;
 }
 
@@ -442,6 +458,7 @@ static kiln_status run_replay(const bench_options *options, kiln_device *device,
                               kiln_error *err)
 {
     double times[MAX_FUSION_ROUNDS], copies[MAX_FUSION_ROUNDS], ignored = 0;
+    const fusion_size *size = size_for(kiln_device_info_of(device));
     kiln_graph *graph = NULL;
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, kiln_device_set_fusion(device, true, err)); // a case before left it off
@@ -450,13 +467,13 @@ static kiln_status run_replay(const bench_options *options, kiln_device *device,
         KILN_TRY(out, status, time_replay(device, graph, m, &ignored, err));
     }
     for (uint32_t i = 0; i < rounds; i++) {
-        KILN_TRY(out, status, bench_copy_time(copy, FUSION_REPEATS, &copies[i], err));
+        KILN_TRY(out, status, bench_copy_time(copy, size->repeats, &copies[i], err));
         KILN_TRY(out, status, time_replay(device, graph, m, &times[i], err));
     }
-    double against_copy = median_ratio(copies, times, rounds) * bytes_of(c) / copy_bytes;
+    double against_copy = to_copy(c, size, median_ratio(copies, times, rounds));
     double seconds = kiln_quantile(times, rounds, 0.5);
     bench_result row = {.name = "adam_replayed",
-                        .value = bytes_of(c) / seconds / 1e9,
+                        .value = bytes_of(c, size) / seconds / 1e9,
                         .unit = "GB/s",
                         .against = "copy kernel",
                         .ratio = against_copy,
@@ -492,10 +509,10 @@ static void release_material(fusion_material *m)
     memset(m, 0, sizeof(*m));
 }
 
-static kiln_status make_material(kiln_device *device, int64_t columns, const float *host,
-                                 fusion_material *m, kiln_error *err)
+static kiln_status make_material(kiln_device *device, int64_t rows, int64_t columns,
+                                 const float *host, fusion_material *m, kiln_error *err)
 {
-    const int64_t dims[] = {4096, columns > 0 ? columns : 1}, small[] = {16384};
+    const int64_t dims[] = {rows, columns > 0 ? columns : 1}, small[] = {16384};
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, kiln_tensor_create(device, KILN_DTYPE_F32, 2, dims, host, &m->x, err));
     KILN_TRY(out, status,
@@ -529,7 +546,7 @@ static kiln_status make_inputs(kiln_device *device, void *user, kiln_tensor **ou
     for (size_t i = 0; i < elements; i++) {
         host[i] = (float)(i % 977) / 977.0f + 0.001f;
     }
-    kiln_status status = make_material(device, c->columns, host, &m, err);
+    kiln_status status = make_material(device, on_processors.rows, c->columns, host, &m, err);
     if (status == KILN_STATUS_OK) {
         size_t bytes = offsetof(fusion_material, steps) + (c->columns > 0 ? 0 : sizeof(m.steps));
         memcpy((void *)out_inputs, (const void *)&m, bytes);
@@ -569,9 +586,21 @@ bool bench_fusion_program(size_t index, choice_program *out_program)
     return true;
 }
 
+static kiln_status random_floats(size_t count, float **out, kiln_error *err)
+{
+    uint32_t state = 1;
+    float *host = malloc(count * sizeof(float));
+    *out = host;
+    for (size_t i = 0; host != NULL && i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        host[i] = (float)(state >> 8) / 16777216.0f + 0.001f;
+    }
+    return host != NULL ? KILN_STATUS_OK
+                        : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
+}
+
 kiln_status bench_fusion(const bench_options *options, kiln_error *err)
 {
-    enum { MATERIAL_ELEMENTS = 4096 * 4096 + 100 };
     kiln_context *context = NULL;
     kiln_device *device = NULL;
     bench_copy *copy = NULL;
@@ -581,17 +610,12 @@ kiln_status bench_fusion(const bench_options *options, kiln_error *err)
     uint32_t samples = options->samples > 0 ? options->samples : FUSION_ROUNDS;
     uint32_t rounds = samples > MAX_FUSION_ROUNDS ? MAX_FUSION_ROUNDS : samples;
     kiln_status status = KILN_STATUS_OK;
-    float *host = malloc(MATERIAL_ELEMENTS * sizeof(float));
-    if (host == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a benchmark");
-    }
-    for (uint32_t i = 0, state = 1; i < MATERIAL_ELEMENTS; i++) {
-        state = state * 1664525u + 1013904223u;
-        host[i] = (float)(state >> 8) / 16777216.0f + 0.001f;
-    }
+    float *host = NULL;
     KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     KILN_TRY(out, status, kiln_device_open(context, options->device, &device, err));
     const kiln_device_info *info = kiln_device_info_of(device);
+    const fusion_size *size = size_for(info);
+    KILN_TRY(out, status, random_floats((size_t)size->rows * 4096 + 100, &host, err));
     size_t n_times =
         info->type != KILN_DEVICE_CPU
             ? 0
@@ -601,7 +625,8 @@ kiln_status bench_fusion(const bench_options *options, kiln_error *err)
                 info->type == KILN_DEVICE_CPU ? "is not there (python3-torch)"
                                               : "is compared on processors only");
     }
-    KILN_TRY(out, status, bench_copy_create(info->name, sizeof(float) * COPY_ELEMENTS, &copy, err));
+    KILN_TRY(out, status,
+             bench_copy_create(info->name, sizeof(float) * size->copy_elements, &copy, err));
     bench_header(options);
     for (size_t i = 0; i < FUSION_CASES; i++) {
         double peer_s = 0;
@@ -611,7 +636,8 @@ kiln_status bench_fusion(const bench_options *options, kiln_error *err)
         for (size_t k = 0; k < n_times; k++) {
             peer_s = strcmp(times[k].name, fusion_cases[i].name) == 0 ? times[k].seconds : peer_s;
         }
-        KILN_TRY(out, status, make_material(device, fusion_cases[i].columns, host, &m, err));
+        KILN_TRY(out, status,
+                 make_material(device, size->rows, fusion_cases[i].columns, host, &m, err));
         if (fusion_cases[i].columns == 0) {
             KILN_TRY(out, status,
                      run_replay(options, device, &fusion_cases[i], &m, copy, peer_s, version,

@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Whole models on a GPU: an ONNX file of bench/models/write_models.py through the package `kiln`, beside the same
-architecture in PyTorch, eager and compiled, on the same GPU; TF32 is off there. Inputs stay on the device, 20 runs are
-queued and awaited together, the median of 5 such rounds counts. With --dtype both sides keep weights and intermediates
-in that type."""
+architecture in PyTorch, eager and compiled, on the same GPU, in turns, as products.py measures; TF32 is off there.
+Inputs stay on the device. With --dtype both sides keep weights and intermediates in that type."""
 import argparse
 import json
-import time
 
 import numpy as np
 import torch
 
 import kiln
-
-CALLS, ROUNDS = 20, 5
+from products import medians
 
 
 def bert(batch):
     from transformers import BertConfig, BertModel
     inputs = (torch.randint(0, 30000, (batch, 128)), torch.ones(batch, 128, dtype=torch.int64))
     return BertModel(BertConfig()), inputs
+
+
+def encoder(batch):
+    layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, activation="gelu", batch_first=True)
+    return torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False), (torch.randn(batch, 128, 768),)
 
 
 def of_torchvision(name):
@@ -29,21 +31,7 @@ def of_torchvision(name):
 
 
 MODELS = {"resnet50": of_torchvision("resnet50"), "mobilenet_v2": of_torchvision("mobilenet_v2"), "bert_base": bert,
-          "vit_b_16": of_torchvision("vit_b_16")}
-
-
-def median_ms(function, wait):
-    for _ in range(4):
-        function()
-    wait()
-    rounds = []
-    for _ in range(ROUNDS):
-        begin = time.perf_counter()
-        for _ in range(CALLS):
-            function()
-        wait()
-        rounds.append((time.perf_counter() - begin) / CALLS * 1e3)
-    return float(np.median(rounds))
+          "encoder": encoder, "vit_b_16": of_torchvision("vit_b_16")}
 
 
 def ours(folder, name, dtype):
@@ -54,16 +42,37 @@ def ours(folder, name, dtype):
     def run():
         kept[:] = session.run(None, feed)
 
-    return median_ms(run, kiln.device().sync)
+    return run
 
 
-def theirs(name, batch, dtype, compiled):
+def theirs(name, batch, dtype, compile_too):
+    """PyTorch's runs: eager, and compiled."""
     model, inputs = MODELS[name](batch)
     model = model.eval().cuda().to(dtype)
     inputs = [x.cuda().to(dtype) if x.is_floating_point() else x.cuda() for x in inputs]
-    run = torch.compile(model) if compiled else model
-    with torch.no_grad():
-        return median_ms(lambda: run(*inputs), torch.cuda.synchronize)
+
+    def run(model):
+        with torch.no_grad():
+            model(*inputs)
+
+    return [lambda m=m: run(m) for m in [model] + [torch.compile(model)] * compile_too]
+
+
+def launches(run):
+    before = kiln.device().stats["kernels_launched"]
+    run()
+    kiln.device().sync()
+    return kiln.device().stats["kernels_launched"] - before
+
+
+def measure(folder, full, dtype, compile_too):
+    stem, _, batch = full.rpartition("_b")
+    name, batch = (full, 1) if full in MODELS else (stem, int(batch))
+    runs = [ours(folder, full, dtype), *theirs(name, batch, getattr(torch, dtype), compile_too)]
+    times = medians(runs, [kiln.device().sync] + [torch.cuda.synchronize] * (len(runs) - 1))
+    for against, ms in zip(("torch", "torch.compile"), times[1:]):
+        yield {"case": full, "dtype": dtype, "ms": round(times[0], 3), "launches": launches(runs[0]),
+               "against": f"{against} {torch.__version__}", "its ms": round(ms, 3), "ratio": round(ms / times[0], 3)}
 
 
 def main():
@@ -75,14 +84,8 @@ def main():
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     for full in options.names:
-        stem, _, batch = full.rpartition("_b")
-        name, batch = (full, 1) if full in MODELS else (stem, int(batch))
-        mine = ours(options.folder, full, options.dtype)
-        for compiled in (False,) if options.no_compile else (False, True):
-            ms = theirs(name, batch, getattr(torch, options.dtype), compiled)
-            print(json.dumps({"case": full, "dtype": options.dtype, "ms": round(mine, 3),
-                              "against": "torch.compile" if compiled else "torch", "its ms": round(ms, 3),
-                              "ratio": round(ms / mine, 3)}), flush=True)
+        for row in measure(options.folder, full, options.dtype, not options.no_compile):
+            print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

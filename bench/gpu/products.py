@@ -2,9 +2,12 @@
 """Products on a GPU through the package `kiln`, beside PyTorch on the same GPU, in turns; TF32 is off there. Each side
 is a captured graph or an eager call; 20 calls are queued and awaited together, the median of 5 such rounds counts. An
 error is the largest difference from the product in f64 over the mean of the results' sizes, of 64 rows. The right
-operand is constant where the left one is not square."""
+operand is constant where the left one is not square. KILN_PRECISION=strict measures multiply-adds of f32 alone."""
 import argparse
+import contextlib
+import fcntl
 import json
+import os
 import time
 
 import numpy as np
@@ -17,6 +20,16 @@ SIZES = [(1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192
 DTYPES = {"f32": (kiln.float32, torch.float32), "f16": (kiln.float16, torch.float16),
           "bf16": (kiln.bfloat16, torch.bfloat16)}
 CALLS, ROUNDS = 20, 5
+
+
+@contextlib.contextmanager
+def alone():
+    """What is within has the GPU for itself among the processes that name the same file in KILN_BENCH_LOCK."""
+    path = os.environ.get("KILN_BENCH_LOCK")
+    with open(path, "w", encoding="ascii") if path else contextlib.nullcontext() as lock:
+        if lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def milliseconds(function, wait):
@@ -32,7 +45,8 @@ def medians(functions, waits):
         for _ in range(3):
             function()
         wait()
-    rounds = [[milliseconds(f, w) for f, w in zip(functions, waits)] for _ in range(ROUNDS)]
+    with alone():
+        rounds = [[milliseconds(f, w) for f, w in zip(functions, waits)] for _ in range(ROUNDS)]
     return np.median(rounds, axis=0)
 
 
@@ -51,7 +65,7 @@ def measure(m, k, n, name, constant):
     def error(result):
         return float((result.double() - exact).abs().max() / scale)
 
-    ours = torch.from_numpy(np.asarray(kiln.astype(product(*arguments)[:64], kiln.float32))).cuda()
+    ours = torch.from_numpy(np.array(kiln.astype(product(*arguments)[:64], kiln.float32))).cuda()
     kept = []
 
     def run():
@@ -66,10 +80,11 @@ def measure(m, k, n, name, constant):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dtypes", nargs="*", default=list(DTYPES), choices=list(DTYPES))
+    parser.add_argument("--square", nargs="*", type=int, help="of these sides alone")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
     for name in options.dtypes:
-        for sizes in SIZES:
+        for sizes in [(side,) * 3 for side in options.square] if options.square else SIZES:
             print(json.dumps(measure(*sizes, name, constant=sizes[0] != sizes[1])), flush=True)
 
 

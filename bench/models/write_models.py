@@ -375,6 +375,21 @@ WIDTH, HEADS, LAYERS, TOKENS = 768, 12, 12, 128
 HEAD = WIDTH // HEADS
 
 
+def encoder_layer(w, x, batch, mask=None):
+    """Attention and two products, each with a residual and a norm behind it."""
+    queries, keys, values = (w.linear(x, WIDTH, WIDTH) for _i in range(3))
+    keys = w.op("Reshape", keys, w.ints(batch, TOKENS, HEADS, HEAD))
+    keys = w.op("Transpose", keys, perm=[0, 2, 3, 1])
+    values = w.split_heads(values, batch, TOKENS, HEADS, HEAD)
+    queries = w.split_heads(queries, batch, TOKENS, HEADS, HEAD)
+    y = w.op("Div", w.op("MatMul", queries, keys), w.number(HEAD**0.5))
+    y = w.op("Softmax", y if mask is None else w.op("Add", y, mask), axis=-1)
+    y = w.join_heads(w.op("MatMul", y, values), batch, TOKENS, WIDTH)
+    x = w.layer_norm(w.op("Add", w.linear(y, WIDTH, WIDTH), x), WIDTH, 1e-12)
+    y = w.linear(w.gelu(w.linear(x, WIDTH, 4 * WIDTH)), 4 * WIDTH, WIDTH, 1.5)
+    return w.layer_norm(w.op("Add", y, x), WIDTH, 1e-12)
+
+
 def bert_base(batch, seed, _):
     """Devlin and others, 2018; 128 tokens, the last 8 of them masked."""
     w = Writer(seed)
@@ -391,20 +406,20 @@ def bert_base(batch, seed, _):
     x = w.op("Add", x, w.const(w.normal(1, TOKENS, WIDTH), "places"))
     x = w.layer_norm(x, WIDTH, 1e-12)
     for _layer in range(LAYERS):
-        queries, keys, values = (w.linear(x, WIDTH, WIDTH) for _i in range(3))
-        keys = w.op("Reshape", keys, w.ints(batch, TOKENS, HEADS, HEAD))
-        keys = w.op("Transpose", keys, perm=[0, 2, 3, 1])
-        values = w.split_heads(values, batch, TOKENS, HEADS, HEAD)
-        queries = w.split_heads(queries, batch, TOKENS, HEADS, HEAD)
-        y = w.op("Div", w.op("MatMul", queries, keys), w.number(HEAD**0.5))
-        y = w.op("Softmax", w.op("Add", y, mask), axis=-1)
-        y = w.join_heads(w.op("MatMul", y, values), batch, TOKENS, WIDTH)
-        x = w.layer_norm(w.op("Add", w.linear(y, WIDTH, WIDTH), x), WIDTH, 1e-12)
-        y = w.linear(w.gelu(w.linear(x, WIDTH, 4 * WIDTH)), 4 * WIDTH, WIDTH, 1.5)
-        x = w.layer_norm(w.op("Add", y, x), WIDTH, 1e-12)
+        x = encoder_layer(w, x, batch, mask)
     w.output(x, "last_hidden_state", [batch, TOKENS, WIDTH])
     first = w.op("Gather", x, w.const(np.array(0, np.int64)), axis=1)
     w.output(w.op("Tanh", w.gemm(first, WIDTH, WIDTH)), "pooler_output", [batch, WIDTH])
+    return w
+
+
+def encoder(batch, seed, _):
+    """The layers of BERT-base alone: what torch.nn.TransformerEncoder is, without a mask."""
+    w = Writer(seed)
+    x = w.input("x", w.normal(batch, TOKENS, WIDTH))
+    for _layer in range(LAYERS):
+        x = encoder_layer(w, x, batch)
+    w.output(x, "y", [batch, TOKENS, WIDTH])
     return w
 
 
@@ -517,8 +532,8 @@ def gru(batch, seed, _):
 # ---- files ----
 
 IMAGE_MODELS = (resnet18, resnet50, resnext50, mobilenet_v2, mobilenet_v3_large, efficientnet_b0)
-MODELS = {model.__name__: model for model in IMAGE_MODELS + (resnet18_qdq, bert_base, gpt2_prefill, gpt2_decode,
-                                                             vit_b_16, lstm, gru)}
+MODELS = {model.__name__: model for model in IMAGE_MODELS + (resnet18_qdq, bert_base, encoder, gpt2_prefill,
+                                                             gpt2_decode, vit_b_16, lstm, gru)}
 
 
 def parse(name):

@@ -2,7 +2,7 @@
 #ifndef KILN_CL_EXEC_QUANT_DOT_H
 #define KILN_CL_EXEC_QUANT_DOT_H
 
-/// Few rows times the transposed of a weight of 4 or 8 bits, on processors.
+/// Few rows times the transposed of a weight of 4 or 8 bits.
 
 #include "exec_internal.h"
 #include "product_args.h"

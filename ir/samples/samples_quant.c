@@ -135,6 +135,14 @@ static void emit_long_sums(kiln_op op, kiln_dtype dtype, kiln_sample_sink *sink)
                                                  matrix(37, 256, quantised_dtypes[d], scheme)};
             kilni_sample_emit(sink, op, dtype, pair, 2, attrs);
         }
+        const int64_t blocks[] = {1, 64}; // more of one row, and of several, than are kept nearby
+        for (int64_t m = 1; m < 6 && d < 4; m += 4) {
+            const kilni_sample_tensor pair[2] = {
+                matrix(m, 4608, KILN_DTYPE_NONE, 0),
+                matrix(3, 4608, quantised_dtypes[d],
+                       kiln_scheme_make(KILN_DTYPE_F32, false, blocks, 2))};
+            kilni_sample_emit(sink, op, dtype, pair, 2, attrs);
+        }
     }
 }
 

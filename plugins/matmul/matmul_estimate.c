@@ -13,7 +13,7 @@ static uint32_t share(const mm_plan *plan)
     if (plan->form == MM_FORM_BYTES) {
         return (plan->device->features & KF_FEATURE_VNNI) != 0 ? 340 : 100;
     }
-    uint32_t tile = plan->rows > 64 ? 22 : 18;
+    uint32_t tile = plan->rows > 64 ? 55 : 18;
     uint32_t percent = mm_is_few(plan) ? 15 : plan->form == MM_FORM_TILE ? tile : 85;
     return plan->compute_bytes > 4 ? percent / 2 : percent;
 }

@@ -17,7 +17,7 @@ enum {
     PART_STRIP = 16384, // the same in bytes, of a part: the longer, the better
     BIG_TILE = 128,
     SMALL_TILE = 64,
-    TILE_DEPTH = 16,
+    TILE_DEPTH = 8, // of a step of a big tile, twice as much of a small one
     FEW_BYTES = 16, // of a vector of the matrix
     FEW_ROWS = 8, // of a work-group
     FEW_WIDTH = 4, // of a vector of columns, at most, where rows are several
@@ -431,7 +431,7 @@ static void size_items(mm_plan *plan, uint32_t small)
     uint32_t side = small || plan->compute_bytes > 4 ? SMALL_TILE : BIG_TILE;
     plan->lanes = plan->width;
     plan->rows = plan->columns = side;
-    plan->depth = TILE_DEPTH;
+    plan->depth = side == BIG_TILE ? TILE_DEPTH : 2 * TILE_DEPTH;
     plan->chunk = 1;
     plan->across = 1;
 }

@@ -246,13 +246,13 @@ static PyObject *get_stats(PyObject *self, void *unused)
     kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
     (void)unused;
     KILNI_PY_DO(kiln_device_stats_get(device_of(self), &stats));
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "ops_recorded",
-                         stats.ops_recorded, "ops_fused", stats.ops_fused, "blocks_fused",
-                         stats.blocks_fused, "plans_searched", stats.plans_searched, "plans_found",
-                         stats.plans_found, "tensors_live", stats.tensors_live, "bytes_live",
-                         stats.bytes_live, "bytes_arena", stats.bytes_arena, "bytes_used",
-                         stats.backend.bytes_used, "bytes_peak", stats.backend.bytes_peak,
-                         "bytes_pooled", stats.backend.bytes_pooled);
+    return Py_BuildValue(
+        "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "ops_recorded", stats.ops_recorded,
+        "ops_fused", stats.ops_fused, "blocks_fused", stats.blocks_fused, "plans_searched",
+        stats.plans_searched, "plans_found", stats.plans_found, "tensors_live", stats.tensors_live,
+        "bytes_live", stats.bytes_live, "bytes_arena", stats.bytes_arena, "bytes_used",
+        stats.backend.bytes_used, "bytes_peak", stats.backend.bytes_peak, "bytes_pooled",
+        stats.backend.bytes_pooled, "kernels_launched", stats.backend.kernels_launched);
 }
 
 static PyObject *reset_peaks(PyObject *self, PyObject *nothing)

@@ -15,7 +15,7 @@ static void test_gpu_form(void)
     static const kiln_op ops[] = {
         KILN_OP_LAYER_NORM,           KILN_OP_RMS_NORM, KILN_OP_SOFTMAX_BACKWARD,
         KILN_OP_LOG_SOFTMAX_BACKWARD, KILN_OP_FFT,      KILN_OP_CTC_LOSS,
-        KILN_OP_CTC_LOSS_BACKWARD,    KILN_OP_DET};
+        KILN_OP_CTC_LOSS_BACKWARD,    KILN_OP_DET,      KILN_OP_MATMUL_QUANTIZED};
     cl_trial t;
     if (!cl_trial_open(&t, KILN_DEVICE_GPU)) {
         return;

@@ -20,10 +20,11 @@ static bool is_taken(size_t i, size_t share)
 
 static void test_sizes(void)
 {
-    static const int64_t sizes[][3] = {{7, 19, 5},     {13, 130, 33}, {1, 40, 37},   {37, 40, 1},
-                                       {1, 600, 1},    {64, 16, 64},  {129, 17, 70}, {2, 1, 3},
-                                       {1, 1, 1},      {25, 1100, 9}, {1, 33, 300},  {1, 700, 40},
-                                       {1, 300, 4200}, {1, 130, 900}};
+    // {130, 36, 132}: a whole tile of 128 whose lines are aligned, and its rest
+    static const int64_t sizes[][3] = {{7, 19, 5},    {13, 130, 33},  {1, 40, 37},   {37, 40, 1},
+                                       {1, 600, 1},   {64, 16, 64},   {129, 17, 70}, {2, 1, 3},
+                                       {1, 1, 1},     {130, 36, 132}, {1, 33, 300},  {1, 700, 40},
+                                       {25, 1100, 9}, {1, 130, 900},  {1, 300, 4200}};
     mini_host *mini = product_begin();
     if (mini == NULL) {
         return;

@@ -58,8 +58,10 @@ class Devices(kiln_case.Case):
         device = kiln.device()
         x = kiln.asarray(np.arange(100, dtype=np.float32))
         before = device.stats["blocks_fused"]
+        launched = device.stats["kernels_launched"]
         self.same(kiln.relu(x * 2 - 9) + 1, np.maximum(np.arange(100, dtype=np.float32) * 2 - 9, 0) + 1)
         self.assertEqual(device.stats["blocks_fused"], before + 1)
+        self.assertGreater(device.stats["kernels_launched"], launched)
         device.set_fusion(False)
         self.same(x * 2 - 9, np.arange(100, dtype=np.float32) * 2 - 9)
         device.set_fusion(True)

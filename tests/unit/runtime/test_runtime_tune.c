@@ -404,23 +404,31 @@ static void test_too_little_memory_for_samples(void)
     unsetenv("KILN_CACHE_DIR");
 }
 
+/// What was measured while the machine seemed busy is measured again, by three processes at most.
 static void test_another_process_measures_nothing(void)
 {
-    uint64_t first = 0, second = 0;
+    enum { MOST_PROCESSES = 3 };
+    uint64_t first = 0, launched = 0;
+    bool doubtful = false, measured = true;
     fill();
     setenv("KILN_CACHE_DIR", kiln_test_path(kiln_test_tmpdir(), "cache"), 1);
-    for (int process = 0; process < 2; process++) {
+    for (int process = 0; process <= MOST_PROCESSES && measured; process++) {
         fixture f;
+        kiln_fuse_stats stats = {0};
         if (!fixture_open_with(&f, "opencl:0", "tune", "full")) {
             break;
         }
-        uint64_t launched = run_moments(&f, process == 0 ? plain : tuned);
-        *(process == 0 ? &first : &second) = launched;
-        KILN_CHECK(process == 0 ? launched > SAMPLED : launched == run_moments(&f, tuned));
+        launched = run_moments(&f, process == 0 ? plain : tuned);
+        first = process == 0 ? launched : first;
+        kiln_fuse_engine_stats(f.device->engines.fused, &stats);
+        measured = process == 0 || stats.tournaments_measured > 0;
+        bool may = process == 0 || (doubtful && process < MOST_PROCESSES);
+        KILN_CHECK(measured ? may && launched > SAMPLED : launched == run_moments(&f, tuned));
+        doubtful = stats.tournaments_surprising > 0;
         fixture_close(&f);
     }
     unsetenv("KILN_CACHE_DIR");
-    KILN_CHECK(first >= second);
+    KILN_CHECK(first >= launched);
 }
 
 static void run_graph(fixture *f, kiln_graph *graph, kiln_tensor *const *inputs, float *out)
