@@ -2140,6 +2140,8 @@ extern "C" {
     /// Nanoseconds that this process, all its threads together, has computed; without what keeps
     /// processors awake (kiln_awake_begin).
     pub fn kiln_processor_ns() -> u64;
+    /// As memcpy; pieces of many MiB are copied by several threads, which end with the call.
+    pub fn kiln_copy_wide(target: *mut c_void, source: *const c_void, bytes: usize);
     /// Whether the processor has AVX-512 VNNI, products of 8-bit integers, and the system lets programs
     /// use it.
     pub fn kiln_processor_has_vnni() -> bool;
