@@ -5,6 +5,8 @@
 // kernels/.
 #include "convolution_emit.h"
 
+#include "convolution_nhwc.h"
+
 #include "kf_dot.h"
 
 enum { SUM_TERMS = 256 }; // that are added up apart
@@ -76,9 +78,9 @@ static void types_text(kf_text *text, const cv_plan *plan, const cv_step *step)
     const cv_value *in = &plan->region->values[step->input];
     const cv_value *out = &plan->region->values[step->output];
     kf_text_addf(text, "#define IN %s\n",
-                 step->kind == CV_IMPORT ? cv_type_dense(in) : cv_type_in_blocks(in));
-    kf_text_addf(text, "#define OUT %s\n#define OUT16 %s16\n", cv_type_in_blocks(out),
-                 cv_type_in_blocks(out));
+                 step->kind == CV_IMPORT ? cv_type_dense(in) : cv_type_inside(plan, in));
+    kf_text_addf(text, "#define OUT %s\n#define OUT16 %s16\n", cv_type_inside(plan, out),
+                 cv_type_inside(plan, out));
 }
 
 /// DENSE16(p), KEEP16(p, v): 16 neighbours of a dense tensor as f32; DENSE(p), KEEP(p, v): one.

@@ -6,8 +6,6 @@
 
 #include "convolution_internal.h"
 
-/// IN GROUPS: what kernels begin with.
-void cv_nhwc_begin(cv_kernel *k, const cv_plan *plan);
 /// Begins and ends the list of parameters; the text before it is complete.
 void cv_params_begin(cv_kernel *k);
 void cv_params_end(cv_kernel *k);
@@ -25,8 +23,8 @@ const char *cv_scalar_type(const cv_plan *plan, const cv_op *op);
 /// A number in f32 or i32 as the text of an expression; a scalar becomes the parameter `name`.
 void cv_param_number(cv_kernel *k, const cv_number *number, uint32_t dtype, const char *name,
                      char text[64]);
-/// The type of an element in memory: in blocks, or in a dense tensor.
-const char *cv_type_in_blocks(const cv_value *value);
+/// The type of an element in memory: in the region's own, or in a dense tensor.
+const char *cv_type_inside(const cv_plan *plan, const cv_value *value);
 const char *cv_type_dense(const cv_value *value);
 /// round_f16, values_f16 and others of kf_ew_memory.h for a narrow dtype; for others nothing.
 void cv_narrow_functions(kf_text *text, uint32_t dtype);

@@ -265,9 +265,9 @@ void cv_load_text(kf_text *text, const cv_plan *plan, const cv_step *step)
     }
     char bytes[96];
     snprintf(bytes, sizeof(bytes), "convert_int16(((__global const %s16 *)(p))[i])",
-             cv_type_in_blocks(in));
+             cv_type_inside(plan, in));
     if (n > 0) {
-        kf_text_addf(text, "ENTER(((__global const %s16 *)(p))[i])\n", cv_type_in_blocks(in));
+        kf_text_addf(text, "ENTER(((__global const %s16 *)(p))[i])\n", cv_type_inside(plan, in));
         kf_text_addf(text, "#define ENTER(b) enter(convert_int16(b) - %d", (int)cv_value_flip(in));
         chain_scalars(text, plan, chain, n, /*declared=*/0);
         kf_text_add(text, ")\n");
@@ -304,7 +304,8 @@ static void finish_arguments(kf_text *text, const cv_plan *plan, const cv_step *
             kf_text_addf(text,
                          ", __global const %s *image%u, int image%u_base, int image%u_row, int "
                          "image%u_plane, long image%u_batch",
-                         cv_type_in_blocks(&plan->region->values[step->images[i]]), i, i, i, i, i);
+                         cv_type_inside(plan, &plan->region->values[step->images[i]]), i, i, i, i,
+                         i);
         } else {
             kf_text_addf(text, ", image%u, image%u_base, image%u_row, image%u_plane, image%u_batch",
                          i, i, i, i, i);
@@ -340,7 +341,7 @@ static void image_text(kf_text *text, const cv_plan *plan, const cv_step *step, 
     }
     kf_text_addf(text, "    const %s m%u = %s(((__global const %s16 *)(",
                  value_type(plan, step->images[i]), i,
-                 cv_is_float(image->dtype) ? "" : "convert_int16", cv_type_in_blocks(image));
+                 cv_is_float(image->dtype) ? "" : "convert_int16", cv_type_inside(plan, image));
     kf_text_addf(text, "image%u + n * image%u_batch + image%u_base + (long)block * image%u_plane",
                  i, i, i, i);
     if (whole) {
@@ -354,12 +355,12 @@ static void image_text(kf_text *text, const cv_plan *plan, const cv_step *step, 
 }
 
 /// The result as memory holds it. Lanes that are no channels are 0, of 8 bits anything.
-static void return_text(kf_text *text, const cv_value *out, uint32_t is_enter, const char *last)
+static void return_text(kf_text *text, const cv_value *out, uint32_t all_lanes, const char *last)
 {
     if (cv_is_byte(out->dtype)) {
         kf_text_addf(text, "    return convert_uchar16(%s + %d);\n}\n", last,
                      (int)cv_value_flip(out));
-    } else if (cv_is_float(out->dtype) && out->channels % CV_LANES != 0 && !is_enter) {
+    } else if (cv_is_float(out->dtype) && out->channels % CV_LANES != 0 && !all_lanes) {
         kf_text_addf(text, "    return only_channels(%s, channels - block * 16);\n}\n", last);
     } else {
         kf_text_addf(text, "    return %s;\n}\n", last);
@@ -419,7 +420,7 @@ void cv_finish_text(kf_text *text, const cv_plan *plan, const cv_step *step)
     }
     char last[16];
     snprintf(last, sizeof(last), step->n_behind > 0 ? "e%u" : "v", step->n_behind - 1u);
-    return_text(text, out, step->kind == CV_IMPORT, last);
+    return_text(text, out, step->kind == CV_IMPORT || plan->device->in_groups, last);
     kf_text_add(text,
                 "#define FINISH(v, n, block, y, x) finish(v, n, block, y, x, blocks, channels");
     finish_arguments(text, plan, step, /*declared=*/0);

@@ -283,8 +283,8 @@ typedef struct cv_plan {
 uint32_t cv_plan_input(const cv_plan *plan, uint32_t op, uint32_t input);
 /// 8 bits: the bytes in memory of a number are so much more than it.
 int32_t cv_value_flip(const cv_value *value);
-/// Bytes of an element in memory.
-int32_t cv_value_bytes(const cv_value *value);
+/// Bytes of an element in the region's own memory.
+int32_t cv_value_bytes(const cv_device *device, const cv_value *value);
 /// What an element is computed in: f32 or i32.
 uint32_t cv_value_computes(const cv_value *value);
 /// Channels of a place that a kernel computes with at once.
@@ -346,11 +346,6 @@ extern const char cv_import_text[];
 extern const char cv_leave_text[];
 extern const char cv_map_text[];
 extern const char cv_mean_text[];
-extern const char cv_nhwc_text[];
-extern const char cv_nhwc_pack_text[];
-extern const char cv_nhwc_pass_text[];
-extern const char cv_nhwc_product_text[];
-extern const char cv_nhwc_turn_text[];
 extern const char cv_pack_text[];
 extern const char cv_pool_text[];
 extern const char cv_turned_text[];
@@ -389,43 +384,11 @@ typedef struct cv_kernel {
 
 /// Zero-initialise `kernel`; free its text.
 void cv_emit_step(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
-/// The same in groups.
-void cv_nhwc_emit_step(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
 void cv_emit_pack(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
 /// Numbers in the pack of a step.
 int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step);
 
 // ---- program ----
-
-// ---- in groups ----
-
-enum {
-    CV_TILE_ROWS = 128, ///< places of a product's tile
-    CV_STEP_TERMS = 64, ///< of the sum that a tile takes at once: 128 bytes
-    CV_LINE_BYTES = 128,
-    CV_WIDE_COLUMNS = 256, ///< filters of a product's largest tile
-    CV_MOST_MASK = 31, ///< elements of a window that is read as it lies
-    CV_PASS_ITEMS = 128, ///< of a work-group that multiplies nothing
-    CV_LEAST_COUNT = 8 ///< images
-};
-
-/// May the operation join a region of 16 bits? Otherwise it is reported.
-uint32_t cv_nhwc_takes(const cv_reader *r);
-/// Where images lie.
-void cv_nhwc_shape(cv_plan *plan);
-/// Tiles and packs.
-void cv_nhwc_cut(cv_plan *plan, const cv_device *device);
-/// Places of an image.
-int64_t cv_nhwc_places(const cv_value *value);
-/// Terms of each sum of a product, as they lie.
-int32_t cv_nhwc_terms(const cv_plan *plan, const cv_step *step);
-/// Is the step's image read as a matrix, a line of terms for each place of the result?
-uint32_t cv_nhwc_is_matrix(const cv_plan *plan, const cv_step *step);
-/// Bytes of the packed weights.
-int64_t cv_nhwc_weights(const cv_plan *plan, const cv_step *step);
-uint32_t cv_nhwc_on_tensor(const cv_device *device);
-/// The part of a product's text that the number of columns decides.
-void cv_nhwc_tensor_text(kf_text *text, uint32_t columns, const char *dtype);
 
 typedef struct cv_program cv_program;
 cv_program *cv_program_create(const cv_region *region, const cv_device *device);

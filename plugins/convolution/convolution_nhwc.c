@@ -5,7 +5,7 @@
 // line for each place of the result, which is read from the image as it lies, and of packed
 // weights: a line for each filter. An image whose channels do not fill whole pieces of 16 bytes is
 // written out as that matrix when it comes in.
-#include "convolution_internal.h"
+#include "convolution_nhwc.h"
 
 enum {
     MOST_TERMS = 1024, ///< of a line of a matrix that is written out

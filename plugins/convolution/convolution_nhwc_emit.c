@@ -3,6 +3,8 @@
 // that layers of one kind share a kernel; the operators behind are `finish`, as on processors.
 #include "convolution_emit.h"
 
+#include "convolution_nhwc.h"
+
 enum {
     PRODUCT_ITEMS = 256, ///< of a work-group without tensor cores
     TEAM_ITEMS = 128, ///< of those that multiply 64 rows on tensor cores, and of those that copy

@@ -3,6 +3,8 @@
 // for each channel first, then weights. A batch norm behind a product is taken into both.
 #include "convolution_emit.h"
 
+#include "convolution_nhwc.h"
+
 static uint32_t is_dot(const cv_plan *plan, const cv_step *step)
 {
     return step->kind == CV_CONV && plan->of_bytes[step->op];

@@ -54,7 +54,7 @@ void cv_param_image(cv_kernel *k, const cv_plan *plan, uint32_t value, const cha
     snprintf(batch, sizeof(batch), "%s_batch", name);
     char type[40];
     snprintf(type, sizeof(type), "__global %s%s *", access == KF_ACCESS_READ ? "const " : "",
-             cv_type_in_blocks(&plan->region->values[value]));
+             cv_type_inside(plan, &plan->region->values[value]));
     cv_param_add(k, p, type, name);
     named_int(k, name, "base",
               (int64_t)(place->top - top) * cv_plan_row(plan, value) +
@@ -121,11 +121,11 @@ void cv_param_number(cv_kernel *k, const cv_number *number, uint32_t dtype, cons
     }
 }
 
-const char *cv_type_in_blocks(const cv_value *value)
+const char *cv_type_inside(const cv_plan *plan, const cv_value *value)
 {
-    return cv_is_byte(value->dtype)    ? "uchar"
-           : cv_is_float(value->dtype) ? "float"
-                                       : cv_type_dense(value);
+    return cv_is_byte(value->dtype)                                 ? "uchar"
+           : cv_is_narrow(value->dtype) && !plan->device->in_groups ? "float"
+                                                                    : cv_type_dense(value);
 }
 
 const char *cv_type_dense(const cv_value *value)

@@ -3,7 +3,7 @@
 // operators behind it, as long as one image results; what nothing can take along is a launch of
 // its own. Then where images lie (among as many zeros as their readers need, in memory that is used
 // again once nobody reads it), and the tiles of each convolution.
-#include "convolution_internal.h"
+#include "convolution_nhwc.h"
 
 int32_t cv_plan_blocks(const cv_plan *plan, uint32_t value)
 {
@@ -529,8 +529,8 @@ static void give_slots(cv_plan *plan)
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         uint32_t value = plan->steps[i].output;
         if (plan->steps[i].kind != CV_EXPORT) {
-            int64_t bytes =
-                cv_plan_batch(plan, value) * cv_value_bytes(&plan->region->values[value]);
+            int64_t bytes = cv_plan_batch(plan, value) *
+                            cv_value_bytes(plan->device, &plan->region->values[value]);
             uint32_t onto = onto_of(plan, &plan->steps[i]);
             uint32_t slot =
                 onto != CV_NONE ? plan->places[onto].slot : take_slot(plan, free_from, i, bytes);

@@ -88,7 +88,7 @@ uint32_t cv_add_value(cv_region *region, const cv_value *value)
     if (value->is_image) {
         region->batch = value->batch;
         region->rank = value->rank;
-        region->element = cv_value_bytes(value) == 2 ? value->dtype : KF_DTYPE_F32;
+        region->element = cv_is_narrow(value->dtype) ? value->dtype : KF_DTYPE_F32;
         region->n_images++;
     }
     region->values[region->n_values] = *value;

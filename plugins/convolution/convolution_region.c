@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The region: the operations that have joined, and what they cost. What an operation is to it,
 // convolution_read.c says.
-#include "convolution_internal.h"
+#include "convolution_nhwc.h"
 
 enum {
     SHARE_PERCENT = 60, ///< of the device's rate that convolutions reach
@@ -95,7 +95,7 @@ static uint64_t bytes_ps(const cv_region *region, const cv_device *device, uint3
     const cv_value *v = &region->values[value];
     uint64_t channels = ((uint64_t)v->channels + CV_LANES - 1) / CV_LANES * CV_LANES;
     uint64_t bytes =
-        channels * (uint32_t)v->height * (uint32_t)v->width * (uint32_t)cv_value_bytes(v);
+        channels * (uint32_t)v->height * (uint32_t)v->width * (uint32_t)cv_value_bytes(device, v);
     return bytes * (uint64_t)device->cost.ps_per_kib / 1024;
 }
 

@@ -23,9 +23,9 @@ int32_t cv_value_flip(const cv_value *value)
     return value->dtype == KF_DTYPE_I8 ? 128 : 0;
 }
 
-int32_t cv_value_bytes(const cv_value *value)
+int32_t cv_value_bytes(const cv_device *device, const cv_value *value)
 {
-    return cv_is_byte(value->dtype) ? 1 : (int32_t)kf_dtype_of(value->dtype).bytes;
+    return cv_is_byte(value->dtype) ? 1 : cv_is_narrow(value->dtype) && device->in_groups ? 2 : 4;
 }
 
 uint32_t cv_value_computes(const cv_value *value)

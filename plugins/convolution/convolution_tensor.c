@@ -4,6 +4,8 @@
 // that begin `//@` (plugins/nvidia_tensor/README.md).
 #include "convolution_emit.h"
 
+#include "convolution_nhwc.h"
+
 enum { WGMMAS = 4, WGMMA_TERMS = 16 }; // of a step of 64 terms
 
 static void names(kf_text *text, uint32_t sums, const char *before, const char *after)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How much a work-item of each step does: the tile of a convolution, whose sums stay in registers,
 // and the rows of an image.
-#include "convolution_internal.h"
+#include "convolution_nhwc.h"
 
 enum {
     ITEMS_PER_UNIT = 4, ///< work-items, as PoCL gives half of them to the first thread
