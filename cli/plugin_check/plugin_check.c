@@ -534,9 +534,8 @@ static int run_all(const check_options *options, const check_row *const *rows, s
         (void)kiln_fail(&err, NOT_FOUND, "%s cannot be written", options->junit);
         return cli_fail("plugin check", &err);
     }
-    return counts[CHECK_FAILED] > 0         ? CLI_FAILED
-           : counts[CHECK_INCONCLUSIVE] > 0 ? CLI_INCONCLUSIVE
-                                            : CLI_OK;
+    bool open = counts[CHECK_INCONCLUSIVE] > 0 || (options->run_only && counts[CHECK_PASSED] == 0);
+    return counts[CHECK_FAILED] > 0 ? CLI_FAILED : open ? CLI_INCONCLUSIVE : CLI_OK;
 }
 
 // ---- streams of the author's ----
