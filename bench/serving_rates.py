@@ -63,13 +63,25 @@ def answer(folder, address):
     server.wait_for_termination()
 
 
+def first_answer(grpc, call, body):
+    """A server listens before its models are loaded."""
+    end = time.monotonic() + READY_S
+    while True:
+        try:
+            return call(body, timeout=READY_S, wait_for_ready=True)
+        except grpc.RpcError as why:
+            if why.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > end:
+                raise
+        time.sleep(0.01)
+
+
 def ask(folder, address, seconds):
     """A client: prints how many answers came in how many seconds, and the median time of one in microseconds."""
     grpc, pb = load(folder)
     body = request_of(pb)
     with grpc.insecure_channel(address) as channel:
         call = channel.unary_unary(METHOD)
-        call(body, timeout=READY_S, wait_for_ready=True)
+        first_answer(grpc, call, body)
         times = []
         begun = time.perf_counter()
         while time.perf_counter() - begun < seconds:

@@ -4,6 +4,7 @@
 // must not decide: both sides are timed side by side, round after round, and a fuser is slow when
 // the rounds' ratios say so with 95 % certainty.
 
+#include "cli.h"
 #include "plugin_check.h"
 
 #include <inttypes.h>
