@@ -121,35 +121,28 @@ static void gelu(fuse_fixture *f, const kiln_tensor_desc *x)
     fixture_drop(f, x);
 }
 
-/* Measured with bias and GELU: the fuser took 0.67 to 0.91 of one by one up to 1024, 1.3 to 1.5 of
- * it at 2048. */
+/* On an H200 without tensor cores the fuser reaches 39 to 42 TFLOP/s at 2048 and above, CLBlast 29
+ * to 33; up to 1024, with bias and GELU, it took 0.67 to 0.91 of one by one. */
 static void test_a_gpus_fuser_takes_what_it_is_faster_at(void)
 {
     static const char *const plugins[] = {"plugins/matmul", "plugins/elementwise", NULL};
-    static const struct {
-        int64_t size;
-        bool fused;
-    } cases[] = {{512, true}, {1024, true}, {2048, false}, {4096, false}};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    static const int64_t sizes[] = {512, 1024, 2048, 4096};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         gpu g;
         if (!open(&g, plugins)) {
             return;
         }
-        int64_t size = cases[i].size;
-        kiln_tensor_desc bias = fixture_vector(&g.f, size);
-        kiln_tensor_desc x = product(&g.f, size, size, size);
+        kiln_tensor_desc bias = fixture_vector(&g.f, sizes[i]);
+        kiln_tensor_desc x = product(&g.f, sizes[i], sizes[i], sizes[i]);
         kiln_tensor_desc y = fixture_op(&g.f, KILN_OP_ADD, &x, &bias);
         fixture_drop(&g.f, &x);
         gelu(&g.f, &y);
         const kiln_fuse_segment *s = fixture_next(&g.f, true);
-        bool fused = s->plan->n_blocks > 0 && s->plan->blocks[0].ops[0] == 0;
-        if (fused != cases[i].fused) {
-            KILN_FAIL("%lld: the product is %s, %.1f us against %.1f us", (long long)size,
-                      fused ? "fused" : "unfused", (double)s->plan->blocks[0].predicted_ns / 1e3,
-                      (double)s->plan->blocks[0].baseline_ns / 1e3);
+        const kiln_plan_block *block = s->plan->n_blocks > 0 ? &s->plan->blocks[0] : NULL;
+        if (KILN_CHECK(block != NULL) && block->ops[0] != 0) {
+            KILN_FAIL("%lld: the product is unfused, %.1f us against %.1f us", (long long)sizes[i],
+                      (double)block->predicted_ns / 1e3, (double)block->baseline_ns / 1e3);
         }
-        KILN_CHECK(fused || (s->plan->n_blocks == 1 &&
-                             strstr(s->plan->blocks[0].fuser, "elementwise") != NULL));
         fixture_done(&g.f, s);
         close_gpu(&g);
     }
