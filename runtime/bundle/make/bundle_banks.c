@@ -2,8 +2,8 @@
 // Which bank of a board's memory each buffer lies in. An argument of a kernel is connected to one
 // bank when the bitstream is made, so all buffers that are ever given to it lie there, and all that
 // share an argument lie together. Inputs and outputs, which the caller's memory may be, lie in bank
-// 0, where drivers put what nobody places. The groups that are left are dealt out by the bytes that
-// a run moves through them, the largest first, each to the bank with the least.
+// 0, where we assume that drivers put what nobody places. The groups that are left are dealt out by
+// the bytes that a run moves through them, the largest first, each to the bank with the least.
 
 #include "bundle_maker.h"
 
@@ -78,13 +78,20 @@ static void join_sets(bank_sets *sets, uint32_t a, uint32_t b)
     sets->parents[a > b ? a : b] = a > b ? b : a;
 }
 
+/// The buffer that a launch gives to an argument, or UINT32_MAX.
+static uint32_t buffer_given(const bundle_step *step, uint32_t arg)
+{
+    return !step->is_copy && step->args[arg].kind == BUNDLE_ARG_BUFFER ? step->args[arg].buffer
+                                                                       : UINT32_MAX;
+}
+
 static void join_launch(bank_sets *sets, uint32_t s, const bundle_step *step)
 {
-    for (uint32_t i = 0; !step->is_copy && i < step->n_args; i++) {
-        const bundle_arg *arg = &step->args[i];
-        if (arg->kind == BUNDLE_ARG_BUFFER && arg->buffer != UINT32_MAX) {
+    for (uint32_t i = 0; i < step->n_args; i++) {
+        uint32_t buffer = buffer_given(step, i);
+        if (buffer != UINT32_MAX) {
             join_sets(sets, number_of_arg(sets, step->program, step->kernel, i),
-                      sets->first_buffer[s] + arg->buffer);
+                      sets->first_buffer[s] + buffer);
         }
     }
 }
@@ -125,9 +132,9 @@ static void weigh_sets(bank_sets *sets)
         const bundle_shapes *shapes = &sets->manifest->shapes[s];
         for (uint32_t i = 0; i < shapes->n_steps; i++) {
             const bundle_step *step = &shapes->steps[i];
-            for (uint32_t k = 0; !step->is_copy && k < step->n_args; k++) {
-                if (step->args[k].kind == BUNDLE_ARG_BUFFER && step->args[k].buffer != UINT32_MAX) {
-                    uint32_t buffer = step->args[k].buffer;
+            for (uint32_t k = 0; k < step->n_args; k++) {
+                uint32_t buffer = buffer_given(step, k);
+                if (buffer != UINT32_MAX) {
                     sets->bytes[root_of(sets, sets->first_buffer[s] + buffer)] +=
                         shapes->buffers[buffer].bytes;
                 }

@@ -47,6 +47,16 @@ static void take_parameter(const kiln_cl_argument *argument, void *user)
         (bundle_parameter){.name = name, .read_only = argument->read_only};
 }
 
+/// The compiler has told of all kernels before.
+static bool is_told(const bundle_program *program)
+{
+    uint32_t told = 0;
+    while (told < program->n_kernels && program->kernels[told].parameters != NULL) {
+        told++;
+    }
+    return told == program->n_kernels;
+}
+
 kiln_status kilni_bundle_parameters_ask(kiln_bundle_maker *maker, kiln_device *device,
                                         kiln_error *err)
 {
@@ -58,6 +68,9 @@ kiln_status kilni_bundle_parameters_ask(kiln_bundle_maker *maker, kiln_device *d
     pthread_mutex_lock(&device->lock);
     for (uint32_t i = 0; i < maker->manifest.n_programs && !taking.no_memory; i++) {
         taking.program = &maker->manifest.programs[i];
+        if (is_told(taking.program)) {
+            continue;
+        }
         kiln_status told =
             kiln_cl_arguments(device->backend, taking.program->text, taking.program->options,
                               taking.program->exact, take_parameter, &taking, NULL);
