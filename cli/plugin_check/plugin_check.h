@@ -94,7 +94,8 @@ int check_corpus_open(int fd);
 void check_discover(check *c);
 /// Draws a stream that the fuser takes and that ends where it is ready. False: found none.
 bool check_draw_stream(check *c, kf_fuser *fuser, uint32_t index, uint64_t seed, stream *out);
-/// Sets the verdict of a check that needs streams when there are none: it fails.
+/// Sets the verdict of a check that needs streams when there are none: it fails, but where streams
+/// only run, on a device that the author has not chosen.
 void check_no_streams(check *c);
 /// Shows operations [from, to) one by one.
 kf_status check_feed(check *c, kf_builder *builder, stream_view *view, uint32_t from, uint32_t to,

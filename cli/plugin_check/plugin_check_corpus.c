@@ -452,6 +452,8 @@ void check_no_streams(check *c)
 {
     if (c->plugin->n_fusers == 0) {
         check_skip(c, "brings no fuser");
+    } else if (check_good(c) && c->run_only) {
+        check_skip(c, "its fusers take none of the table's operators on this device");
     } else if (check_good(c)) {
         check_fail(c,
                    "after %u offers of all operators of the table no fuser was ready, so nothing "

@@ -248,8 +248,6 @@ static void try_streams(check *c, uint64_t most)
     }
     if (check_good(c) && fusers == 0) {
         check_skip(c, "its fusers decline the device that is here");
-    } else if (check_good(c) && streams == 0 && c->run_only) {
-        check_skip(c, "its fusers take none of the table's operators on this device");
     } else if (check_good(c) && streams == 0) {
         check_no_streams(c);
     } else if (check_good(c) && blocks == 0) {
