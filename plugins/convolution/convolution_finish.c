@@ -128,9 +128,9 @@ static void row_text(kf_text *text, const cv_plan *plan, const cv_op *op, uint32
         kf_text_addf(text, "rounded(%s)", names[0]);
         return;
     }
-    to = cv_value_computes(&region->values[op->result]);
-    kf_ew_template(text, op->row->text[to == KF_DTYPE_F32 ? 0 : 1], to, cv_plan_lanes(plan),
-                   operands);
+    uint32_t is_float = cv_is_float(to);
+    kf_ew_template(text, op->row->text[is_float ? 0 : 1], is_float ? KF_DTYPE_F32 : to,
+                   cv_plan_lanes(plan), operands);
 }
 
 static void operation(kf_text *text, const cv_plan *plan, const cv_step *step, uint32_t i,

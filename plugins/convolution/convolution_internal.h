@@ -285,8 +285,6 @@ uint32_t cv_plan_input(const cv_plan *plan, uint32_t op, uint32_t input);
 int32_t cv_value_flip(const cv_value *value);
 /// Bytes of an element in the region's own memory.
 int32_t cv_value_bytes(const cv_device *device, const cv_value *value);
-/// What an element is computed in: f32 or i32.
-uint32_t cv_value_computes(const cv_value *value);
 /// Channels of a place that a kernel computes with at once.
 uint32_t cv_plan_lanes(const cv_plan *plan);
 

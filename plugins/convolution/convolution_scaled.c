@@ -28,11 +28,6 @@ int32_t cv_value_bytes(const cv_device *device, const cv_value *value)
     return cv_is_byte(value->dtype) ? 1 : cv_is_narrow(value->dtype) && device->in_groups ? 2 : 4;
 }
 
-uint32_t cv_value_computes(const cv_value *value)
-{
-    return kf_dtype_of(value->dtype).kind == KF_KIND_FLOAT ? KF_DTYPE_F32 : KF_DTYPE_I32;
-}
-
 // ---- what a value stands for ----
 
 /// The operation that computes the value, if it is of the kind; or NULL.
