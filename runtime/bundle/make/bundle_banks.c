@@ -253,6 +253,19 @@ static void place_buffers(const bank_sets *sets)
     }
 }
 
+static void forget_banks(bundle_manifest *manifest)
+{
+    manifest->n_banks = 0;
+    for (uint32_t i = 0; i < manifest->n_programs; i++) {
+        manifest->programs[i].connections = NULL;
+    }
+    for (uint32_t s = 0; s < manifest->n_shapes; s++) {
+        for (uint32_t i = 0; i < manifest->shapes[s].n_buffers; i++) {
+            manifest->shapes[s].buffers[i].bank = 0;
+        }
+    }
+}
+
 kiln_status kilni_bundle_banks(kiln_bundle_maker *maker, uint32_t n_banks, kiln_error *err)
 {
     kiln_arena arena;
@@ -272,6 +285,9 @@ kiln_status kilni_bundle_banks(kiln_bundle_maker *maker, uint32_t n_banks, kiln_
     }
     maker->manifest.n_banks = n_banks;
 out:
+    if (status != KILN_STATUS_OK) {
+        forget_banks(&maker->manifest);
+    }
     kiln_arena_fini(&arena);
     return status;
 }

@@ -53,7 +53,8 @@ kiln_status kilni_bundle_parameters_ask(kiln_bundle_maker *maker, kiln_device *d
 kiln_status kilni_bundle_order(kiln_bundle_maker *maker, bundle_shapes *shapes, kiln_error *err);
 
 /// Places buffers in 1 to BUNDLE_BANKS banks, and connects the kernels' arguments, whose parameters
-/// are known. Errors: RESOURCE_EXHAUSTED, UNIMPLEMENTED for a kernel whose parameters are not.
+/// are known. Errors, after which there are no banks: RESOURCE_EXHAUSTED, UNIMPLEMENTED for a
+/// kernel whose parameters are not.
 kiln_status kilni_bundle_banks(kiln_bundle_maker *maker, uint32_t n_banks, kiln_error *err);
 
 /// Whether a device has what one launch wants. Errors: UNIMPLEMENTED, with the kernel and the size.
