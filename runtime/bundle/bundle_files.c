@@ -70,20 +70,29 @@ kiln_status kilni_bundle_read(const kiln_env *env, const char *path, kiln_blob *
 static kiln_status map_file(const char *path, kiln_blob *out_bytes, kiln_error *err)
 {
     struct stat info = {0};
+    kiln_status status = KILN_STATUS_OK;
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         return cannot_open(path, err);
     }
-    void *bytes = MAP_FAILED;
-    if (fstat(file, &info) == 0 && info.st_size > 0) {
-        bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (fstat(file, &info) != 0) {
+        status = kiln_fail(err, UNAVAILABLE, "%.150s: %s", path, strerror(errno));
+    } else if (!S_ISREG(info.st_mode) || info.st_size == 0) {
+        status = kiln_fail(err, DATA_LOSS, "%.150s is damaged: no file with bytes", path);
+    } else {
+        size_t bytes = (size_t)info.st_size;
+        void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+        if (data != MAP_FAILED) {
+            *out_bytes = (kiln_blob){.data = data, .length = bytes};
+        } else {
+            status = errno == ENOMEM
+                         ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes of %.150s",
+                                     bytes, path)
+                         : kiln_fail(err, UNAVAILABLE, "%.150s: %s", path, strerror(errno));
+        }
     }
     (void)close(file);
-    if (bytes == MAP_FAILED) {
-        return kiln_fail(err, DATA_LOSS, "%.150s is damaged: no file with bytes", path);
-    }
-    *out_bytes = (kiln_blob){.data = bytes, .length = (size_t)info.st_size};
-    return KILN_STATUS_OK;
+    return status;
 }
 
 void kilni_bundle_unmap(kiln_blob *bytes)
