@@ -224,8 +224,10 @@ impl Operand {
 /// The host's function, where it is there and set (KF_CAN).
 macro_rules! host_function {
     ($host:expr, $name:ident) => {{
-        let end = std::ptr::addr_of!((*$host).$name).add(1) as usize - $host as usize;
-        if $host.is_null() || ((*$host).struct_size as usize) < end { None } else { (*$host).$name }
+        let host = $host;
+        let there = !host.is_null()
+            && (*host).struct_size as usize >= std::ptr::addr_of!((*host).$name).add(1) as usize - host as usize;
+        if there { (*host).$name } else { None }
     }};
 }
 pub(crate) use host_function;
