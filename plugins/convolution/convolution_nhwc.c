@@ -27,7 +27,8 @@ static int32_t taps_of(const cv_op *op)
 
 static uint32_t fits(const cv_reader *r, const cv_value *v)
 {
-    return (int64_t)v->channels * v->height * v->width * r->region->count < INT32_MAX / 2;
+    return v->channels <= UINT16_MAX && // of cv_place.lanes
+           (int64_t)v->channels * v->height * v->width * r->region->count < INT32_MAX / 2;
 }
 
 /// An image with loose channels: only as the only reader of one from outside, with short lines.
@@ -110,7 +111,6 @@ void cv_nhwc_shape(cv_plan *plan)
 {
     const cv_region *region = plan->region;
     for (uint32_t v = 0; v < region->n_values; v++) {
-        plan->failed |= region->values[v].is_image && region->values[v].channels > UINT16_MAX;
         plan->places[v].lanes = (uint16_t)region->values[v].channels;
     }
     for (uint32_t i = 0; i < plan->n_steps; i++) {

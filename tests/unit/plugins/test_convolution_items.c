@@ -437,6 +437,8 @@ static void test_declines(void)
     declines(&n, KF_CODE_COST);
     conv(&n, image(&n, 8, 8, 4, 4), 12, &point, true); // half a piece
     declines(&n, KF_CODE_SHAPE);
+    conv(&n, image(&n, 8, 65544, 1, 1), 8, &point, true); // more channels than a place can say
+    declines(&n, KF_CODE_SHAPE);
     conv(&n, image(&n, 8, 8, 8, 8), 8, &wide, true); // a large window of whole pieces
     declines(&n, KF_CODE_SHAPE);
     conv(&n, image(&n, 8, 8, 4, 4), 8, &point, false); // weights that are computed
