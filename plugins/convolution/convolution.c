@@ -12,6 +12,8 @@ struct kf_fuser {
 struct kf_builder {
     const kf_fuser *fuser;
     cv_region region;
+    cv_region offered; // while it waits
+    uint32_t waits; // for the rest of a transposed convolution, which may not come
     kf_estimate estimate; // of the last answer
 };
 
@@ -48,16 +50,30 @@ static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
 static void builder_init(kf_builder *builder)
 {
     cv_region_init(&builder->region);
+    builder->waits = 0;
 }
 
 static void builder_copy(kf_builder *to, const kf_builder *from)
 {
     cv_region_copy(&to->region, &from->region);
+    to->waits = from->waits;
+    if (from->waits) {
+        cv_region_copy(&to->offered, &from->offered);
+    }
 }
 
 static void builder_push(kf_builder *builder, const kf_block *block, const kf_op *op)
 {
+    if (!builder->waits && (op->kind == KF_OP_RESHAPE || op->kind == KF_OP_MATMUL)) {
+        cv_region_copy(&builder->offered, &builder->region);
+    }
     cv_region_push(&builder->region, &builder->fuser->device, builder->fuser->host, block, op);
+    builder->waits = !cv_region_is_passed(&builder->region);
+}
+
+static const cv_region *offered(const kf_builder *builder)
+{
+    return builder->waits ? &builder->offered : &builder->region;
 }
 
 static uint32_t builder_is_closed(const kf_builder *builder)
@@ -67,12 +83,12 @@ static uint32_t builder_is_closed(const kf_builder *builder)
 
 static uint32_t builder_is_ready(const kf_builder *builder)
 {
-    return cv_region_is_ready(&builder->region);
+    return cv_region_is_ready(offered(builder));
 }
 
 static void builder_estimate(kf_builder *builder, kf_state *state)
 {
-    const cv_region *region = &builder->region;
+    const cv_region *region = offered(builder);
     const kf_cost *cost = &builder->fuser->device.cost;
     uint32_t launches = region->n_passes + region->n_outside + cv_region_results(region);
     kf_estimate_init(&builder->estimate);
@@ -86,7 +102,7 @@ static void builder_estimate(kf_builder *builder, kf_state *state)
 
 static kf_status opt_init(kf_opt *opt, const kf_builder *builder)
 {
-    opt->program = cv_program_create(&builder->region, &builder->fuser->device);
+    opt->program = cv_program_create(offered(builder), &builder->fuser->device);
     return opt->program != NULL ? KF_OK : KF_E_NOMEM;
 }
 

@@ -270,6 +270,20 @@ static void test_turned(void)
     region_close_all();
 }
 
+/// What comes before a transposed convolution that no region takes, for its window is too long, is
+/// a region all the same.
+static void test_before_turned(void)
+{
+    if (!region_open_all()) {
+        return;
+    }
+    program p = {.name = "before turned", .apart = 7};
+    int y = region_map(&p, RELU, region_conv3(&p, region_image(&p, 2, 16, 5, 6), 16));
+    region_keep(&p, region_turned(&p, y, 16, true, region_square(17, 1, 0)));
+    region_check(&p);
+    region_close_all();
+}
+
 // ---- f16 and bf16 ----
 
 /// What a region of f32 may have, with a stem of few channels, whose weights and vectors are
@@ -335,4 +349,4 @@ static void test_narrow(void)
 
 KILN_TEST_MAIN("unit/plugins/convolution_forms", KILN_TEST(test_groups), KILN_TEST(test_concats),
                KILN_TEST(test_winograd), KILN_TEST(test_lines), KILN_TEST(test_turned),
-               KILN_TEST(test_narrow))
+               KILN_TEST(test_before_turned), KILN_TEST(test_narrow))
