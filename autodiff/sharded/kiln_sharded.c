@@ -7,8 +7,6 @@
 
 #include <stdio.h>
 
-static const uint64_t default_bucket_bytes = 4u << 20;
-
 // ---- life ----
 
 static kiln_status make_places(kiln_sharded *sharded, kilni_shard_member *self, kiln_error *err)
@@ -126,9 +124,7 @@ kiln_status kiln_sharded_create(kiln_collective *group, kiln_params *const *sets
     sharded->group = group;
     sharded->late = options->late != 0;
     KILN_TRY(out, status,
-             kilni_shard_layout_init(sets[0], kiln_collective_ranks(group),
-                                     options->bucket_bytes != 0 ? options->bucket_bytes
-                                                                : default_bucket_bytes,
+             kilni_shard_layout_init(sets[0], kiln_collective_ranks(group), options->bucket_bytes,
                                      &sharded->layout, err));
     sharded->missing =
         kiln_alloc_array(sharded->env, sharded->layout.n_rows + 1, sizeof(*sharded->missing));

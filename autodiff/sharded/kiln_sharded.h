@@ -27,7 +27,8 @@ typedef struct kiln_sharded kiln_sharded;
 typedef struct kiln_sharded_options {
     uint32_t struct_size;
     uint32_t late; ///< 1: after a step values may be on their way still, see kiln_sharded_step
-    uint64_t bucket_bytes; ///< parameters travel together up to this; 0: 4 MiB
+    uint64_t bucket_bytes; ///< parameters travel together until they have this; 0: a sixteenth of
+                           ///< all, from 4 to 64 MiB
     const kiln_optimiser_options *optimiser; ///< copied; NULL: the defaults
 } kiln_sharded_options;
 

@@ -3,19 +3,27 @@
 // lies, and what is recorded to cut a row or to join one. Who gets which piece is the optimiser's.
 #include "sharded_internal.h"
 
-/// The row that the parameter goes to: the last one of its dtype, while it has room.
-static size_t choose_row(const kilni_shard_layout *layout, kiln_dtype dtype, int64_t elems,
-                         uint64_t row_bytes)
+/// The row that the next parameter of a dtype goes to: the last one of that dtype, until it is long
+/// enough. So no row is short but the last ones, whatever lies between large parameters.
+static size_t choose_row(const kilni_shard_layout *layout, kiln_dtype dtype, uint64_t row_bytes)
 {
     size_t row = layout->n_rows;
     while (row > 0 && layout->rows[row - 1].dtype != dtype) {
         row--;
     }
-    if (row == 0) {
-        return layout->n_rows;
-    }
-    uint64_t together = (uint64_t)(layout->rows[row - 1].elems + elems) * kiln_dtype_size(dtype);
-    return together <= row_bytes ? row - 1 : layout->n_rows;
+    bool has_room = row > 0 && (uint64_t)layout->rows[row - 1].elems * kiln_dtype_size(dtype) <
+                                   row_bytes;
+    return has_room ? row - 1 : layout->n_rows;
+}
+
+/// Enough rows that most of the way runs beside backward, each long enough that what a call costs
+/// whatever its length is little of it.
+static uint64_t choose_row_bytes(const kiln_params *params)
+{
+    static const uint64_t least = 4u << 20, most = 64u << 20;
+    enum { ROWS = 16 };
+    uint64_t bytes = kiln_params_bytes(params) / ROWS;
+    return bytes < least ? least : bytes > most ? most : bytes;
 }
 
 static kiln_status place_one(kilni_shard_layout *layout, const kiln_params *params, size_t index,
@@ -28,7 +36,7 @@ static kiln_status place_one(kilni_shard_layout *layout, const kiln_params *para
         return kiln_fail(err, INVALID_ARGUMENT, "parameter %.64s is %s; only floats are optimised",
                          kiln_params_name(params, index), kiln_dtype_name(dtype));
     }
-    size_t number = choose_row(layout, dtype, elems, row_bytes);
+    size_t number = choose_row(layout, dtype, row_bytes);
     kilni_shard_row *row = &layout->rows[number];
     layout->n_rows += number == layout->n_rows;
     row->dtype = dtype;
@@ -43,6 +51,7 @@ kiln_status kilni_shard_layout_init(const kiln_params *params, uint32_t parts, u
 {
     const size_t count = params->count;
     kiln_status status = KILN_STATUS_OK;
+    row_bytes = row_bytes != 0 ? row_bytes : choose_row_bytes(params);
     *out_layout = (kilni_shard_layout){
         .env = params->env,
         .parts = parts,

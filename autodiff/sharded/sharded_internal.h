@@ -31,7 +31,8 @@ typedef struct kilni_shard_layout {
     kilni_shard_row *rows; ///< in the order in which their gradients come
 } kilni_shard_layout;
 
-/// Lays the parameters of a set out, those of a row up to `row_bytes`. `fini` also after a failure.
+/// Lays the parameters of a set out: a row gets further ones until it has `row_bytes`; 0: chosen by
+/// what all of them take. `fini` also after a failure.
 /// Errors: INVALID_ARGUMENT for one that is no float, RESOURCE_EXHAUSTED.
 kiln_status kilni_shard_layout_init(const kiln_params *params, uint32_t parts, uint64_t row_bytes,
                                     kilni_shard_layout *out_layout, kiln_error *err);

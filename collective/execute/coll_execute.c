@@ -65,8 +65,10 @@ static kiln_status step_send(execution *exec, const kilni_coll_step *step, kiln_
     if (send->messages == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a message");
     }
+    uint64_t begin_ns = kilni_coll_now(exec->run);
     kiln_status status =
         exec->memory->ops->map(exec->memory, &send->area, KILN_COLL_READ, &send->data, err);
+    kilni_coll_spend(exec->run, KILN_COLL_COPYING, begin_ns);
     if (status != KILN_STATUS_OK) {
         return status;
     }
@@ -77,6 +79,7 @@ static kiln_status step_send(execution *exec, const kilni_coll_step *step, kiln_
 static kiln_status receive(const execution *exec, kiln_coll_message *message, kiln_error *err)
 {
     kiln_coll_transport *transport = exec->run->transport;
+    uint64_t begin_ns = kilni_coll_now(exec->run);
     kiln_status status = transport->ops->post(transport, message, err);
     if (status == KILN_STATUS_OK) {
         kilni_coll_watch_end(exec->run->watch, COLL_WORKER);
@@ -87,12 +90,14 @@ static kiln_status receive(const execution *exec, kiln_coll_message *message, ki
         }
         kilni_coll_watch_touch(exec->run->watch, COLL_WORKER);
     }
+    kilni_coll_spend(exec->run, KILN_COLL_WAITING, begin_ns);
     return status;
 }
 
 typedef struct written_receive {
     const kilni_coll_run *run;
     kiln_coll_area area;
+    uint64_t ns; ///< that it took, of the wait for the message
     kiln_status status;
     kiln_error error;
 } written_receive;
@@ -103,7 +108,10 @@ static void write_received(const void *data, size_t bytes, void *user)
     kiln_coll_memory *memory = self->run->memory;
     (void)bytes; // the area's
     kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
+    uint64_t begin_ns = kilni_coll_now(self->run);
     self->status = memory->ops->write(memory, &self->area, data, &self->error);
+    kilni_coll_spend(self->run, KILN_COLL_COPYING, begin_ns);
+    self->ns = kilni_coll_now(self->run) - begin_ns;
 }
 
 /// For a memory that takes bytes from where the sender has them.
@@ -125,6 +133,9 @@ static kiln_status receive_written(const execution *exec, const kilni_coll_step 
                                      .take = write_received,
                                      .user = &received};
         status = receive(exec, &message, err);
+        if (exec->run->call->times != NULL) {
+            exec->run->call->times->spent_ns[KILN_COLL_WAITING] -= received.ns;
+        }
         if (status == KILN_STATUS_OK && received.status != KILN_STATUS_OK) {
             status = received.status;
             if (err != NULL) {
@@ -161,14 +172,18 @@ static kiln_status step_receive(execution *exec, const kilni_coll_step *step, ki
     }
     void *data = NULL;
     kiln_coll_area area = whole_of(exec, step->target, step->count);
+    uint64_t begin_ns = kilni_coll_now(exec->run);
     kiln_status status = exec->memory->ops->map(exec->memory, &area, KILN_COLL_WRITE, &data, err);
+    kilni_coll_spend(exec->run, KILN_COLL_COPYING, begin_ns);
     if (status != KILN_STATUS_OK) {
         return status;
     }
     status = receive_pieces(exec, step, &area, data, err);
     kiln_error *unmap_err = status == KILN_STATUS_OK ? err : NULL;
+    begin_ns = kilni_coll_now(exec->run);
     kiln_status unmapped =
         exec->memory->ops->unmap(exec->memory, &area, KILN_COLL_WRITE, data, unmap_err);
+    kilni_coll_spend(exec->run, KILN_COLL_COPYING, begin_ns);
     return status == KILN_STATUS_OK ? unmapped : status;
 }
 
@@ -178,10 +193,12 @@ static kiln_status await_pieces(const execution *exec, pending_send *send, kiln_
     kiln_status status = KILN_STATUS_OK;
     while (send->posted > 0 && status == KILN_STATUS_OK) {
         kiln_coll_message *last = &send->messages[send->posted - 1];
+        uint64_t begin_ns = kilni_coll_now(exec->run);
         kilni_coll_watch_end(exec->run->watch, COLL_WORKER);
         status =
             transport->ops->wait(transport, last, kiln_time_ns() + exec->run->deadline_ns, err);
         kilni_coll_watch_touch(exec->run->watch, COLL_WORKER);
+        kilni_coll_spend(exec->run, KILN_COLL_WAITING, begin_ns);
         send->posted -= status == KILN_STATUS_OK;
     }
     return status;
@@ -194,9 +211,11 @@ static kiln_status step_fence(execution *exec, kiln_error *err)
         pending_send *send = &exec->sends[exec->send_count - 1];
         status = await_pieces(exec, send, err);
         if (status == KILN_STATUS_OK) {
+            uint64_t begin_ns = kilni_coll_now(exec->run);
             exec->send_count--;
             status = exec->memory->ops->unmap(exec->memory, &send->area, KILN_COLL_READ, send->data,
                                               err);
+            kilni_coll_spend(exec->run, KILN_COLL_COPYING, begin_ns);
         }
     }
     return status;

@@ -26,6 +26,20 @@ typedef struct kilni_coll_run {
     kilni_coll_watch *watch;
 } kilni_coll_run;
 
+/// The time for kilni_coll_spend, where somebody asks for the call's times.
+static inline uint64_t kilni_coll_now(const kilni_coll_run *run)
+{
+    return run->call->times != NULL ? kiln_time_ns() : 0;
+}
+
+static inline void kilni_coll_spend(const kilni_coll_run *run, kiln_coll_pastime pastime,
+                                    uint64_t since_ns)
+{
+    if (run->call->times != NULL) {
+        run->call->times->spent_ns[pastime] += kiln_time_ns() - since_ns;
+    }
+}
+
 /// Carries a schedule out. On return nothing is mapped, posted or allocated; a failure has been
 /// told to the others. `err` must not be NULL. On the worker's thread. Errors: the memory's and the
 /// transport's.

@@ -89,8 +89,11 @@ kiln_status kilni_coll_step_reduce(const kilni_coll_run *run, const kilni_coll_l
     kiln_coll_area left = kilni_coll_area_of(lots, step->left, range);
     kiln_coll_area source = kilni_coll_area_of(lots, step->source, range);
     kiln_coll_op op = run->call->op;
-    return run->memory->ops->reduce(run->memory, &target, &left, &source,
-                                    op == KILN_COLL_MEAN ? KILN_COLL_SUM : op, err);
+    uint64_t begin_ns = kilni_coll_now(run);
+    kiln_status status = run->memory->ops->reduce(run->memory, &target, &left, &source,
+                                                  op == KILN_COLL_MEAN ? KILN_COLL_SUM : op, err);
+    kilni_coll_spend(run, KILN_COLL_COMBINING, begin_ns);
+    return status;
 }
 
 kiln_status kilni_coll_step_copy(const kilni_coll_run *run, const kilni_coll_lot *lots,
@@ -101,11 +104,13 @@ kiln_status kilni_coll_step_copy(const kilni_coll_run *run, const kilni_coll_lot
     kiln_coll_area target = kilni_coll_area_of(lots, step->target, range);
     kiln_coll_area source = kilni_coll_area_of(lots, step->source, range);
     uint32_t divisor = step->divide ? run->divisor : 1;
+    uint64_t begin_ns = kilni_coll_now(run);
+    kiln_status status = KILN_STATUS_OK;
     if (target.dtype != source.dtype || divisor != 1) {
-        return ops->convert(run->memory, &target, &source, divisor, err);
+        status = ops->convert(run->memory, &target, &source, divisor, err);
+    } else if (target.buffer != source.buffer || target.offset != source.offset) {
+        status = ops->copy(run->memory, &target, &source, err);
     }
-    if (target.buffer == source.buffer && target.offset == source.offset) {
-        return KILN_STATUS_OK;
-    }
-    return ops->copy(run->memory, &target, &source, err);
+    kilni_coll_spend(run, KILN_COLL_COMBINING, begin_ns);
+    return status;
 }

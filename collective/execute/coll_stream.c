@@ -100,7 +100,8 @@ static kiln_status await_passed(stream *self, const progress *other, bool sends,
 {
     // What the other thread waits for ends at its deadline, and names who is late: that comes
     // first.
-    uint64_t deadline_ns = kiln_time_ns() + 2 * self->run->deadline_ns;
+    uint64_t begin_ns = kiln_time_ns();
+    uint64_t deadline_ns = begin_ns + 2 * self->run->deadline_ns;
     kilni_coll_thread own = other == &self->worker ? COLL_FEEDER : COLL_WORKER;
     kiln_status status = KILN_STATUS_OK;
     kilni_coll_watch_end(self->run->watch, own);
@@ -119,6 +120,9 @@ static kiln_status await_passed(stream *self, const progress *other, bool sends,
     }
     pthread_mutex_unlock(&self->lock);
     kilni_coll_watch_touch(self->run->watch, own);
+    if (own == COLL_WORKER) {
+        kilni_coll_spend(self->run, KILN_COLL_WAITING, begin_ns);
+    }
     return status;
 }
 
@@ -154,7 +158,9 @@ static kiln_status post_oldest(stream *self, kiln_error *err)
     outgoing *piece = &self->out[self->fetched % KILN_COLL_STAGES];
     self->fetched++;
     kilni_coll_watch_touch(self->run->watch, COLL_FEEDER);
+    uint64_t begin_ns = kilni_coll_now(self->run);
     kiln_status status = memory->stream->fetched(memory, piece->ticket, err);
+    kilni_coll_spend(self->run, KILN_COLL_FETCHING, begin_ns);
     piece->ticket = NULL;
     if (status == KILN_STATUS_OK) {
         advance(self, &self->feeder, (progress){piece->step, piece->step + 1, piece->end});
@@ -373,7 +379,9 @@ static kiln_status await_piece(stream *self, incoming *piece, kiln_error *err)
     kiln_status status = KILN_STATUS_OK;
     kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
     if (piece->ticket != NULL) {
+        uint64_t begin_ns = kilni_coll_now(self->run);
         status = memory->stream->reached(memory, piece->ticket, err);
+        kilni_coll_spend(self->run, KILN_COLL_COPYING, begin_ns);
         piece->ticket = NULL;
     }
     return status;
@@ -413,15 +421,19 @@ static kiln_status take_piece(stream *self, incoming *piece, progress group, kil
     piece->message = (kiln_coll_message){
         .peer = step->peer, .sequence = self->run->sequence, .bytes = kiln_coll_area_bytes(&area)};
     kilni_coll_watch_end(self->run->watch, COLL_WORKER);
+    uint64_t begin_ns = kilni_coll_now(self->run);
     KILN_TRY(out, status, transport->ops->post(transport, &piece->message, err));
     KILN_TRY(out, status,
              transport->ops->accept(transport, &piece->message,
                                     kiln_time_ns() + self->run->deadline_ns, err));
     kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
+    kilni_coll_spend(self->run, KILN_COLL_WAITING, begin_ns);
     KILN_TRY(out, status,
              await_passed(self, &self->feeder, /*sends=*/true, group.step, &area, err));
     kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
+    begin_ns = kilni_coll_now(self->run);
     KILN_TRY(out, status, memory->stream->put(memory, &area, piece->message.data, err));
+    kilni_coll_spend(self->run, KILN_COLL_COPYING, begin_ns);
     KILN_TRY(out, status, compute(self, group.step + 1, group.end, range, err));
     KILN_TRY(out, status, memory->stream->mark(memory, &piece->ticket, err));
 out:
@@ -477,10 +489,15 @@ static kiln_status compute_whole(stream *self, progress group, kiln_error *err)
     const kilni_coll_range whole = {0, self->schedule->steps[group.step].count};
     kiln_status status = compute(self, group.step, group.end, whole, err);
     kilni_coll_watch_touch(self->run->watch, COLL_WORKER);
+    uint64_t begin_ns = kilni_coll_now(self->run);
     if (status == KILN_STATUS_OK) {
         status = memory->stream->mark(memory, &ticket, err);
     }
-    return status == KILN_STATUS_OK ? memory->stream->reached(memory, ticket, err) : status;
+    if (status == KILN_STATUS_OK) {
+        status = memory->stream->reached(memory, ticket, err);
+    }
+    kilni_coll_spend(self->run, KILN_COLL_COPYING, begin_ns);
+    return status;
 }
 
 static kiln_status work(stream *self, kiln_error *err)

@@ -109,6 +109,7 @@ kiln_status kiln_coll_start(kiln_coll_member *member, const kiln_coll_call *call
     kiln_coll_call settled = *call;
     kiln_coll_request *request = NULL;
     kiln_status status = KILN_STATUS_OK;
+    kilni_coll_call_note(call, KILN_COLL_STARTED);
     KILN_TRY(out, status, member->transport->ops->failure(member->transport, NULL, err));
     KILN_TRY(out, status, check_call(member, call, err));
     KILN_TRY(out, status, settle_algorithm(member, &settled, err));

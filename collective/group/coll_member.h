@@ -87,6 +87,14 @@ static inline bool kilni_coll_is_paired(kiln_coll_kind kind)
     return kind == KILN_COLL_SEND || kind == KILN_COLL_RECEIVE;
 }
 
+/// Notes a moment of a call where somebody asks for its times.
+static inline void kilni_coll_call_note(const kiln_coll_call *call, kiln_coll_moment moment)
+{
+    if (call->times != NULL) {
+        call->times->at_ns[moment] = kiln_time_ns();
+    }
+}
+
 /// With two references, or with one when nobody waits for it. NULL: no memory.
 kiln_coll_request *kilni_coll_request_create(const kiln_env *env, const kiln_coll_call *call,
                                              bool is_waited);

@@ -115,14 +115,18 @@ static kiln_status carry_out(kiln_coll_member *member, kiln_coll_request *reques
     kiln_coll_transport *transport = member->transport;
     const kiln_coll_call *call = &request->call;
     kiln_status status = KILN_STATUS_OK;
+    kilni_coll_call_note(call, KILN_COLL_BEGUN);
     KILN_TRY(out, status, transport->ops->failure(transport, NULL, err));
     kilni_coll_marker *marker = request->marker;
     request->marker = NULL;
     KILN_TRY(out, status,
              kilni_coll_marker_wait(marker, kiln_time_ns() + member->group->deadline_ns, err));
+    kilni_coll_call_note(call, KILN_COLL_READY);
     KILN_TRY(out, status, agree(member, call, err));
+    kilni_coll_call_note(call, KILN_COLL_AGREED);
     kilni_coll_watch_touch(&member->watch, COLL_WORKER);
     KILN_TRY(out, status, run_schedule(member, call, err));
+    kilni_coll_call_note(call, KILN_COLL_ENDED);
 out:
     if (request->marker != NULL) {
         kilni_coll_marker_wait(request->marker, /*deadline_ns=*/0, NULL);

@@ -125,6 +125,8 @@ KILN_NODISCARD KILN_API kiln_status kiln_coll_group_split(kiln_coll_group *group
 /// of which rank r gets the r-th part: the first count % ranks parts have one element more. `root`
 /// of a send or receive is the other rank. Output may be the input, but for all-to-all. Buffers not
 /// needed by this rank may be NULL.
+typedef struct kiln_coll_times kiln_coll_times;
+
 typedef struct kiln_coll_call {
     uint32_t struct_size;
     kiln_coll_kind kind;
@@ -141,12 +143,38 @@ typedef struct kiln_coll_call {
     uint32_t reserved;
     uint64_t tag; ///< anything else that ranks must agree on, such as a hash of the shape
     void *event; ///< given to the memory's `signal` when the call has ended; NULL: none
+    kiln_coll_times *times; ///< filled before `signal`; NULL: nobody asks
 } kiln_coll_call;
 
 #define KILN_COLL_CALL_INIT                                                                        \
     {                                                                                              \
         .struct_size = (uint32_t)sizeof(kiln_coll_call)                                            \
     }
+
+/// What a call's worker did after the ranks agreed.
+typedef enum kiln_coll_pastime {
+    KILN_COLL_COPYING, ///< to and from the memory: mapping, writing, what streams until it is used
+    KILN_COLL_COMBINING, ///< queueing reductions and copies
+    KILN_COLL_WAITING, ///< for messages, whose copy is in it where the memory is mapped
+    KILN_COLL_SETTLING, ///< until the memory's last work had ended
+    KILN_COLL_FETCHING, ///< out of a memory that streams, by the second thread, beside all these
+    KILN_COLL_PASTIMES
+} kiln_coll_pastime;
+
+typedef enum kiln_coll_moment {
+    KILN_COLL_STARTED,
+    KILN_COLL_BEGUN, ///< the member's calls before had ended
+    KILN_COLL_READY, ///< and the memory's work before
+    KILN_COLL_AGREED, ///< all ranks had come
+    KILN_COLL_ENDED,
+    KILN_COLL_MOMENTS
+} kiln_coll_moment;
+
+/// Where the time of a call went.
+struct kiln_coll_times {
+    uint64_t at_ns[KILN_COLL_MOMENTS]; ///< as kiln_time_ns; 0: it failed before
+    uint64_t spent_ns[KILN_COLL_PASTIMES];
+};
 
 /// A send and its receive are the affair of two ranks: only they agree, and other ranks need not
 /// come. Between two ranks sends arrive in their order, and both ranks order them alike among their

@@ -2,11 +2,15 @@
 // The order in which blocks and single operations run. What a step needs comes before it; apart
 // from that they stay as recorded, a block where its first operation was. A block that waits for
 // something in between runs as soon as it can, and what waits for it behind it: what was recorded
-// far behind would otherwise run before, and its results be alive meanwhile. Should blocks wait for
-// each other after all, the first of them is dissolved and its operations run unfused.
+// far behind would otherwise run before, and its results be alive meanwhile. An all-reduce is begun
+// as soon as its operand can be had, so that it travels beside the operations up to its sync.
+// Should blocks wait for each other after all, the first of them is dissolved and its operations
+// run unfused.
 #include <string.h>
 
 #include "fuse_plan.h"
+
+enum { ARRANGEMENTS = 4 }; ///< views and joins, one behind the other, before an all-reduce
 
 typedef struct step_order {
     const kilni_fuse_recorded *recorded;
@@ -16,6 +20,7 @@ typedef struct step_order {
     uint32_t *waiting; ///< operations at which a block was found that cannot run yet
     uint32_t n_waiting;
     bool *done; ///< per operation
+    uint32_t next_call; ///< operations before it are no all-reduce that has not run
 } step_order;
 
 /// Operations that other devices take part in run in the order in which they were recorded.
@@ -70,6 +75,96 @@ static void run_unit(step_order *o, uint32_t op, uint32_t *out_order, uint32_t *
     }
 }
 
+// ---- all-reduces are begun early ----
+
+/// The operations of the unit of `*op`, which is their place where it is in no block.
+static uint32_t unit_ops(const step_order *o, const uint32_t *op, const uint32_t **out_ops)
+{
+    uint32_t block = o->unit[*op];
+    *out_ops = block == KILNI_FUSE_NONE ? op : o->blocks->blocks[block].ops;
+    return block == KILNI_FUSE_NONE ? 1 : o->blocks->blocks[block].len;
+}
+
+/// The operation of another unit that gives an input and has not run, or KILNI_FUSE_NONE.
+static uint32_t missing(const step_order *o, uint32_t op, uint32_t input)
+{
+    uint32_t definer = o->definer[o->recorded->marks[op].refs[input]];
+    bool is_own = definer != KILNI_FUSE_NONE && o->unit[definer] != KILNI_FUSE_NONE &&
+                  o->unit[definer] == o->unit[op];
+    return definer == KILNI_FUSE_NONE || o->done[definer] || is_own ? KILNI_FUSE_NONE : definer;
+}
+
+static uint32_t inputs_of(const step_order *o, uint32_t op)
+{
+    const kiln_op_record *record = &o->recorded->ops[op];
+    return record->op == KILN_OP_DROP ? 0 : record->n_inputs;
+}
+
+static bool unit_is_ready(const step_order *o, uint32_t op)
+{
+    uint32_t block = o->unit[op];
+    return block == KILNI_FUSE_NONE ? is_ready(o, op, block) : block_is_ready(o, block);
+}
+
+/// Whether it only says where values lie, or copies them there.
+static bool arranges(const step_order *o, uint32_t op)
+{
+    kiln_op kind = o->recorded->ops[op].op;
+    return kind == KILN_OP_CONCAT || kiln_op_info_of(kind)->cls == KILN_CLASS_VIEW;
+}
+
+/// Whether all that the unit of `op` needs could run now, or behind views and joins, `depth` of
+/// them one behind the other.
+static bool is_near(const step_order *o, uint32_t op, uint32_t depth)
+{
+    const uint32_t *ops = NULL;
+    uint32_t count = unit_ops(o, &op, &ops);
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < inputs_of(o, ops[i]); k++) {
+            uint32_t needed = missing(o, ops[i], k);
+            if (needed != KILNI_FUSE_NONE && !unit_is_ready(o, needed) &&
+                (depth == 0 || !arranges(o, needed) || !is_near(o, needed, depth - 1))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/// Runs the unit of `op` behind all that it needs.
+static void run_needed(step_order *o, uint32_t op, uint32_t *out_order, uint32_t *count)
+{
+    const uint32_t *ops = NULL;
+    uint32_t n_ops = unit_ops(o, &op, &ops);
+    for (uint32_t i = 0; i < n_ops; i++) {
+        for (uint32_t k = 0; k < inputs_of(o, ops[i]); k++) {
+            uint32_t needed = missing(o, ops[i], k);
+            if (needed != KILNI_FUSE_NONE) {
+                run_needed(o, needed, out_order, count);
+            }
+        }
+    }
+    run_unit(o, op, out_order, count);
+}
+
+/// Begins the all-reduces that can be, in the order in which they were recorded.
+static void begin_calls(step_order *o, uint32_t *out_order, uint32_t *count)
+{
+    while (o->next_call < o->blocks->n_covered) {
+        uint32_t call = o->next_call;
+        bool is_call = o->recorded->ops[call].op == KILN_OP_ALL_REDUCE && !o->done[call];
+        if (is_call && (!keeps_order(o, call) || !is_near(o, call, ARRANGEMENTS))) {
+            return;
+        }
+        if (is_call) {
+            run_needed(o, call, out_order, count);
+        }
+        o->next_call++;
+    }
+}
+
+// ---- all others ----
+
 static void let_wait(step_order *o, uint32_t op)
 {
     for (uint32_t i = 0; i < o->n_waiting; i++) {
@@ -106,6 +201,7 @@ static uint32_t pass(step_order *o, uint32_t *out_order, uint32_t *count)
             o->done[op++] = true;
         } else if (block == KILNI_FUSE_NONE ? is_ready(o, op, block) : block_is_ready(o, block)) {
             run_unit(o, op, out_order, count);
+            begin_calls(o, out_order, count);
             op = next_behind(o, op);
         } else if (block == KILNI_FUSE_NONE) {
             op++;

@@ -337,6 +337,40 @@ static PyObject *receive_array(PyObject *self, PyObject *args)
     return kilni_py_array_new(made);
 }
 
+/// Records an all-reduce of a member, or the wait for what it gives.
+static PyObject *begin_reduce(PyObject *self, PyObject *args)
+{
+    PyObject *array = NULL;
+    const char *op = NULL;
+    unsigned member = 0;
+    kiln_tensor *made = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_status status = KILN_STATUS_OK;
+    kiln_collective *group = ((group_object *)self)->group;
+    if (!PyArg_ParseTuple(args, "O!sI", kilni_py.array_type, &array, &op, &member)) {
+        return NULL;
+    }
+    kiln_tensor *tensor = kilni_py_tensor(array);
+    KILNI_PY_CALL_WITH(
+        status, &err, &tensor, 1,
+        kiln_all_reduce(tensor, op, kiln_collective_id(group), member, &made, &err));
+    return status == KILN_STATUS_OK ? kilni_py_array_new(made) : kilni_py_raise(&err);
+}
+
+static PyObject *end_reduce(PyObject *self, PyObject *array)
+{
+    kiln_tensor *made = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_status status = KILN_STATUS_OK;
+    (void)self;
+    if (!kilni_py_is_array(array)) {
+        return PyErr_Format(PyExc_TypeError, "%R is no array", array);
+    }
+    kiln_tensor *tensor = kilni_py_tensor(array);
+    KILNI_PY_CALL_WITH(status, &err, &tensor, 1, kiln_collective_sync(tensor, &made, &err));
+    return status == KILN_STATUS_OK ? kilni_py_array_new(made) : kilni_py_raise(&err);
+}
+
 static PyObject *barrier(PyObject *self, PyObject *nothing)
 {
     kiln_error err = KILN_ERROR_INIT;
@@ -495,6 +529,7 @@ static PyObject *reduced(PyObject *self, PyObject *args)
 static PyMethodDef group_methods[] = {
     {"call", call_group, METH_VARARGS, NULL}, {"split", split_group, METH_VARARGS, NULL},
     {"send", send_array, METH_VARARGS, NULL}, {"receive", receive_array, METH_VARARGS, NULL},
+    {"begin", begin_reduce, METH_VARARGS, NULL}, {"end", end_reduce, METH_O, NULL},
     {"barrier", barrier, METH_NOARGS, NULL},  {NULL, NULL, 0, NULL},
 };
 

@@ -4,7 +4,8 @@
 Results need no further call: their devices wait for them, the thread does not. A group fails as one, before its
 deadline, whichever member is late, fails, or asks for something else.
 """
-from . import _kiln
+from . import _kiln, _standard
+from ._compile import _flatten, _unflatten
 from ._kiln import device as _device
 
 __all__ = ["GradSync", "Group"]
@@ -30,6 +31,36 @@ class Group:
     def all_reduce(self, arrays, /, op="sum"):
         """One array for each device, combined by sum, mean, min, max or prod; each device gets the result."""
         return self._group.call("all_reduce", list(arrays), op, 0)
+
+    def average(self, member, arrays, /, *, bucket_bytes=25 << 20):
+        """Means over all members, for a function of one member that kiln.compile records.
+
+        `arrays` may stand in tuples, lists and dicts, such as the gradients of kiln.value_and_grad; each member calls
+        this alike, with its number among `devices`. They travel together until they are `bucket_bytes`, the last ones
+        first. In a graph each bucket begins to travel when the last of its arrays was computed, beside what is
+        computed after it.
+        """
+        leaves, means, rows = [], {}, []
+        tree = _flatten(arrays, leaves)
+        for place in reversed(range(len(leaves))):
+            leaf = leaves[place]
+            row = next((one for one in rows if one["dtype"] == leaf.dtype and one["bytes"] < bucket_bytes), None)
+            if row is None:
+                row = {"dtype": leaf.dtype, "bytes": 0, "places": []}
+                rows.append(row)
+            row["bytes"] += leaf.nbytes
+            row["places"].append(place)
+        begun = []
+        for row in rows:
+            flat = [_kiln.operators["reshape"](leaves[place], (-1,)) for place in row["places"]]
+            begun.append(self._group.begin(_standard.concat(flat) if len(flat) > 1 else flat[0], "mean", member))
+        for row, one in zip(rows, begun):
+            whole, start = self._group.end(one), 0
+            for place in row["places"]:
+                end = start + leaves[place].size
+                means[place] = _kiln.operators["reshape"](whole[start:end], leaves[place].shape)
+                start = end
+        return _unflatten(tree, (means[place] for place in range(len(leaves))))
 
     def reduce(self, arrays, /, op="sum", *, root=0):
         """As all_reduce, for the member `root` alone; the others get None."""

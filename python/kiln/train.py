@@ -173,8 +173,8 @@ class ShardedOptimiser(_Steps):
     """As Optimiser, for the members of a group, of which each keeps its part of the state alone.
 
     `params` are a set for each of `group.devices`, with the same parameters, which begin with the same values. The
-    gradients that `step` gets are each member's own: it takes their mean. Parameters travel together up to
-    `bucket_bytes`, 4 MiB if nothing is said.
+    gradients that `step` gets are each member's own: it takes their mean. Parameters travel together
+    until they have `bucket_bytes`; if nothing is said, a sixteenth of all, from 4 to 64 MiB.
     """
 
     def __init__(self, group, params, rule="adamw", *, schedule=None, bucket_bytes=0, **options):

@@ -7,6 +7,7 @@
 // coll_calls.c.
 
 #include "coll_memory.h"
+#include "kiln_trace.h"
 #include "rt_attrs.h"
 #include "rt_aux_queues.h"
 #include "rt_binding.h"
@@ -14,6 +15,8 @@
 #include "rt_dependency.h"
 #include "rt_device.h"
 #include "rt_tensor.h"
+
+#include <stdio.h>
 
 static const size_t kept_staging_bytes = 256u << 20;
 
@@ -508,6 +511,27 @@ static void free_ended(kiln_device *device, kilni_ended *ended)
     kilni_rank_call_free(device, (kilni_rank_call *)ended, &none);
 }
 
+/// A span of the call with where its time went, in microseconds.
+static void trace_call(kiln_device *device, const kilni_rank_call *call)
+{
+    static const char *const names[KILN_COLL_PASTIMES] = {
+        "copying", "combining", "waiting", "settling", "fetching"};
+    const uint64_t *at = call->times.at_ns;
+    char detail[320];
+    int length = snprintf(detail, sizeof(detail), "bytes %llu",
+                          (unsigned long long)call->bytes);
+    const char *const until[] = {"behind", "computing", "agreeing", "travelling"};
+    for (int i = KILN_COLL_BEGUN; i <= KILN_COLL_ENDED && at[i] != 0; i++) {
+        length += snprintf(detail + length, sizeof(detail) - (size_t)length, ", %s %.1f",
+                           until[i - 1], (double)(at[i] - at[i - 1]) / 1e3);
+    }
+    for (int i = 0; i < KILN_COLL_PASTIMES; i++) {
+        length += snprintf(detail + length, sizeof(detail) - (size_t)length, ", %s %.1f",
+                           names[i], (double)call->times.spent_ns[i] / 1e3);
+    }
+    kiln_trace_note(device, call->kind, detail, at[KILN_COLL_STARTED]);
+}
+
 /// What was lent to the call goes back, and its result is there. Who has the device's lock may be
 /// waiting for that: what needs the lock is left to whoever comes by with it.
 static void memory_signal(kiln_coll_memory *memory, void *event, const kiln_error *result)
@@ -516,6 +540,9 @@ static void memory_signal(kiln_coll_memory *memory, void *event, const kiln_erro
     kiln_device *device = self->device;
     kilni_rank_call *call = event;
     kilni_future *future = call->future;
+    if (call->kind != NULL) {
+        trace_call(device, call);
+    }
     drop_staging(self, kept_staging_bytes);
     call->future = NULL;
     call->ended.free = free_ended;

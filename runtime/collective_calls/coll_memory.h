@@ -24,6 +24,9 @@ typedef struct kilni_rank_call {
     kilni_binding output;
     kilni_future *future; ///< of the output; NULL: this rank has none
     kilni_dependencies *depends; ///< what the input's value depended on before the call
+    const char *kind; ///< what is called, of how many bytes: for a trace
+    uint64_t bytes;
+    kiln_coll_times times; ///< likewise
 } kilni_rank_call;
 
 typedef struct kilni_device_memory {

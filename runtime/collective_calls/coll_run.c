@@ -8,6 +8,7 @@
 #include "rt_dependency.h"
 #include "rt_execute.h"
 #include "rt_tensor.h"
+#include "rt_trace.h"
 
 // ---- one rank's part ----
 
@@ -48,6 +49,11 @@ kiln_status kilni_rank_call_start(const kilni_rank_start *how, const kiln_tensor
         call.output_offset = (uint64_t)prepared->output.view.offset_bytes;
     }
     call.event = prepared;
+    if (kilni_trace_of(rank->memory->device) != NULL) {
+        prepared->kind = kiln_coll_kind_name(how->kind);
+        prepared->bytes = call.count * kiln_dtype_size(call.dtype);
+        call.times = &prepared->times;
+    }
     rank->memory->starting = prepared->depends;
     kiln_status status = kiln_coll_start(rank->member, &call, NULL, err);
     rank->memory->starting = NULL;

@@ -1897,7 +1897,7 @@ pub struct kiln_sharded_options {
     pub struct_size: u32,
     /// 1: after a step values may be on their way still, see kiln_sharded_step
     pub late: u32,
-    /// parameters travel together up to this; 0: 4 MiB
+    /// parameters travel together until they have this; 0: a sixteenth of
     pub bucket_bytes: u64,
     /// copied; NULL: the defaults
     pub optimiser: *const kiln_optimiser_options,

@@ -466,6 +466,67 @@ static void test_a_knot_is_cut(void)
     kilni_fuse_recorded_fini(&k.recorded);
 }
 
+/* 0: b = -a, 1: d = -b, 2: e = -d, 3: b as a view, 4: joined with a, 5: its all-reduce, 6: that of
+ * e, 7: the sync. The first call begins when b is there, the second when e is; the sync stays last. */
+static void test_all_reduces_begin_early(void)
+{
+    fuse_fixture f;
+    knot k;
+    uint32_t order[16], count = 0;
+    kiln_error err = KILN_ERROR_INIT;
+    const uint32_t ops[2][2] = {{0, 0}, {0, 0}};
+    static const uint32_t wanted[] = {0, 3, 4, 5, 1, 2, 6, 7};
+    fixture_prepare(&f);
+    knot_open(&k, &f.env, ops);
+    k.all.n_blocks = 0;
+    k.all.n_covered = 8;
+    push(&k, KILN_OP_NEG, 1, 0, 2);
+    push(&k, KILN_OP_NEG, 2, 0, 3);
+    push(&k, KILN_OP_NEG, 3, 0, 4);
+    push(&k, KILN_OP_RESHAPE, 2, 0, 5);
+    push(&k, KILN_OP_CONCAT, 5, 1, 6);
+    push(&k, KILN_OP_ALL_REDUCE, 6, 0, 7);
+    push(&k, KILN_OP_ALL_REDUCE, 4, 0, 8);
+    push(&k, KILN_OP_COLLECTIVE_SYNC, 7, 0, 9);
+    KILN_CHECK_INT(kilni_fuse_order(&k.recorded, &k.all, order, &count, &err), KILN_STATUS_OK);
+    if (KILN_CHECK_INT(count, 8)) {
+        for (uint32_t i = 0; i < count; i++) {
+            KILN_CHECK_INT(order[i], KILNI_FUSE_SINGLE | wanted[i]);
+        }
+    }
+    kilni_fuse_recorded_fini(&k.recorded);
+}
+
+/* A call whose operand is there already waits for the sync that was recorded before it, and a block
+ * that feeds one runs as a whole. */
+static void test_all_reduces_keep_their_order(void)
+{
+    fuse_fixture f;
+    knot k;
+    uint32_t order[16], count = 0;
+    kiln_error err = KILN_ERROR_INIT;
+    const uint32_t ops[2][2] = {{0, 2}, {0, 0}}; // 2 needs what 0 gives
+    fixture_prepare(&f);
+    knot_open(&k, &f.env, ops);
+    k.all.n_blocks = 1;
+    k.all.n_covered = 6;
+    push(&k, KILN_OP_NEG, 1, 0, 2);
+    push(&k, KILN_OP_NEG, 1, 0, 3);
+    push(&k, KILN_OP_NEG, 2, 0, 4);
+    push(&k, KILN_OP_ALL_REDUCE, 4, 0, 5);
+    push(&k, KILN_OP_COLLECTIVE_SYNC, 5, 0, 6);
+    push(&k, KILN_OP_ALL_REDUCE, 1, 0, 7);
+    KILN_CHECK_INT(kilni_fuse_order(&k.recorded, &k.all, order, &count, &err), KILN_STATUS_OK);
+    if (KILN_CHECK_INT(count, 5)) {
+        KILN_CHECK_INT(order[0], 0);
+        KILN_CHECK_INT(order[1], KILNI_FUSE_SINGLE | 3);
+        KILN_CHECK_INT(order[2], KILNI_FUSE_SINGLE | 1);
+        KILN_CHECK_INT(order[3], KILNI_FUSE_SINGLE | 4);
+        KILN_CHECK_INT(order[4], KILNI_FUSE_SINGLE | 5);
+    }
+    kilni_fuse_recorded_fini(&k.recorded);
+}
+
 KILN_TEST_MAIN("unit/fusion_host/grouping", KILN_TEST(test_programs_with_one_beginning),
                KILN_TEST(test_no_plan_is_longer_than_the_segment),
                KILN_TEST(test_what_follows_decides_when),
@@ -476,4 +537,6 @@ KILN_TEST_MAIN("unit/fusion_host/grouping", KILN_TEST(test_programs_with_one_beg
                KILN_TEST(test_nobody_is_ready), KILN_TEST(test_the_search_ends),
                KILN_TEST(test_order_keeps_what_was_recorded),
                KILN_TEST(test_a_dependence_beats_the_place),
-               KILN_TEST(test_nothing_overtakes_a_block_that_waits), KILN_TEST(test_a_knot_is_cut))
+               KILN_TEST(test_nothing_overtakes_a_block_that_waits), KILN_TEST(test_a_knot_is_cut),
+               KILN_TEST(test_all_reduces_begin_early),
+               KILN_TEST(test_all_reduces_keep_their_order))

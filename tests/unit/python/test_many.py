@@ -10,6 +10,8 @@ import sys
 import tempfile
 import threading
 
+os.environ.setdefault("POCL_DEVICES", "pthread pthread")  # read by PoCL when the first device is asked for
+
 import kiln
 import kiln_case
 import numpy as np
@@ -238,6 +240,53 @@ class Groups(kiln_case.Case):
         for arguments in ((group, sets[:1]), (group, [sets[1], sets[0]]), (group, [])):
             with self.assertRaises(ValueError):
                 kiln.train.ShardedOptimiser(*arguments)
+
+    def test_means_in_graphs(self):
+        devices = ("opencl:0", "opencl:1")
+        group = kiln.collective.Group(devices)
+        random = np.random.default_rng(5)
+        values = {name: random.standard_normal(shape, np.float32) / 4
+                  for name, shape in (("a", (6, 7)), ("b", (7,)), ("c", (7, 5)), ("d", (5,)))}
+        sets = [{name: kiln.asarray(one, device=device) for name, one in values.items()} for device in devices]
+        batches = [kiln.asarray(random.standard_normal((4, 6), np.float32), device=device) for device in devices]
+
+        def loss(p, x):
+            return kiln.sum(kiln.square(kiln.tanh(kiln.tanh(x @ p["a"] + p["b"]) @ p["c"] + p["d"])))
+
+        own = kiln.value_and_grad(loss)
+
+        def averaged(member, bucket):
+            def both(p, x):
+                value, gradients = own(p, x)
+                return value, group.average(member, gradients, bucket_bytes=bucket)
+
+            return kiln.compile(both)
+
+        alone = [own(*one) for one in zip(sets, batches)]
+        for bucket in (1, 60, 1 << 20):
+            steps = [averaged(member, bucket) for member in range(2)]
+            for _ in range(3):  # recorded once, replayed twice
+                made = [step(*one) for step, one in zip(steps, zip(sets, batches))]
+                for name in values:
+                    first, second = (np.asarray(gradients[name]) for _, gradients in made)
+                    self.same(second, first)
+                    mean = (np.asarray(alone[0][1][name]) + np.asarray(alone[1][1][name])) / 2
+                    self.same(first, mean, 1e-5)
+            self.same(made[0][0], np.asarray(alone[0][0]), 1e-5)
+
+    def test_calls_say_where_their_time_went(self):
+        group = kiln.collective.Group(self.DEVICES)
+        with kiln.trace() as t:
+            self.check(group.all_reduce(self.arrays()), [11, 32], [11, 32])
+            group.barrier()
+        notes = [event["args"]["detail"] for event in json.loads(t.text)["traceEvents"]
+                 if event.get("cat") == "note" and event["name"] == "all_reduce"]
+        self.assertGreaterEqual(len(notes), 2)
+        for note in notes[-2:]:
+            facts = dict(part.split(" ") for part in note.split(", "))
+            self.assertEqual(facts["bytes"], "8")
+            self.assertLess({"behind", "computing", "agreeing", "travelling", "copying", "combining", "waiting",
+                             "settling", "fetching"}, set(facts))
 
     def test_gradients_are_averaged(self):
         wanted = {7: [5.5, 16.0], 9: [3.0]}

@@ -56,7 +56,7 @@ static bool scene_init(scene *self, const setting *where, uint32_t late)
     rule.rate = 1;
     options.optimiser = &rule;
     options.late = late;
-    options.bucket_bytes = MOST * sizeof(float);
+    options.bucket_bytes = 1;
     if (!device_set_open(&self->set, where->addresses, MEMBERS) ||
         !passes(kiln_collective_create(self->set.devices, MEMBERS, NULL, &self->group, &err),
                 &err)) {
@@ -397,6 +397,36 @@ static void test_hand(void)
     scene_fini(&self);
 }
 
+/// A row takes parameters until it is long enough, so that small ones between large ones make no
+/// rows of their own; without a wish the length follows from all parameters.
+static void test_row_lengths(void)
+{
+    static const int64_t elems[] = {10, 1, 1, 10, 1};
+    enum { COUNT = sizeof(elems) / sizeof(elems[0]) };
+    kiln_error err = KILN_ERROR_INIT;
+    kilni_shard_layout layout = {0};
+    device_set set;
+    kiln_params *params = NULL;
+    if (device_set_open(&set, references.addresses, 1) &&
+        passes(kiln_params_create(set.devices[0], 0, &params, &err), &err)) {
+        for (size_t p = 0; p < COUNT; p++) {
+            const char name[] = {'w', (char)('0' + p), '\0'};
+            KILN_CHECK_INT(
+                kiln_params_add(params, name, KILN_DTYPE_F32, 1, &elems[p], NULL, NULL), 0);
+        }
+        KILN_CHECK_INT(kilni_shard_layout_init(params, 2, 4 * sizeof(float), &layout, &err), 0);
+        KILN_CHECK_INT(layout.n_rows, 2);
+        KILN_CHECK_INT(layout.rows[0].elems, 11);
+        KILN_CHECK_INT(layout.rows[1].elems, 12);
+        kilni_shard_layout_fini(&layout);
+        KILN_CHECK_INT(kilni_shard_layout_init(params, 2, 0, &layout, &err), 0);
+        KILN_CHECK_INT(layout.n_rows, 1);
+        kilni_shard_layout_fini(&layout);
+    }
+    kiln_params_destroy(params);
+    device_set_close(&set);
+}
+
 int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
@@ -406,6 +436,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_late_files),
         KILN_TEST_PARAM(test_tapes, "tapes, reference", &references),
         KILN_TEST(test_hand),
+        KILN_TEST(test_row_lengths),
 #ifdef TEST_WITH_OPENCL
         KILN_TEST_PARAM(test_rows_go_early, "rows go early, opencl", &devices),
         KILN_TEST_PARAM(test_late, "late, opencl", &devices),
