@@ -77,6 +77,7 @@ static kf_status kf_plugin_fuser_create(const kf_host *host, uint32_t index,
 {
     kf_fuser *fuser;
     kf_status status;
+    kf_device whole = kf_device_whole(device);
     *out = NULL;
     if (index >= KF_PLUGIN_FUSER_COUNT) {
         return KF_E_INVALID;
@@ -87,7 +88,7 @@ static kf_status kf_plugin_fuser_create(const kf_host *host, uint32_t index,
     }
     fuser->host = host;
     fuser->index = index;
-    status = fuser_init(fuser, device);
+    status = fuser_init(fuser, &whole);
     if (status != KF_OK) {
         free(fuser);
         return status;

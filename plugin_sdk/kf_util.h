@@ -139,6 +139,17 @@ static inline uint32_t kf_decline(const kf_host *host, uint32_t code, uint32_t o
     return 0;
 }
 
+/// All facts that this header knows; those that an older host does not tell are 0.
+static inline kf_device kf_device_whole(const kf_device *given)
+{
+    kf_device device;
+    memset(&device, 0, sizeof(device));
+    memcpy(&device, given,
+           given->struct_size < sizeof(device) ? given->struct_size : sizeof(device));
+    device.struct_size = (uint32_t)sizeof(device);
+    return device;
+}
+
 /// Has the device a compiler for OpenCL C? If not, the reason is reported.
 static inline uint32_t kf_has_compiler(const kf_host *host, const kf_device *device)
 {

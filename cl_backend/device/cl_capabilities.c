@@ -50,25 +50,40 @@ static uint32_t c_version(const kilni_cl_backend *backend)
     return newest;
 }
 
+/// Bit n: a kernel may ask for subgroups of 1 << n work-items.
+static uint64_t subgroup_sizes(const kilni_cl_backend *backend)
+{
+    size_t sizes[16] = {0};
+    size_t bytes = 0;
+    uint64_t all = 0;
+    if (!kilni_cl_has_extension(backend->info.extensions, "cl_intel_required_subgroup_size") ||
+        clGetDeviceInfo(backend->device, SUB_GROUP_SIZES_INTEL, sizeof(sizes), sizes, &bytes) !=
+            CL_SUCCESS) {
+        return 0;
+    }
+    for (size_t i = 0; i < bytes / sizeof(sizes[0]); i++) {
+        for (uint32_t n = 0; n < 32; n++) {
+            all |= sizes[i] == (size_t)1 << n ? 1ull << n : 0;
+        }
+    }
+    return all;
+}
+
 /// The largest, since a kernel that asks for no size is compiled for it or for one that divides it.
 static uint32_t subgroup_size(const kilni_cl_backend *backend)
 {
-    size_t sizes[16] = {0};
-    size_t bytes = 0, largest = 0;
+    uint64_t sizes = backend->info.subgroup_sizes;
+    uint32_t largest = 0;
     if (kilni_cl_has_extension(backend->info.extensions, "cl_nv_device_attribute_query")) {
         return (uint32_t)kilni_cl_device_number(backend->device, WARP_SIZE_NV);
     }
     if (kilni_cl_has_extension(backend->info.extensions, "cl_amd_device_attribute_query")) {
         return (uint32_t)kilni_cl_device_number(backend->device, WAVEFRONT_WIDTH_AMD);
     }
-    if (kilni_cl_has_extension(backend->info.extensions, "cl_intel_required_subgroup_size") &&
-        clGetDeviceInfo(backend->device, SUB_GROUP_SIZES_INTEL, sizeof(sizes), sizes, &bytes) ==
-            CL_SUCCESS) {
-        for (size_t i = 0; i < bytes / sizeof(sizes[0]); i++) {
-            largest = sizes[i] > largest ? sizes[i] : largest;
-        }
+    for (uint32_t n = 0; n < 32; n++) {
+        largest = (sizes & 1ull << n) != 0 ? 1u << n : largest;
     }
-    return (uint32_t)largest;
+    return largest;
 }
 
 /// PoCL's processors are the one that this process runs on (another machine's is no "pthread" nor
@@ -175,6 +190,7 @@ void kilni_cl_device_capabilities(kilni_cl_backend *backend)
     size_t items[8] = {0};
     info->features |= features(backend);
     info->cl_c_version = c_version(backend);
+    info->subgroup_sizes = subgroup_sizes(backend);
     info->subgroup_size = subgroup_size(backend);
     info->cache_line_bytes =
         (uint32_t)kilni_cl_device_number(backend->device, CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE);

@@ -91,6 +91,7 @@ static void take_speeds(kiln_device_info *info, const kiln_device_info *there)
     info->compute_units = there->compute_units;
     info->vector_bytes = there->vector_bytes;
     info->subgroup_size = there->subgroup_size;
+    info->subgroup_sizes = there->subgroup_sizes;
     info->cache_line_bytes = there->cache_line_bytes;
     info->cache_bytes = there->cache_bytes;
     info->bytes_per_s = there->bytes_per_s != 0 ? there->bytes_per_s : info->bytes_per_s;
@@ -108,12 +109,13 @@ static void take_fingerprint(kilni_cl_backend *backend)
     kiln_device_info *info = &backend->info;
     const struct {
         kiln_hash128 here;
-        uint64_t numbers[16];
+        uint64_t numbers[17];
     } key = {info->fingerprint,
              {info->type, info->features, info->compute_units, info->vector_bytes,
               info->memory_align, info->cl_c_version, info->memory_bytes, info->max_alloc_bytes,
               info->local_bytes, info->max_work_group, info->max_parameter_bytes, info->bytes_per_s,
-              info->launch_ns, info->flops_f32, info->cache_bytes, info->subgroup_size}};
+              info->launch_ns, info->flops_f32, info->cache_bytes, info->subgroup_size,
+              info->subgroup_sizes}};
     const kiln_hash128 parts[] = {kiln_hash_bytes(&key, sizeof(key)),
                                   kiln_hash_bytes(info->name, strlen(info->name)),
                                   kiln_hash_bytes(info->driver, strlen(info->driver)),

@@ -60,6 +60,9 @@ static void append_options(const kilni_cl_backend *backend, const kiln_program_s
     for (uint32_t i = 0; i < source->n_defines; i++) {
         kiln_string_printf(options, " -D%s", source->defines[i]);
     }
+    if (source->vendor_options != NULL && source->vendor_options[0] != '\0') {
+        kiln_string_printf(options, " %s", source->vendor_options);
+    }
 }
 
 static kiln_status check_source(const kilni_cl_backend *backend, const kiln_program_source *source,

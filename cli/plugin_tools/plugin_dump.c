@@ -214,11 +214,12 @@ static void print_source(uint32_t index, const char *options, const void *binary
 
 // ---- launches ----
 
+/// Under the number that it has in the operations' text.
 static void print_tensor(const dumper *d, uint32_t ref)
 {
     uint32_t at = ref < d->b->n_tensors ? d->b->tensors[ref] : UINT32_MAX;
     if (at < d->e->n_tensors) {
-        printf("%%%u: %s", at + 1, d->e->tensors[at].text);
+        printf("%%%u: %s", at, d->e->tensors[at].text);
     } else {
         printf("tensor %u", ref);
     }

@@ -123,6 +123,7 @@ void kilni_fuse_device_facts(const kiln_device_info *device, kf_device *out_fact
         .driver = text_of(device->driver),
         .extensions = text_of(device->extensions),
         .fingerprint = {&device->fingerprint, sizeof(device->fingerprint)},
+        .subgroup_sizes = (uint32_t)device->subgroup_sizes,
     };
     set_dtypes(device, out_facts);
 }

@@ -10,7 +10,7 @@
 #include "translate.h"
 
 enum {
-    FORMAT = 8, ///< of key and entry
+    FORMAT = 9, ///< of key and entry
     MAX_COUNT = 4096, ///< of anything in an entry
     MAX_TEXT = 1 << 20
 };
@@ -28,7 +28,7 @@ static void add_device(kiln_string *s, const kiln_device_info *device)
         device->max_work_group,     device->max_alloc_bytes,   kilni_fuse_param_bytes(device),
         device->max_work_items[0],  device->max_work_items[1], device->max_work_items[2],
         device->accelerated_dtypes, device->cl_c_version,      device->subgroup_size,
-        device->cache_line_bytes};
+        device->cache_line_bytes,   device->subgroup_sizes};
     kilni_fuse_write_text(s, device->name);
     kilni_fuse_write_text(s, device->platform);
     kilni_fuse_write_text(s, device->driver);
@@ -318,6 +318,8 @@ static void read_source(reader *r, kiln_program_source *source)
     source->defines = defines;
     source->cl_c_version = below(r, UINT32_MAX);
     source->math = below(r, UINT32_MAX);
+    source->vendor_options = text(r);
+    r->bad = r->bad || kilni_fuse_check_options(source->vendor_options, 0, NULL) != KILN_STATUS_OK;
     source->fingerprint.low = number(r);
     source->fingerprint.high = number(r);
 }

@@ -39,6 +39,7 @@ static void add_source(kiln_string *s, const kiln_program_source *source)
     }
     kilni_fuse_write_number(s, source->cl_c_version);
     kilni_fuse_write_number(s, source->math);
+    kilni_fuse_write_text(s, source->vendor_options);
     kilni_fuse_write_number(s, source->fingerprint.low);
     kilni_fuse_write_number(s, source->fingerprint.high);
 }

@@ -16,7 +16,8 @@ enum {
     MAX_STEPS = 4096,
     MAX_DEFINES = 256,
     MAX_CODE_BYTES = 64 << 20,
-    MAX_NAME = 255
+    MAX_NAME = 255,
+    MAX_OPTIONS = 1 << 16
 };
 
 static const uint64_t known_math =
@@ -147,6 +148,22 @@ static kiln_status check_math(translator *t, uint64_t flags, uint32_t index)
     return KILN_STATUS_OK;
 }
 
+static kiln_status take_options(translator *t, const kf_source *from, uint32_t index,
+                                kiln_program_source *to)
+{
+    kf_str text = from->options;
+    if (text.len == 0) {
+        return KILN_STATUS_OK;
+    }
+    if (!kilni_fuse_text_ok(text, MAX_OPTIONS)) {
+        return kiln_fail(t->err, INVALID_ARGUMENT,
+                         "source %u has compiler options that are no text", index);
+    }
+    to->vendor_options = copy_text(t, text.ptr, text.len);
+    return to->vendor_options != NULL ? kilni_fuse_check_options(to->vendor_options, index, t->err)
+                                      : no_memory(t);
+}
+
 static kiln_status take_source(translator *t, const kf_source *given, uint32_t index,
                                kiln_program_source *to)
 {
@@ -166,6 +183,13 @@ static kiln_status take_source(translator *t, const kf_source *given, uint32_t i
     }
     if (status == KILN_STATUS_OK) {
         status = take_defines(t, from, to);
+    }
+    if (status == KILN_STATUS_OK && from->format != KF_FORMAT_BINARY) {
+        status = take_options(t, from, index, to);
+    } else if (status == KILN_STATUS_OK && given->format == KF_FORMAT_BINARY &&
+               from->options.len > 0) {
+        status = kiln_fail(t->err, INVALID_ARGUMENT, "source %u is a binary with compiler options",
+                           index);
     }
     if (status != KILN_STATUS_OK) {
         return status;

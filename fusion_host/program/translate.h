@@ -35,6 +35,9 @@ kiln_status kilni_fuse_launch_form(const kiln_device_info *device, const kf_laun
 kiln_status kilni_fuse_source_form(const kiln_device_info *device, const kf_source *given,
                                    uint32_t index, kf_source *out, kiln_error *err);
 
+/// Whether a source may have these options for the device's own compiler; "": it has none.
+kiln_status kilni_fuse_check_options(const char *text, uint32_t source, kiln_error *err);
+
 kiln_status kilni_fuse_translate(const kilni_fuse_translation *input, const kf_program *program,
                                  kiln_program **out_program, kiln_error *err);
 kiln_status kilni_fuse_formula_translate(const kilni_fuse_translation *input, kf_expr expr,

@@ -27,6 +27,10 @@ enum { PRODUCT_TILE = 32, GPU_FILL = 8192, GPU_SMALL = 512 * 512, GPU_TERM_NS = 
 /// What a call of CLBlast costs the host beside a launch: 7 us for one product, on PoCL.
 enum { PRODUCT_CALL_NS = 7000 };
 
+/// What a core takes for the windows of a pool: for each element of a window, each result and each
+/// row of results; within a third of six pools on PoCL (an AMD EPYC of 2.5 GHz).
+enum { POOL_TERM_NS = 1, POOL_RESULT_NS = 5, POOL_ROW_NS = 10 };
+
 /// A guess that is wrong by less than this is a good one.
 static const double guess_doubt = 1.25;
 
@@ -162,6 +166,31 @@ static double contraction_ns(const kiln_device_info *device, const kiln_op_recor
     return gpu ? fmax(ns, gpu_least_ns(record)) : ns;
 }
 
+static bool is_pool(kiln_op op)
+{
+    return op == KILN_OP_MAX_POOL || op == KILN_OP_AVG_POOL || op == KILN_OP_LP_POOL ||
+           op == KILN_OP_MAX_POOL_WITH_INDICES;
+}
+
+/// Of a processor, whose caches hold what windows share: the work counts, not the bytes alone.
+static double window_ns(const kiln_device_info *device, const kiln_op_record *record)
+{
+    const kiln_attr *kernel = kiln_op_attr(record, KILN_KEY_KERNEL);
+    const kiln_tensor_desc *out = &record->outputs[0];
+    double moved = move_ns(device, moved_bytes(record)), terms = 1;
+    if (device->type != KILN_DEVICE_CPU || !is_pool(record->op) || out->rank == 0 ||
+        out->dims[out->rank - 1] <= 0) {
+        return moved;
+    }
+    for (uint32_t i = 0; i < kernel->count; i++) {
+        terms *= (double)kernel->v.ints[i];
+    }
+    double row = POOL_ROW_NS / (double)out->dims[out->rank - 1];
+    double each = terms * POOL_TERM_NS + POOL_RESULT_NS + row;
+    uint32_t cores = device->compute_units > 0 ? device->compute_units : 1;
+    return fmax(moved, elements_of(out) * each / cores);
+}
+
 double kilni_fuse_score_baseline(const kiln_device_info *device,
                                  const kilni_fuse_recorded *recorded, uint32_t op)
 {
@@ -178,6 +207,8 @@ double kilni_fuse_score_baseline(const kiln_device_info *device,
                          // result
         return launches_ns(device, record->op) +
                move_ns(device, moved_bytes(record) + input_bytes(record, 0));
+    case KILN_CLASS_WINDOW:
+        return launches_ns(device, record->op) + window_ns(device, record);
     case KILN_CLASS_CUSTOM: // by its reference: a wait, a copy both ways, and a slow loop
         return CUSTOM_WAIT_NS + CUSTOM_BYTE_NS * moved_bytes(record);
     default:

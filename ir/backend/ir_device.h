@@ -81,6 +81,7 @@ typedef struct kiln_device_info { ///< texts belong to the backend
     uint32_t cache_line_bytes; ///< 0: not known
     uint32_t speeds_doubtful; ///< 1: a later process measures speeds again
     const uint8_t *op_launches; ///< of each kiln_op on dense operands, at least; NULL: one each
+    uint64_t subgroup_sizes; ///< bit n: a kernel may ask for subgroups of 1 << n work-items
 } kiln_device_info;
 
 /// Whether kernels for this device work in groups that share local memory, as on GPUs. Elsewhere a

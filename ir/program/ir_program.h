@@ -88,6 +88,7 @@ typedef struct kiln_program_source {
     uint32_t n_defines;
     uint32_t cl_c_version; ///< 100 * major + 10 * minor; 0: 1.2
     uint32_t math; ///< KILN_MATH_*
+    const char *vendor_options; ///< for the device's own compiler, checked; NULL: none
     kiln_hash128 fingerprint; ///< device that a binary is for
     const char *options; ///< of the compiler, all but those for exact arithmetic; NULL: as the
                          ///< members before say

@@ -81,8 +81,13 @@ typedef struct kf_device { // facts as data; lives during fuser_create only
     kf_str driver;
     kf_str extensions; // separated by one space
     kf_blob fingerprint; // part of every cache key; what KF_FORMAT_BINARY must match
+    // Since 1.1. Bit n: a kernel with __attribute__((intel_reqd_sub_group_size(1 << n))) gets
+    // subgroups of 1 << n work-items. 0: no kernel may ask for a size; where there are subgroups,
+    // they are of subgroup_size then.
+    uint32_t subgroup_sizes;
+    uint32_t reserved;
 } kf_device;
-KF_ASSERT(sizeof(kf_device) == 256);
+KF_ASSERT(sizeof(kf_device) == 264);
 
 #ifdef __cplusplus
 }

@@ -47,8 +47,15 @@ typedef struct kf_source {
     // may be empty then: the source is for these devices only.
     const kf_binary *const *binaries;
     uint64_t n_binaries;
+    // Since 1.1. For the device's own compiler, behind what the members above say: words apart by
+    // one space, each of the forms -cl-nv-*, -cl-intel-*, -cl-amd-*, -cl-arm-*, -cl-qcom-*, or
+    // -cl-opt-disable, -cl-uniform-work-group-size, -cl-no-subgroup-ifp, -O0 to -O3, -m[no-]cumode,
+    // -m[no-]wavefrontsize64. The host refuses any other, and options beside a binary. A compiler
+    // that does not know an option fails, so look at kf_device.extensions first; and at
+    // kf_host.abi_minor, because a host of 1.0 refuses a source with options.
+    kf_str options;
 } kf_source;
-KF_ASSERT(sizeof(kf_source) == 88);
+KF_ASSERT(sizeof(kf_source) == 104);
 #define KF_SOURCE_SIZE_FIRST 72u // the host accepts any struct_size from here up
 
 // kf_karg.kind: one kernel argument each

@@ -104,7 +104,7 @@ inline kf_status fuser_create(const kf_host *host, std::uint32_t index, const kf
             return KF_E_INVALID;
         }
         auto made = std::make_unique<kf_fuser>();
-        made->self = all().fusers[index]->make(host, *device);
+        made->self = all().fusers[index]->make(host, kf_device_whole(device));
         *out = made.release();
         return KF_OK;
     });

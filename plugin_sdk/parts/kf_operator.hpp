@@ -62,7 +62,7 @@ kf_status kernel_create(const kf_host *host, const kf_device *device, const kf_b
 {
     *out = nullptr;
     return guarded([&]() -> kf_status {
-        *out = std::make_unique<kf_kernel>(O::kernel(host, *device, *op)).release();
+        *out = std::make_unique<kf_kernel>(O::kernel(host, kf_device_whole(device), *op)).release();
         return KF_OK;
     });
 }

@@ -118,8 +118,13 @@ class program
 
     std::uint32_t source(std::string opencl_c, std::uint64_t math_flags = 0)
     {
-        sources_.push_back(text{std::move(opencl_c), math_flags, {}, {}, {}});
+        sources_.push_back(text{std::move(opencl_c), math_flags, {}, {}, {}, {}});
         return static_cast<std::uint32_t>(sources_.size() - 1);
+    }
+    /// For the device's own compiler: kf_source.options.
+    void options(std::uint32_t source, std::string words)
+    {
+        sources_[source].options = std::move(words);
     }
     /// What a compiler made of a source, for devices of this name and driver ("": any) that have no
     /// compiler. The source's own text may be "".
@@ -191,6 +196,7 @@ class program
     struct text {
         std::string code;
         std::uint64_t math_flags;
+        std::string options;
         kf_source view;
         std::deque<built> binaries;
         std::vector<const kf_binary *> binary_views;

@@ -28,9 +28,11 @@ class sealed_program
             s.view.code = kf_blob{s.code.data(), s.code.size()};
             s.view.math_flags = s.math_flags;
             s.view.cl_c_version = 120;
+            s.view.options = kf_str{s.options.data(), s.options.size()};
             sources_.push_back(&s.view);
             add_key(s.code.data(), s.code.size());
             add_key(&s.math_flags, sizeof(s.math_flags));
+            add_key(s.options.data(), s.options.size());
             for (auto &b : s.binaries) {
                 seal(b);
                 s.binary_views.push_back(&b.view);

@@ -52,6 +52,7 @@ static const fact_number facts_64[] = {
     FACT("flops_f32", flops_f32, 0, INT64_MAX / 4),
     FACT("flops_f16", flops_f16, 0, INT64_MAX / 4),
     FACT("flops_f64", flops_f64, 0, INT64_MAX / 4),
+    FACT("subgroup_sizes", subgroup_sizes, 0, UINT32_MAX), // files of before have none: 0
 };
 
 static const struct {
@@ -164,7 +165,9 @@ static void read_numbers(bundle_json_reader *reader, const bundle_json *root,
         memcpy((char *)out_facts + facts_32[i].offset, &value, sizeof(value));
     }
     for (size_t i = 0; i < FACTS_OF(facts_64); i++) {
-        uint64_t value = read_number(reader, root, &facts_64[i]);
+        bool may_lack = facts_64[i].offset == offsetof(kiln_device_info, subgroup_sizes) &&
+                        kilni_bundle_json_find(root, facts_64[i].name) == NULL;
+        uint64_t value = may_lack ? 0 : read_number(reader, root, &facts_64[i]);
         memcpy((char *)out_facts + facts_64[i].offset, &value, sizeof(value));
     }
     if ((out_facts->vector_bytes & (out_facts->vector_bytes - 1)) != 0 ||

@@ -29,6 +29,7 @@
 #define CHAIN_CONFIDENCE KF_CONFIDENCE_MODEL
 #endif
 // CHAIN_VARIANT_NS: what the second variant takes for 1024 elements; without it, it has no claim.
+// CHAIN_OPTIONS: its source has options where the host knows them, and it reads the newest fact.
 // CHAIN_LEARNS: it claims what was measured last, and keeps that for the next process.
 #ifndef FAULT
 #define FAULT FAULT_NONE
@@ -59,6 +60,7 @@ typedef struct seen {
 struct kf_fuser {
     const kf_host *host;
     uint64_t learned_ns; // 0: nothing yet
+    uint32_t subgroup_sizes;
 };
 
 typedef struct block {
@@ -121,6 +123,7 @@ static kf_status fuser_create(const kf_host *host, uint32_t index, const kf_devi
     }
     fuser->host = host;
     fuser->learned_ns = 0;
+    fuser->subgroup_sizes = kf_device_whole(device).subgroup_sizes;
 #ifdef CHAIN_LEARNS
     const kf_store *store = kf_store_of(host);
     uint64_t bytes = 0;
@@ -478,6 +481,11 @@ static kf_status builder_finish(kf_builder *builder, kf_opt **out)
     set_args(opt);
     set_formulas(opt);
     set_source(opt);
+#ifdef CHAIN_OPTIONS
+    if (builder->fuser->host->abi_minor >= 1) {
+        opt->source.options = (kf_str)KF_STR_INIT("-cl-opt-disable");
+    }
+#endif
     opt->launches[0] = &opt->launch;
     opt->step.kind = KF_STEP_LAUNCH;
     opt->bad_ins[1].op = KF_INS_IMM;

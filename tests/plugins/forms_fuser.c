@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // add and relu in one kernel, dense f32, in the forms that a program may have; FORM chooses:
 // SOURCE has the text alone; BINARY also what a compiler made of it, read from $FORMS_BINARY for
-// the device $FORMS_DEVICE; ONLY_BINARY that without the text; SINGLE a form of one work-item.
+// the device $FORMS_DEVICE; ONLY_BINARY that without the text; SINGLE a form of one work-item;
+// OPTIONS has options for a vendor's compiler, and asks for a subgroup's size where kernels may.
 #include "kf_util.h"
 
 #define FORM_SOURCE 0
 #define FORM_BINARY 1
 #define FORM_ONLY_BINARY 2
 #define FORM_SINGLE 3
+#define FORM_OPTIONS 4
 
 #ifndef FORM
 #define FORM FORM_SOURCE
@@ -20,6 +22,7 @@ struct kf_fuser {
     char *binary;
     uint64_t binary_bytes;
     char device[256];
+    uint32_t has_subgroups_of_16;
 };
 
 struct kf_builder {
@@ -37,6 +40,7 @@ struct kf_opt {
     kf_binary binary;
     const kf_binary *binaries[1];
     kf_source source;
+    kf_str define;
     kf_launch launch;
     kf_launch single;
     kf_step step;
@@ -47,6 +51,9 @@ struct kf_opt {
 // What tests/unit/cli/no_compiler.py compiles for the binary forms: it reads this file.
 // BEGIN
 static const char code[] =
+    "#ifdef SUBGROUP\n"
+    "__attribute__((intel_reqd_sub_group_size(SUBGROUP)))\n"
+    "#endif\n"
     "__kernel void add_relu(__global const float *a, __global const float *b,\n"
     "                       __global float *out) {\n"
     "    const size_t i = get_global_id(0);\n"
@@ -78,7 +85,7 @@ static void read_binary(kf_fuser *fuser)
 
 static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
 {
-    (void)device;
+    fuser->has_subgroups_of_16 = device->subgroup_sizes >> 4 & 1;
     if (FORM == FORM_BINARY || FORM == FORM_ONLY_BINARY) {
         read_binary(fuser);
     }
@@ -177,6 +184,16 @@ static void set_source(kf_opt *opt, const kf_fuser *fuser)
         opt->binaries[0] = &opt->binary;
         source->binaries = opt->binaries;
         source->n_binaries = 1;
+    }
+    if (FORM == FORM_OPTIONS && fuser->host->abi_minor >= 1) {
+        source->options.ptr = "-cl-opt-disable";
+        source->options.len = 15;
+    }
+    if (FORM == FORM_OPTIONS && fuser->has_subgroups_of_16) {
+        opt->define.ptr = "SUBGROUP=16";
+        opt->define.len = 11;
+        source->defines = &opt->define;
+        source->n_defines = 1;
     }
     opt->sources[0] = source;
 }

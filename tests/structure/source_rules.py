@@ -267,6 +267,19 @@ def page_paths(tree):
     return bad
 
 
+def bad_inputs(tree):
+    """The table of bad input has every fuzz target, and each test that it names is there."""
+    page = read_if_there(tree, "SECURITY.md")
+    targets = {name[len("tests/fuzz/"):-2] for name in tree.files if re.match(r"tests/fuzz/fuzz_\w+\.c$", name)}
+    targets -= {"fuzz_file", "fuzz_checks", "fuzz_replay"}  # what all targets share
+    bad = [f"SECURITY.md: {target} is in no row" for target in sorted(targets) if f"`{target}`" not in page]
+    tests = {os.path.basename(name).rsplit(".", 1)[0] for name in tree.files if name.startswith("tests/")}
+    for name in re.findall(r"`(?:unit|faults|collective|plugins)/(?:\w+/)*(\w+)`", page):
+        if not tests & {name, f"test_{name}", f"{name}_faults"}:
+            bad.append(f"SECURITY.md: there is no test {name}")
+    return bad
+
+
 def without_programs(text):
     """A page without its blocks of code, in which a lambda looks like a link; line numbers kept."""
     return re.sub(r"(?ms)^```.*?^```", lambda block: "\n" * block.group(0).count("\n"), text)
@@ -294,7 +307,8 @@ def read_if_there(tree, name):
 
 
 CHECKS = (merged, spdx, unique_basenames, contracts, short_headers, short_folders, room_pages, banned_calls, unfinished,
-          file_comments, one_dialect, orphans, cmake_rules, formatted_text, page_columns, page_paths, environment_names)
+          file_comments, one_dialect, orphans, cmake_rules, formatted_text, page_columns, page_paths, bad_inputs,
+          environment_names)
 
 
 if __name__ == "__main__":

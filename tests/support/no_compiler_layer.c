@@ -4,12 +4,15 @@
 //   claims       the device says that it compiles, and refuses when it is asked to
 //   compiles     it does compile
 //   accelerator  it is an accelerator, as FPGA boards are
+//   subgroups    it says that kernels may ask for subgroups of 8, 16 and 32 work-items
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
+
+enum { SUB_GROUP_SIZES = 0x4108 }; // cl_intel_required_subgroup_size
 
 static const cl_icd_dispatch *below;
 static cl_icd_dispatch table;
@@ -80,9 +83,39 @@ static cl_int CL_API_CALL compile(cl_program program, cl_uint count, const cl_de
     return CL_COMPILER_NOT_AVAILABLE;
 }
 
+static cl_int give(const void *from, size_t bytes, size_t room, void *out, size_t *out_size)
+{
+    if (out_size != NULL) {
+        *out_size = bytes;
+    }
+    if (out != NULL && room < bytes) {
+        return CL_INVALID_VALUE;
+    }
+    if (out != NULL) {
+        memcpy(out, from, bytes);
+    }
+    return CL_SUCCESS;
+}
+
 static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t room,
                                       void *out, size_t *out_size)
 {
+    if (is_set("subgroups") && what == SUB_GROUP_SIZES) {
+        static const size_t sizes[] = {8, 16, 32};
+        return give(sizes, sizeof(sizes), room, out, out_size);
+    }
+    if (is_set("subgroups") && what == CL_DEVICE_EXTENSIONS) {
+        static const char more[] = " cl_intel_subgroups cl_intel_required_subgroup_size";
+        char all[8192];
+        size_t bytes = 0;
+        if (below->clGetDeviceInfo(device, what, sizeof(all) - sizeof(more), all, &bytes) !=
+                CL_SUCCESS ||
+            bytes == 0) {
+            return CL_OUT_OF_HOST_MEMORY;
+        }
+        memcpy(all + bytes - 1, more, sizeof(more));
+        return give(all, bytes - 1 + sizeof(more), room, out, out_size);
+    }
     cl_int code = below->clGetDeviceInfo(device, what, room, out, out_size);
     if (code != CL_SUCCESS || out == NULL) {
         return code;
@@ -108,16 +141,7 @@ CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, 
     if (what != CL_LAYER_API_VERSION && what != CL_LAYER_NAME) {
         return CL_INVALID_VALUE;
     }
-    if (out != NULL && room < bytes) {
-        return CL_INVALID_VALUE;
-    }
-    if (out != NULL) {
-        memcpy(out, from, bytes);
-    }
-    if (out_size != NULL) {
-        *out_size = bytes;
-    }
-    return CL_SUCCESS;
+    return give(from, bytes, room, out, out_size);
 }
 
 CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *target,

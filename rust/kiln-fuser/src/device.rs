@@ -2,11 +2,22 @@
 //! The facts of a device, and what they say of times.
 use crate::sys::{self, kf_device, kf_host, kf_str};
 use crate::{Formula, Store};
+use std::mem::size_of;
 use std::ops::Deref;
 
 /// A device during [`crate::Fuser::create`]; its numbers are the fields of `kf_device`.
 #[derive(Clone, Copy)]
 pub struct Device<'a>(&'a kf_device, *const kf_host);
+
+/// All facts that this crate knows; those that an older host does not tell are 0.
+pub(crate) unsafe fn whole(given: *const kf_device) -> kf_device {
+    let mut facts = kf_device::default();
+    let known = size_of::<kf_device>();
+    let told = std::ptr::addr_of!((*given).struct_size).read() as usize;
+    std::ptr::copy_nonoverlapping(given.cast::<u8>(), std::ptr::addr_of_mut!(facts).cast::<u8>(), told.min(known));
+    facts.struct_size = known as u32;
+    facts
+}
 
 impl<'a> Device<'a> {
     /// The host is alive as long as the facts.

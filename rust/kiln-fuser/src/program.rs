@@ -36,6 +36,8 @@ pub struct Source {
     pub math_flags: u64,
     /// The OpenCL C that it needs at least, 120 is 1.2.
     pub cl_c_version: u32,
+    /// For the device's own compiler: `kf_source.options`. Of a host of 1.0 a source with options is refused.
+    pub options: String,
     /// What a compiler made of it before, for devices without one.
     pub binaries: Vec<Binary>,
 }
@@ -102,7 +104,14 @@ impl Source {
     /// Strict OpenCL C 1.2.
     pub fn opencl(code: impl Into<String>) -> Source {
         let code = Code::OpenClC(code.into());
-        Source { code, defines: Vec::new(), math_flags: 0, cl_c_version: 120, binaries: Vec::new() }
+        Source {
+            code,
+            defines: Vec::new(),
+            math_flags: 0,
+            cl_c_version: 120,
+            options: String::new(),
+            binaries: Vec::new(),
+        }
     }
 }
 

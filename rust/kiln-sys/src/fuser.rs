@@ -796,6 +796,8 @@ pub struct kf_device {
     pub driver: kf_str,
     pub extensions: kf_str,
     pub fingerprint: kf_blob,
+    pub subgroup_sizes: u32,
+    pub reserved: u32,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -951,6 +953,7 @@ pub struct kf_source {
     pub reserved: u32,
     pub binaries: *const *const kf_binary,
     pub n_binaries: u64,
+    pub options: kf_str,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1223,7 +1226,7 @@ pub struct kf_operators {
 structs! {
     kf_str { ptr, len }
     kf_blob { ptr, len }
-    kf_device { struct_size, device_type, code_shape, vendor_id, features, dtype_storage, dtype_arithmetic, dtype_accelerated, global_bytes, max_alloc_bytes, local_bytes, max_group_size, max_group_dim, max_param_bytes, compute_units, subgroup_size, vector_bytes, mem_align_bytes, cl_version, cl_c_version, cache_line_bytes, opset, cache_bytes, mem_bytes_per_s, flops_f32, flops_f16, flops_f64, launch_ns, name, driver, extensions, fingerprint }
+    kf_device { struct_size, device_type, code_shape, vendor_id, features, dtype_storage, dtype_arithmetic, dtype_accelerated, global_bytes, max_alloc_bytes, local_bytes, max_group_size, max_group_dim, max_param_bytes, compute_units, subgroup_size, vector_bytes, mem_align_bytes, cl_version, cl_c_version, cache_line_bytes, opset, cache_bytes, mem_bytes_per_s, flops_f32, flops_f16, flops_f64, launch_ns, name, driver, extensions, fingerprint, subgroup_sizes, reserved }
     kf_diag { struct_size, severity, code, op_index, message }
     kf_host { struct_size, abi_minor, ctx, name, version, report, alloc, free, cancelled, extension }
     kf_store { struct_size, reserved, get, put }
@@ -1238,7 +1241,7 @@ structs! {
     kf_ins { op, arg, sym, imm }
     kf_expr { ins, n }
     kf_binary { struct_size, reserved, device, driver, code }
-    kf_source { struct_size, format, code, fingerprint, defines, n_defines, math_flags, cl_c_version, reserved, binaries, n_binaries }
+    kf_source { struct_size, format, code, fingerprint, defines, n_defines, math_flags, cl_c_version, reserved, binaries, n_binaries, options }
     kf_karg { kind, access, r#ref, dtype, axis, group, value }
     kf_launch { struct_size, source, dims, n_args, kernel, global, local, args, flags, reserved, single }
     kf_temp { bytes, align, flags, prepack, reserved }

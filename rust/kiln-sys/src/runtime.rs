@@ -913,6 +913,8 @@ pub struct kiln_device_info {
     pub speeds_doubtful: u32,
     /// of each kiln_op on dense operands, at least; NULL: one each
     pub op_launches: *const u8,
+    /// bit n: a kernel may ask for subgroups of 1 << n work-items
+    pub subgroup_sizes: u64,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1918,7 +1920,7 @@ structs! {
     kiln_tensor_desc { id, dtype, rank, flags, align_log2, small, dims, scheme }
     kiln_tensor_const { desc, data }
     kiln_quant_layout { count, words, scales, scales_at, global_at, bytes, blocks }
-    kiln_device_info { name, vendor, platform, driver, extensions, r#type, vendor_id, features, compute_units, vector_bytes, memory_align, cl_version, memory_bytes, max_alloc_bytes, local_bytes, cache_bytes, max_work_group, max_parameter_bytes, bytes_per_s, flops_f32, launch_ns, fingerprint, max_work_items, flops_f16, flops_f64, accelerated_dtypes, cl_c_version, subgroup_size, cache_line_bytes, speeds_doubtful, op_launches }
+    kiln_device_info { name, vendor, platform, driver, extensions, r#type, vendor_id, features, compute_units, vector_bytes, memory_align, cl_version, memory_bytes, max_alloc_bytes, local_bytes, cache_bytes, max_work_group, max_parameter_bytes, bytes_per_s, flops_f32, launch_ns, fingerprint, max_work_items, flops_f16, flops_f64, accelerated_dtypes, cl_c_version, subgroup_size, cache_line_bytes, speeds_doubtful, op_launches, subgroup_sizes }
     kiln_backend_stats { ops_executed, kernels_launched, blas_calls, programs_built, programs_loaded, build_ns, bytes_used, bytes_peak, bytes_pooled, buffers_live, bytes_pooled_peak, bytes_budget, pool_reuses }
     kiln_context_options { struct_size, ignore_environment, config_path, allocator, log, log_user }
     kiln_device_options { struct_size, float_dtype, int_dtype, plan_for }

@@ -13,7 +13,8 @@ import tempfile
 KILN, ROOT = sys.argv[1:3] # then the samples, as CMake has them
 HERE = os.path.dirname(os.path.abspath(__file__))
 SAMPLES = {"draft/frozen_1_0.c": "test.frozen-1-0", "1.0/fuser_1_0.c": "test.fuser-1-0"}
-OF_TODAY = {"test_plugins/chain_claims.so": 2, "test_plugins/chain_learns.so": 1, "plugins/elementwise.so": 1}
+OF_TODAY = {"test_plugins/chain_claims.so": 2, "test_plugins/chain_learns.so": 1, "test_plugins/chain_options.so": 1,
+             "plugins/elementwise.so": 1}
 MODEL = os.path.join(ROOT, "plugin_sdk/template/example.onnx")
 
 

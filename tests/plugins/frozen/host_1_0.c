@@ -153,6 +153,17 @@ static void show(const kf_plugin *plugin, kf_builder *builder)
           "it does not take the two operations");
 }
 
+/// What 1.0 has no field for must be absent: it would refuse the program.
+static void check_sources(const kf_program *program)
+{
+    for (uint64_t i = 0; i < program->n_sources; i++) {
+        const kf_source *source = program->sources[i];
+        for (uint32_t at = (uint32_t)sizeof(*source); at < source->struct_size; at++) {
+            check(((const char *)source)[at] == 0, "a source says what 1.0 does not know");
+        }
+    }
+}
+
 static uint32_t describe(const kf_plugin *plugin, const kf_opt *opt)
 {
     kf_opt_info *info = at_an_end(sizeof(*info));
@@ -163,6 +174,7 @@ static uint32_t describe(const kf_plugin *plugin, const kf_opt *opt)
     for (uint32_t i = 0; i < info->n_variants; i++) {
         check(plugin->opt_describe(opt, i, program) == KF_OK, "opt_describe fails");
         check(program->n_launches > 0 && program->n_sources > 0, "a program without a launch");
+        check_sources(program);
     }
     check(plugin->opt_describe(opt, info->n_variants, program) != KF_OK,
           "describes a variant too many");

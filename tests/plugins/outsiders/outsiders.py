@@ -39,11 +39,10 @@ drop(%2: f32[512,1024])
 output %3
 """
 CARGO = ["cargo build --release --offline"]
-FUSERS = {  # name, language, commands, library, stream, more words for the check
-    "outsider_rope.cpp": ("rope", "cpp", CMAKE, "build/rope.so", ROPE, ""),
-    # Images of one column are slower by it than one by one, and it cannot know extents.
-    "outsider_pool.c": ("pool", "c", CMAKE, "build/pool.so", POOL, "--exclude '^(speed|honest)$'"),
-    "outsider_cum_max.rs": ("cum-max", "rust", CARGO, "target/release/libcum_max.so", CUM_MAX, ""),
+FUSERS = {  # name, language, commands, library, stream
+    "outsider_rope.cpp": ("rope", "cpp", CMAKE, "build/rope.so", ROPE),
+    "outsider_pool.c": ("pool", "c", CMAKE, "build/pool.so", POOL),
+    "outsider_cum_max.rs": ("cum-max", "rust", CARGO, "target/release/libcum_max.so", CUM_MAX),
 }
 
 
@@ -54,7 +53,7 @@ def run(command, folder, env):
 
 
 def judge(path, work, env):
-    name, lang, commands, library, stream, words = FUSERS[os.path.basename(path)]
+    name, lang, commands, library, stream = FUSERS[os.path.basename(path)]
     run(f"kiln plugin new {name} --lang {lang}", work, env)
     folder = os.path.join(work, name)
     shutil.copy(path, os.path.join(folder, os.path.basename(path).removeprefix("outsider_")))
@@ -62,8 +61,8 @@ def judge(path, work, env):
         file.write(f"kiln replay 1\n{stream}end\n")
     for command in commands:
         run(command, folder, env)
-    told = run(f"kiln plugin check --level 8 --timeout 300 {words} --stream own.replay {library}", folder, env)
-    assert " 0 failed" in told and ("honest" in words or "ok    8  honest" in told), told
+    told = run(f"kiln plugin check --level 8 --timeout 300 --stream own.replay {library}", folder, env)
+    assert " 0 failed" in told and "ok    8  honest" in told, told
 
 
 def main():

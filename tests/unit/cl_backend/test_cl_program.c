@@ -134,6 +134,32 @@ static void test_what_a_program_may_not_be(void)
     cl_fixture_close(&f);
 }
 
+/* A vendor's options reach the compiler: one that it does not know fails, and another program is
+ * built for others. */
+static void test_options_of_a_vendor(void)
+{
+    cl_fixture f;
+    cl_program_text text;
+    kiln_built *plain = NULL, *other = NULL, *none = NULL;
+    kiln_backend_stats stats;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    cl_program_text_init(&text, two_kernels, two_names, 2);
+    KILN_CHECK_INT(f.base->program->build(f.base, &text.program, &plain, NULL), KILN_STATUS_OK);
+    text.source.vendor_options = "-cl-opt-disable";
+    KILN_CHECK_INT(f.base->program->build(f.base, &text.program, &other, NULL), KILN_STATUS_OK);
+    f.base->device->stats(f.base, &stats);
+    KILN_CHECK_INT(stats.programs_built, 2);
+    text.source.vendor_options = "-cl-nv-that-nobody-has=1";
+    KILN_CHECK_INT(f.base->program->build(f.base, &text.program, &none, NULL),
+                   KILN_STATUS_BUILD_FAILED);
+    KILN_CHECK(none == NULL);
+    f.base->program->free(f.base, plain);
+    f.base->program->free(f.base, other);
+    cl_fixture_close(&f);
+}
+
 static void test_what_a_launch_may_not_be(void)
 {
     cl_fixture f;
@@ -369,7 +395,8 @@ static void test_kernel_folder_like_the_tree(void)
 
 KILN_TEST_MAIN("unit/cl_backend/program", KILN_TEST(test_launches),
                KILN_TEST(test_build_failure_carries_the_log),
-               KILN_TEST(test_what_a_program_may_not_be), KILN_TEST(test_what_a_launch_may_not_be),
-               KILN_TEST(test_nothing_to_launch), KILN_TEST(test_timing),
-               KILN_TEST(test_contraction), KILN_TEST(test_built_in_kernels),
-               KILN_TEST(test_kernel_folder_like_the_tree), KILN_TEST(test_programs_are_shared))
+               KILN_TEST(test_what_a_program_may_not_be), KILN_TEST(test_options_of_a_vendor),
+               KILN_TEST(test_what_a_launch_may_not_be), KILN_TEST(test_nothing_to_launch),
+               KILN_TEST(test_timing), KILN_TEST(test_contraction),
+               KILN_TEST(test_built_in_kernels), KILN_TEST(test_kernel_folder_like_the_tree),
+               KILN_TEST(test_programs_are_shared))

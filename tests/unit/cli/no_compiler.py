@@ -266,6 +266,25 @@ def a_single_work_item_runs_where_the_device_wants_it():
     assert names == {"add_relu_task"}, names
 
 
+@case
+def options_and_subgroups_follow_the_facts_of_the_device():
+    """A vendor's options reach the compiler and are told; a kernel asks for a subgroup's size where it may."""
+    model, files, _ = add_relu()
+    words = [*files, *form("options")]
+    for layer, cache in ((None, "options"), ("compiles,subgroups", "asks")):
+        check_fused(cache, "options", layer, "OpenCL C")
+        source = blocks_of(cache, model, *words, layer=layer)[0][0]["sources"][0]
+        assert source["options"] == "-cl-opt-disable", source
+        assert source["defines"] == (["SUBGROUP=16"] if layer else []), source
+        said = kiln(cache, "plugin", "dump", model, "--no-source", *form("options"), layer=layer)
+        assert " -cl-opt-disable" in said and (" -DSUBGROUP=16 " in said) == bool(layer), said
+        facts = kiln(cache, "bundle", "facts", layer=layer)
+        assert f'"subgroup_sizes": {8 | 16 | 32 if layer else 0}' in facts, facts
+        assert f'"subgroup_size": {32 if layer else 0}' in facts, facts
+    kiln("kept", "cache", "prepare", model, *words)
+    check_fused("kept", "options", "", "OpenCL C")  # found under the same options
+
+
 def main():
     wanted, failed = sys.argv[4:], 0
     for function in CASES:

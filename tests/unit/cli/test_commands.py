@@ -546,8 +546,8 @@ def plugin_dump():
     with tempfile.TemporaryDirectory() as folder:
         path, binaries = write(folder, "a.replay", MATMUL), os.path.join(folder, "binaries")
         run = kiln("plugin", "dump", path, "--binaries", binaries, KILN_CACHE_DIR=folder, KILN_PLUGINS="org.kiln.matmul")
-        expect(run, 0, " by org.kiln.matmul/matmul", "options: -cl-std=CL1.2", "__kernel", "work-items", "(s3, 32)",
-               "temporary 1: bytes", "filled once by launch", "reads %2: f32[256,128]", "writes %6: f32[64,128]",
+        expect(run, 0, " by org.kiln.matmul/matmul", "options: -cl-std=CL1.2", "__kernel", "work-items", "ceil_div(s3, ",
+               "temporary 1: bytes", "filled once by launch", "reads %1: f32[256,128]", "writes %5: f32[64,128]",
                ", after step 0 (temporary 0)", "s1 = 64 s2 = 256 s3 = 128")
         size = os.path.getsize(os.path.join(binaries, "block0-source0.bin"))
         assert size > 1000 and f"binary: {size} bytes" in run.stdout, size
@@ -555,6 +555,39 @@ def plugin_dump():
         assert "__kernel" not in less.stdout and "work-items" in less.stdout
         expect(kiln("plugin", "dump", MODEL, "--no-source", KILN_CACHE_DIR=folder), 0, "block 0", "launch 0")
         expect_error(kiln("plugin", "dump", path, "--binaries", "/proc/none", KILN_CACHE_DIR=folder), "/proc/none")
+
+
+SPLIT = b"""kiln replay 1
+input %1: f32[64,256]
+input %2: f32[256,1024]
+input %3: f32[1024]
+%4: f32[64,1024] = matmul(%1: f32[64,256], %2: f32[256,1024])
+%5: f32[64,1024] = cum_sum(%4: f32[64,1024], axis=1, exclusive=false, reverse=false)
+drop(%4: f32[64,1024])
+%6: f32[64,1024] = add(%5: f32[64,1024], %3: f32[1024])
+drop(%5: f32[64,1024])
+%7: f32[64,1024] = relu(%6: f32[64,1024])
+drop(%6: f32[64,1024])
+output %7
+end
+"""
+
+
+@case
+def plugin_dump_has_one_numbering():
+    """A tensor has one number in the text of operations and in arguments of launches; each operation one of its own."""
+    plugins = "org.kiln.elementwise"
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, "a.replay", SPLIT)
+        text = kiln("plugin", "dump", path, "--no-source", KILN_CACHE_DIR=folder, KILN_PLUGINS=plugins).stdout
+        said = {}  # what each number stands for
+        for number, what in re.findall(r"%(\d+): (\w+\[[\d,]*\])", text):
+            assert said.setdefault(number, what) == what, f"%{number} is {said[number]} and {what}: {text}"
+        assert len(re.findall(r"argument \d+ +(?:reads|writes)[ a-z]* %\d+", text)) >= 3, text
+        ops = {int(number): name for number, name in re.findall(r"^(?:  |unfused: )\[(\d+)\] (?:%\S+ \S+ = )?(\w+)", text, re.M)}
+        assert "unfused: [0]" in text and "unfused: [1]" in text and "block 0" in text, text
+        assert {i: name for i, name in ops.items() if name != "drop"} == \
+            {0: "matmul", 1: "cum_sum", 3: "add", 5: "relu"}, (ops, text)
 
 
 @case

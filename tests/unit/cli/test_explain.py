@@ -81,6 +81,21 @@ def explained(model, *arguments, said=None):
 
 # ---- the data ----
 
+def check_reasons(data):
+    """An operation that a reason names by number is the one of that name, and none before the block that was tried."""
+    ops, named = data["ops"], 0
+    places = [(i, op["candidates"] or []) for i, op in enumerate(ops)]
+    places += [(min(block["ops"]), block["candidates"]) for block in data["blocks"]]
+    for first, candidates in places:
+        for candidate in candidates:
+            told = re.match(r"operation (\d+) \((\w+)\): .", candidate["reason"] or "")
+            assert told or not re.search(r"operation \d", candidate["reason"] or ""), candidate
+            if told:
+                named += 1
+                assert int(told[1]) >= first and ops[int(told[1])]["name"] == told[2], (ops[first], candidate)
+    return named
+
+
 def check_whole(data):
     assert data["version"] == 2
     ops, blocks, steps, tensors = (data[k] for k in ("ops", "blocks", "steps", "tensors"))
@@ -92,6 +107,7 @@ def check_whole(data):
         assert winners[0]["ops"] == sum(ops[o]["name"] != "drop" for o in block["ops"]), "drops are no operations"
         assert block["sources"] and all(len(s["text"]) > 20 for s in block["sources"])
         assert block["predicted_ns"] > 0 and block["baseline_ns"] > block["predicted_ns"]
+    check_reasons(data)
     for i, op in enumerate(ops):
         inside = op["block"] is not None
         assert not inside or i in blocks[op["block"]]["ops"]

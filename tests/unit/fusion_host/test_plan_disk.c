@@ -165,6 +165,11 @@ static void other_subgroup(kiln_device_info *device)
     device->subgroup_size = 32;
 }
 
+static void other_subgroups(kiln_device_info *device)
+{
+    device->subgroup_sizes = 1 << 4;
+}
+
 static void other_cache_line(kiln_device_info *device)
 {
     device->cache_line_bytes = 128;
@@ -231,6 +236,7 @@ static const change changes[] = {
     {.name = "cl_c_version", .device_fact = other_c_version},
     {.name = "work_items", .device_fact = other_items},
     {.name = "subgroup", .device_fact = other_subgroup},
+    {.name = "subgroup_sizes", .device_fact = other_subgroups},
     {.name = "cache_line", .device_fact = other_cache_line},
     {.name = "accelerated", .device_fact = other_accelerated},
     {.name = "extensions", .device_fact = other_extensions},

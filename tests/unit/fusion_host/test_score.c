@@ -148,6 +148,44 @@ static void test_a_gpus_fuser_takes_what_it_is_faster_at(void)
     }
 }
 
+/* `kiln plugin bench` of one pool alone: PoCL on two cores of an AMD EPYC. */
+static void test_pools_of_a_processor_take_what_they_took(void)
+{
+    static const struct {
+        int64_t in[4], out[4], window[2];
+        double ms;
+    } measured[] = {{{4, 64, 130, 130}, {4, 64, 64, 64}, {3, 3}, 7.18},
+                    {{256, 1024, 1, 3}, {256, 1024, 1, 1}, {3, 2}, 2.69},
+                    {{16, 64, 64, 64}, {16, 64, 32, 32}, {2, 2}, 5.12},
+                    {{16, 64, 64, 64}, {16, 64, 60, 60}, {5, 5}, 50.8},
+                    {{64, 64, 100, 1}, {64, 64, 50, 1}, {3, 1}, 1.9},
+                    {{4, 64, 130, 130}, {4, 64, 128, 128}, {3, 3}, 27.8}};
+    kiln_device_info device = {.type = KILN_DEVICE_CPU,
+                               .compute_units = 2,
+                               .bytes_per_s = 12000000000u,
+                               .flops_f32 = 156480000000u,
+                               .launch_ns = 2000};
+    for (size_t i = 0; i < sizeof(measured) / sizeof(measured[0]); i++) {
+        kiln_tensor_desc in = {.dtype = KILN_DTYPE_F32, .rank = 4}, out = in;
+        memcpy(in.dims, measured[i].in, sizeof(measured[i].in));
+        memcpy(out.dims, measured[i].out, sizeof(measured[i].out));
+        kiln_attr attrs[5] = {{.type = KILN_ATTR_I64_LIST, .count = 2}};
+        attrs[0].v.ints = measured[i].window;
+        kiln_op_record op = {.op = KILN_OP_MAX_POOL,
+                             .n_inputs = 1,
+                             .n_outputs = 1,
+                             .n_attrs = 5,
+                             .inputs = &in,
+                             .outputs = &out,
+                             .attrs = attrs};
+        kilni_fuse_recorded recorded = {.ops = &op, .n_ops = 1};
+        double ms = kilni_fuse_score_baseline(&device, &recorded, 0) / 1e6;
+        if (ms > measured[i].ms * 1.5 || ms < measured[i].ms / 1.5) {
+            KILN_FAIL("pool %zu: %.2f ms expected, took %.2f ms", i, ms, measured[i].ms);
+        }
+    }
+}
+
 /* Each line decides where those before it are equal. */
 static void test_ties(void)
 {
@@ -171,4 +209,5 @@ static void test_ties(void)
 
 KILN_TEST_MAIN("unit/fusion_host/score", KILN_TEST(test_products_of_a_gpu_take_what_they_took),
                KILN_TEST(test_an_operation_costs_its_launches),
-               KILN_TEST(test_a_gpus_fuser_takes_what_it_is_faster_at), KILN_TEST(test_ties))
+               KILN_TEST(test_a_gpus_fuser_takes_what_it_is_faster_at),
+               KILN_TEST(test_pools_of_a_processor_take_what_they_took), KILN_TEST(test_ties))

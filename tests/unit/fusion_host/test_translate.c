@@ -27,12 +27,14 @@ typedef struct sample {
     const kf_launch *launch_list[2];
     kf_program program;
     char code[64];
+    char words[64];
 } sample;
 
 static void sample_program(sample *s)
 {
     static const char text[] = "__kernel void k(void) {}";
     memcpy(s->code, text, sizeof(text));
+    memcpy(s->words, "-cl-opt-disable -cl-nv-maxrregcount=32", 38);
     s->global[0] = (kf_ins){.op = KF_INS_SYM, .sym = 1};
     s->global[1] = (kf_ins){.op = KF_INS_IMM, .imm = 4};
     s->global[2] = (kf_ins){.op = KF_INS_CEIL_DIV};
@@ -54,7 +56,8 @@ static void sample_program(sample *s)
                             .defines = s->defines,
                             .n_defines = 2,
                             .math_flags = KF_MATH_CONTRACT,
-                            .cl_c_version = 120};
+                            .cl_c_version = 120,
+                            .options = {s->words, 38}};
     for (int i = 0; i < 2; i++) {
         s->launches[i] = (kf_launch){.struct_size = (uint32_t)sizeof(kf_launch),
                                      .dims = 1,
@@ -324,7 +327,7 @@ static void test_device_facts(void)
     KILN_CHECK_INT(facts.cl_c_version, 120);
     KILN_CHECK_INT(facts.max_group_dim[2], 1024);
     KILN_CHECK_INT(facts.dtype_accelerated, 0);
-    KILN_CHECK_INT(facts.subgroup_size + facts.cache_line_bytes, 0);
+    KILN_CHECK_INT(facts.subgroup_size + facts.subgroup_sizes + facts.cache_line_bytes, 0);
     for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
         device.features = (uint32_t)same[i][0];
         kilni_fuse_device_facts(&device, &facts);
@@ -335,6 +338,7 @@ static void test_device_facts(void)
                            .cl_version = 300,
                            .cl_c_version = 200,
                            .subgroup_size = 32,
+                           .subgroup_sizes = 8 | 16 | 32,
                            .cache_line_bytes = 64,
                            .max_work_group = 512,
                            .max_work_items = {1024, 512, 64},
@@ -349,10 +353,92 @@ static void test_device_facts(void)
     KILN_CHECK_INT(facts.max_group_dim[1], 512);
     KILN_CHECK_INT(facts.max_group_dim[2], 64);
     KILN_CHECK_INT(facts.subgroup_size, 32);
+    KILN_CHECK_INT(facts.subgroup_sizes, 8 | 16 | 32);
     KILN_CHECK_INT(facts.cache_line_bytes, 64);
     KILN_CHECK_INT(facts.flops_f16, 8);
     KILN_CHECK_INT(facts.flops_f64, 2);
     KILN_CHECK_INT(facts.dtype_accelerated, 1ull << KF_DTYPE_F16); // it has no f64
+}
+
+static void set_words(sample *s, const char *words)
+{
+    sample_program(s);
+    s->source.options = (kf_str){words, strlen(words)};
+}
+
+/* Each of a vendor's; whatever reads files, changes arithmetic or has a field of its own is told.
+ */
+static void test_options_of_vendors(void)
+{
+    static const char *const taken[] = {"",
+                                        "-cl-opt-disable",
+                                        "-cl-nv-maxrregcount=32 -cl-nv-opt-level=2",
+                                        "-cl-intel-256-GRF-per-thread",
+                                        "-cl-qcom-accelerate-16-bit -cl-arm-non-uniform-work-group",
+                                        "-O2 -mno-cumode -mwavefrontsize64"};
+    static const struct {
+        const char *words, *reason;
+    } refused[] = {
+        {"-cl-fast-relaxed-math", "'-cl-fast-relaxed-math': what arithmetic may do is in"},
+        {"-cl-mad-enable", "what arithmetic may do is in `math_flags`"},
+        {"-cl-opt-disable -DA=1", "'-DA=1': names are in `defines`"},
+        {"-cl-std=CL2.0", "the version of OpenCL C is in `cl_c_version`"},
+        {"-I/etc", "'-I/etc': it is none of a vendor's"},
+        {"-include /etc/passwd", "'-include': it is none of a vendor's"},
+        {"-save-temps", "it is none of a vendor's"},
+        {"-cl-nv-", "it is none of a vendor's"},
+        {"-cl-nv-x/../y", "it is none of a vendor's"},
+        {"-cl-nv-a\"b", "it is none of a vendor's"},
+        {"-O2x", "it is none of a vendor's"},
+        {"-O2  -O1", "words are apart by one space"},
+        {" -O2", "words are apart by one space"},
+        {"-O2 ", "words are apart by one space"},
+        {"-O2\n-I/etc", "source 0 has compiler options that are no text"},
+    };
+    static sample s;
+    char many[1200];
+    kiln_program *p = NULL;
+    if (sample_open(&s)) {
+        for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
+            set_words(&s, taken[i]);
+            KILN_CHECK_INT(kilni_fuse_translate(&s.input, &s.program, &p, NULL), KILN_STATUS_OK);
+            const char *got = p->sources[0].vendor_options;
+            KILN_CHECK_STR(got != NULL ? got : "", taken[i]);
+        }
+        for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+            set_words(&s, refused[i].words);
+            check_refused(&s, refused[i].reason);
+        }
+        memset(many, 'a', sizeof(many));
+        memcpy(many, "-cl-nv-", 7);
+        many[sizeof(many) - 1] = '\0';
+        set_words(&s, many);
+        check_refused(&s, "compiler options of 1199 bytes, at most 1023");
+        sample_program(&s);
+        s.source.options = (kf_str){NULL, 4};
+        check_refused(&s, "compiler options that are no text");
+        sample_program(&s); // of 1.0: what lies behind it is not the source's
+        s.source.struct_size = 88;
+        s.source.options = (kf_str)KF_STR_INIT("-I/etc");
+        KILN_CHECK_INT(kilni_fuse_translate(&s.input, &s.program, &p, NULL), KILN_STATUS_OK);
+        KILN_CHECK(p->sources[0].vendor_options == NULL);
+    }
+    sample_close(&s);
+}
+
+/* Equal but for their options: programs with keys of their own. */
+static void test_options_are_in_the_key(void)
+{
+    static sample s;
+    kiln_program *plain = NULL, *other = NULL;
+    if (sample_open(&s)) {
+        set_words(&s, "");
+        KILN_CHECK_INT(kilni_fuse_translate(&s.input, &s.program, &plain, NULL), KILN_STATUS_OK);
+        set_words(&s, "-cl-opt-disable");
+        KILN_CHECK_INT(kilni_fuse_translate(&s.input, &s.program, &other, NULL), KILN_STATUS_OK);
+        KILN_CHECK(memcmp(&plain->key, &other->key, sizeof(plain->key)) != 0);
+    }
+    sample_close(&s);
 }
 
 static void damage(sample *s, uint64_t *random)
@@ -376,6 +462,7 @@ static void damage(sample *s, uint64_t *random)
         {&s->program.flags, 4},
         {&s->source.struct_size, 2},
         {s->code, 24},
+        {s->words, 24},
     };
     for (int i = 0; i < 2; i++) {
         *random = *random * 6364136223846793005u + 1442695040888963407u;
@@ -429,4 +516,5 @@ static void test_damaged_programs(void)
 KILN_TEST_MAIN("unit/fusion_host/translate", KILN_TEST(test_good_program),
                KILN_TEST(test_asked_extents_are_in_the_guard), KILN_TEST(test_host_steps),
                KILN_TEST(test_packed_weights), KILN_TEST(test_limits), KILN_TEST(test_device_facts),
+               KILN_TEST(test_options_of_vendors), KILN_TEST(test_options_are_in_the_key),
                KILN_TEST(test_damaged_programs))

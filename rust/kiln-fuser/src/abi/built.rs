@@ -99,6 +99,7 @@ impl Kept {
             cl_c_version: from.cl_c_version,
             n_binaries: binaries.len() as u64,
             binaries: self.pointers(binaries),
+            options: self.text(&from.options),
             ..kf_source::default()
         }
     }

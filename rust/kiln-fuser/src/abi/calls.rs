@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The functions of the plugin's table, for any type of fuser.
 use super::built::Finished;
+use crate::device::whole;
 use crate::op::{host_function, list};
 use crate::sys::*;
 use crate::{Block, Decline, Device, Estimate, Fuser, Measured, Op};
@@ -114,7 +115,8 @@ pub unsafe extern "C" fn fuser_create<F: Fuser, const N: usize>(
     if index as usize >= N {
         return KF_E_INVALID;
     }
-    caught(host, || match F::create(index, Device::new(&*device, host)) {
+    let facts = whole(device);
+    caught(host, || match F::create(index, Device::new(&facts, host)) {
         Ok(fuser) => {
             *out = boxed(FuserBox { fuser, host });
             KF_OK

@@ -3,6 +3,7 @@
 use super::built::Built;
 use super::calls::{boxed, caught, declined, destroy, put};
 use super::table::name;
+use crate::device::whole;
 use crate::op::list;
 use crate::operator::{Call, Memory, Output, Shape};
 use crate::sys::*;
@@ -124,9 +125,10 @@ unsafe extern "C" fn kernel_create<O: Operator>(
     out: *mut *mut kf_kernel,
 ) -> kf_status {
     *out = ptr::null_mut();
+    let facts = whole(device);
     answer(host, || {
         let make = O::KERNEL.expect("the row has a kernel");
-        *out = boxed(Built::new(make(Device::new(&*device, host), Op::new(&*op, block))?));
+        *out = boxed(Built::new(make(Device::new(&facts, host), Op::new(&*op, block))?));
         Ok(())
     })
 }
