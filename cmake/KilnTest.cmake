@@ -16,28 +16,51 @@ function(kiln_test_environment test)
         "CUDA_CACHE_DISABLE=1")
 endfunction()
 
-# The longest are begun first: a time-out counts as a cost. Label `rest`: what takes minutes and finds little that
+function(kiln_test_timeout out usual long)
+    if(NOT usual)
+        set(usual 300)
+    endif()
+    if(long AND NOT "$ENV{KILN_TEST_LONG}" MATCHES "^0?$")
+        set(usual ${long})
+    endif()
+    if(KILN_SANITIZE)
+        math(EXPR usual "4 * ${usual}")
+    endif()
+    set(${out} ${usual} PARENT_SCOPE)
+endfunction()
+
+# Under ThreadSanitizer what gRPC does between its own threads is left out: tsan_grpc.supp says why. Whoever calls
+# dlopen is the sanitizer there, and so it does not look where the program's own libraries are.
+function(kiln_test_with_grpc test)
+    if(KILN_SANITIZE STREQUAL "thread")
+        set(supp ${CMAKE_SOURCE_DIR}/tests/support/tsan_grpc.supp)
+        set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT
+            TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${supp}
+            LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/lib)
+    endif()
+endfunction()
+
+# The longest are begun first: a time-out counts as a cost. Under a sanitizer it is four times what is said, and where
+# KILN_TEST_LONG is in CMake's environment, as `./dev` has it, it is LONG_TIMEOUT for a test that has one. Label `rest`: what takes minutes and finds little that
 # the others do not; `./dev test` leaves it to `./dev test --rest`.
 #
-# kiln_test(NAME SOURCES ... DEPS <modules> [LIBS ...] [LABELS ...] [TIMEOUT seconds] [ARGS ...]
-#           [OCLGRIND words...] [OCLGRIND_STRICT])
+# kiln_test(NAME SOURCES ... DEPS <modules> [LIBS ...] [LABELS ...] [TIMEOUT seconds] [LONG_TIMEOUT seconds]
+#           [ARGS ...] [OCLGRIND words...] [OCLGRIND_STRICT])
 #
 # NAME is the path below tests/ (unit/ir/test_shape). The program is linked with the static modules named
 # in DEPS and sees the private headers of every module. OCLGRIND registers a second run of the cases
 # whose name contains one of the words, on oclgrind's device (labels oclgrind and rest); OCLGRIND_STRICT watches
 # for uninitialised values too, which is slow and wants a device of its own for each call.
 function(kiln_test name)
-    cmake_parse_arguments(arg "OCLGRIND_STRICT" "TIMEOUT" "SOURCES;DEPS;LIBS;LABELS;ARGS;OCLGRIND"
-        ${ARGN})
+    cmake_parse_arguments(arg "OCLGRIND_STRICT" "TIMEOUT;LONG_TIMEOUT"
+        "SOURCES;DEPS;LIBS;LABELS;ARGS;OCLGRIND" ${ARGN})
     if(NOT KILN_TESTS)
         return()
     endif()
     if(arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "kiln_test(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
     endif()
-    if(NOT arg_TIMEOUT)
-        set(arg_TIMEOUT 300)
-    endif()
+    kiln_test_timeout(arg_TIMEOUT "${arg_TIMEOUT}" "${arg_LONG_TIMEOUT}")
     string(MAKE_C_IDENTIFIER ${name} id)
     cmake_path(GET name FILENAME file)
     set(target test_exe_${id})
@@ -78,17 +101,15 @@ function(kiln_test name)
     endif()
 endfunction()
 
-# kiln_script_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds])
+# kiln_script_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds] [LONG_TIMEOUT seconds])
 #
 # A script or a target that prints the harness's count line, or whose exit status counts as one test.
 function(kiln_script_test name)
-    cmake_parse_arguments(arg "" "TIMEOUT" "COMMAND;LABELS" ${ARGN})
+    cmake_parse_arguments(arg "" "TIMEOUT;LONG_TIMEOUT" "COMMAND;LABELS" ${ARGN})
     if(NOT KILN_TESTS)
         return()
     endif()
-    if(NOT arg_TIMEOUT)
-        set(arg_TIMEOUT 300)
-    endif()
+    kiln_test_timeout(arg_TIMEOUT "${arg_TIMEOUT}" "${arg_LONG_TIMEOUT}")
     add_test(NAME ${name} COMMAND ${arg_COMMAND})
     set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT} LABELS "${arg_LABELS}")
     kiln_test_environment(${name})

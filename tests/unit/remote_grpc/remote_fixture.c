@@ -123,8 +123,8 @@ static bool connect_as(hand *self, const pair *peers, const kilni_rpc_identity *
     self->frame = &self->inbox->frame;
     return HAND_OK(self, kilni_rpc_address_parse(kiln_rpc_server_address(peers->server, 0),
                                                  &address, &self->err)) &&
-           HAND_OK(self, kilni_rpc_connect(&self->env, &address, identity, KILNI_RPC_SESSION, 5000,
-                                           &self->stream, &self->err));
+           HAND_OK(self, kilni_rpc_connect(&self->env, &address, identity, KILNI_RPC_SESSION,
+                                           5000 * PATIENCE, &self->stream, &self->err));
 }
 
 bool hand_connect(hand *self, const pair *peers)

@@ -11,6 +11,13 @@
 #include "rpc_link.h"
 #include "rpc_protocol.h"
 
+/// How much longer a program under ThreadSanitizer may take for what is bounded.
+#ifdef __SANITIZE_THREAD__
+enum { PATIENCE = 10 };
+#else
+enum { PATIENCE = 1 };
+#endif
+
 typedef struct pair {
     kiln_context *context;
     kiln_device *local;

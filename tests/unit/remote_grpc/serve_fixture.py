@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What the scripts that test `kiln serve` share: a server process, certificates, a count of cases."""
+import glob
 import os
 import subprocess
 import sys
 import tempfile
 import traceback
+
+# Kiln's programs are built under ThreadSanitizer, whose memory is not theirs, and whose own thread wakes.
+UNDER_TSAN = "TSAN_OPTIONS" in os.environ
+PATIENCE = 10 if UNDER_TSAN else 1  # times slower that they may be
 
 
 class Server:
@@ -30,7 +35,7 @@ class Server:
     def stop(self):
         self.process.terminate()
         try:
-            return self.process.wait(timeout=60)
+            return self.process.wait(timeout=60 * PATIENCE)
         finally:
             self.process.kill()
             self.process.wait()
@@ -69,6 +74,30 @@ class Skip(Exception):
     """Ends a case whose means are not on this machine; says which."""
 
 
+def measures_memory():
+    if UNDER_TSAN:
+        raise Skip("ThreadSanitizer keeps memory of its own")
+
+
+class Races:
+    """What ThreadSanitizer says of any program in a with block: a failure, whatever the program's end was."""
+
+    def __init__(self, folder):
+        self.reports = os.path.join(folder, "race")
+        self.before = os.environ.get("TSAN_OPTIONS")
+
+    def __enter__(self):
+        if UNDER_TSAN:
+            os.environ["TSAN_OPTIONS"] = f"{self.before}:log_path={self.reports}"
+
+    def __exit__(self, *_):
+        if UNDER_TSAN:
+            os.environ["TSAN_OPTIONS"] = self.before
+            for path in glob.glob(f"{self.reports}.*"):
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    raise AssertionError(file.read())
+
+
 def run_cases(suite, cases):
     """Runs functions that take a temporary folder; prints the harness's count line."""
     words = [word for word in sys.argv[1:] if word.startswith("case_")]
@@ -80,7 +109,8 @@ def run_cases(suite, cases):
             continue
         with tempfile.TemporaryDirectory(prefix="kiln-serve-") as folder:
             try:
-                case(folder)
+                with Races(folder):
+                    case(folder)
                 passed += 1
             except Skip as why:
                 skipped += 1

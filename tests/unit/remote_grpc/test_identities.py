@@ -16,12 +16,13 @@ import time
 
 import grpc
 
-from serve_fixture import Server, make_certificates, run_cases
+from serve_fixture import PATIENCE, UNDER_TSAN, Server, Skip, make_certificates, measures_memory, run_cases
 
 KILN, SOURCE = sys.argv[1:3]
 sys.path.insert(0, os.path.join(SOURCE, "examples/remote_python"))
 client = importlib.import_module("kiln_client")
 
+FLOOD = 65536 // PATIENCE  # floats of a step
 TOKENS = "alice alice-token\nbob bob-token\nnameless-token\n"
 
 
@@ -45,7 +46,7 @@ def info_of(server, token=None, credentials=None):
     with channel:
         call = channel.unary_unary("/kiln.v1.Compute/Info", request_serializer=lambda m: m.SerializeToString(),
                                    response_deserializer=pb.InfoResponse.FromString)
-        return call(pb.InfoRequest(), timeout=20, metadata=as_(token) if token else None)
+        return call(pb.InfoRequest(), timeout=20 * PATIENCE, metadata=as_(token) if token else None)
 
 
 def refused(code, words, function, *arguments):
@@ -111,7 +112,7 @@ def case_rules(folder):
         except client.RemoteError as told:
             assert told.code == 8 and "sessions of alice" in str(told), told
         first.close()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 20 * PATIENCE
         while info_of(server, "alice-token").load.sessions > 1:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -122,7 +123,7 @@ def case_rules(folder):
         time.sleep(1.5)
         refused(grpc.StatusCode.PERMISSION_DENIED, "no row", info_of, server, "nameless-token")
         put(folder, "access", "* devices=0\n")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 20 * PATIENCE
         while True:
             try:
                 info_of(server, "nameless-token")
@@ -132,7 +133,7 @@ def case_rules(folder):
                 time.sleep(0.1)
     said = subprocess.run([KILN, "serve", "--device", "reference", "--listen", "127.0.0.1:0", "--access",
                            put(folder, "bad", "alice\nbob sesions=3\n")], capture_output=True, text=True, check=False,
-                          timeout=60)
+                          timeout=60 * PATIENCE)
     assert said.returncode == 1 and "line 2" in said.stderr and said.stderr.count("\n") == 1, said
 
 
@@ -156,9 +157,9 @@ def case_operations_each_second(folder):
         fastest = math.inf  # a busy machine may make one round slow, a rule all of them
         for _ in range(10):
             fastest = min(fastest, seconds_of("bob"))
-            if fastest < 0.9:
+            if fastest < 0.9 * PATIENCE:
                 break
-        assert fastest < 0.9, fastest
+        assert fastest < 0.9 * PATIENCE, fastest
 
 
 def case_nobody_takes_all_places(folder):
@@ -169,19 +170,22 @@ def case_nobody_takes_all_places(folder):
         hello = threading.Event()
 
         def silence():
-            hello.wait(20)
+            hello.wait(20 * PATIENCE)
             yield from ()
 
-        calls = [each.stream_stream("/kiln.v1.Compute/Session")(silence(), timeout=30, metadata=as_("alice-token"))
+        calls = [each.stream_stream("/kiln.v1.Compute/Session")(silence(), timeout=30 * PATIENCE, metadata=as_("alice-token"))
                  for each in channels for _ in range(50)]
-        deadline = time.monotonic() + 4
+        deadline = time.monotonic() + 4 * PATIENCE
         while sum(each.done() for each in calls) < 80:  # half of 64 + 64 places, and no more
             assert time.monotonic() < deadline, sum(each.done() for each in calls)
             time.sleep(0.02)
-        assert {each.code() for each in calls if each.done()} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        codes = {each.code() for each in calls if each.done()}
+        if UNDER_TSAN:  # five seconds have gone without a Hello
+            codes.discard(grpc.StatusCode.DEADLINE_EXCEEDED)
+        assert codes == {grpc.StatusCode.RESOURCE_EXHAUSTED}, codes
         begun = time.monotonic()
         session(server, "bob-token").close()
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 4 * PATIENCE
         hello.set()
         for each in channels:
             each.close()
@@ -226,7 +230,7 @@ def flood(target, token):
     other machines, so what it computes itself goes behind all else here."""
     os.nice(19)
     own = [client.Session(SOURCE, target, token=token) for _ in range(6)]
-    steps = [Step(each, 65536, 100) for each in own]
+    steps = [Step(each, FLOOD, 100) for each in own]
     for _ in range(3):
         for step in steps:
             step.run()
@@ -243,14 +247,15 @@ def case_one_floods(folder):
     tokens = put(folder, "tokens", TOKENS)
     with Server(KILN, "--token-file", tokens) as server:
         own = session(server, "bob-token")
-        step = Step(own, 65536, 50)
+        step = Step(own, FLOOD, 50)
         rate_of(step, 0.3)
         ratios = []
         for _ in range(5):  # the machine is not still: alone and beside the flood in turns
             alone = rate_of(step, 0.5)
             with subprocess.Popen([sys.executable, __file__, KILN, SOURCE, "flood", server.target, "alice-token"],
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as other:
-                assert other.stdout.readline() == "flooding\n"
+                said = other.stdout.readline()
+                assert said == "flooding\n", said + other.stdout.read()
                 beside = rate_of(step, 1)
                 assert other.poll() is None, other.stdout.read()
                 other.kill()
@@ -258,7 +263,7 @@ def case_one_floods(folder):
         own.close()
         print(f"    throughput beside six flooding sessions, to that alone: {sorted(ratios)}")
         # Turns give half, less what the flood's messages cost the processors that compute as well.
-        assert statistics.median(ratios) > 0.2, ratios
+        assert statistics.median(ratios) > 0.2 / PATIENCE, ratios
 
 
 # ---- the log
@@ -279,7 +284,7 @@ def case_log(folder):
         with grpc.insecure_channel(server.target) as channel:
             try:
                 channel.unary_unary("/kiln.v1.Compute/Nothing")(
-                    b"", timeout=20, metadata=[*as_("bob-token"), ("traceparent", trace)])
+                    b"", timeout=20 * PATIENCE, metadata=[*as_("bob-token"), ("traceparent", trace)])
             except grpc.RpcError as error:
                 assert error.code() == grpc.StatusCode.UNIMPLEMENTED
         assert server.stop() == 0
@@ -309,6 +314,7 @@ def status_of(process, word):
 def case_memory_goes_with_the_last_session(_):
     """All that the session held. One arena: of the others malloc_trim keeps what is free at their ends, up to 32 MiB
     each, and how much that is depends on which threads received what."""
+    measures_memory()
     with Server(KILN, env={"MALLOC_ARENA_MAX": "1"}) as server:
         before = status_of(server.process, "VmRSS")
         own = session(server, None)
@@ -341,6 +347,8 @@ def wakes_of(process, library):
 def case_idle_server_sleeps(_):
     """One that has nobody is not woken by us at all, and 120 watchers cost neither a thread nor a wake each. gRPC has
     two clocks of its own, which tick each second."""
+    if UNDER_TSAN:
+        raise Skip("ThreadSanitizer has a thread of its own that wakes")
     seconds = 2
 
     def rate():
@@ -355,7 +363,7 @@ def case_idle_server_sleeps(_):
         print(f"    an idle server wakes {own:.2f} times a second, and gRPC in it {of_grpc:.2f} times")
         assert own <= 0.5 and of_grpc <= 3, (own, of_grpc)
         channels = [grpc.insecure_channel(server.target, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(2)]
-        watches = [each.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=120) for each in channels
+        watches = [each.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=120 * PATIENCE) for each in channels
                    for _ in range(60)]
         assert all(next(each) == b"\x08\x01" for each in watches)
         time.sleep(4)  # threads that took the calls have ended

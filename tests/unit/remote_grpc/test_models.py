@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from serve_fixture import Server, make_certificates, run_cases
+from serve_fixture import PATIENCE, Server, make_certificates, run_cases
 
 KILN, SOURCE, CONFORMANCE = sys.argv[1:4]
 DATA = "/usr/share/libonnx-testdata/data"
@@ -17,7 +17,7 @@ DTYPES = "f64,f32,f16,bf16,i64,i32,i16,i8,u64,u32,u16,u8,bool"
 
 def run(*command, env=None):
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})}, check=False,
-                          timeout=1500)
+                          timeout=1500 * PATIENCE)
     assert done.returncode == 0, (command, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
     return done.stdout
 
@@ -93,7 +93,7 @@ def case_the_server_plans(folder):
         file.write("kiln replay 1\ninput %1: f32[3,5]\n%2: f32[3,5] = neg(%1: f32[3,5])\noutput %2\nend\n")
     with Server(KILN, device=opencl_or("reference")) as server:
         def fails(*command):
-            done = subprocess.run([KILN, *command], capture_output=True, text=True, timeout=300, check=False,
+            done = subprocess.run([KILN, *command], capture_output=True, text=True, timeout=300 * PATIENCE, check=False,
                                   env={**os.environ, "KILN_REMOTE_ADDRESS": server.address, "KILN_CACHE_DIR": folder})
             assert done.returncode == 1 and done.stdout == "", (command, done.stdout, done.stderr)
             return done.stderr.splitlines()
@@ -113,7 +113,7 @@ def case_the_server_plans(folder):
         assert said.endswith("as the reference\noperations: 1; the server plans, fuses and compiles\n"), said
         streams = os.path.join(folder, "streams")
         done = subprocess.run([KILN, "plugin", "record", "-o", streams, "--", KILN, "run", model, "--input", x, "--device",
-                               server.address], capture_output=True, text=True, timeout=300, check=False)
+                               server.address], capture_output=True, text=True, timeout=300 * PATIENCE, check=False)
         assert done.returncode == 1 and "set it for its server" in done.stderr, (done.stdout, done.stderr)
         assert done.stderr.count("warning") == 1 and os.listdir(streams) == [], done.stderr
     env = {"KILN_RECORD": os.path.join(folder, "there")}

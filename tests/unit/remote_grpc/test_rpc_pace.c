@@ -57,7 +57,7 @@ static void run_long(hand *client)
 /// Until some operations of the Run have been launched.
 static void await_operations(const pair *self, uint64_t count)
 {
-    for (int i = 0; i < 4000 && operations_of(self) < count; i++) {
+    for (int i = 0; i < 4000 * PATIENCE && operations_of(self) < count; i++) {
         pause_us(5000);
     }
     KILN_CHECK(operations_of(self) >= count);
@@ -112,7 +112,7 @@ static void test_work_of_the_gone_is_dropped(void)
     run_long(&client);
     await_operations(&self, 2);
     hang_up(&client);
-    for (int i = 0; i < 2000 && sessions_of(&self) > 0; i++) {
+    for (int i = 0; i < 2000 * PATIENCE && sessions_of(&self) > 0; i++) {
         pause_us(5000);
     }
     KILN_CHECK_INT(sessions_of(&self), 0);
@@ -134,8 +134,12 @@ static void test_work_waits_for_its_client(void)
     run_long(&client);
     await_operations(&self, 2);
     hang_up(&client);
-    pause_us(300000); // the slice that ran has ended
     uint64_t launched = operations_of(&self);
+    for (uint64_t before = 0; before != launched;) { // until the slice that ran has ended
+        pause_us(300000 * PATIENCE);
+        before = launched;
+        launched = operations_of(&self);
+    }
     pause_us(300000);
     KILN_CHECK_INT(operations_of(&self), launched);
     KILN_CHECK(launched < STEPS * 3 / 4);
@@ -147,7 +151,8 @@ static void test_work_waits_for_its_client(void)
     hello.body.body.hello.token.size = welcome.token.size;
     memcpy(hello.body.body.hello.token.bytes, welcome.token.bytes, welcome.token.size);
     uint32_t code = KILN_STATUS_ABORTED;
-    for (int i = 0; i < 120 && code != 0; i++) { // while the rest is done, it is to come again
+    // While the rest is done, it is to come again.
+    for (int i = 0; i < 120 * PATIENCE && code != 0; i++) {
         code = hand_connect(&client, &self) ? hand_try(&client, &hello) : UINT32_MAX;
         if (code != 0) {
             hand_close(&client);
@@ -175,7 +180,7 @@ static void test_work_is_dropped_with_its_session(void)
     run_long(&client);
     await_operations(&self, 2);
     hang_up(&client);
-    for (int i = 0; i < 1000 && sessions_of(&self) > 0; i++) {
+    for (int i = 0; i < 1000 * PATIENCE && sessions_of(&self) > 0; i++) {
         pause_us(5000);
     }
     KILN_CHECK_INT(sessions_of(&self), 0);
@@ -194,10 +199,10 @@ static void test_the_end_does_not_wait(void)
     run_long(&client);
     await_operations(&self, 2);
     hang_up(&client);
-    KILN_CHECK(kiln_rpc_server_drain(self.server, 5000));
+    KILN_CHECK(kiln_rpc_server_drain(self.server, 5000 * PATIENCE));
     uint64_t begun = kiln_time_ns();
     kiln_rpc_server_destroy(self.server);
-    KILN_CHECK(kiln_time_ns() - begun < UINT64_C(5000000000));
+    KILN_CHECK(kiln_time_ns() - begun < UINT64_C(5000000000) * PATIENCE);
     self.server = NULL;
     pair_close(&self);
 }
@@ -236,7 +241,7 @@ static void test_the_end_begins_nothing(void)
         hand_write(&clients[i], 1, 0, 4, &value, 4);
         hand_negate(&clients[i], 1, 1, 2);
     }
-    for (int i = 0; i < 4000 && raw_bytes_of(&self) < CLIENTS * sizeof(value); i++) {
+    for (int i = 0; i < 4000 * PATIENCE && raw_bytes_of(&self) < CLIENTS * sizeof(value); i++) {
         pause_us(5000);
     }
     pause_us(50000); // most Runs came as well; the rest comes too late

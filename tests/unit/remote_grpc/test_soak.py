@@ -13,10 +13,10 @@ import sys
 import threading
 import time
 
-from serve_fixture import Server, run_cases
+from serve_fixture import PATIENCE, UNDER_TSAN, Server, run_cases
 
 KILN, CLIENT = sys.argv[1:3]
-SECONDS = int(os.environ.get("KILN_TEST_SOAK_SECONDS", "12"))
+SECONDS = int(os.environ.get("KILN_TEST_SOAK_SECONDS", "12")) * PATIENCE
 CLIENTS = 20
 
 
@@ -37,7 +37,7 @@ class DroppingProxy:
             threading.Thread(target=self.serve, args=(client,), daemon=True).start()
 
     def serve(self, client):
-        end = time.monotonic() + 0.4 + (self.dropped % 7) * 0.15
+        end = time.monotonic() + (0.4 + (self.dropped % 7) * 0.15) * PATIENCE
         try:
             server = socket.create_connection(("127.0.0.1", self.target))
             while time.monotonic() < end:
@@ -68,7 +68,7 @@ def case_clients_survive(_):
     port = free_port()
     first = Server(KILN, listen=f"127.0.0.1:{port}")
     proxy = DroppingProxy(port)
-    env = {**os.environ, "KILN_REMOTE_TIMEOUT": "8000"}
+    env = {**os.environ, "KILN_REMOTE_TIMEOUT": str(8000 * PATIENCE)}
     clients = [subprocess.Popen([CLIENT, f"grpc://127.0.0.1:{proxy.port if i % 2 else port}", str(SECONDS)],
                                 stdout=subprocess.PIPE, text=True, env=env) for i in range(CLIENTS)]
     time.sleep(SECONDS / 2)
@@ -79,7 +79,7 @@ def case_clients_survive(_):
     early = resident_kib(second.process)
     time.sleep(SECONDS / 5)
     late = resident_kib(second.process)
-    said = [client.communicate(timeout=120)[0].strip() for client in clients]
+    said = [client.communicate(timeout=120 * PATIENCE)[0].strip() for client in clients]
     second.process.terminate()
     sessions, resumed, executed = map(int, re.findall(r"\d+", second.process.stdout.read()))
     second.stop()
@@ -98,19 +98,19 @@ def case_clients_survive(_):
     # Whatever was asked for since the restart was done, and once, however often the connection was dropped.
     assert executed == asked, (executed, asked)
     assert resumed > CLIENTS / 2, resumed
-    assert late < early * 1.3 + 8192, (early, late)
+    assert UNDER_TSAN or late < early * 1.3 + 8192, (early, late)
 
 
 def case_another_server_goes_on(_):
     """Two servers, one is killed: all clients end at the other, wherever they began."""
     first, second = Server(KILN), Server(KILN)
-    env = {**os.environ, "KILN_REMOTE_TIMEOUT": "300"}
+    env = {**os.environ, "KILN_REMOTE_TIMEOUT": str(300 * PATIENCE)}
     both = f"{first.address},{second.target}"
-    clients = [subprocess.Popen([CLIENT, both, "3"], stdout=subprocess.PIPE, text=True, env=env) for _ in range(4)]
-    time.sleep(1)
+    clients = [subprocess.Popen([CLIENT, both, str(3 * PATIENCE)], stdout=subprocess.PIPE, text=True, env=env) for _ in range(4)]
+    time.sleep(PATIENCE)
     first.process.kill()
-    said = [client.communicate(timeout=120)[0].strip() for client in clients]
-    late = subprocess.run([CLIENT, both, "1"], capture_output=True, text=True, env=env, timeout=120, check=False)
+    said = [client.communicate(timeout=120 * PATIENCE)[0].strip() for client in clients]
+    late = subprocess.run([CLIENT, both, "1"], capture_output=True, text=True, env=env, timeout=120 * PATIENCE, check=False)
     second.process.terminate()
     sessions = int(re.search(r"\d+", second.process.stdout.read()).group(0))
     second.stop()

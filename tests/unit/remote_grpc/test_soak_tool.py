@@ -8,7 +8,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
-from serve_fixture import run_cases
+from serve_fixture import PATIENCE, run_cases
 
 BUILD, SOURCE = sys.argv[1:3]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -16,7 +16,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def soak(*arguments):
     return subprocess.run(["/usr/bin/python3", f"{SOURCE}/tools/soak", *arguments], capture_output=True, text=True,
-                          check=False, timeout=500)
+                          check=False, timeout=500 * PATIENCE)
 
 
 def lines_of(path):

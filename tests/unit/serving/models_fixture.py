@@ -14,7 +14,7 @@ import numpy
 
 KILN, SOURCE = sys.argv[1:3]
 sys.path.insert(0, os.path.join(SOURCE, "tests/unit/remote_grpc"))
-from serve_fixture import Server  # pylint: disable=wrong-import-position
+from serve_fixture import PATIENCE, Server  # pylint: disable=wrong-import-position
 
 
 class Models(Server):
@@ -24,7 +24,7 @@ class Models(Server):
         super().__init__(KILN, "--models", folder, "--http", "127.0.0.1:0", *options, **others)
         self.http = next(each for each in self.addresses if each.startswith("http"))
         self.channel = grpc.insecure_channel(self.target)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 60 * PATIENCE
         while wait and curl(f"{self.http}/v2/health/ready")[0] != 200:
             assert time.monotonic() < deadline, "the server is not ready"
             time.sleep(0.05)
@@ -56,7 +56,7 @@ def call(server, pb, method, code=grpc.StatusCode.OK, **fields):
                                       request_serializer=lambda m: m.SerializeToString(),
                                       response_deserializer=reply.FromString)
     try:
-        answer = stub(request, timeout=60)
+        answer = stub(request, timeout=60 * PATIENCE)
         assert code == grpc.StatusCode.OK, f"{method}: {answer}"
         return answer
     except grpc.RpcError as error:
@@ -77,7 +77,7 @@ def infer(server, pb, name, array, kind, code=grpc.StatusCode.OK, **fields):
 def curl(url, *options, body=None):
     """The status and the body of a call."""
     data = ["--data-binary", "@-"] if body is not None else []
-    done = subprocess.run(["curl", "-s", "-o", "-", "-w", "\n%{http_code}", "-m", "60", *options, *data, url],
+    done = subprocess.run(["curl", "-s", "-o", "-", "-w", "\n%{http_code}", "-m", str(60 * PATIENCE), *options, *data, url],
                           input=body, capture_output=True, check=False)
     text, _, code = done.stdout.rpartition(b"\n")
     return int(code), text

@@ -10,13 +10,13 @@ import time
 
 KILN, SOURCE = sys.argv[1:3]
 sys.path.insert(0, os.path.join(SOURCE, "tests/unit/remote_grpc"))
-from serve_fixture import Server, Skip, run_cases  # pylint: disable=wrong-import-position
+from serve_fixture import PATIENCE, Server, Skip, run_cases  # pylint: disable=wrong-import-position
 
 EXAMPLES = os.path.join(SOURCE, "examples")
 
 
 def run(*command, code=0, cwd=None, timeout=60, env=None):
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout, cwd=cwd,
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout * PATIENCE, cwd=cwd,
                           env={**os.environ, **(env or {})})
     assert done.returncode == code, (command, done.returncode, done.stdout, done.stderr)
     return done.stdout + done.stderr
@@ -27,7 +27,7 @@ def serve(folder):
     os.makedirs(place)
     shutil.copy(os.path.join(EXAMPLES, "digits", "digits.onnx"), os.path.join(place, "model.onnx"))
     server = Server(KILN, "--models", os.path.join(folder, "models"), "--http", "127.0.0.1:0")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 60 * PATIENCE
     while "digits 1: READY" not in run(KILN, "devices", server.address):
         assert time.monotonic() < deadline, "the model is not loaded"
         time.sleep(0.1)

@@ -14,7 +14,7 @@ import numpy
 import yaml
 
 from models_fixture import KILN, SOURCE, Models, call, curl, infer, messages
-from serve_fixture import Server, make_certificates, run_cases
+from serve_fixture import PATIENCE, Server, make_certificates, run_cases
 import serving_models
 
 
@@ -91,7 +91,7 @@ def case_kubernetes(folder):
             get = container[probe]["httpGet"]
             assert get["scheme"] == "HTTPS" and get["port"] == "http"
             # As the one that asks: without a token, until it says yes.
-            assert any(probe_says_yes(http + get["path"], trusted) for _ in range(600)), probe
+            assert any(probe_says_yes(http + get["path"], trusted) for _ in range(600 * PATIENCE)), probe
         with open(path("ca.pem"), "rb") as file:
             credentials = grpc.ssl_channel_credentials(file.read())
         clients = type("Clients", (), {"channel": grpc.secure_channel(server.target, credentials)})
@@ -101,7 +101,7 @@ def case_kubernetes(folder):
 
 def probe_says_yes(url, trusted):
     try:
-        with urllib.request.urlopen(url, context=trusted, timeout=60) as answer:
+        with urllib.request.urlopen(url, context=trusted, timeout=60 * PATIENCE) as answer:
             return answer.status == 200
     except urllib.error.HTTPError:
         time.sleep(0.1)  # until the next one

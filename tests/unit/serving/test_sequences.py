@@ -12,7 +12,7 @@ import numpy
 from onnx import TensorProto, helper
 
 from models_fixture import Models, call, curl, http_infer, messages
-from serve_fixture import run_cases
+from serve_fixture import PATIENCE, run_cases
 import serving_models
 
 F32 = TensorProto.FLOAT
@@ -100,7 +100,7 @@ def held(server, name):
 
 
 def wait_held(server, name, count):
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 120 * PATIENCE
     while held(server, name) != count:
         assert time.monotonic() < deadline, held(server, name)
         time.sleep(0.02)
@@ -304,7 +304,7 @@ def case_instances_and_streams(folder):
 
         def talk(which):
             return [numpy.frombuffer(each.infer_response.raw_output_contents[0], "f4").tolist()
-                    for each in stub(requests(which), timeout=120)]
+                    for each in stub(requests(which), timeout=120 * PATIENCE)]
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             for which, answers in enumerate(pool.map(talk, range(1, 9)), 1):

@@ -17,7 +17,7 @@ import grpc
 import numpy
 
 from models_fixture import KILN, SOURCE, Models, call, curl, http_infer, infer, messages
-from serve_fixture import Server, Skip, make_certificates, run_cases
+from serve_fixture import PATIENCE, Server, Skip, make_certificates, run_cases
 import serving_models
 
 PYTHON = os.environ.get("KILN_TEST_PYTHON", "/usr/bin/python3")
@@ -137,7 +137,7 @@ def case_hostile_requests(folder):
         method = "/inference.GRPCInferenceService/ModelInfer"
         for damage in (b"\xff" * 40, b"\x2a\xff\xff\xff\xff\x0f", b"\x0a\x7f"):
             try:
-                server.channel.unary_unary(method)(damage, timeout=20)
+                server.channel.unary_unary(method)(damage, timeout=20 * PATIENCE)
                 assert False, damage
             except grpc.RpcError as error:
                 assert error.code() == bad, error
@@ -161,7 +161,7 @@ def case_stream(folder):
         stub = server.channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer",
                                             request_serializer=lambda m: m.SerializeToString(),
                                             response_deserializer=pb.ModelStreamInferResponse.FromString)
-        answers = list(stub(requests(), timeout=60))
+        answers = list(stub(requests(), timeout=60 * PATIENCE))
         assert [bool(each.error_message) for each in answers] == [False, True, False], answers
         assert answers[0].infer_response.parameters["triton_final_response"].bool_param
         assert numpy.frombuffer(answers[2].infer_response.raw_output_contents[0], "f4").tolist() == [3] * 4
@@ -317,7 +317,7 @@ def case_folder_is_followed(folder):
                                 model_name="scale")
         serving_models.put(folder, "scale", serving_models.scale(9), 2)
         serving_models.put(folder, "new", serving_models.scale(4))
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 30 * PATIENCE
         while infer(server, pb, "scale", x, "FP32")[0, 0] != 9 or not call(server, pb, "ModelReady", name="new").ready:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -477,9 +477,9 @@ def case_who_may(folder):
             assert curl(url, "-H", f"Authorization: {word} two")[0] == 200
         stub = server.channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
         for word in ("Bearer", "bearer"):
-            assert stub(b"", metadata=[("authorization", f"{word} one")], timeout=20)
+            assert stub(b"", metadata=[("authorization", f"{word} one")], timeout=20 * PATIENCE)
         try:
-            stub(b"", timeout=20)
+            stub(b"", timeout=20 * PATIENCE)
             assert False
         except grpc.RpcError as error:
             assert error.code() == grpc.StatusCode.UNAUTHENTICATED
@@ -489,13 +489,13 @@ def case_who_may(folder):
         assert curl(f"{server.http}/v2", "--cacert", path("ca.pem"))[0] == 200
         assert curl(f"{server.http}/v2")[0] == 0
     refused = subprocess.run([KILN, "serve", "--device", "reference", "--models", models, "--http", "0.0.0.0:0",
-                              "--listen", "127.0.0.1:0"], capture_output=True, text=True, check=False, timeout=60)
+                              "--listen", "127.0.0.1:0"], capture_output=True, text=True, check=False, timeout=60 * PATIENCE)
     assert refused.returncode == 1 and "beyond loopback" in refused.stderr, refused
 
 
 def is_refused_soon(server, name, body, token):
     """Whether one of many requests is, over one connection: a process for each may be slower than the limit."""
-    connection = http.client.HTTPConnection(server.http.split("://")[1], timeout=60)
+    connection = http.client.HTTPConnection(server.http.split("://")[1], timeout=60 * PATIENCE)
     codes = []
     while 503 not in codes and len(codes) < 1000:
         connection.request("POST", f"/v2/models/{name}/infer", json.dumps(body), {"Authorization": token})
@@ -532,12 +532,12 @@ def case_identities(folder):
         stub = server.channel.unary_unary("/inference.GRPCInferenceService/ModelMetadata")
         try:
             stub(pb.ModelMetadataRequest(name="open").SerializeToString(), metadata=[("authorization", "Bearer one")],
-                 timeout=20)
+                 timeout=20 * PATIENCE)
             assert False
         except grpc.RpcError as error:
             assert error.code() == grpc.StatusCode.PERMISSION_DENIED and "alice may not use model open" in error.details()
         stub = server.channel.unary_unary("/inference.GRPCInferenceService/ModelMetadata")
-        stub(pb.ModelMetadataRequest(name="twice_fp32").SerializeToString(), timeout=20,
+        stub(pb.ModelMetadataRequest(name="twice_fp32").SerializeToString(), timeout=20 * PATIENCE,
              metadata=[("authorization", "Bearer two"), ("traceparent", trace.replace("0af7", "1af7"))])
         assert curl(f"{server.http}/v2/models/open")[0] == 401
         assert server.stop() == 0
@@ -564,29 +564,29 @@ def case_answers_are_given_before_the_end(folder):
     body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1] * 4}]}
     with Models(folder, "--grace", "15") as server, concurrent.futures.ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(infer, server, pb, "slow", x, "FP32"), pool.submit(http_infer, server, "slow", body)]
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 20 * PATIENCE
         while b'kiln_requests_queued{model="slow",version="1"} 2' not in curl(f"{server.http}/metrics")[1]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         begun = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         assert (asked[0].result() == 2 * x).all() and asked[1].result()[0] == 200
-        assert server.process.wait(timeout=30) == 0
-        assert time.monotonic() - begun < 10
+        assert server.process.wait(timeout=30 * PATIENCE) == 0
+        assert time.monotonic() - begun < 10 * PATIENCE
 
 
 def case_drain_and_refusals(folder):
     serving_models.put(folder, "scale", serving_models.scale(2))
     with Models(folder, "--grace", "1") as server:
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(timeout=30) == 0
+        assert server.process.wait(timeout=30 * PATIENCE) == 0
     for options, words in ((["--models", os.path.join(folder, "nothing")], "no folder"), (["--http", "x"], "--models")):
         done = subprocess.run([KILN, "serve", "--device", "reference", "--listen", "127.0.0.1:0", *options],
-                              capture_output=True, text=True, check=False, timeout=60)
+                              capture_output=True, text=True, check=False, timeout=60 * PATIENCE)
         assert done.returncode != 0 and words in done.stderr, done
     with Server(KILN) as server, grpc.insecure_channel(server.target) as channel:
         try:
-            channel.unary_unary("/inference.GRPCInferenceService/ServerLive")(b"", timeout=20)
+            channel.unary_unary("/inference.GRPCInferenceService/ServerLive")(b"", timeout=20 * PATIENCE)
             assert False
         except grpc.RpcError as error:
             assert error.code() == grpc.StatusCode.UNIMPLEMENTED and "--models" in error.details(), error
@@ -603,7 +603,7 @@ def triton(folder, kind, extra=()):
     script = os.path.join(SOURCE, "tests/unit/serving/triton_client.py")
     with Models(serving_models.usual(folder), "--shared-memory", *extra) as server:
         address = server.target if kind == "grpc" else server.http.split("://")[1]
-        done = subprocess.run([PYTHON, script, kind, address], capture_output=True, text=True, check=False, timeout=240)
+        done = subprocess.run([PYTHON, script, kind, address], capture_output=True, text=True, check=False, timeout=240 * PATIENCE)
         assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { USUAL = 4000, PER_CALL = 12 };
-#ifdef __SANITIZE_ADDRESS__
+enum { USUAL = 4000 / PATIENCE, PER_CALL = 12 };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { MOST_GROWTH_MIB = 2048 }; // freed memory is kept, and everything is larger
 #else
 enum { MOST_GROWTH_MIB = 256 };
@@ -93,7 +93,8 @@ static size_t attack(stock *self, const kiln_env *env, const kilni_rpc_address *
     kiln_status dialled = KILN_STATUS_UNAVAILABLE;
     for (int i = 0; i < 3 && dialled == KILN_STATUS_UNAVAILABLE; i++) {
         // On a machine that is too busy for five seconds the server gives a greeting up.
-        dialled = kilni_rpc_connect(env, address, NULL, methods[method], 20000, &stream, &err);
+        dialled =
+            kilni_rpc_connect(env, address, NULL, methods[method], 20000 * PATIENCE, &stream, &err);
     }
     if (!kiln_test_check(dialled == KILN_STATUS_OK, __FILE__, __LINE__, err.message)) {
         return SIZE_MAX;
@@ -169,7 +170,7 @@ static void test_damaged_messages(void)
             break;
         }
         sent += more;
-        before = calls == 50 ? resident_mib() : before;
+        before = calls == 50 / PATIENCE ? resident_mib() : before;
         if (sent / (total / 4 + 1) != (sent - more) / (total / 4 + 1)) {
             printf("    %zu messages, %llu MiB resident\n", sent,
                    (unsigned long long)resident_mib());
@@ -184,8 +185,9 @@ static void test_damaged_messages(void)
     }
     KILN_CHECK(sent >= total);
     KILN_CHECK(resident_mib() < before + MOST_GROWTH_MIB);
-    printf("    %zu messages in %zu calls, %llu MiB resident after 50 calls, %llu at the end\n",
-           sent, calls, (unsigned long long)before, (unsigned long long)resident_mib());
+    printf("    %zu messages in %zu calls, %llu MiB resident after %d calls, %llu at the end\n",
+           sent, calls, (unsigned long long)before, 50 / PATIENCE,
+           (unsigned long long)resident_mib());
     hand_close(&witness);
     pair_close(&peers);
     free(self);
