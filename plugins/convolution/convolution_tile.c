@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How much a work-item of each step does: the tile of a convolution, whose sums stay in registers,
 // and the rows of an image.
-#include "convolution_nhwc.h"
+#include "convolution_form.h"
 
 enum {
     ITEMS_PER_UNIT = 4, ///< work-items, as PoCL gives half of them to the first thread
@@ -109,12 +109,8 @@ static void add_scratch(cv_plan *plan)
     }
 }
 
-void cv_plan_cut(cv_plan *plan, const cv_device *device)
+void cv_blocks_cut(cv_plan *plan, const cv_device *device)
 {
-    if (device->in_groups) {
-        cv_nhwc_cut(plan, device);
-        return;
-    }
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         cv_step *step = &plan->steps[i];
         const cv_value *out = &plan->region->values[step->output];
