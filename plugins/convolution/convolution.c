@@ -37,7 +37,8 @@ static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
     }
     fuser->device.form = form;
     fuser->device.cost = kf_cost_of(device);
-    fuser->device.registers = device->vector_bytes >= 64 ? WIDE : NARROW;
+    fuser->device.is_wide = device->vector_bytes >= 64;
+    fuser->device.registers = fuser->device.is_wide ? WIDE : NARROW;
     fuser->device.features = device->features;
     fuser->device.units = device->compute_units > 0 ? device->compute_units : 1;
     return KF_OK;

@@ -265,6 +265,9 @@ static void part_defines(kf_text *text, const cv_plan *plan, const cv_step *step
     int32_t part = cv_most(SUM_TERMS / terms, 1);
     cv_text_define(text, "PART", part);
     cv_text_define(text, "ONE_PART", cv_plan_depth(plan, step) <= part);
+    if (step->kind == CV_CONV) {
+        cv_text_define(text, "HELD", step->held);
+    }
 }
 
 static void group_defines(kf_text *text, const cv_region *region, const cv_op *op)

@@ -127,6 +127,7 @@ typedef struct cv_device {
     const struct cv_form *form; ///< of the regions that suit it
     kf_cost cost;
     uint32_t registers; ///< for vectors of 16 sums
+    uint32_t is_wide; ///< a register has 16 numbers; otherwise a sum takes two or more
     uint32_t units;
     uint64_t features;
 } cv_device;
@@ -261,6 +262,7 @@ typedef struct cv_step {
     int32_t tile_rows;
     int32_t tile_columns;
     int32_t tile_blocks;
+    int32_t held; ///< CONV: tiles whose sums a work-item keeps at once
     int32_t rows; ///< of a work-item
     int32_t chunks; ///< work-items of an image's block
     int32_t splits; ///< in Winograd's form: shares of the blocks

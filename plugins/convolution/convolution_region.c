@@ -4,7 +4,6 @@
 #include "convolution_nhwc.h"
 
 enum {
-    LEAST_REGISTERS = 28, ///< of Winograd's form, as measured with AVX-512
     LEAST_CHANNELS = 32,
     LEAST_TILES = 32, ///< to use each of its weights for
     MOST_SPREAD = 512, ///< terms of one sum
@@ -40,8 +39,7 @@ uint32_t cv_op_suits_winograd(const cv_region *region, const cv_op *op, const cv
 {
     const cv_window *w = &op->window;
     const cv_value *out = &region->values[op->result];
-    uint32_t suits = op->kind == CV_CONV && op->groups == 1 &&
-                     device->registers >= LEAST_REGISTERS &&
+    uint32_t suits = op->kind == CV_CONV && op->groups == 1 && device->form->winograd &&
                      (out->channels + CV_LANES - 1) / CV_LANES % 2 == 0 &&
                      region->values[op->inputs[0]].channels >= LEAST_CHANNELS &&
                      (out->height + 1) / 2 * ((out->width + 1) / 2) >= LEAST_TILES;
