@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Regions of convolutions as a plugin, for processors and for GPUs: here are the ABI's objects, the
 // device's facts that plans go by, and the estimate, which is kept up as operations join.
-#include "convolution_internal.h"
+#include "convolution_form.h"
 
 struct kf_fuser {
     const kf_host *host;
@@ -23,9 +23,7 @@ struct kf_opt {
 
 enum {
     WIDE = 28, ///< sums that leave registers for weights and inputs
-    NARROW = 6,
-    LEAST_ITEMS = 256, ///< work-items, in groups
-    LEAST_LOCAL = 32768 ///< bytes
+    NARROW = 6
 };
 
 static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
@@ -33,15 +31,16 @@ static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
     if (!kf_has_compiler(fuser->host, device)) {
         return KF_DECLINED;
     }
-    fuser->device.in_groups = device->code_shape != KF_SHAPE_BLOCK;
-    if (fuser->device.in_groups &&
-        (device->max_group_size < LEAST_ITEMS || device->local_bytes < LEAST_LOCAL)) {
+    const cv_form *form = device->code_shape == KF_SHAPE_BLOCK ? &cv_form_blocks : &cv_form_nhwc;
+    if (device->max_group_size < form->least_items || device->local_bytes < form->least_local) {
         kf_decline(fuser->host, KF_CODE_DEVICE, KF_NONE,
                    "its work-groups or local memory are small");
         return KF_DECLINED;
     }
+    fuser->device.form = form;
     fuser->device.cost = kf_cost_of(device);
-    fuser->device.registers = device->vector_bytes >= 64 ? WIDE : NARROW;
+    fuser->device.is_wide = device->vector_bytes >= 64;
+    fuser->device.registers = fuser->device.is_wide ? WIDE : NARROW;
     fuser->device.features = device->features;
     fuser->device.units = device->compute_units > 0 ? device->compute_units : 1;
     return KF_OK;

@@ -3,9 +3,7 @@
 // loops need them, as arguments otherwise, so that layers of one kind share a kernel; the
 // elementwise operators behind it as the function `finish` (convolution_finish.c); then a file of
 // kernels/.
-#include "convolution_emit.h"
-
-#include "convolution_nhwc.h"
+#include "convolution_form.h"
 
 #include "kf_dot.h"
 
@@ -267,6 +265,9 @@ static void part_defines(kf_text *text, const cv_plan *plan, const cv_step *step
     int32_t part = cv_most(SUM_TERMS / terms, 1);
     cv_text_define(text, "PART", part);
     cv_text_define(text, "ONE_PART", cv_plan_depth(plan, step) <= part);
+    if (step->kind == CV_CONV) {
+        cv_text_define(text, "HELD", step->held);
+    }
 }
 
 static void group_defines(kf_text *text, const cv_region *region, const cv_op *op)
@@ -419,12 +420,8 @@ static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *ste
     cv_kernel_close(k, body, is_dot ? "dot" : step->is_winograd ? "winograd" : roles[step->kind]);
 }
 
-void cv_emit_step(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+void cv_blocks_emit_step(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
-    if (plan->device->in_groups) {
-        cv_nhwc_emit_step(k, plan, step);
-        return;
-    }
     uint32_t is_float = cv_is_float(plan->region->values[step->output].dtype);
     if (step->kind == CV_IMPORT) {
         (is_float && step->n_behind == 0 ? emit_import : emit_enter)(k, plan, step);

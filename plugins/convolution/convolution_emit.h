@@ -2,9 +2,64 @@
 #ifndef KILN_PLUGINS_CONVOLUTION_EMIT_H
 #define KILN_PLUGINS_CONVOLUTION_EMIT_H
 
-/// What the files that write kernels share: parameters and small texts.
+/// What the files that write kernels share (convolution_emit.c, _finish.c, _params.c, _pack.c,
+/// around kernels/*.cl): a kernel while it is written, its parameters, small texts.
 
 #include "convolution_internal.h"
+
+// The files of kernels/.
+extern const char cv_common_text[];
+extern const char cv_concat_text[];
+extern const char cv_conv_text[];
+extern const char cv_depthwise_text[];
+extern const char cv_dot_text[];
+extern const char cv_enter_text[];
+extern const char cv_export_text[];
+extern const char cv_grouped_text[];
+extern const char cv_import_text[];
+extern const char cv_leave_text[];
+extern const char cv_map_text[];
+extern const char cv_mean_text[];
+extern const char cv_pack_text[];
+extern const char cv_pool_text[];
+extern const char cv_turned_text[];
+extern const char cv_winograd_text[];
+
+typedef enum cv_param_kind {
+    CV_PARAM_TEMP, ///< `index`: slot, or n_slots + pack; `access`
+    CV_PARAM_TENSOR, ///< `index`: value; `access`
+    CV_PARAM_OFFSET, ///< of the tensor of value `index`
+    CV_PARAM_INT, ///< `number`
+    CV_PARAM_SCALAR ///< `index` of the block; `number`: dtype
+} cv_param_kind;
+
+typedef struct cv_param {
+    cv_param_kind kind;
+    uint32_t index;
+    uint32_t access; ///< KF_ACCESS_*
+    int64_t number;
+} cv_param;
+
+enum { CV_MAX_PARAMS = 160 }; // CV_MAX_VECTORS of batch norms, and the kernel's own
+
+/// A kernel's arguments and its text, which declares them in the same order.
+typedef struct cv_kernel {
+    kf_text text;
+    kf_text defines; ///< of a pack, while it is written
+    char name[32]; ///< by its text: equal kernels are one
+    uint32_t n_params;
+    uint32_t failed;
+    uint32_t widens; ///< of a pack: 1 it has the functions for f16, 2 for bf16
+    int64_t items; ///< for n = 1; with a work-group: of all images
+    uint32_t group; ///< work-items of a work-group; 0: one
+    uint32_t on_tensor; ///< the text has instructions of tensor cores
+    cv_param params[CV_MAX_PARAMS];
+} cv_kernel;
+
+/// The launch that makes the step's pack. Zero-initialise `kernel`; free its text.
+void cv_emit_pack(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
+/// Numbers in the pack of a step.
+int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step);
 
 /// Begins and ends the list of parameters; the text before it is complete.
 void cv_params_begin(cv_kernel *k);
@@ -16,7 +71,7 @@ void cv_param_int(cv_kernel *k, const char *name, int64_t number);
 void cv_param_image(cv_kernel *k, const cv_plan *plan, uint32_t value, const char *name,
                     uint32_t access, uint32_t top, uint32_t left);
 void cv_param_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step, uint32_t access);
-/// Scalars of operation `number`, in its dtype; in groups in f32.
+/// Scalars of operation `number`, in the dtype that it computes in.
 void cv_param_scalars(cv_kernel *k, const cv_plan *plan, const cv_op *op, uint32_t number);
 /// How their parameters are declared: as memory has them.
 const char *cv_scalar_type(const cv_plan *plan, const cv_op *op);

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What is behind a step's first operation, as the function `finish` of its kernel: elementwise
-// operators on the 16 channels of a place (in groups 8), with images and vectors of constants.
-#include "convolution_emit.h"
+// operators on the 16 channels of a place (of NHWC 8), with images and vectors of constants.
+#include "convolution_form.h"
 
-uint32_t cv_plan_lanes(const cv_plan *plan)
+static const cv_form *form_of(const cv_plan *plan)
 {
-    return plan->device->in_groups ? CV_ITEM_LANES : CV_LANES;
+    return plan->device->form;
 }
 
 static const char *type_of(const cv_plan *plan, uint32_t dtype)
 {
-    if (plan->device->in_groups) {
-        return "float8";
-    }
-    return cv_is_float(dtype) ? "float16" : "int16";
+    return cv_is_float(dtype) ? form_of(plan)->floats : "int16";
 }
 
 static const char *value_type(const cv_plan *plan, uint32_t value)
@@ -21,10 +18,10 @@ static const char *value_type(const cv_plan *plan, uint32_t value)
     return type_of(plan, plan->region->values[value].dtype);
 }
 
-/// Is each result of the dtype rounded to it? In groups only what goes to memory is.
+/// Is each result of the dtype rounded to it?
 static uint32_t rounds_to(const cv_plan *plan, uint32_t dtype)
 {
-    return cv_is_narrow(dtype) && !plan->device->in_groups;
+    return cv_is_narrow(dtype) && !form_of(plan)->keeps_narrow;
 }
 
 /// Opens the rounding to f16 or bf16; for others a parenthesis.
@@ -68,7 +65,7 @@ static void helpers(kf_text *text, const cv_plan *plan, const cv_step *step)
                       strncmp(op->row->text[0], helper->name, strlen(helper->name)) == 0;
         }
         if (called && kf_ew_helper_serves(helper, &f32)) {
-            kf_ew_template(text, helper->text, KF_DTYPE_F32, cv_plan_lanes(plan), NULL);
+            kf_ew_template(text, helper->text, KF_DTYPE_F32, form_of(plan)->lanes, NULL);
         }
     }
 }
@@ -124,13 +121,13 @@ static void row_text(kf_text *text, const cv_plan *plan, const cv_op *op, uint32
     for (uint32_t k = 0; k < op->row->scalars; k++) {
         number_text(names[3 + k], plan, op, number, k);
     }
-    if (op->row->op == KF_OP_ROUND && !plan->device->in_groups) {
-        kf_text_addf(text, "rounded(%s)", names[0]);
+    if (op->row->op == KF_OP_ROUND && form_of(plan)->rint != NULL) {
+        kf_text_addf(text, "%s(%s)", form_of(plan)->rint, names[0]);
         return;
     }
     uint32_t is_float = cv_is_float(to);
     kf_ew_template(text, op->row->text[is_float ? 0 : 1], is_float ? KF_DTYPE_F32 : to,
-                   cv_plan_lanes(plan), operands);
+                   form_of(plan)->lanes, operands);
 }
 
 static void operation(kf_text *text, const cv_plan *plan, const cv_step *step, uint32_t i,
@@ -322,23 +319,10 @@ static void finish_arguments(kf_text *text, const cv_plan *plan, const cv_step *
     }
 }
 
-/// In groups `n` is the place among those of all images, each of which has `y`.
-static void item_image_text(kf_text *text, uint32_t whole, uint32_t i)
-{
-    kf_text_addf(text, "    const float8 m%u = VALUES(image%u + %s * channels + block * 8);\n", i,
-                 i, whole ? "n" : "n / y");
-}
-
-/// Image `i` at the place at hand.
-static void image_text(kf_text *text, const cv_plan *plan, const cv_step *step, uint32_t i)
+void cv_blocks_image_text(kf_text *text, const cv_plan *plan, const cv_step *step, uint32_t i,
+                          uint32_t whole)
 {
     const cv_value *image = &plan->region->values[step->images[i]];
-    const cv_value *out = &plan->region->values[step->output];
-    uint32_t whole = image->height == out->height && image->width == out->width;
-    if (plan->device->in_groups) {
-        item_image_text(text, whole, i);
-        return;
-    }
     kf_text_addf(text, "    const %s m%u = %s(((__global const %s16 *)(",
                  value_type(plan, step->images[i]), i,
                  cv_is_float(image->dtype) ? "" : "convert_int16", cv_type_inside(plan, image));
@@ -354,13 +338,25 @@ static void image_text(kf_text *text, const cv_plan *plan, const cv_step *step, 
     kf_text_add(text, ";\n");
 }
 
-/// The result as memory holds it. Lanes that are no channels are 0, of 8 bits anything.
-static void return_text(kf_text *text, const cv_value *out, uint32_t all_lanes, const char *last)
+/// Image `i` at the place at hand.
+static void image_text(kf_text *text, const cv_plan *plan, const cv_step *step, uint32_t i)
 {
+    const cv_value *image = &plan->region->values[step->images[i]];
+    const cv_value *out = &plan->region->values[step->output];
+    uint32_t whole = image->height == out->height && image->width == out->width;
+    form_of(plan)->image_text(text, plan, step, i, whole);
+}
+
+/// The result as memory holds it. Lanes that are no channels are 0, of 8 bits anything.
+static void return_text(kf_text *text, const cv_plan *plan, const cv_step *step, const char *last)
+{
+    const cv_value *out = &plan->region->values[step->output];
+    uint32_t all_lanes =
+        step->kind == CV_IMPORT || out->channels % (int32_t)form_of(plan)->lanes == 0;
     if (cv_is_byte(out->dtype)) {
         kf_text_addf(text, "    return convert_uchar16(%s + %d);\n}\n", last,
                      (int)cv_value_flip(out));
-    } else if (cv_is_float(out->dtype) && out->channels % CV_LANES != 0 && !all_lanes) {
+    } else if (cv_is_float(out->dtype) && !all_lanes) {
         kf_text_addf(text, "    return only_channels(%s, channels - block * 16);\n}\n", last);
     } else {
         kf_text_addf(text, "    return %s;\n}\n", last);
@@ -378,7 +374,7 @@ static void rounding_functions(kf_text *text, const cv_plan *plan, const cv_step
         for (uint32_t i = 0; i < step->n_behind; i++) {
             results |= region->values[region->ops[step->behind[i]].result].dtype == dtypes[d];
         }
-        if (results) {
+        if (results && rounds_to(plan, dtypes[d])) {
             cv_narrow_functions(text, dtypes[d]);
         }
     }
@@ -395,14 +391,10 @@ static void round_first(kf_text *text, const cv_plan *plan, const cv_step *step)
 
 void cv_finish_text(kf_text *text, const cv_plan *plan, const cv_step *step)
 {
-    const cv_region *region = plan->region;
-    const cv_value *out = &region->values[step->output];
     uint32_t computes = step->kind != CV_MAP && step->kind != CV_IMPORT;
     uint32_t vector = computes ? cv_plan_vectors(plan, step->op) : 0;
     helpers(text, plan, step);
-    if (!plan->device->in_groups) {
-        rounding_functions(text, plan, step);
-    }
+    rounding_functions(text, plan, step);
     kf_text_addf(text,
                  "static inline OUT16 finish(%s v, long n, int block, int y, int x, int blocks, "
                  "int channels",
@@ -420,7 +412,7 @@ void cv_finish_text(kf_text *text, const cv_plan *plan, const cv_step *step)
     }
     char last[16];
     snprintf(last, sizeof(last), step->n_behind > 0 ? "e%u" : "v", step->n_behind - 1u);
-    return_text(text, out, step->kind == CV_IMPORT || plan->device->in_groups, last);
+    return_text(text, plan, step, last);
     kf_text_add(text,
                 "#define FINISH(v, n, block, y, x) finish(v, n, block, y, x, blocks, channels");
     finish_arguments(text, plan, step, /*declared=*/0);

@@ -3,9 +3,10 @@
 #define KILN_PLUGINS_CONVOLUTION_INTERNAL_H
 
 /// What the files of the convolution fuser share: which operations join a region
-/// (convolution_region.c, _read.c, _scaled.c), which of them one kernel computes and where results
-/// lie (convolution_plan.c, _bytes.c, _tile.c), the kernels' text (convolution_emit.c, _finish.c,
-/// _params.c, _pack.c, around kernels/*.cl), and the program (convolution_program.c).
+/// (convolution_region.c, _read.c, _operators.c, _scaled.c), which of them one kernel computes and
+/// where results lie (convolution_steps.c, _plan.c, _bytes.c, _tile.c), and the program
+/// (convolution_program.c). A region has one of two forms (convolution_form.h); the kernels' text
+/// is convolution_emit.h's.
 
 #include "kf_util.h"
 
@@ -116,17 +117,18 @@ typedef struct cv_region {
     uint32_t batch; ///< symbol
     uint32_t rank; ///< of all images
     uint32_t element; ///< dtype of the images that are no integers
-    int32_t count; ///< IN GROUPS: images
+    int32_t count; ///< NHWC: images
     const char *shown[8];
     cv_op ops[CV_MAX_OPS];
     cv_value values[CV_MAX_VALUES];
 } cv_region;
 
 typedef struct cv_device {
+    const struct cv_form *form; ///< of the regions that suit it
     kf_cost cost;
     uint32_t registers; ///< for vectors of 16 sums
+    uint32_t is_wide; ///< a register has 16 numbers; otherwise a sum takes two or more
     uint32_t units;
-    uint32_t in_groups; ///< work-groups of small work-items: regions of 16 bits, channels innermost
     uint64_t features;
 } cv_device;
 
@@ -160,6 +162,11 @@ uint32_t cv_read_passage(cv_reader *r);
 uint32_t cv_read_turned(cv_reader *r);
 /// Is nothing of a transposed convolution wanted outside but its result?
 uint32_t cv_region_is_passed(const cv_region *region);
+/// May images have floats of the dtype?
+uint32_t cv_takes_float(const cv_reader *r, uint32_t dtype);
+/// A constant with a number for each channel of an image, or one for all; otherwise CV_NONE.
+uint32_t cv_read_vector(cv_reader *r, uint32_t index, uint32_t axis_from_end, int32_t channels,
+                        uint32_t dtype);
 /// A constant from outside that lies dense, or CV_NONE.
 uint32_t cv_read_constant(cv_reader *r, uint32_t index, uint32_t dtype);
 /// The window of the operation, with the lengths of each axis of the image.
@@ -229,9 +236,8 @@ uint32_t cv_op_scales(const cv_region *region, uint32_t op);
 /// Where an image lies: in a buffer, among zeros.
 typedef struct cv_place {
     uint16_t slot; ///< temporary
-    uint16_t
-        lanes; ///< channels of a block: CV_LANES, or all of an image that has less, or in groups
-    int64_t matrix; ///< IN GROUPS, not 0: numbers of an image that lies as what a product reads
+    uint16_t lanes; ///< channels of a block: CV_LANES, or all of an image that has less, or in NHWC
+    int64_t matrix; ///< NHWC, not 0: numbers of an image that lies as what a product reads
     uint8_t top;
     uint8_t left;
     uint8_t bottom;
@@ -256,6 +262,7 @@ typedef struct cv_step {
     int32_t tile_rows;
     int32_t tile_columns;
     int32_t tile_blocks;
+    int32_t held; ///< CONV: tiles whose sums a work-item keeps at once
     int32_t rows; ///< of a work-item
     int32_t chunks; ///< work-items of an image's block
     int32_t splits; ///< in Winograd's form: shares of the blocks
@@ -285,11 +292,11 @@ uint32_t cv_plan_input(const cv_plan *plan, uint32_t op, uint32_t input);
 int32_t cv_value_flip(const cv_value *value);
 /// Bytes of an element in the region's own memory.
 int32_t cv_value_bytes(const cv_device *device, const cv_value *value);
-/// Channels of a place that a kernel computes with at once.
-uint32_t cv_plan_lanes(const cv_plan *plan);
 
 /// Fills in before, of_bytes, sources and what stands around images of 8 bits.
 void cv_plan_bytes(cv_plan *plan);
+/// Makes the steps, of a plan that knows its bytes.
+void cv_plan_steps(cv_plan *plan);
 
 /// Groups of tiles and work-items of a step in Winograd's form.
 void cv_winograd_cut(const cv_plan *plan, cv_step *step);
@@ -314,8 +321,6 @@ void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *devic
 uint32_t cv_plan_vectors(const cv_plan *plan, uint32_t op);
 /// Weights of 8 bits: has what is packed of them a zero point?
 uint32_t cv_weights_shift(const cv_region *region, const cv_scaled *weights);
-/// Tiles and rows of all steps, and which have packs: of a plan that was made.
-void cv_plan_cut(cv_plan *plan, const cv_device *device);
 /// Of a convolution: blocks of its image that one of its results is computed from.
 int32_t cv_plan_depth(const cv_plan *plan, const cv_step *step);
 /// Blocks of channels of a value.
@@ -328,63 +333,6 @@ int64_t cv_plan_batch(const cv_plan *plan, uint32_t value);
 uint32_t cv_step_reads(const cv_plan *plan, const cv_step *step, uint32_t value);
 /// Is the value computed by the step, its last one or one before?
 uint32_t cv_step_makes(const cv_region *region, const cv_step *step, uint32_t value);
-
-// ---- text ----
-
-// The files of kernels/.
-extern const char cv_common_text[];
-extern const char cv_concat_text[];
-extern const char cv_conv_text[];
-extern const char cv_depthwise_text[];
-extern const char cv_dot_text[];
-extern const char cv_enter_text[];
-extern const char cv_export_text[];
-extern const char cv_grouped_text[];
-extern const char cv_import_text[];
-extern const char cv_leave_text[];
-extern const char cv_map_text[];
-extern const char cv_mean_text[];
-extern const char cv_pack_text[];
-extern const char cv_pool_text[];
-extern const char cv_turned_text[];
-extern const char cv_winograd_text[];
-
-typedef enum cv_param_kind {
-    CV_PARAM_TEMP, ///< `index`: slot, or n_slots + pack; `access`
-    CV_PARAM_TENSOR, ///< `index`: value; `access`
-    CV_PARAM_OFFSET, ///< of the tensor of value `index`
-    CV_PARAM_INT, ///< `number`
-    CV_PARAM_SCALAR ///< `index` of the block; `number`: dtype
-} cv_param_kind;
-
-typedef struct cv_param {
-    cv_param_kind kind;
-    uint32_t index;
-    uint32_t access; ///< KF_ACCESS_*
-    int64_t number;
-} cv_param;
-
-enum { CV_MAX_PARAMS = 160 }; // CV_MAX_VECTORS of batch norms, and the kernel's own
-
-/// A kernel's arguments and its text, which declares them in the same order.
-typedef struct cv_kernel {
-    kf_text text;
-    kf_text defines; ///< of a pack, while it is written
-    char name[32]; ///< by its text: equal kernels are one
-    uint32_t n_params;
-    uint32_t failed;
-    uint32_t widens; ///< of a pack: 1 it has the functions for f16, 2 for bf16
-    int64_t items; ///< for n = 1; in groups: of all images
-    uint32_t group; ///< work-items of a work-group; 0: one
-    uint32_t on_tensor; ///< the text has instructions of tensor cores
-    cv_param params[CV_MAX_PARAMS];
-} cv_kernel;
-
-/// Zero-initialise `kernel`; free its text.
-void cv_emit_step(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
-void cv_emit_pack(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
-/// Numbers in the pack of a step.
-int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step);
 
 // ---- program ----
 

@@ -99,7 +99,7 @@ int64_t cv_nhwc_weights(const cv_plan *plan, const cv_step *step)
     }
     int32_t panels = cv_share(plan->region->values[step->output].channels, step->tile_columns);
     int32_t steps = cv_share(cv_nhwc_terms(plan, step), CV_STEP_TERMS);
-    return (int64_t)panels * step->tile_columns * steps * CV_LINE_BYTES;
+    return (int64_t)panels * step->tile_columns * steps * CV_LINE_BYTES / (int64_t)sizeof(float);
 }
 
 int64_t cv_nhwc_places(const cv_value *v)

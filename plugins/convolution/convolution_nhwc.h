@@ -4,7 +4,7 @@
 
 /// Regions of 16 bits on devices with work-groups: images with channels innermost.
 
-#include "convolution_internal.h"
+#include "convolution_form.h"
 
 extern const char cv_nhwc_text[];
 extern const char cv_nhwc_pack_text[];
@@ -34,13 +34,16 @@ int64_t cv_nhwc_places(const cv_value *value);
 int32_t cv_nhwc_terms(const cv_plan *plan, const cv_step *step);
 /// Is the step's image read as a matrix, a line of terms for each place of the result?
 uint32_t cv_nhwc_is_matrix(const cv_plan *plan, const cv_step *step);
-/// Bytes of the packed weights.
+/// Numbers of f32 that the packed weights take.
 int64_t cv_nhwc_weights(const cv_plan *plan, const cv_step *step);
 uint32_t cv_nhwc_on_tensor(const cv_device *device);
 /// The part of a product's text that the number of columns decides.
 void cv_nhwc_tensor_text(kf_text *text, uint32_t columns, const char *dtype);
 /// What kernels begin with.
 void cv_nhwc_begin(cv_kernel *k, const cv_plan *plan);
+void cv_nhwc_begin_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step);
 void cv_nhwc_emit_step(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
+void cv_nhwc_image_text(kf_text *text, const cv_plan *plan, const cv_step *step, uint32_t i,
+                        uint32_t whole);
 
 #endif

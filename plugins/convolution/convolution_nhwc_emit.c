@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The text of launches in groups, and their arguments in the same order: sizes are arguments, so
+// The text of launches of NHWC, and their arguments in the same order: sizes are arguments, so
 // that layers of one kind share a kernel; the operators behind are `finish`, as on processors.
-#include "convolution_emit.h"
-
 #include "convolution_nhwc.h"
 
 enum {
@@ -225,4 +223,40 @@ void cv_nhwc_emit_step(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     } else {
         emit_pass(k, plan, step);
     }
+}
+
+void cv_nhwc_begin_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+{
+    uint32_t product = step->kind == CV_CONV;
+    int32_t channels = plan->region->values[step->output].channels;
+    int32_t blocks = cv_share(channels, CV_LANES);
+    cv_nhwc_begin(k, plan);
+    cv_text_define(&k->text, "VECTORS", step->n_vectors);
+    cv_text_define(&k->text, "WEIGHTS", product);
+    k->items = (int64_t)blocks * CV_LANES;
+    if (product) {
+        const cv_window *w = &plan->region->ops[step->op].window;
+        cv_text_define(&k->text, "TAPS", w->lengths[0] * w->lengths[1]);
+        cv_text_define(&k->text, "COLUMNS", step->tile_columns);
+        k->items = cv_nhwc_weights(plan, step) / 4; // a piece of 16 bytes each
+    }
+    cv_params_begin(k);
+    cv_param_pack(k, plan, step, KF_ACCESS_WRITE);
+    cv_param_int(k, "blocks", blocks);
+    cv_param_int(k, "channels", channels);
+    cv_param_int(k, "in_channels", plan->region->values[step->input].channels);
+    cv_param_int(k, "steps", product ? cv_share(cv_nhwc_terms(plan, step), CV_STEP_TERMS) : 0);
+    cv_param_int(k, "items", k->items);
+    k->group = CV_PASS_ITEMS;
+    k->items = (int64_t)cv_share(k->items, CV_PASS_ITEMS) * CV_PASS_ITEMS;
+}
+
+/// `n` is the place among those of all images, each of which has `y`.
+void cv_nhwc_image_text(kf_text *text, const cv_plan *plan, const cv_step *step, uint32_t i,
+                        uint32_t whole)
+{
+    (void)plan;
+    (void)step;
+    kf_text_addf(text, "    const float8 m%u = VALUES(image%u + %s * channels + block * 8);\n", i,
+                 i, whole ? "n" : "n / y");
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The launch that makes a step's pack: constants as its kernel reads them, vectors of one number
 // for each channel first, then weights. A batch norm behind a product is taken into both.
-#include "convolution_emit.h"
-
-#include "convolution_nhwc.h"
+#include "convolution_form.h"
 
 static uint32_t is_dot(const cv_plan *plan, const cv_step *step)
 {
@@ -12,23 +10,25 @@ static uint32_t is_dot(const cv_plan *plan, const cv_step *step)
 
 int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step)
 {
-    if (plan->device->in_groups) {
-        int64_t channels = plan->region->values[step->output].channels;
-        return step->n_vectors * (int64_t)cv_share(channels, CV_LANES) * CV_LANES +
-               cv_nhwc_weights(plan, step) / (int64_t)sizeof(float);
+    int64_t channels = plan->region->values[step->output].channels;
+    return step->n_vectors * (int64_t)cv_share(channels, CV_LANES) * CV_LANES +
+           plan->device->form->weights(plan, step);
+}
+
+int64_t cv_blocks_weights(const cv_plan *plan, const cv_step *step)
+{
+    if (!cv_is_product(step->kind)) {
+        return 0;
     }
-    int64_t blocks = cv_plan_blocks(plan, step->output), numbers = step->n_vectors;
-    if (cv_is_product(step->kind)) {
-        const cv_op *op = &plan->region->ops[step->op];
-        const cv_window *w = &op->window;
-        int64_t inputs = plan->region->values[step->input].channels / op->groups;
-        if (step->kind == CV_CONV || step->kind == CV_TURNED) {
-            inputs = (int64_t)cv_plan_depth(plan, step) * plan->places[step->input].lanes;
-        }
-        inputs /= is_dot(plan, step) ? 4 : 1;
-        numbers += inputs * (step->is_winograd ? 16 : w->lengths[0] * w->lengths[1]);
+    const cv_op *op = &plan->region->ops[step->op];
+    const cv_window *w = &op->window;
+    int64_t inputs = plan->region->values[step->input].channels / op->groups;
+    if (step->kind == CV_CONV || step->kind == CV_TURNED) {
+        inputs = (int64_t)cv_plan_depth(plan, step) * plan->places[step->input].lanes;
     }
-    return numbers * blocks * CV_LANES;
+    inputs /= is_dot(plan, step) ? 4 : 1;
+    return inputs * (step->is_winograd ? 16 : w->lengths[0] * w->lengths[1]) *
+           cv_plan_blocks(plan, step->output) * CV_LANES;
 }
 
 /// A constant of which the pack takes numbers: a pointer and where it begins; AT_<name>(i) is the
@@ -43,12 +43,11 @@ static void constant_param(cv_kernel *k, const cv_plan *plan, uint32_t value, co
                  type, name);
     cv_param_add(k, (cv_param){.kind = CV_PARAM_OFFSET, .index = value}, "const long ", offset);
     uint32_t dtype = plan->region->values[value].dtype;
-    if (plan->device->in_groups) {
-        kf_text_addf(&k->defines, "#define AT_%s(i) VALUE(%s[%s + (i)])\n", name, name, offset);
-        return;
-    }
+    const char *any = plan->device->form->value;
     char widen[24] = "";
-    if (cv_is_narrow(dtype)) {
+    if (any != NULL) {
+        snprintf(widen, sizeof(widen), "%s", any);
+    } else if (cv_is_narrow(dtype)) {
         uint32_t which = dtype == KF_DTYPE_F16 ? 1 : 2;
         if ((k->widens & which) == 0) {
             cv_narrow_functions(&k->defines, dtype);
@@ -119,7 +118,7 @@ static void weights_params(cv_kernel *k, const cv_plan *plan, const cv_op *op)
     if (!cv_scaled_of(plan->region, op->inputs[1], &weights)) {
         constant_param(k, plan, op->inputs[1], "w");
         kf_text_addf(defines, "#define WEIGHT(o, i) %s\n#define UNIT(o) 1.0f\n",
-                     plan->device->in_groups ? "w[w_offset + (i)]" : "AT_w(i)");
+                     plan->device->form->weight);
         return;
     }
     constant_param(k, plan, weights.value, "w");
@@ -198,34 +197,7 @@ static void pack_behind(cv_kernel *k, pack_texts *t, const cv_plan *plan, const 
     }
 }
 
-/// The defines of a pack in groups, and its work-items.
-static void begin_items(cv_kernel *k, const cv_plan *plan, const cv_step *step)
-{
-    uint32_t product = step->kind == CV_CONV;
-    int32_t channels = plan->region->values[step->output].channels;
-    int32_t blocks = cv_share(channels, CV_LANES);
-    cv_nhwc_begin(k, plan);
-    cv_text_define(&k->text, "VECTORS", step->n_vectors);
-    cv_text_define(&k->text, "WEIGHTS", product);
-    k->items = (int64_t)blocks * CV_LANES;
-    if (product) {
-        const cv_window *w = &plan->region->ops[step->op].window;
-        cv_text_define(&k->text, "TAPS", w->lengths[0] * w->lengths[1]);
-        cv_text_define(&k->text, "COLUMNS", step->tile_columns);
-        k->items = cv_nhwc_weights(plan, step) / 16; // a piece each
-    }
-    cv_params_begin(k);
-    cv_param_pack(k, plan, step, KF_ACCESS_WRITE);
-    cv_param_int(k, "blocks", blocks);
-    cv_param_int(k, "channels", channels);
-    cv_param_int(k, "in_channels", plan->region->values[step->input].channels);
-    cv_param_int(k, "steps", product ? cv_share(cv_nhwc_terms(plan, step), CV_STEP_TERMS) : 0);
-    cv_param_int(k, "items", k->items);
-    k->group = CV_PASS_ITEMS;
-    k->items = (int64_t)cv_share(k->items, CV_PASS_ITEMS) * CV_PASS_ITEMS;
-}
-
-static void begin_blocks(cv_kernel *k, const cv_plan *plan, const cv_step *step)
+void cv_blocks_begin_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
     uint32_t product = cv_is_product(step->kind);
     int32_t groups = product ? plan->region->ops[step->op].groups : 1;
@@ -258,9 +230,8 @@ static void begin_blocks(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 
 void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
 {
-    uint32_t in_groups = plan->device->in_groups;
     pack_texts t = {.vector = 0};
-    (in_groups ? begin_items : begin_blocks)(k, plan, step);
+    plan->device->form->begin_pack(k, plan, step);
     if (cv_is_product(step->kind)) {
         pack_product(k, &t, plan, step);
     }
@@ -278,5 +249,5 @@ void cv_emit_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step)
     kf_text_add(&k->text, "\n");
     k->failed |= t.stores.failed;
     kf_text_free(&t.stores);
-    cv_kernel_close(k, in_groups ? cv_nhwc_pack_text : cv_pack_text, "pack");
+    cv_kernel_close(k, plan->device->form->pack_text, "pack");
 }

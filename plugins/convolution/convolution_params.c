@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A kernel while it is written: its parameters and, in the same order, its arguments; numbers as
 // text; its name.
-#include "convolution_emit.h"
+#include "convolution_form.h"
 
 enum { KEY_SEED = 7 };
 
@@ -84,11 +84,10 @@ static void scalar_param(cv_kernel *k, uint32_t index, uint32_t dtype, const cha
     cv_param_add(k, p, type, name);
 }
 
-/// An element of the operation's dtype; a norm's epsilon is what it computes in, and so are all in
-/// groups.
+/// What the operation computes in, which for a norm is f32.
 static uint32_t scalar_dtype(const cv_plan *plan, const cv_op *op)
 {
-    uint32_t whole = op->kind == CV_NORM || plan->device->in_groups;
+    uint32_t whole = op->kind == CV_NORM || plan->device->form->keeps_narrow;
     return whole ? KF_DTYPE_F32 : plan->region->values[op->result].dtype;
 }
 
@@ -123,9 +122,8 @@ void cv_param_number(cv_kernel *k, const cv_number *number, uint32_t dtype, cons
 
 const char *cv_type_inside(const cv_plan *plan, const cv_value *value)
 {
-    return cv_is_byte(value->dtype)                                 ? "uchar"
-           : cv_is_narrow(value->dtype) && !plan->device->in_groups ? "float"
-                                                                    : cv_type_dense(value);
+    uint32_t widened = cv_is_narrow(value->dtype) && !plan->device->form->keeps_narrow;
+    return cv_is_byte(value->dtype) ? "uchar" : widened ? "float" : cv_type_dense(value);
 }
 
 const char *cv_type_dense(const cv_value *value)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The program around the kernels: a launch for each step, one outside the steps for each pack of
 // constants, temporaries for images and packs, sources in which equal kernels are one.
-#include "convolution_internal.h"
+#include "convolution_form.h"
 
 enum { FLOAT_BYTES = 4 }; // of packs
 
@@ -170,7 +170,7 @@ static void make_launches(cv_program *p)
 {
     const cv_plan *plan = p->plan;
     for (uint32_t i = 0; i < plan->n_steps && !p->failed; i++) {
-        cv_emit_step(&p->launches[p->n_launches].kernel, plan, &plan->steps[i]);
+        plan->device->form->emit_step(&p->launches[p->n_launches].kernel, plan, &plan->steps[i]);
         make_launch(p, p->n_launches, /*of_batch=*/1);
         p->steps[p->n_steps].kind = KF_STEP_LAUNCH;
         p->steps[p->n_steps++].index = p->n_launches++;
@@ -236,7 +236,7 @@ static void fill(cv_program *p, const cv_device *device)
 {
     cv_plan_make(p->plan, p->region, device);
     if (!p->plan->failed) {
-        cv_plan_cut(p->plan, device);
+        device->form->cut(p->plan, device);
     }
     uint32_t launches = p->plan->n_steps + p->plan->n_packs;
     uint32_t temps = p->plan->n_slots + p->plan->n_packs;

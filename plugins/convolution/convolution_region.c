@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The region: the operations that have joined, and what they cost. What an operation is to it,
-// convolution_read.c says.
+// The region: the operations that have joined, and what they cost. What an operation is to it, its
+// form says.
 #include "convolution_nhwc.h"
 
 enum {
-    SHARE_PERCENT = 60, ///< of the device's rate that convolutions reach
-    GROUPS_PERCENT = 20, ///< the same, in groups
-    TENSOR_PERCENT = 250, ///< the same, on tensor cores
-    LEAST_REGISTERS = 28, ///< of Winograd's form, as measured with AVX-512
     LEAST_CHANNELS = 32,
     LEAST_TILES = 32, ///< to use each of its weights for
     MOST_SPREAD = 512, ///< terms of one sum
@@ -43,8 +39,7 @@ uint32_t cv_op_suits_winograd(const cv_region *region, const cv_op *op, const cv
 {
     const cv_window *w = &op->window;
     const cv_value *out = &region->values[op->result];
-    uint32_t suits = op->kind == CV_CONV && op->groups == 1 &&
-                     device->registers >= LEAST_REGISTERS &&
+    uint32_t suits = op->kind == CV_CONV && op->groups == 1 && device->form->winograd &&
                      (out->channels + CV_LANES - 1) / CV_LANES % 2 == 0 &&
                      region->values[op->inputs[0]].channels >= LEAST_CHANNELS &&
                      (out->height + 1) / 2 * ((out->width + 1) / 2) >= LEAST_TILES;
@@ -150,13 +145,6 @@ static uint64_t whole_rate(const cv_device *device)
     return (device->features & KF_FEATURE_VNNI) != 0 ? 4 : 1;
 }
 
-static uint64_t share(const cv_device *device)
-{
-    return !device->in_groups          ? SHARE_PERCENT
-           : cv_nhwc_on_tensor(device) ? TENSOR_PERCENT
-                                       : GROUPS_PERCENT;
-}
-
 static void add_cost(const cv_reader *r)
 {
     const cv_op *op = &r->made;
@@ -183,8 +171,9 @@ static void add_cost(const cv_reader *r)
         if (!is_whole(r) && cv_op_suits_winograd(region, op, r->device)) {
             flops = flops * 2 / 3; // as measured: 36 products are 16, and there is more to add
         }
+        uint64_t percent = r->device->form->percent[cv_nhwc_on_tensor(r->device)];
         region->ps +=
-            flops * (uint64_t)r->device->cost.ps_per_kflop / 1024 * 100 / (share(r->device) * rate);
+            flops * (uint64_t)r->device->cost.ps_per_kflop / 1024 * 100 / (percent * rate);
     } else if (op->kind == CV_CONCAT) {
         region->ps += 2 * bytes_ps(region, r->device, op->result);
     } else if (op->kind == CV_DEPTHWISE || op->kind == CV_POOL || op->kind == CV_MEAN) {
@@ -194,19 +183,6 @@ static void add_cost(const cv_reader *r)
         uint64_t cost = op->kind == CV_MAP ? op->row->cost : 2; // most go with what is before them
         region->ps += bytes_ps(region, r->device, op->result) * (4 + cost) / 16;
     }
-}
-
-/// A convolution, or what makes its operands of 8 bits.
-static uint32_t leads(const cv_reader *r)
-{
-    uint32_t kind = r->op->kind, first = r->region->n_ops == 0;
-    if (r->device->in_groups) {
-        return kind == KF_OP_CONV;
-    }
-    return kind == KF_OP_CONV || kind == KF_OP_CAST || kind == KF_OP_DIV_SCALAR || cv_derives(r) ||
-           cv_passes(r) || kind == KF_OP_COL2IM ||
-           (!first && (kind == KF_OP_ROUND || kind == KF_OP_ADD_SCALAR ||
-                       kind == KF_OP_SUB_SCALAR || kind == KF_OP_MUL_SCALAR));
 }
 
 static uint32_t add_op(cv_reader *r)
@@ -228,7 +204,7 @@ static uint32_t push(cv_reader *r)
         }
         return 1;
     }
-    if (region->n_products == 0 && !leads(r)) {
+    if (region->n_products == 0 && !r->device->form->leads(r)) {
         return cv_decline(r, KF_CODE_UNKNOWN_OP, "a region begins with a convolution");
     }
     uint32_t launches = 2 * (region->n_ops - region->n_aside) + region->n_packs + region->n_outside;
@@ -236,22 +212,7 @@ static uint32_t push(cv_reader *r)
         launches + 16 > CV_MAX_STEPS) {
         return cv_decline(r, KF_CODE_LIMIT, "the region is full");
     }
-    if (!r->device->in_groups && cv_derives(r)) {
-        return cv_read_derived(r) && add_op(r);
-    }
-    if (!r->device->in_groups && cv_passes(r)) {
-        return cv_read_passage(r);
-    }
-    if (op->n_outputs != 1 || !cv_read_image(r, op->outputs[0], &r->result)) {
-        return cv_decline(r, KF_CODE_SHAPE, "its result is no image of the region's batch");
-    }
-    if (r->device->in_groups) {
-        return cv_read_op(r) && cv_nhwc_takes(r) && add_op(r);
-    }
-    uint32_t known = op->kind == KF_OP_CONCAT   ? cv_read_concat(r)
-                     : op->kind == KF_OP_COL2IM ? cv_read_turned(r)
-                                                : cv_read_op(r);
-    return known && add_op(r);
+    return r->device->form->read(r) && (r->made.kind == 0 || add_op(r));
 }
 
 static const char *shown_name(const cv_op *op)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Dtypes of a region, and numbers of 8 bits: which operations make f32 of them (a cast, a zero
 // point, a cast, a scale), and how they lie in memory.
-#include "convolution_internal.h"
+#include "convolution_form.h"
 
 uint32_t cv_is_narrow(uint32_t dtype)
 {
@@ -25,7 +25,8 @@ int32_t cv_value_flip(const cv_value *value)
 
 int32_t cv_value_bytes(const cv_device *device, const cv_value *value)
 {
-    return cv_is_byte(value->dtype) ? 1 : cv_is_narrow(value->dtype) && device->in_groups ? 2 : 4;
+    uint32_t is_narrow = cv_is_narrow(value->dtype) && device->form->keeps_narrow;
+    return cv_is_byte(value->dtype) ? 1 : is_narrow ? 2 : 4;
 }
 
 // ---- what a value stands for ----

@@ -2,8 +2,6 @@
 // The part of a product's text on NVIDIA's tensor cores that its number of columns decides: sums in
 // registers, wgmma, and the way of the sums to local memory. Instructions of sm_90a are comments
 // that begin `//@` (plugins/nvidia_tensor/README.md).
-#include "convolution_emit.h"
-
 #include "convolution_nhwc.h"
 
 enum { WGMMAS = 4, WGMMA_TERMS = 16 }; // of a step of 64 terms

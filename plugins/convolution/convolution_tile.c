@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How much a work-item of each step does: the tile of a convolution, whose sums stay in registers,
 // and the rows of an image.
-#include "convolution_nhwc.h"
+#include "convolution_form.h"
 
 enum {
     ITEMS_PER_UNIT = 4, ///< work-items, as PoCL gives half of them to the first thread
     MOST_TILE_ROWS = 8,
     MOST_TILE_BLOCKS = 4,
-    LATENCY = 8, ///< sums that must be under way
+    LATENCY = 8, ///< vectors of sums that must be under way
+    FIRST_CACHE = 32768, ///< bytes
+    HELD_SUMS = 64, ///< places times blocks of tiles that are held
     DEPTHWISE_COLUMNS = 7
 };
 
@@ -16,13 +18,14 @@ enum {
 /// from the second cache. Among equals the fewest loads, as some processors multiply twice in a
 /// cycle.
 static int64_t tile_cost(const cv_value *out, int32_t blocks, int32_t rows, int32_t columns,
-                         int32_t together, uint32_t of_bytes)
+                         int32_t together, uint32_t of_bytes, const cv_device *device)
 {
+    int32_t latency = device->is_wide ? LATENCY : LATENCY / 2;
     int64_t tiles =
         (int64_t)(out->height / rows) * cv_share(out->width, columns) * (blocks / together);
     int32_t sums = rows * columns * together;
     int32_t loads = 2 * together + rows * columns / (of_bytes ? 1 : 2);
-    return tiles * (16 * (cv_most(cv_most(sums, loads), LATENCY) + 1) + loads);
+    return tiles * (16 * (cv_most(cv_most(sums, loads), latency) + 1) + loads);
 }
 
 /// Sums of a tile of so many places and blocks that fit the registers, by places.
@@ -30,11 +33,12 @@ static int32_t most_places(const cv_plan *plan, const cv_step *step, const cv_de
                            int32_t together)
 {
     int32_t registers = (int32_t)device->registers;
-    if (!plan->of_bytes[step->op]) {
-        return registers / together;
+    if (!plan->of_bytes[step->op]) { // where a sum takes two registers, so do weights
+        return cv_most((device->is_wide ? registers : registers + 1 - together) / together, 1);
     }
     int32_t sums = together + (cv_plan_vectors(plan, step->op) > 3); // and one of the window
-    return cv_most(registers > 16 ? 31 - together : registers, sums) / sums;
+    int32_t room = device->is_wide ? 31 - together : registers;
+    return cv_most(room, sums) / sums;
 }
 
 /// Would these many blocks of a line, which is cut by blocks alone, leave a unit without work?
@@ -59,7 +63,7 @@ static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *dev
             }
             columns = cv_share(out->width, cv_share(out->width, columns)); // as equal as can be
             int64_t cost =
-                tile_cost(out, blocks, rows, columns, together, plan->of_bytes[step->op]);
+                tile_cost(out, blocks, rows, columns, together, plan->of_bytes[step->op], device);
             if (cost < best) {
                 best = cost;
                 step->tile_rows = rows;
@@ -68,6 +72,20 @@ static void choose_tile(const cv_plan *plan, cv_step *step, const cv_device *dev
             }
         }
     }
+}
+
+/// Tiles whose sums a work-item keeps, so that a part of the weights is read for all of them once
+/// where they are larger than the first cache. (Not seen where registers are wide.)
+static int32_t choose_held(const cv_plan *plan, const cv_step *step, const cv_device *device)
+{
+    const cv_window *w = &plan->region->ops[step->op].window;
+    const cv_value *out = &plan->region->values[step->output];
+    int64_t bytes = (int64_t)cv_plan_depth(plan, step) * plan->places[step->input].lanes *
+                    w->lengths[0] * w->lengths[1] * step->tile_blocks * CV_LANES * 4;
+    int32_t each = step->tile_rows * step->tile_columns * step->tile_blocks;
+    int32_t tiles = step->rows / step->tile_rows * cv_share(out->width, step->tile_columns);
+    uint32_t pays = !device->is_wide && !plan->of_bytes[step->op] && bytes > FIRST_CACHE;
+    return pays ? cv_most(cv_least(HELD_SUMS / each, tiles), 1) : 1;
 }
 
 /// Of a transposed convolution: sums in registers are of every stride-th column, of a block or two.
@@ -109,12 +127,8 @@ static void add_scratch(cv_plan *plan)
     }
 }
 
-void cv_plan_cut(cv_plan *plan, const cv_device *device)
+void cv_blocks_cut(cv_plan *plan, const cv_device *device)
 {
-    if (device->in_groups) {
-        cv_nhwc_cut(plan, device);
-        return;
-    }
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         cv_step *step = &plan->steps[i];
         const cv_value *out = &plan->region->values[step->output];
@@ -130,6 +144,9 @@ void cv_plan_cut(cv_plan *plan, const cv_device *device)
         }
         if (!step->is_winograd) {
             cut_work(plan, step, device);
+        }
+        if (step->kind == CV_CONV && !step->is_winograd) {
+            step->held = choose_held(plan, step, device);
         }
         if (step->n_vectors > 0) {
             step->pack = (uint16_t)plan->n_packs++;

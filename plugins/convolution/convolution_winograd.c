@@ -4,9 +4,9 @@
 #include "convolution_internal.h"
 
 enum {
-    LEAST_GROUP = 6, ///< tiles; two blocks of them and their operands stay in registers
-    MOST_GROUP = 8,
-    TOGETHER = 2, ///< blocks
+    LEAST_GROUP = 6, ///< tiles, whose sums and operands stay in registers
+    WIDE_GROUP = 8,
+    WIDE_TOGETHER = 2, ///< blocks
     MOST_ITEMS = 8, ///< work-items of each unit
     TURN_CYCLES = 4 ///< to transform 16 channels of one of 16 places
 };
@@ -17,10 +17,10 @@ static int32_t tiles_of(const cv_value *out)
 }
 
 /// Tiles of a group: the fewest multiplications and loads of weights.
-static int32_t choose_group(int32_t tiles)
+static int32_t choose_group(int32_t tiles, int32_t most)
 {
     int32_t best = LEAST_GROUP;
-    for (int32_t n = LEAST_GROUP; n <= MOST_GROUP; n++) {
+    for (int32_t n = LEAST_GROUP; n <= most; n++) {
         if (cv_share(tiles, n) * (n + 1) < cv_share(tiles, best) * (best + 1)) {
             best = n;
         }
@@ -46,10 +46,12 @@ void cv_winograd_cut(const cv_plan *plan, cv_step *step)
     int32_t tiles = tiles_of(&plan->region->values[step->output]);
     int64_t best = INT64_MAX;
     step->tile_rows = 2;
-    step->tile_columns = choose_group(tiles);
-    step->tile_blocks = TOGETHER;
+    uint32_t wide = plan->device->is_wide;
+    step->tile_columns = choose_group(tiles, wide ? WIDE_GROUP : (int32_t)plan->device->registers);
+    step->tile_blocks = wide ? WIDE_TOGETHER : 1;
     int32_t groups = cv_share(tiles, step->tile_columns);
-    for (int32_t splits = 1; splits <= 8 && blocks % (splits * TOGETHER) == 0; splits *= 2) {
+    for (int32_t splits = 1; splits <= 8 && blocks % (splits * step->tile_blocks) == 0;
+         splits *= 2) {
         int32_t least = cv_share(groups, cv_share(MOST_ITEMS * plan->device->units, splits));
         for (int32_t rows = least; rows <= groups; rows++) { // pieces are larger where that pays
             int64_t cost = time_of(plan, step, rows, splits);
@@ -65,6 +67,6 @@ void cv_winograd_cut(const cv_plan *plan, cv_step *step)
 
 int64_t cv_winograd_floats(const cv_plan *plan, const cv_step *step)
 {
-    int64_t numbers = (int64_t)cv_plan_depth(plan, step) + TOGETHER;
+    int64_t numbers = (int64_t)cv_plan_depth(plan, step) + step->tile_blocks;
     return numbers * 16 * step->tile_columns * CV_LANES;
 }

@@ -13,7 +13,8 @@
 // A group of channels is `group_blocks` blocks that result, of `in_blocks` blocks that are read.
 //
 // Defines: IB, ON, TH, TW, KH, KW, SY, SX (strides), DY, DX (dilations), VECTORS of the pack, PART
-// (input blocks whose sums are made apart), ONE_PART.
+// (input blocks whose sums are made apart), ONE_PART, HELD (tiles whose sums are kept, so that each
+// part of the weights is read once for all of them).
 
 __kernel void KERNEL(PARAMS)
 {
@@ -28,25 +29,25 @@ __kernel void KERNEL(PARAMS)
     __global const float *weights = pack + (long)VECTORS * blocks * 16 + first * far;
     __global const float *image =
         in + n * in_batch + in_base + (long)(first / group_blocks * in_blocks) * in_plane;
-    for (int y = begin; y < end; y += TH) {
-        for (int left = 0; left < width; left += TW) {
-            const int x = min(left, width - TW);
-            float16 total[TH][TW][ON];
+    const int across = (width + TW - 1) / TW;
+    const int tiles = (end - begin) / TH * across;
+    for (int tile = 0; tile < tiles; tile += HELD) {
+        const int held = HELD == 1 ? 1 : min(HELD, tiles - tile);
+        float16 total[HELD][TH][TW][ON];
+        for (int h = 0; h < held; h++) {
 #pragma unroll
-            for (int o = 0; o < ON; o++) {
-                const float16 bias = LOAD(pack, first + o);
-#pragma unroll
-                for (int r = 0; r < TH; r++) {
-#pragma unroll
-                    for (int t = 0; t < TW; t++) {
-                        total[r][t][o] = bias;
-                    }
-                }
+            for (int i = 0; i < TH * TW * ON; i++) {
+                total[h][i / (TW * ON)][i / ON % TW][i % ON] = LOAD(pack, first + i % ON);
             }
-            __global const float *w = weights;
-            __global const float *plane = image + (long)y * SY * in_row + x * SX * IB;
-            for (int part = 0; part < (ONE_PART ? 1 : in_blocks); part += PART) {
-                const int part_end = ONE_PART ? in_blocks : min(part + PART, in_blocks);
+        }
+        for (int part = 0; part < (ONE_PART ? 1 : in_blocks); part += PART) {
+            const int part_end = ONE_PART ? in_blocks : min(part + PART, in_blocks);
+            for (int h = 0; h < held; h++) {
+                const int y = begin + (tile + h) / across * TH;
+                const int x = min((tile + h) % across * TW, width - TW);
+                __global const float *w = weights + (long)part * KH * KW * IB * 16;
+                __global const float *plane =
+                    image + (long)part * in_plane + (long)y * SY * in_row + x * SX * IB;
                 float16 sums[TH][TW][ON];
 #pragma unroll
                 for (int i = 0; i < TH * TW * ON; i++) {
@@ -68,7 +69,7 @@ __kernel void KERNEL(PARAMS)
                                 for (int r = 0; r < TH; r++) {
 #pragma unroll
                                     for (int t = 0; t < TW; t++) {
-                                        const float16 v = p[r * SY * in_row + t * SX * IB + i];
+                                        const float16 v = p[(long)r * SY * in_row + t * SX * IB + i];
 #pragma unroll
                                         for (int o = 0; o < ON; o++) {
                                             sums[r][t][o] = fma(v, weight[o], sums[r][t][o]);
@@ -81,20 +82,24 @@ __kernel void KERNEL(PARAMS)
                 }
 #pragma unroll
                 for (int i = 0; i < TH * TW * ON; i++) {
-                    total[i / (TW * ON)][i / ON % TW][i % ON] +=
+                    total[h][i / (TW * ON)][i / ON % TW][i % ON] +=
                         sums[i / (TW * ON)][i / ON % TW][i % ON];
                 }
             }
+        }
+        for (int h = 0; h < held; h++) {
+            const int y = begin + (tile + h) / across * TH;
+            const int x = min((tile + h) % across * TW, width - TW);
 #pragma unroll
             for (int o = 0; o < ON; o++) {
                 __global OUT *to = out + n * out_batch + out_base + (long)(first + o) * out_plane +
-                                     (long)y * out_row + x * 16;
+                                   (long)y * out_row + x * 16;
 #pragma unroll
                 for (int r = 0; r < TH; r++) {
 #pragma unroll
                     for (int t = 0; t < TW; t++) {
                         STORE(to + r * out_row, t,
-                              FINISH(total[r][t][o], n, first + o, y + r, x + t));
+                              FINISH(total[h][r][t][o], n, first + o, y + r, x + t));
                     }
                 }
             }

@@ -9,7 +9,7 @@
 // Sums of 64 terms are made apart and then added up: what is transformed back is a difference of
 // sums, so they must be better than those of a direct convolution.
 //
-// Defines: TN, VECTORS of the pack.
+// Defines: TN, ON (blocks that are multiplied at once), VECTORS of the pack.
 
 enum { PART = 4 }; // input blocks
 
@@ -43,32 +43,38 @@ static inline void transform_group(__global float *to, __global const float *ima
     }
 }
 
-// One of the 16 places of a group, of two blocks; `far` from the one's weights to the other's.
+// One of the 16 places of a group, of ON blocks; `far` from the weights of one to those of the next.
 static inline void multiply_place(__global float16 *products, __global const float *v,
                                   __global const float *w, int in_blocks, long far)
 {
     for (int part = 0; part < in_blocks; part += PART) {
-        float16 sums[TN][2];
+        float16 sums[TN][ON];
 #pragma unroll
-        for (int t = 0; t < TN; t++) {
-            sums[t][0] = sums[t][1] = (float16)(0);
+        for (int i = 0; i < TN * ON; i++) {
+            sums[i / ON][i % ON] = (float16)(0);
         }
         for (int c = part; c < min(part + PART, in_blocks); c++) {
             __global const float *p = v + (long)c * 16 * TN * 16;
 #pragma unroll 2
             for (int i = 0; i < 16; i++) {
-                const float16 w0 = LOAD(w, c * 16 + i), w1 = LOAD(w + far, c * 16 + i);
+                float16 weight[ON];
+#pragma unroll
+                for (int o = 0; o < ON; o++) {
+                    weight[o] = LOAD(w + o * far, c * 16 + i);
+                }
 #pragma unroll
                 for (int t = 0; t < TN; t++) {
                     const float16 x = p[t * 16 + i];
-                    sums[t][0] = fma(x, w0, sums[t][0]);
-                    sums[t][1] = fma(x, w1, sums[t][1]);
+#pragma unroll
+                    for (int o = 0; o < ON; o++) {
+                        sums[t][o] = fma(x, weight[o], sums[t][o]);
+                    }
                 }
             }
         }
 #pragma unroll
-        for (int i = 0; i < TN * 2; i++) {
-            products[i] = part == 0 ? sums[i / 2][i % 2] : products[i] + sums[i / 2][i % 2];
+        for (int i = 0; i < TN * ON; i++) {
+            products[i] = part == 0 ? sums[i / ON][i % ON] : products[i] + sums[i / ON][i % ON];
         }
     }
 }
@@ -88,22 +94,22 @@ __kernel void KERNEL(PARAMS)
     for (int g = chunk * rows; g < min(chunk * rows + rows, groups); g++) {
         transform_group(v, in + n * in_batch + in_base, in_row, in_plane, in_blocks, g * TN, tiles,
                         tiles_x);
-        for (int block = first; block < first + share; block += 2) {
+        for (int block = first; block < first + share; block += ON) {
             for (int place = 0; place < 16; place++) {
-                multiply_place(products + place * TN * 2, v + place * TN * 16,
+                multiply_place(products + place * TN * ON, v + place * TN * 16,
                                weights + block * far + (long)place * in_blocks * 16 * 16, in_blocks,
                                far);
             }
-            for (int i = 0; i < 2 * min(TN, tiles - g * TN); i++) {
-                const int o = block + i % 2, tile = g * TN + i / 2;
+            for (int i = 0; i < ON * min(TN, tiles - g * TN); i++) {
+                const int o = block + i % ON, tile = g * TN + i / ON;
                 const float16 bias = LOAD(pack, o);
                 float16 e[2][4];
 #pragma unroll
                 for (int x = 0; x < 4; x++) {
-                    const float16 p1 = products[(4 + x) * TN * 2 + i];
-                    const float16 p2 = products[(8 + x) * TN * 2 + i];
-                    e[0][x] = products[x * TN * 2 + i] + p1 + p2;
-                    e[1][x] = p1 - p2 - products[(12 + x) * TN * 2 + i];
+                    const float16 p1 = products[(4 + x) * TN * ON + i];
+                    const float16 p2 = products[(8 + x) * TN * ON + i];
+                    e[0][x] = products[x * TN * ON + i] + p1 + p2;
+                    e[1][x] = p1 - p2 - products[(12 + x) * TN * ON + i];
                 }
                 const int y = tile / tiles_x * 2, x = tile % tiles_x * 2;
                 __global OUT *to = out + n * out_batch + out_base + (long)o * out_plane +

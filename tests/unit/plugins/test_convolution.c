@@ -54,6 +54,10 @@ static const product_case product_cases[] = {
     {2, 1, 13, 7, 5, W(7, 7, 3, 1, 1, 1, 6, 0, 0, 6), false, false},
     {1, 8, 1, 2, 64, W(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), true, false},
     {1, 3, 2, 2, 5, W(5, 5, 3, 3, 1, 1, 4, 4, 4, 4), false, false},
+    // weights that are larger than the first cache: all tiles at once, several times some, parts
+    {1, 64, 9, 11, 24, W(3, 3, 2, 2, 1, 1, 1, 1, 1, 1), true, false},
+    {2, 72, 19, 23, 40, W(3, 3, 1, 1, 2, 2, 2, 2, 2, 2), false, false},
+    {1, 528, 5, 4, 16, W(1, 1, 1, 1, 1, 1, 0, 0, 0, 0), true, false},
     {1, 16, 14, 14, 16, W(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), false, true},
     {2, 17, 7, 13, 17, W(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), true, true},
     {1, 40, 15, 15, 40, W(3, 3, 2, 2, 1, 1, 1, 1, 1, 1), false, true},
