@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The digits model behind `kiln serve` and behind a plain grpcio server with ONNX Runtime, with the same messages.
 
-bench/serving_rates.py BUILD [--python PEERS] [--clients 4] [--seconds 2] [--rounds 5]
+bench/serving_rates.py BUILD [--python PEERS] [--clients 1 4 16] [--seconds 2] [--rounds 5]
 
 Clients are processes that send one request after another over a Unix socket; rounds of both servers take turns, and the
 median of each is shown. PEERS is an interpreter with onnxruntime; without one Kiln is measured alone. Both sides take
@@ -110,18 +110,18 @@ def rounds(options, folder):
     if options.python is not None:
         addresses["onnxruntime"] = f"unix:{folder}/peer.sock"
         servers.append(subprocess.Popen([options.python, __file__, "--answer", folder, addresses["onnxruntime"]]))
-    figures = {name: [] for name in addresses}
+    figures = {(name, clients): [] for clients in options.clients for name in addresses}
     try:
         for name, address in addresses.items():  # connects and warms up
             measure(folder, address, 1, 0.2)
         for _ in range(options.rounds):
-            for name, address in addresses.items():
-                figures[name].append(measure(folder, address, options.clients, options.seconds))
+            for name, clients in figures:
+                figures[name, clients].append(measure(folder, addresses[name], clients, options.seconds))
     finally:
         for server in servers:
             server.terminate()
             server.wait()
-    return {name: [statistics.median(column) for column in zip(*rows)] for name, rows in figures.items()}
+    return {case: [statistics.median(column) for column in zip(*rows)] for case, rows in figures.items()}
 
 
 def main():
@@ -134,7 +134,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("build")
     parser.add_argument("--python", help="interpreter that has onnxruntime")
-    parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 16], help="at a time; several cases")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
@@ -142,10 +142,10 @@ def main():
         subprocess.run(["protoc", f"-I{ROOT}/remote_grpc/proto/kserve", f"--python_out={folder}", "inference.proto"],
                        check=True)
         figures = rounds(options, folder)
-    for name, (rate, median_us) in figures.items():
-        print(f"{name:12} {rate:9.0f} answers a second, {median_us:7.0f} us each, {options.clients} clients")
-    if len(figures) == 2:
-        print(f"kiln to onnxruntime: {figures['kiln'][0] / figures['onnxruntime'][0]:.2f}")
+    for (name, clients), (rate, median_us) in figures.items():
+        peer = figures.get(("onnxruntime", clients)) if name == "kiln" else None
+        ratio = f", {rate / peer[0]:.2f} times onnxruntime" if peer else ""
+        print(f"{name:12} {clients:3} clients {rate:9.0f} answers a second, {median_us:7.0f} us each{ratio}")
 
 
 if __name__ == "__main__":

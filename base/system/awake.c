@@ -77,6 +77,7 @@ static void *keep(void *processor)
             pthread_mutex_unlock(&keepers.lock);
             while (is_wanted()) {
                 turn();
+                sched_yield(); // since Linux 6.6 idle priority has turns like any other
             }
             pthread_mutex_lock(&keepers.lock);
             continue;

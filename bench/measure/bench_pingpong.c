@@ -22,7 +22,7 @@ typedef struct echo_side {
 static void *echo(void *pointer)
 {
     echo_side *self = pointer;
-    bool begun = kilni_rpc_begin_call(self->listener, self->stream);
+    bool begun = kilni_rpc_begin_call(self->listener, self->stream, /*single=*/false);
     kiln_status status = begun ? KILN_STATUS_OK : KILN_STATUS_UNAVAILABLE;
     bool end = false;
     while (status == KILN_STATUS_OK && !end) {
@@ -43,12 +43,13 @@ static void *accept_one(void *pointer)
 {
     echo_side *self = pointer;
     pthread_t thread;
-    self->stream = kilni_rpc_accept(self->listener);
+    self->stream = kilni_rpc_accept(self->listener, -1);
     bool started = self->stream != NULL && pthread_create(&thread, NULL, echo, self) == 0;
     if (self->stream != NULL && !started) {
         kilni_rpc_drop_call(self->listener, self->stream);
     }
-    (void)!kilni_rpc_accept(self->listener); // nobody else calls: until the listener is shut down
+    (void)!kilni_rpc_accept(self->listener,
+                            -1); // nobody else calls: until the listener is shut down
     if (started) {
         pthread_join(thread, NULL);
     }

@@ -21,7 +21,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { ACCEPT_PAUSE_MS = 20, HANDSHAKE_MS = 5000, IDLE_MS = 60000, MAX_STREAMS = 64, PORTS = 16 };
+enum {
+    ACCEPT_PAUSE_MS = 20,
+    HANDSHAKE_MS = 5000,
+    IDLE_MS = 60000,
+    MAX_STREAMS = 64,
+    PORTS = 16,
+    SOON_MS = 2 ///< a message that comes with its call
+};
 
 /// A port with TLS, and which certificate it shows.
 typedef struct tls_port {
@@ -41,6 +48,7 @@ struct kilni_rpc_listener {
     kilni_rpc_activated *activated[PORTS]; ///< sockets that others have bound
     size_t n_activated;
     kilni_rpc_resets resets; ///< under the lock
+    uint32_t unawaited; ///< under the lock: calls that were asked for and nobody waits for
     kilni_rpc_stream *swept; ///< under the lock: to be closed by the sweeper
     bool sweeps_end;
     pthread_cond_t to_sweep;
@@ -314,9 +322,16 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
 
 // ---- calls ----
 
-/// Asks for one more call and waits for any that was asked for; NULL when there was none.
-static kilni_rpc_stream *next_call(kilni_rpc_listener *listener)
+/// For each thread that waits one call is asked for.
+static bool ask_for_call(kilni_rpc_listener *listener)
 {
+    pthread_mutex_lock(&listener->lock);
+    bool asked = listener->unawaited > 0;
+    listener->unawaited -= asked;
+    pthread_mutex_unlock(&listener->lock);
+    if (asked) {
+        return true;
+    }
     kilni_rpc_stream *stream = kilni_grpc_stream_new(listener->env);
     grpc_completion_queue *queue = stream != NULL ? stream->queue : NULL;
     __tsan_release(stream); // another thread may get it
@@ -326,11 +341,26 @@ static kilni_rpc_stream *next_call(kilni_rpc_listener *listener)
         if (stream != NULL) {
             kilni_grpc_stream_free(stream);
         }
+        return false;
+    }
+    return true;
+}
+
+/// Waits for any call that was asked for; NULL when there was none, `*out_late` true: in time.
+static kilni_rpc_stream *next_call(kilni_rpc_listener *listener, gpr_timespec deadline,
+                                   bool *out_late)
+{
+    if (!ask_for_call(listener)) {
         return NULL;
     }
-    grpc_event event = grpc_completion_queue_next(listener->queue, kilni_grpc_forever(), NULL);
+    grpc_event event = grpc_completion_queue_next(listener->queue, deadline, NULL);
     __tsan_acquire(event.tag);
-    if (event.tag == listener) {
+    if (event.type == GRPC_QUEUE_TIMEOUT) {
+        pthread_mutex_lock(&listener->lock);
+        listener->unawaited++;
+        pthread_mutex_unlock(&listener->lock);
+        *out_late = true;
+    } else if (event.tag == listener) {
         atomic_store(&listener->shutdown_seen, true);
     } else if (event.type == GRPC_OP_COMPLETE && event.success != 0) {
         return event.tag;
@@ -356,10 +386,12 @@ static bool note_call(kilni_rpc_listener *listener, const kilni_rpc_stream *stre
     return verdict == KILNI_RPC_VERDICT_FINE;
 }
 
-kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener)
+kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener, int64_t timeout_ms)
 {
-    while (!atomic_load(&listener->down)) {
-        kilni_rpc_stream *stream = next_call(listener);
+    gpr_timespec deadline = timeout_ms < 0 ? kilni_grpc_forever() : kilni_grpc_after(timeout_ms);
+    bool late = false;
+    while (!late && !atomic_load(&listener->down)) {
+        kilni_rpc_stream *stream = next_call(listener, deadline, &late);
         size_t length = stream != NULL ? GRPC_SLICE_LENGTH(stream->details.method) : 0;
         if (stream != NULL && length < sizeof(stream->method)) {
             memcpy(stream->method, GRPC_SLICE_START_PTR(stream->details.method), length);
@@ -369,7 +401,7 @@ kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener)
         }
         if (stream != NULL) {
             sweep(listener, stream);
-        } else if (!atomic_load(&listener->down)) {
+        } else if (!late && !atomic_load(&listener->down)) {
             kiln_log_write(listener->env, KILN_LOG_WARN, "remote", "a call could not be accepted");
             gpr_sleep_until(kilni_grpc_after(ACCEPT_PAUSE_MS));
         }
@@ -383,11 +415,14 @@ void kilni_rpc_drop_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream)
     sweep(listener, stream);
 }
 
-bool kilni_rpc_begin_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream)
+bool kilni_rpc_begin_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream, bool single)
 {
     grpc_op first = {.op = GRPC_OP_SEND_INITIAL_METADATA};
-    bool begun = await_end(stream) && kilni_grpc_run(stream, &first, 1, KILNI_TAG_START) &&
-                 !kilni_rpc_is_ended(stream, 0);
+    bool begun = await_end(stream);
+    // A start that leaves alone wakes the client for nothing, and takes as long as an answer.
+    stream->unopened = begun && single && kilni_grpc_await_message(stream, SOON_MS);
+    begun = begun && (stream->unopened || kilni_grpc_run(stream, &first, 1, KILNI_TAG_START)) &&
+            !kilni_rpc_is_ended(stream, 0);
     (void)note_call(listener, stream, begun ? KILNI_RPC_STAGE_BEGUN : KILNI_RPC_STAGE_GONE);
     return begun;
 }

@@ -29,14 +29,15 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
 kiln_status kilni_rpc_listener_renew(kilni_rpc_listener *listener,
                                      const kilni_rpc_identity *identity, kiln_error *err);
 
-/// Waits for the next call; NULL when the listener was shut down, and only then: a call that could
-/// not be accepted is logged. Several threads at a time: gRPC keeps one busy with a connection as
-/// long as it has something to read.
-kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener);
+/// Waits for the next call, below 0 until there is one; NULL: the time is over, or the listener was
+/// shut down. A call that could not be accepted is logged. Several threads at a time: gRPC keeps
+/// one busy with a connection as long as it has something to read.
+kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener, int64_t timeout_ms);
 
-/// Answers the start of a call that was accepted. It waits, as long as its connection is busy, so
+/// Answers the start of a call that was accepted; with `single`, the one message of whose client is
+/// there already, the start leaves with the answer. It waits, as long as its connection is busy, so
 /// it is for the call's own thread. False: nobody waits for the call any more; it is to be closed.
-bool kilni_rpc_begin_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream);
+bool kilni_rpc_begin_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream, bool single);
 
 /// Ends a call that was accepted and not begun, and does not wait for it.
 void kilni_rpc_drop_call(kilni_rpc_listener *listener, kilni_rpc_stream *stream);

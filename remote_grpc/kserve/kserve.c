@@ -41,13 +41,12 @@ static kiln_status join_pieces(const kiln_env *env, const kilni_rpc_message *mes
     return KILN_STATUS_OK;
 }
 
-static kiln_status send_answer(kserve_call *call, kiln_error *err)
+/// `*out_bytes` is the call's.
+static kiln_status take_answer(const kserve_call *call, const void **out_bytes, kiln_error *err)
 {
-    if (call->answer.failed) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an answer");
-    }
-    return kilni_rpc_send_bytes(call->stream, call->answer.length > 0 ? call->answer.text : "",
-                                call->answer.length, err);
+    *out_bytes = call->answer.length > 0 ? call->answer.text : "";
+    return call->answer.failed ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for an answer")
+                               : KILN_STATUS_OK;
 }
 
 // ---- the server ----
@@ -319,7 +318,11 @@ static kiln_status answer_streamed(kserve_call *call, kiln_error *err)
                             why.message);
     }
     kilni_wire_put_message(&call->answer, TAG(ModelStreamInferResponse, infer_response), &response);
-    kiln_status status = send_answer(call, err);
+    const void *bytes = NULL;
+    kiln_status status = take_answer(call, &bytes, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_send_bytes(call->stream, bytes, call->answer.length, err);
+    }
     kiln_string_fini(&call->answer);
     return status;
 }
@@ -395,8 +398,12 @@ static kiln_status serve_one(kserve_call *call, const char *method, kiln_error *
     }
     kiln_free(call->env, copy);
     kilni_rpc_message_free(&message);
+    const void *bytes = NULL;
     if (status == KILN_STATUS_OK) {
-        status = send_answer(call, err);
+        status = take_answer(call, &bytes, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        kilni_rpc_send_last(call->stream, bytes, call->answer.length);
     }
     kiln_string_fini(&call->answer);
     return status;

@@ -53,6 +53,8 @@ struct kilni_rpc_stream {
     grpc_slice code_text;
     int cancelled;
     char method[96]; ///< of a server
+    bool unopened; ///< of a server: what is sent first begins the answer
+    grpc_byte_buffer *last; ///< of a server: leaves with the status; NULL: none
     grpc_byte_buffer *leaving; ///< not NULL: the batch of KILNI_TAG_SEND has not completed
     bool status_pending; ///< the batch of KILNI_TAG_STATUS has not completed
     bool finished; ///< nothing more is sent
@@ -84,6 +86,10 @@ bool kilni_grpc_run(kilni_rpc_stream *stream, const grpc_op *ops, size_t count, 
 
 /// Empties a queue and destroys it.
 void kilni_grpc_destroy_queue(grpc_completion_queue *queue, bool pluck);
+
+/// Waits at most `timeout_ms` until there is a message to be received, and leaves it there; false:
+/// the other side has sent none and will not, or the time is over.
+bool kilni_grpc_await_message(kilni_rpc_stream *stream, int64_t timeout_ms);
 
 /// A stream without a call; gRPC is held for it. NULL: no memory. `free` lets go of both.
 kilni_rpc_stream *kilni_grpc_stream_new(const kiln_env *env);

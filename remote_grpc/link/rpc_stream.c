@@ -16,8 +16,12 @@ enum { STATUS_WAIT_MS = 2000 };
 
 // ---- batches ----
 
+/// gRPC rounds up to the next millisecond, and would wait for what is now.
 gpr_timespec kilni_grpc_after(int64_t ms)
 {
+    if (ms <= 0) {
+        return gpr_inf_past(GPR_CLOCK_REALTIME);
+    }
     return gpr_time_add(gpr_now(GPR_CLOCK_REALTIME), gpr_time_from_millis(ms, GPR_TIMESPAN));
 }
 
@@ -126,6 +130,7 @@ void kilni_grpc_stream_free(kilni_rpc_stream *stream)
         (void)kilni_grpc_wait(stream, KILNI_TAG_SEND, kilni_grpc_forever());
         grpc_byte_buffer_destroy(stream->leaving);
     }
+    grpc_byte_buffer_destroy(stream->last);
     if (stream->call != NULL) {
         grpc_call_unref(stream->call);
     }
@@ -211,6 +216,17 @@ static bool take_arrival(kilni_rpc_stream *stream, gpr_timespec deadline,
     }
     pthread_mutex_unlock(&stream->arrival_lock);
     return arrived;
+}
+
+bool kilni_grpc_await_message(kilni_rpc_stream *stream, int64_t timeout_ms)
+{
+    pthread_mutex_lock(&stream->arrival_lock);
+    if (arm(stream)) {
+        await_arrival(stream, kilni_grpc_after(timeout_ms), stream->arrivals);
+    }
+    bool there = stream->arrived && stream->arrived_good && stream->arriving != NULL;
+    pthread_mutex_unlock(&stream->arrival_lock);
+    return there;
 }
 
 uint64_t kilni_rpc_stand_by(kilni_rpc_stream *stream)
@@ -325,13 +341,26 @@ void kilni_rpc_hold_drain(kilni_rpc_hold *hold)
     }
 }
 
+/// What stands before the first message of an answer that was not begun; gives how many.
+static size_t put_opening(kilni_rpc_stream *stream, grpc_op *ops)
+{
+    bool unopened = stream->unopened;
+    if (unopened) {
+        ops[0] = (grpc_op){.op = GRPC_OP_SEND_INITIAL_METADATA};
+        stream->unopened = false;
+    }
+    return unopened;
+}
+
 static kiln_status send_slices(kilni_rpc_stream *stream, grpc_slice *slices, size_t count,
                                kiln_error *err)
 {
     grpc_byte_buffer *buffer = grpc_raw_byte_buffer_create(slices, count);
-    grpc_op op = {.op = GRPC_OP_SEND_MESSAGE};
-    op.data.send_message.send_message = buffer;
-    bool good = kilni_grpc_run(stream, &op, 1, KILNI_TAG_SEND);
+    grpc_op ops[2];
+    size_t n_ops = put_opening(stream, ops);
+    ops[n_ops] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE};
+    ops[n_ops++].data.send_message.send_message = buffer;
+    bool good = kilni_grpc_run(stream, ops, n_ops, KILNI_TAG_SEND);
     grpc_byte_buffer_destroy(buffer);
     for (size_t i = 0; i < count; i++) {
         grpc_slice_unref(slices[i]);
@@ -366,6 +395,13 @@ kiln_status kilni_rpc_send_bytes(kilni_rpc_stream *stream, const void *bytes, si
         return kilni_grpc_broken(stream, err);
     }
     return send_slices(stream, &slice, 1, err);
+}
+
+void kilni_rpc_send_last(kilni_rpc_stream *stream, const void *bytes, size_t length)
+{
+    grpc_slice slice = grpc_slice_from_copied_buffer(bytes, length);
+    stream->last = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice_unref(slice);
 }
 
 bool kilni_rpc_send_later(kilni_rpc_stream *stream, const void *bytes, size_t length)
@@ -488,13 +524,20 @@ static void finish_server(kilni_rpc_stream *stream, const kiln_error *status)
 {
     bool failed = status != NULL && status->code != 0;
     grpc_slice text = grpc_slice_from_copied_string(failed ? status->message : "");
-    grpc_op op = {.op = GRPC_OP_SEND_STATUS_FROM_SERVER};
-    op.data.send_status_from_server.status = failed && status->code <= 16
-                                                 ? (grpc_status_code)status->code
-                                             : failed ? GRPC_STATUS_INTERNAL
-                                                      : GRPC_STATUS_OK;
-    op.data.send_status_from_server.status_details = &text;
-    (void)kilni_grpc_run(stream, &op, 1, KILNI_TAG_FINISH);
+    grpc_op ops[3];
+    size_t n_ops = 0;
+    if (stream->last != NULL && !failed) {
+        n_ops = put_opening(stream, ops);
+        ops[n_ops] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE};
+        ops[n_ops++].data.send_message.send_message = stream->last;
+    }
+    ops[n_ops] = (grpc_op){.op = GRPC_OP_SEND_STATUS_FROM_SERVER};
+    ops[n_ops].data.send_status_from_server.status = failed && status->code <= 16
+                                                         ? (grpc_status_code)status->code
+                                                     : failed ? GRPC_STATUS_INTERNAL
+                                                              : GRPC_STATUS_OK;
+    ops[n_ops++].data.send_status_from_server.status_details = &text;
+    (void)kilni_grpc_run(stream, ops, n_ops, KILNI_TAG_FINISH);
     grpc_slice_unref(text);
 }
 

@@ -65,6 +65,10 @@ kiln_status kilni_rpc_send(kilni_rpc_stream *stream, const kilni_rpc_parcel *par
 kiln_status kilni_rpc_send_bytes(kilni_rpc_stream *stream, const void *bytes, size_t length,
                                  kiln_error *err);
 
+/// Keeps the last message of a server: it leaves in one piece with the status when the stream is
+/// closed, and not at all when that is a failure. The bytes are copied. Once.
+void kilni_rpc_send_last(kilni_rpc_stream *stream, const void *bytes, size_t length);
+
 /// Begins to send a message, a server's, and does not wait; one at a time, as `is_sent` says. Gives
 /// false when the call has ended.
 bool kilni_rpc_send_later(kilni_rpc_stream *stream, const void *bytes, size_t length);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Calls that come in: who calls, whether there is a place, and a thread that answers. Threads are
-// used again, and wait a while for the next call. What is answered is for others to decide.
+// Calls that come in: who calls, and whether there is a place. A thread that waited for a call
+// answers it, and another waits in its stead; handing it over would wake a thread for each call.
+// What is answered is for others to decide.
 
-#include "base_wait.h"
 #include "kserve.h"
 #include "rpc_server.h"
 #include "rpc_services.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { IDLE_WORKER_S = 3 };
+enum { IDLE_WORKER_MS = 3000 };
 
 struct kilni_rpc_worker {
     kiln_rpc_server *server;
@@ -21,10 +21,8 @@ struct kilni_rpc_worker {
     bool placed; ///< it has a place of its kind
     bool is_watched; ///< the stream and its place are rpc_watches.c's now
     pthread_t thread;
-    pthread_cond_t called;
-    bool done;
+    bool done; ///< under the lock
     kilni_rpc_worker *next;
-    kilni_rpc_worker *next_idle;
 };
 
 // ---- who, and whether there is a place ----
@@ -179,10 +177,11 @@ static void answer_model(kilni_rpc_worker *self)
                        method, self->stream, &end);
     tell_call(self, "call", peer, trace, guard.model, &end, kiln_time_ns() - begun);
     kilni_rpc_stream_close(self->stream, end.code != 0 ? &end : NULL);
-    atomic_fetch_sub(&server->model_calls, 1);
-    pthread_mutex_lock(&server->lock);
-    pthread_cond_broadcast(&server->changed);
-    pthread_mutex_unlock(&server->lock);
+    if (atomic_fetch_sub(&server->model_calls, 1) == 1 && atomic_load(&server->draining)) {
+        pthread_mutex_lock(&server->lock);
+        pthread_cond_broadcast(&server->changed);
+        pthread_mutex_unlock(&server->lock);
+    }
 }
 
 static void answer_session(kilni_rpc_worker *self)
@@ -223,10 +222,17 @@ static void answer_open(kilni_rpc_worker *self)
     }
 }
 
+/// Whether one message is all that the client of a model sends.
+static bool is_single(const kilni_rpc_worker *self)
+{
+    return self->kind == KILNI_RPC_KIND_MODEL &&
+           !is_method(self, KILNI_KSERVE_SERVICE "ModelStreamInfer");
+}
+
 /// Places are for those whose clients still wait.
 static bool begin(kilni_rpc_worker *self)
 {
-    bool begun = kilni_rpc_begin_call(self->server->listener, self->stream);
+    bool begun = kilni_rpc_begin_call(self->server->listener, self->stream, is_single(self));
     pthread_mutex_lock(&self->server->lock);
     self->server->calls[KILNI_RPC_KIND_NEW]--;
     pthread_mutex_unlock(&self->server->lock);
@@ -288,45 +294,9 @@ static void end_call(kilni_rpc_worker *self)
     pthread_mutex_unlock(&server->lock);
 }
 
-/// Waits for the next call; false: there was none for a while.
-static bool await_call(kilni_rpc_worker *self)
-{
-    kiln_rpc_server *server = self->server;
-    uint64_t until_ns = kiln_time_ns() + IDLE_WORKER_S * UINT64_C(1000000000);
-    pthread_mutex_lock(&server->lock);
-    self->next_idle = server->idle;
-    server->idle = self;
-    bool waits = true;
-    while (self->stream == NULL && waits && !atomic_load(&server->stopping)) {
-        waits = kiln_cond_wait_until(&self->called, &server->lock, until_ns);
-    }
-    bool called = self->stream != NULL;
-    if (!called) {
-        kilni_rpc_worker **link = &server->idle;
-        while (*link != self) {
-            link = &(*link)->next_idle;
-        }
-        *link = self->next_idle;
-        self->done = true;
-    }
-    pthread_mutex_unlock(&server->lock);
-    return called;
-}
-
-static void *work(void *pointer)
-{
-    kilni_rpc_worker *self = pointer;
-    do {
-        answer_any(self);
-        end_call(self);
-    } while (await_call(self));
-    return NULL;
-}
-
-/// Joins threads that have ended, or all of them. By the acceptor, and after its end by `reap`.
+/// Joins threads that have ended, or all of them with those that these start.
 static void join_workers(kiln_rpc_server *server, bool all)
 {
-    kilni_rpc_worker *gone = NULL;
     pthread_mutex_lock(&server->lock);
     for (kilni_rpc_worker **link = &server->workers; *link != NULL;) {
         kilni_rpc_worker *each = *link;
@@ -335,18 +305,14 @@ static void join_workers(kiln_rpc_server *server, bool all)
             continue;
         }
         *link = each->next;
-        each->next = gone;
-        gone = each;
-        pthread_cond_signal(&each->called);
+        server->n_done -= each->done;
+        pthread_mutex_unlock(&server->lock);
+        (void)pthread_join(each->thread, NULL);
+        kiln_free(server->env, each);
+        pthread_mutex_lock(&server->lock);
+        link = &server->workers; // others may have come or gone
     }
     pthread_mutex_unlock(&server->lock);
-    while (gone != NULL) {
-        kilni_rpc_worker *each = gone;
-        gone = each->next;
-        (void)pthread_join(each->thread, NULL);
-        pthread_cond_destroy(&each->called);
-        kiln_free(server->env, each);
-    }
 }
 
 void kilni_rpc_reap(kiln_rpc_server *server)
@@ -354,89 +320,133 @@ void kilni_rpc_reap(kiln_rpc_server *server)
     join_workers(server, /*all=*/true);
 }
 
-/// A thread that is idle takes the call, or a new one. Errors: RESOURCE_EXHAUSTED.
-static kiln_status hand_over(kiln_rpc_server *server, const kilni_rpc_worker *call, kiln_error *err)
+/// Who calls, and whether one more call may wait until it is begun; else the call is dropped.
+static bool take_call(kilni_rpc_worker *self)
 {
+    kiln_rpc_server *server = self->server;
+    self->kind = kind_of(kilni_rpc_method(self->stream));
+    bool open = self->kind == KILNI_RPC_KIND_OPEN || self->kind == KILNI_RPC_KIND_WATCH;
+    if (!open && who_calls(server, self->stream, &self->party, &self->refusal) != KILN_STATUS_OK) {
+        self->kind = KILNI_RPC_KIND_OPEN;
+    }
     pthread_mutex_lock(&server->lock);
-    kilni_rpc_worker *idle = server->idle;
-    if (idle != NULL) {
-        server->idle = idle->next_idle;
-        idle->kind = call->kind;
-        idle->party = call->party;
-        idle->refusal = call->refusal;
-        idle->stream = call->stream;
-        pthread_cond_signal(&idle->called);
-    }
+    bool full = server->calls[KILNI_RPC_KIND_NEW] >=
+                kilni_rpc_places(server, KILNI_RPC_KIND_NEW, /*of_one=*/false);
+    server->calls[KILNI_RPC_KIND_NEW] += !full;
     pthread_mutex_unlock(&server->lock);
-    if (idle != NULL) {
-        return KILN_STATUS_OK;
+    if (full) {
+        kilni_rpc_drop_call(server->listener, self->stream);
     }
+    return !full;
+}
+
+static void *work(void *pointer);
+
+/// One more thread waits for calls. Under the lock. Errors: RESOURCE_EXHAUSTED.
+static kiln_status start_worker(kiln_rpc_server *server, kiln_error *err)
+{
     kilni_rpc_worker *fresh = kiln_alloc(server->env, sizeof(*fresh));
     if (fresh == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
     }
-    *fresh = *call;
-    kiln_cond_init(&fresh->called);
-    pthread_mutex_lock(&server->lock);
-    bool started = pthread_create(&fresh->thread, NULL, work, fresh) == 0;
-    if (started) {
-        fresh->next = server->workers;
-        server->workers = fresh;
-    }
-    pthread_mutex_unlock(&server->lock);
-    if (!started) {
-        pthread_cond_destroy(&fresh->called);
+    fresh->server = server;
+    if (pthread_create(&fresh->thread, NULL, work, fresh) != 0) {
         kiln_free(server->env, fresh);
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a call");
     }
+    fresh->next = server->workers;
+    server->workers = fresh;
+    server->accepting++;
     return KILN_STATUS_OK;
 }
 
-/// There is no thread for it.
-static void refuse_here(kilni_rpc_worker *call, const kiln_error *why)
+/// Somebody must wait for the next call before this one is answered. Errors: RESOURCE_EXHAUSTED.
+static kiln_status find_successor(kiln_rpc_server *server, kiln_error *err)
 {
-    if (begin(call)) {
-        refuse(call, why);
-    } else {
-        kilni_rpc_stream_close(call->stream, NULL);
+    kiln_status status = KILN_STATUS_OK;
+    pthread_mutex_lock(&server->lock);
+    bool ended = server->n_done > 0;
+    server->accepting--;
+    if (server->accepting < KILNI_RPC_ACCEPTORS) {
+        status = start_worker(server, err);
+        status = server->accepting > 0 ? KILN_STATUS_OK : status;
     }
-    end_call(call);
+    pthread_mutex_unlock(&server->lock);
+    if (ended) {
+        join_workers(server, /*all=*/false);
+    }
+    return status;
 }
 
-static void start_call(kiln_rpc_server *server, kilni_rpc_stream *stream)
+/// Whether more threads wait for calls than are needed; with `leave` this one is then none of them.
+static bool are_enough(kiln_rpc_server *server, bool leave)
 {
-    kilni_rpc_worker call = {
-        .server = server, .stream = stream, .kind = kind_of(kilni_rpc_method(stream))};
-    kiln_error err = KILN_ERROR_INIT;
-    bool open = call.kind == KILNI_RPC_KIND_OPEN || call.kind == KILNI_RPC_KIND_WATCH;
-    if (!open && who_calls(server, stream, &call.party, &call.refusal) != KILN_STATUS_OK) {
-        call.kind = KILNI_RPC_KIND_OPEN;
+    pthread_mutex_lock(&server->lock);
+    bool enough = server->accepting > KILNI_RPC_ACCEPTORS;
+    server->accepting -= enough && leave;
+    pthread_mutex_unlock(&server->lock);
+    return enough;
+}
+
+/// Waits for the next call, among those that wait already; false: the thread is to end, for the
+/// server stops, or there was no call for a while and enough others wait.
+static bool await_call(kilni_rpc_worker *self)
+{
+    kiln_rpc_server *server = self->server;
+    if (are_enough(server, /*leave=*/false)) {
+        self->stream = kilni_rpc_accept(server->listener, IDLE_WORKER_MS);
+        if (self->stream == NULL && are_enough(server, /*leave=*/true)) {
+            return false;
+        }
+    }
+    if (self->stream == NULL) {
+        self->stream = kilni_rpc_accept(server->listener, -1);
+    }
+    return self->stream != NULL;
+}
+
+static void answer_next(kilni_rpc_worker *self)
+{
+    kiln_error why = KILN_ERROR_INIT;
+    bool taken = take_call(self);
+    if (find_successor(self->server, &why) == KILN_STATUS_OK) {
+        if (taken) {
+            answer_any(self);
+        }
+    } else if (taken && begin(self)) {
+        refuse(self, &why);
+    } else if (taken) {
+        kilni_rpc_stream_close(self->stream, NULL);
+    }
+    end_call(self);
+}
+
+/// `accepting` counts this thread already.
+static void *work(void *pointer)
+{
+    kilni_rpc_worker *self = pointer;
+    kiln_rpc_server *server = self->server;
+    while (await_call(self)) {
+        answer_next(self);
+        pthread_mutex_lock(&server->lock);
+        server->accepting++;
+        pthread_mutex_unlock(&server->lock);
     }
     pthread_mutex_lock(&server->lock);
-    bool full = server->calls[KILNI_RPC_KIND_NEW]++ >=
-                kilni_rpc_places(server, KILNI_RPC_KIND_NEW, /*of_one=*/false);
+    server->n_done++;
+    self->done = true;
     pthread_mutex_unlock(&server->lock);
-    if (full) {
-        pthread_mutex_lock(&server->lock);
-        server->calls[KILNI_RPC_KIND_NEW]--;
-        pthread_mutex_unlock(&server->lock);
-        kilni_rpc_drop_call(server->listener, stream);
-        call.stream = NULL;
-        end_call(&call);
-        return;
-    }
-    if (hand_over(server, &call, &err) != KILN_STATUS_OK) {
-        refuse_here(&call, &err);
-    }
+    return NULL;
 }
 
-void *kilni_rpc_accept_all(void *pointer)
+kiln_status kilni_rpc_accept_all(kiln_rpc_server *server, kiln_error *err)
 {
-    kiln_rpc_server *server = pointer;
-    kilni_rpc_stream *stream = NULL;
-    while ((stream = kilni_rpc_accept(server->listener)) != NULL) {
-        join_workers(server, /*all=*/false);
-        start_call(server, stream);
+    kiln_status status = KILN_STATUS_OK;
+    pthread_mutex_lock(&server->lock);
+    while (server->accepting < KILNI_RPC_ACCEPTORS && status == KILN_STATUS_OK) {
+        status = start_worker(server, err);
     }
-    return NULL;
+    status = server->accepting > 0 ? KILN_STATUS_OK : status;
+    pthread_mutex_unlock(&server->lock);
+    return status;
 }

@@ -45,21 +45,17 @@ static kiln_status start_threads(kiln_rpc_server *server, kiln_error *err)
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
     }
     bool kept = pthread_create(&server->keeper, NULL, kilni_rpc_keep_sessions, server) == 0;
-    while (kept && server->n_acceptors < KILNI_RPC_ACCEPTORS &&
-           pthread_create(&server->acceptors[server->n_acceptors], NULL, kilni_rpc_accept_all,
-                          server) == 0) {
-        server->n_acceptors++;
-    }
-    if (server->n_acceptors == 0) {
+    kiln_status status = kept ? kilni_rpc_accept_all(server, err)
+                              : kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
+    if (status != KILN_STATUS_OK) {
         atomic_store(&server->stopping, true);
         wake_all(server);
         if (kept) {
             (void)pthread_join(server->keeper, NULL);
         }
         (void)pthread_join(server->housekeeper, NULL);
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
     }
-    return KILN_STATUS_OK;
+    return status;
 }
 
 static uint64_t dtype_mask(kiln_device *device, uint32_t usage)
@@ -320,9 +316,6 @@ void kiln_rpc_server_destroy(kiln_rpc_server *server)
     (void)pthread_join(server->keeper, NULL);
     (void)pthread_join(server->housekeeper, NULL);
     kilni_rpc_listener_shutdown(server->listener);
-    for (uint32_t i = 0; i < server->n_acceptors; i++) {
-        (void)pthread_join(server->acceptors[i], NULL);
-    }
     kilni_rpc_reap(server);
     kilni_rpc_watch_look(server);
     kilni_rpc_expire_sessions(server, UINT64_MAX);

@@ -14,7 +14,7 @@ enum {
     KILNI_RPC_DEVICES = 64,
     KILNI_RPC_ADDRESSES = 16,
     KILNI_RPC_PEERS = 64,
-    KILNI_RPC_ACCEPTORS = 4
+    KILNI_RPC_ACCEPTORS = 4 ///< threads that wait for calls, at least
 };
 
 /// Files of a server's options.
@@ -75,12 +75,11 @@ struct kiln_rpc_server {
     // What runs.
     kilni_rpc_listener *listener;
     kilni_rpc_desk *desks[KILNI_RPC_ADDRESSES]; ///< of socket files
-    pthread_t acceptors[KILNI_RPC_ACCEPTORS];
-    uint32_t n_acceptors; ///< that run
     pthread_t housekeeper;
     pthread_t keeper; ///< of sessions and memory
-    kilni_rpc_worker *workers; ///< all of them
-    kilni_rpc_worker *idle; ///< those that wait for a call
+    kilni_rpc_worker *workers; ///< threads that wait for calls and answer them
+    uint32_t accepting; ///< of these, those that wait
+    uint32_t n_done; ///< those that have ended and were not joined
     uint32_t calls[KILNI_RPC_KINDS]; ///< that run
     uint64_t refused; ///< since the start
     uint64_t served; ///< calls since the start
@@ -151,8 +150,9 @@ void *kilni_rpc_keep_sessions(void *server);
 
 // ---- rpc_calls.c ----
 
-/// Takes calls until the listener is stopped; a thread's function. `reap` waits for the workers.
-void *kilni_rpc_accept_all(void *server);
+/// Takes and answers calls, on threads of its own, until the listener is stopped; `reap` waits for
+/// these. Errors: RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_accept_all(kiln_rpc_server *server, kiln_error *err);
 void kilni_rpc_reap(kiln_rpc_server *server);
 
 /// Whose a call is that shows these; NULL: it does not. Errors: UNAUTHENTICATED, PERMISSION_DENIED.

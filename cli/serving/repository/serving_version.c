@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A version of a model from its file to its threads. Decides when a model is too large, and which
+// A version of a model from its file to its instances. Decides when a model is too large, and which
 // batches are run before the first request.
 
 #include "serving_version.h"
@@ -12,13 +12,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/// An instance and its thread.
+/// An instance as what runs the batches of a queue.
 typedef struct instance_worker {
+    kilni_serving_runner runner; ///< first: what the queue knows
     kilni_serving_loaded *of;
     kilni_serving_queue *queue;
     kilni_serving_instance *instance;
-    pthread_t thread;
-    bool started;
 } instance_worker;
 
 struct kilni_serving_loaded {
@@ -65,18 +64,18 @@ static kiln_status check_size(const kilni_serving_source *source, kiln_device *d
     return KILN_STATUS_OK;
 }
 
-static void *work(void *pointer)
+static void become_ready(void *pointer)
 {
     instance_worker *self = pointer;
-    kilni_serving_queue *queue = self->queue;
-    kilni_serving_job *jobs = NULL;
-    uint32_t count = 0;
-    uint64_t rows = 0;
-    while (kilni_serving_queue_take(queue, &jobs, &count, &rows)) {
-        kilni_serving_instance_run(self->instance, jobs, count, rows, &self->of->stats);
-        kilni_serving_queue_done(queue, jobs);
-    }
-    return NULL;
+    kilni_serving_queue_ready(self->queue, &self->runner);
+}
+
+static void run_batch(kilni_serving_runner *runner, kilni_serving_job *jobs, uint32_t count,
+                      uint64_t rows)
+{
+    instance_worker *self = (instance_worker *)runner;
+    kilni_serving_instance_run(self->instance, jobs, count, rows, &self->of->stats, become_ready,
+                               self);
 }
 
 static bool is_open(const kiln_model_info *info)
@@ -121,6 +120,7 @@ static kiln_status start_worker(kilni_serving_loaded *loaded, kiln_device *devic
 {
     uint32_t index = loaded->n_workers++;
     instance_worker *worker = &loaded->workers[index];
+    worker->runner.run = run_batch;
     worker->of = loaded;
     worker->queue = &loaded->queues[loaded->info.sequences ? index : 0];
     kiln_status status = kilni_serving_instance_open(loaded->env, &loaded->info, loaded->model,
@@ -129,9 +129,7 @@ static kiln_status start_worker(kilni_serving_loaded *loaded, kiln_device *devic
         status = warm_up(loaded, worker->instance, err);
     }
     if (status == KILN_STATUS_OK) {
-        worker->started = pthread_create(&worker->thread, NULL, work, worker) == 0;
-        status = worker->started ? KILN_STATUS_OK
-                                 : kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for an instance");
+        become_ready(worker);
     }
     return status;
 }
@@ -197,11 +195,6 @@ void kilni_serving_loaded_close(kilni_serving_loaded *loaded)
         return;
     }
     kilni_serving_loaded_drain(loaded);
-    for (uint32_t i = 0; i < loaded->n_workers; i++) {
-        if (loaded->workers[i].started) {
-            (void)pthread_join(loaded->workers[i].thread, NULL);
-        }
-    }
     kilni_serving_sequences_fini(&loaded->sequences);
     for (uint32_t i = 0; i < loaded->n_workers; i++) {
         kilni_serving_instance_close(loaded->workers[i].instance);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Runs a batch: inputs joined along the first extent, one run, results divided. Keeps a captured
 // graph for each set of shapes, those used last; a model that reads values or keeps states is
-// recorded each time.
+// recorded each time, in a stream of the instance, whose thread ever it is.
 
 #include "serving_instance.h"
 
@@ -27,6 +27,7 @@ struct kilni_serving_instance {
     capture_entry captures[CAPTURES];
     uint64_t turn;
     bool records; ///< the model reads values or keeps states: it cannot be captured
+    kiln_stream *stream; ///< of what is recorded
     uint32_t n_results; ///< of the model, those that do not travel counted
     uint32_t places[KILN_MODEL_TENSORS]; ///< of the outputs that travel, among them
     uint32_t state_places[KILN_MODEL_TENSORS]; ///< and of those that are states
@@ -39,9 +40,18 @@ typedef struct instance_run {
     kiln_model_tensor inputs[KILN_MODEL_TENSORS];
     kiln_tensor *tensors[KILN_MODEL_TENSORS];
     kiln_tensor *results[KILN_MODEL_TENSORS];
+    capture_entry *entry; ///< NULL: it is recorded
+    const char *read[KILN_MODEL_TENSORS]; ///< the results, on the host; NULL: nobody asked
+    char *room; ///< for those that are divided
     kilni_serving_carry carry; ///< of a model that keeps states
     kilni_serving_times times;
 } instance_run;
+
+/// Whom to tell that another thread may use the instance; once.
+typedef struct instance_handover {
+    void (*ready)(void *user);
+    void *user;
+} instance_handover;
 
 static void place_outputs(kilni_serving_instance *instance, const kiln_onnx_model *model)
 {
@@ -79,8 +89,10 @@ kiln_status kilni_serving_instance_open(const kiln_env *env, const kiln_model_in
     place_outputs(made, model);
     kiln_onnx_session_options options = KILN_ONNX_SESSION_OPTIONS_INIT;
     options.dtype = info->kept_in;
-    kiln_status status =
-        kiln_onnx_session_create_with(model, &device, 1, &options, &made->session, err);
+    kiln_status status = kiln_stream_create(device, &made->stream, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_onnx_session_create_with(model, &device, 1, &options, &made->session, err);
+    }
     if (status == KILN_STATUS_OK) {
         status = kilni_serving_carry_bind(made->session, info, err);
     }
@@ -104,6 +116,7 @@ void kilni_serving_instance_close(kilni_serving_instance *instance)
         kiln_free(instance->env, instance->staging[i]);
     }
     kiln_onnx_session_destroy(instance->session);
+    kiln_stream_release(instance->stream);
     kiln_device_release(instance->device);
     kiln_free(instance->env, instance);
 }
@@ -246,17 +259,6 @@ static void drop_failed(capture_entry *entry)
     }
 }
 
-/// Others may use the device: nobody waits for them.
-static kiln_status wait_result(kiln_tensor *result, kiln_error *err)
-{
-    const void *bytes = NULL;
-    kiln_mapping *mapping = NULL;
-    kiln_status status =
-        result != NULL ? kiln_tensor_map(result, &bytes, &mapping, err) : KILN_STATUS_OK;
-    kiln_mapping_release(mapping);
-    return status;
-}
-
 /// What cannot be captured.
 static kiln_status record(kilni_serving_instance *instance, instance_run *run, kiln_error *err)
 {
@@ -275,34 +277,23 @@ static kiln_status record(kilni_serving_instance *instance, instance_run *run, k
     return status;
 }
 
-static kiln_status compute(kilni_serving_instance *instance, instance_run *run, kiln_error *err)
+/// Begins the run; nothing is waited for.
+static kiln_status begin_run(kilni_serving_instance *instance, instance_run *run, kiln_error *err)
 {
     const kiln_model_info *info = instance->info;
-    capture_entry *entry = instance->records ? NULL : find_capture(instance, run);
-    kiln_status status = KILN_STATUS_OK;
-    if (entry == NULL && !instance->records) {
-        status = capture_shapes(instance, run, &entry, err);
-    }
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    if (entry == NULL) {
-        status = record(instance, run, err);
-    } else {
-        entry->used = ++instance->turn;
-        status = kiln_graph_run(entry->graph, run->tensors, info->n_inputs, run->results,
-                                info->n_outputs, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = wait_result(run->results[0], err);
-        if (run->carry.n_seats == 1 && status != KILN_STATUS_OK) {
-            run->carry.seats[0].sequence->lost = true;
+    run->entry = instance->records ? NULL : find_capture(instance, run);
+    if (run->entry == NULL && !instance->records) {
+        kiln_status status = capture_shapes(instance, run, &run->entry, err);
+        if (status != KILN_STATUS_OK) {
+            return status;
         }
     }
-    if (entry != NULL) {
-        drop_failed(entry);
+    if (run->entry == NULL) {
+        return record(instance, run, err);
     }
-    return status;
+    run->entry->used = ++instance->turn;
+    return kiln_graph_run(run->entry->graph, run->tensors, info->n_inputs, run->results,
+                          info->n_outputs, err);
 }
 
 // ---- results ----
@@ -372,37 +363,26 @@ static kiln_status make_answer(kilni_serving_instance *instance, instance_run *r
     return KILN_STATUS_OK;
 }
 
-/// Gives each job its rows of one result.
-static kiln_status divide_result(kilni_serving_instance *instance, instance_run *run,
-                                 kilni_serving_job *jobs, uint32_t index, uint64_t rows,
-                                 kiln_error *err)
+/// Where the job wants its output `index`; `*at` is where to look for it, and goes on behind it.
+/// NULL: nowhere else.
+static void *find_place(const kilni_serving_job *job, uint32_t index, uint32_t *at)
 {
-    const void *bytes = NULL;
-    kiln_mapping *mapping = NULL;
-    kiln_status status = kiln_tensor_map(run->results[index], &bytes, &mapping, err);
-    const char *from = bytes;
-    for (kilni_serving_job *job = jobs; status == KILN_STATUS_OK && job != NULL; job = job->next) {
-        size_t part = part_bytes(instance, run->results[index], job, rows);
-        for (uint32_t i = 0; job->status == KILN_STATUS_OK && i < job->n_outputs; i++) {
-            if (job->outputs[i] == index && part > 0) {
-                void *to = job->room[i] != NULL ? job->room[i]
-                                                : (void *)(uintptr_t)job->answer->outputs[i].data;
-                memcpy(to, from, part);
-            }
+    for (uint32_t i = *at; job->status == KILN_STATUS_OK && i < job->n_outputs; i++) {
+        if (job->outputs[i] == index) {
+            *at = i + 1;
+            return job->room[i] != NULL ? job->room[i]
+                                        : (void *)(uintptr_t)job->answer->outputs[i].data;
         }
-        from += part;
     }
-    kiln_mapping_release(mapping);
-    return status;
+    return NULL;
 }
 
-static kiln_status divide(kilni_serving_instance *instance, instance_run *run,
-                          kilni_serving_job *jobs, uint64_t rows, kiln_error *err)
+static kiln_status make_answers(kilni_serving_instance *instance, instance_run *run,
+                                kilni_serving_job *jobs, uint64_t rows, kiln_error *err)
 {
     const kiln_model_info *info = instance->info;
-    kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; info->max_batch > 0 && i < info->n_outputs; i++) {
-        status = check_rows(info, i, run->results[i], rows, err);
+        kiln_status status = check_rows(info, i, run->results[i], rows, err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
@@ -410,10 +390,56 @@ static kiln_status divide(kilni_serving_instance *instance, instance_run *run,
     for (kilni_serving_job *job = jobs; job != NULL; job = job->next) {
         job->status = make_answer(instance, run, job, rows, &job->err);
     }
-    for (uint32_t i = 0; i < info->n_outputs && status == KILN_STATUS_OK; i++) {
-        status = divide_result(instance, run, jobs, i, rows, err);
+    return KILN_STATUS_OK;
+}
+
+/// Waits for the run and reads its results: of one job where they are wanted, else into room of the
+/// run's own. Others may use the device: nobody waits for them.
+static kiln_status read_results(kilni_serving_instance *instance, instance_run *run,
+                                const kilni_serving_job *jobs, kiln_error *err)
+{
+    size_t offsets[KILN_MODEL_TENSORS], sizes[KILN_MODEL_TENSORS];
+    void *places[KILN_MODEL_TENSORS] = {NULL};
+    uint32_t count = instance->info->n_outputs;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = 0;
+        sizes[i] = kiln_tensor_bytes(run->results[i]);
+        places[i] = jobs != NULL && jobs->next == NULL ? find_place(jobs, i, &at) : NULL;
+        offsets[i] = bytes;
+        bytes += places[i] == NULL ? (sizes[i] + ALIGN - 1) / ALIGN * ALIGN : 0;
     }
-    return status;
+    run->room = bytes > 0 ? kiln_alloc(instance->env, bytes) : NULL;
+    if (run->room == NULL && bytes > 0) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for results of %zu bytes", bytes);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (places[i] == NULL && sizes[i] > 0) {
+            places[i] = run->room + offsets[i];
+        }
+        run->read[i] = places[i];
+    }
+    return kiln_read_many(run->results, places, sizes, count, err);
+}
+
+/// Gives each job its rows of the results.
+static void divide_results(kilni_serving_instance *instance, instance_run *run,
+                           kilni_serving_job *jobs, uint64_t rows)
+{
+    for (uint32_t index = 0; index < instance->info->n_outputs; index++) {
+        const char *from = run->read[index];
+        for (kilni_serving_job *job = jobs; job != NULL; job = job->next) {
+            size_t part = part_bytes(instance, run->results[index], job, rows);
+            uint32_t at = 0;
+            for (void *to = find_place(job, index, &at); part > 0 && to != NULL;
+                 to = find_place(job, index, &at)) {
+                if (to != from) {
+                    memcpy(to, from, part);
+                }
+            }
+            from += part;
+        }
+    }
 }
 
 // ---- a batch ----
@@ -425,22 +451,59 @@ static uint64_t lap_ns(uint64_t *mark)
     return *mark - before;
 }
 
-/// A sequence that has gone on is lost when its client does not know how. Where several have not
-/// gone on together, each will be run alone.
-static void carry_on(instance_run *run, kilni_serving_job *jobs, kiln_status status)
+/// A sequence that has gone on is lost when its client does not know how.
+static void carry_on(instance_run *run, kilni_serving_job *jobs)
 {
-    bool alone = jobs->next == NULL;
-    if (status == KILN_STATUS_OK) {
-        kilni_serving_carry_commit(&run->carry);
-    }
-    for (kilni_serving_job *job = jobs; (alone || status == KILN_STATUS_OK) && job != NULL;
-         job = job->next) {
-        job->sequence->lost = status != KILN_STATUS_OK || job->status != KILN_STATUS_OK;
+    kilni_serving_carry_commit(&run->carry);
+    for (kilni_serving_job *job = jobs; job != NULL; job = job->next) {
+        job->sequence->lost = job->status != KILN_STATUS_OK;
     }
 }
 
+/// Once: from then on the instance may be another thread's.
+static void hand_over(kilni_serving_instance *instance, instance_handover *handover)
+{
+    if (handover->ready == NULL) {
+        return;
+    }
+    if (instance->records) {
+        (void)!kiln_stream_set(instance->device, NULL, NULL);
+    }
+    handover->ready(handover->user);
+    handover->ready = NULL;
+}
+
+/// Up to the results on the host, in the memory of `jobs` where there are any. A sequence that runs
+/// alone has gone on by then: it is lost when its client does not know how.
+static kiln_status compute(kilni_serving_instance *instance, instance_run *run,
+                           kilni_serving_job *jobs, uint64_t rows, kiln_error *err)
+{
+    kiln_status status = begin_run(instance, run, err);
+    if (status == KILN_STATUS_OK) {
+        status = make_answers(instance, run, jobs, rows, err);
+        status = status == KILN_STATUS_OK ? read_results(instance, run, jobs, err) : status;
+        if (run->carry.n_seats == 1 && status != KILN_STATUS_OK) {
+            run->carry.seats[0].sequence->lost = true;
+        }
+    }
+    if (run->entry != NULL) {
+        drop_failed(run->entry);
+    }
+    return status;
+}
+
+static void release_run(kilni_serving_instance *instance, instance_run *run)
+{
+    for (uint32_t i = 0; i < KILN_MODEL_TENSORS; i++) {
+        kiln_release(run->tensors[i]);
+        kiln_release(run->results[i]);
+    }
+    kiln_free(instance->env, run->room);
+}
+
 static kiln_status run_together(kilni_serving_instance *instance, kilni_serving_job *jobs,
-                                uint64_t rows, instance_run *run, kiln_error *err)
+                                uint64_t rows, instance_run *run, instance_handover *handover,
+                                kiln_error *err)
 {
     const kiln_model_info *info = instance->info;
     uint64_t mark = kiln_time_ns();
@@ -450,18 +513,19 @@ static kiln_status run_together(kilni_serving_instance *instance, kilni_serving_
     }
     status = status == KILN_STATUS_OK ? upload(instance, run, err) : status;
     run->times.input_ns = lap_ns(&mark);
-    status = status == KILN_STATUS_OK ? compute(instance, run, err) : status;
+    status = status == KILN_STATUS_OK ? compute(instance, run, jobs, rows, err) : status;
     run->times.infer_ns = lap_ns(&mark);
-    bool ran = status == KILN_STATUS_OK;
-    status = ran ? divide(instance, run, jobs, rows, err) : status;
+    if (status == KILN_STATUS_OK) {
+        if (jobs->sequence == NULL) { // a sequence's next request needs what this one leaves
+            hand_over(instance, handover);
+        }
+        divide_results(instance, run, jobs, rows);
+    }
     run->times.output_ns = lap_ns(&mark);
-    if (ran && jobs->sequence != NULL) {
-        carry_on(run, jobs, status);
+    if (status == KILN_STATUS_OK && jobs->sequence != NULL) {
+        carry_on(run, jobs);
     }
-    for (uint32_t i = 0; i < KILN_MODEL_TENSORS; i++) {
-        kiln_release(run->tensors[i]);
-        kiln_release(run->results[i]);
-    }
+    release_run(instance, run);
     return status;
 }
 
@@ -487,7 +551,7 @@ static void fill_seats(kilni_serving_seat *seats, const kilni_serving_job *jobs)
 
 static kiln_status run_jobs(kilni_serving_instance *instance, kilni_serving_job *jobs,
                             uint32_t count, uint64_t rows, kilni_serving_stats *stats,
-                            kiln_error *err)
+                            instance_handover *handover, kiln_error *err)
 {
     instance_run *run = kiln_alloc(instance->env, sizeof(*run));
     kilni_serving_seat *seats = kiln_alloc_array(instance->env, count, sizeof(*seats));
@@ -498,7 +562,10 @@ static kiln_status run_jobs(kilni_serving_instance *instance, kilni_serving_job 
     }
     fill_seats(seats, jobs);
     begin_carry(instance, run, seats, count, rows);
-    status = run_together(instance, jobs, rows, run, err);
+    if (instance->records) {
+        KILN_TRY(out, status, kiln_stream_set(instance->device, instance->stream, err));
+    }
+    status = run_together(instance, jobs, rows, run, handover, err);
     if (status == KILN_STATUS_OK && stats != NULL) {
         kilni_serving_stats_ran(stats, rows, count, &run->times);
     }
@@ -510,10 +577,13 @@ out:
 }
 
 void kilni_serving_instance_run(kilni_serving_instance *instance, kilni_serving_job *jobs,
-                                uint32_t count, uint64_t rows, kilni_serving_stats *stats)
+                                uint32_t count, uint64_t rows, kilni_serving_stats *stats,
+                                void (*ready)(void *user), void *user)
 {
     kiln_error err = KILN_ERROR_INIT;
-    kiln_status status = run_jobs(instance, jobs, count, rows, stats, &err);
+    instance_handover handover = {.ready = ready, .user = user};
+    instance_handover later = {.ready = NULL};
+    kiln_status status = run_jobs(instance, jobs, count, rows, stats, &handover, &err);
     for (kilni_serving_job *job = jobs; status != KILN_STATUS_OK && job != NULL; job = job->next) {
         kilni_serving_job *next = job->next;
         kiln_free(instance->env, job->answer->memory);
@@ -523,11 +593,12 @@ void kilni_serving_instance_run(kilni_serving_instance *instance, kilni_serving_
         if (count > 1) { // whose fault it is shows when each is alone
             job->err = (kiln_error)KILN_ERROR_INIT;
             job->next = NULL;
-            kiln_status alone = run_jobs(instance, job, 1, job->rows, stats, &job->err);
+            kiln_status alone = run_jobs(instance, job, 1, job->rows, stats, &later, &job->err);
             job->status = alone != KILN_STATUS_OK ? alone : job->status;
             job->next = next;
         }
     }
+    hand_over(instance, &handover);
 }
 
 kiln_status kilni_serving_instance_warm(kilni_serving_instance *instance, uint64_t rows,
@@ -558,11 +629,8 @@ kiln_status kilni_serving_instance_warm(kilni_serving_instance *instance, uint64
     kilni_serving_seat seat = {.sequence = &sequence, .rows = rows, .ends = true};
     begin_carry(instance, run, &seat, 1, rows);
     status = status == KILN_STATUS_OK ? upload(instance, run, err) : status;
-    status = status == KILN_STATUS_OK ? compute(instance, run, err) : status;
-    for (uint32_t i = 0; i < KILN_MODEL_TENSORS; i++) {
-        kiln_release(run->tensors[i]);
-        kiln_release(run->results[i]);
-    }
+    status = status == KILN_STATUS_OK ? compute(instance, run, NULL, rows, err) : status;
+    release_run(instance, run);
     kilni_serving_carry_fini(&run->carry);
     kilni_serving_sequence_forget(&sequence);
     kiln_free(instance->env, run);

@@ -2,7 +2,7 @@
 #ifndef KILN_SERVING_INSTANCE_H
 #define KILN_SERVING_INSTANCE_H
 
-/// A model on a device, run batch by batch. One thread at a time uses an instance.
+/// A model on a device, run batch by batch. One thread at a time uses an instance, any thread.
 
 #include "onnx.h"
 #include "serving_job.h"
@@ -18,9 +18,11 @@ kiln_status kilni_serving_instance_open(const kiln_env *env, const kiln_model_in
 void kilni_serving_instance_close(kilni_serving_instance *instance); ///< takes NULL
 
 /// Runs the jobs, `rows` rows together, and fills their answers and statuses. Where they fail
-/// together, each is run alone.
+/// together, each is run alone. Calls `ready` once, when another thread may use the instance: that
+/// can be before the answers are filled.
 void kilni_serving_instance_run(kilni_serving_instance *instance, kilni_serving_job *jobs,
-                                uint32_t count, uint64_t rows, kilni_serving_stats *stats);
+                                uint32_t count, uint64_t rows, kilni_serving_stats *stats,
+                                void (*ready)(void *user), void *user);
 
 /// Runs the model with zeros once for `rows` rows, so that programs are there when the first
 /// request comes. Extents that are open are 1.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Decides which requests run together and when: a batch is run when it is as large as the policy
-// prefers, when nothing more fits, or when its first request has waited long enough. An instance
-// that was busy meanwhile finds what has gathered.
+// Decides which requests run together, when, and on which thread: a batch is run when it is as
+// large as the policy prefers, when nothing more fits, or when its first request has waited long
+// enough, by the thread of the request that stands first. A runner that was busy meanwhile finds
+// what has gathered.
 
 #include "serving_queue.h"
 
@@ -13,22 +14,11 @@ void kilni_serving_queue_init(kilni_serving_queue *queue, const kiln_model_info 
 {
     *queue = (kilni_serving_queue){.info = info};
     pthread_mutex_init(&queue->lock, NULL);
-    kiln_cond_init(&queue->arrived);
 }
 
 void kilni_serving_queue_fini(kilni_serving_queue *queue)
 {
-    pthread_cond_destroy(&queue->arrived);
     pthread_mutex_destroy(&queue->lock);
-}
-
-/// Until a time of kiln_time_ns; 0: without one. Gives false when it is over.
-static bool wait_until(kilni_serving_queue *queue, pthread_cond_t *changed, uint64_t ns)
-{
-    if (ns == 0) {
-        return pthread_cond_wait(changed, &queue->lock) == 0;
-    }
-    return kiln_cond_wait_until(changed, &queue->lock, ns);
 }
 
 // ---- those who wait ----
@@ -73,54 +63,6 @@ static bool remove_job(kilni_serving_queue *queue, const kilni_serving_job *job)
     *link = job->next;
     queue->length--;
     return true;
-}
-
-/// Under the lock.
-static kiln_status wait_done(kilni_serving_queue *queue, kilni_serving_job *job,
-                             uint64_t deadline_ns, kiln_error *err)
-{
-    while (!job->done) {
-        if (!wait_until(queue, &job->changed, deadline_ns) && !job->done) {
-            if (remove_job(queue, job)) {
-                return kiln_fail(
-                    err, DEADLINE_EXCEEDED,
-                    "the request waited in the queue of model %.60s for its whole time",
-                    queue->info->name);
-            }
-            deadline_ns = 0; // it runs
-        }
-    }
-    if (err != NULL && job->status != KILN_STATUS_OK) {
-        *err = job->err;
-    }
-    return job->status;
-}
-
-kiln_status kilni_serving_queue_run(kilni_serving_queue *queue, kilni_serving_job *job,
-                                    kiln_error *err)
-{
-    const kiln_model_info *info = queue->info;
-    uint64_t timeout_us =
-        job->request->timeout_us > 0 ? job->request->timeout_us : info->queue_timeout_us;
-    kiln_status status = KILN_STATUS_OK;
-    kiln_cond_init(&job->changed);
-    job->queued_ns = kiln_time_ns();
-    timeout_us = timeout_us < UINT32_MAX ? timeout_us : UINT32_MAX;
-    uint64_t deadline_ns = timeout_us > 0 ? job->queued_ns + timeout_us * 1000 : 0;
-    pthread_mutex_lock(&queue->lock);
-    if (queue->closing) {
-        status = kiln_fail(err, UNAVAILABLE, "model %.60s takes no more requests", info->name);
-    } else if (info->max_queue > 0 && queue->length >= info->max_queue) {
-        status = kiln_fail(err, UNAVAILABLE, "%u requests wait for model %.60s, the most allowed",
-                           queue->length, info->name);
-    } else {
-        insert(queue, job);
-        pthread_cond_signal(&queue->arrived);
-        status = wait_done(queue, job, deadline_ns, err);
-    }
-    pthread_mutex_unlock(&queue->lock);
-    pthread_cond_destroy(&job->changed);
-    return status;
 }
 
 // ---- those who run ----
@@ -199,45 +141,43 @@ static uint64_t oldest_ns(const kilni_serving_queue *queue)
     return oldest;
 }
 
-bool kilni_serving_queue_take(kilni_serving_queue *queue, kilni_serving_job **out_jobs,
-                              uint32_t *out_count, uint64_t *out_rows)
+/// When the batch that stands first is run; 0: now.
+static uint64_t batch_due_ns(kilni_serving_queue *queue)
 {
+    uint32_t count = 0;
     bool more = false;
-    pthread_mutex_lock(&queue->lock);
-    for (;;) {
-        if (queue->first == NULL) {
-            if (queue->closing) {
-                break;
-            }
-            (void)wait_until(queue, &queue->arrived, 0);
-            continue;
-        }
-        uint64_t until_ns = oldest_ns(queue) + queue->info->queue_delay_us * 1000;
-        (void)gather(queue, NULL, out_count, &more);
-        if (!more || queue->closing || kiln_time_ns() >= until_ns) {
-            break;
-        }
-        (void)wait_until(queue, &queue->arrived, until_ns);
+    (void)gather(queue, NULL, &count, &more);
+    if (!more || queue->closing || queue->info->queue_delay_us == 0) {
+        return 0;
     }
-    *out_jobs = NULL;
-    *out_rows = 0;
-    bool found = queue->first != NULL;
-    if (found) {
-        *out_rows = gather(queue, out_jobs, out_count, &more);
-        uint64_t now = kiln_time_ns();
-        for (kilni_serving_job *each = *out_jobs; each != NULL; each = each->next) {
-            each->begun_ns = now;
-        }
-        if (queue->first != NULL) {
-            pthread_cond_signal(&queue->arrived); // for another instance
-        }
-    }
-    pthread_mutex_unlock(&queue->lock);
-    return found;
+    uint64_t due_ns = oldest_ns(queue) + queue->info->queue_delay_us * 1000;
+    return due_ns > kiln_time_ns() ? due_ns : 0;
 }
 
-void kilni_serving_queue_done(kilni_serving_queue *queue, kilni_serving_job *jobs)
+/// Lets the thread of the first job look whether it is to run a batch.
+static void call_first(kilni_serving_queue *queue)
 {
+    if (queue->first != NULL && queue->ready != NULL) {
+        pthread_cond_signal(&queue->first->changed);
+    }
+}
+
+/// Runs what stands first; the lock is left meanwhile.
+static void run_batch(kilni_serving_queue *queue)
+{
+    kilni_serving_runner *runner = queue->ready;
+    kilni_serving_job *jobs = NULL;
+    uint32_t count = 0;
+    bool more = false;
+    uint64_t now = kiln_time_ns();
+    queue->ready = runner->next;
+    uint64_t rows = gather(queue, &jobs, &count, &more);
+    for (kilni_serving_job *each = jobs; each != NULL; each = each->next) {
+        each->begun_ns = now;
+    }
+    call_first(queue); // for another runner
+    pthread_mutex_unlock(&queue->lock);
+    runner->run(runner, jobs, count, rows);
     pthread_mutex_lock(&queue->lock);
     while (jobs != NULL) {
         kilni_serving_job *next = jobs->next; // it is gone once its thread knows
@@ -245,6 +185,84 @@ void kilni_serving_queue_done(kilni_serving_queue *queue, kilni_serving_job *job
         pthread_cond_signal(&jobs->changed);
         jobs = next;
     }
+}
+
+/// Waits for a change of the job, until a time of kiln_time_ns; 0: without one.
+static void wait_change(kilni_serving_queue *queue, kilni_serving_job *job, uint64_t until_ns)
+{
+    if (until_ns == 0) {
+        pthread_cond_wait(&job->changed, &queue->lock);
+    } else {
+        (void)kiln_cond_wait_until(&job->changed, &queue->lock, until_ns);
+    }
+}
+
+/// Until the job is done, or its time is over before anybody has begun it. Under the lock.
+static kiln_status await_done(kilni_serving_queue *queue, kilni_serving_job *job,
+                              uint64_t deadline_ns, kiln_error *err)
+{
+    while (!job->done) {
+        uint64_t due_ns = 0;
+        if (deadline_ns > 0 && kiln_time_ns() >= deadline_ns) {
+            if (remove_job(queue, job)) {
+                call_first(queue);
+                return kiln_fail(
+                    err, DEADLINE_EXCEEDED,
+                    "the request waited in the queue of model %.60s for its whole time",
+                    queue->info->name);
+            }
+            deadline_ns = 0; // it runs
+        } else if (queue->first == job && queue->ready != NULL) {
+            due_ns = batch_due_ns(queue);
+            if (due_ns == 0) {
+                run_batch(queue);
+                continue;
+            }
+        }
+        bool sooner = due_ns > 0 && (deadline_ns == 0 || due_ns < deadline_ns);
+        wait_change(queue, job, sooner ? due_ns : deadline_ns);
+    }
+    if (err != NULL && job->status != KILN_STATUS_OK) {
+        *err = job->err;
+    }
+    return job->status;
+}
+
+kiln_status kilni_serving_queue_run(kilni_serving_queue *queue, kilni_serving_job *job,
+                                    kiln_error *err)
+{
+    const kiln_model_info *info = queue->info;
+    uint64_t timeout_us =
+        job->request->timeout_us > 0 ? job->request->timeout_us : info->queue_timeout_us;
+    kiln_status status = KILN_STATUS_OK;
+    kiln_cond_init(&job->changed);
+    job->queued_ns = kiln_time_ns();
+    timeout_us = timeout_us < UINT32_MAX ? timeout_us : UINT32_MAX;
+    uint64_t deadline_ns = timeout_us > 0 ? job->queued_ns + timeout_us * 1000 : 0;
+    pthread_mutex_lock(&queue->lock);
+    if (queue->closing) {
+        status = kiln_fail(err, UNAVAILABLE, "model %.60s takes no more requests", info->name);
+    } else if (info->max_queue > 0 && queue->length >= info->max_queue) {
+        status = kiln_fail(err, UNAVAILABLE, "%u requests wait for model %.60s, the most allowed",
+                           queue->length, info->name);
+    } else {
+        insert(queue, job);
+        if (queue->first != job) { // perhaps the batch is complete now
+            call_first(queue);
+        }
+        status = await_done(queue, job, deadline_ns, err);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    pthread_cond_destroy(&job->changed);
+    return status;
+}
+
+void kilni_serving_queue_ready(kilni_serving_queue *queue, kilni_serving_runner *runner)
+{
+    pthread_mutex_lock(&queue->lock);
+    runner->next = queue->ready;
+    queue->ready = runner;
+    call_first(queue);
     pthread_mutex_unlock(&queue->lock);
 }
 
@@ -252,7 +270,7 @@ void kilni_serving_queue_close(kilni_serving_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
     queue->closing = true;
-    pthread_cond_broadcast(&queue->arrived);
+    call_first(queue);
     pthread_mutex_unlock(&queue->lock);
 }
 

@@ -24,7 +24,7 @@ def operations_beside_a_ping_pong():
 def answers_of_a_model():
     said = run(sys.executable, os.path.join(ROOT, "bench/serving_rates.py"), os.path.dirname(os.path.dirname(KILN)),
                "--seconds", "0.2", "--rounds", "1", "--clients", "2")
-    assert float(re.match(r"kiln +([0-9]+) answers", said).group(1)) > 0, said
+    assert float(re.match(r"kiln +2 clients +([0-9]+) answers", said).group(1)) > 0, said
 
 
 operations_beside_a_ping_pong()

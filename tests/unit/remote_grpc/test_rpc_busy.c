@@ -6,6 +6,7 @@
 #include "rpc_ask.h"
 #include "rt_device.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -170,6 +171,51 @@ static void test_who_watches_does_not_wait(void)
     pair_close(&self);
 }
 
+static int threads(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (const struct dirent *each; tasks != NULL && (each = readdir(tasks)) != NULL;) {
+        count += each->d_name[0] != '.';
+    }
+    if (tasks != NULL) {
+        closedir(tasks);
+    }
+    return count;
+}
+
+/// Who waited for a call answers it: others wait in its stead, as many as there are calls, and end
+/// when nobody calls. Some are left, and answer.
+static void test_threads_come_and_go(void)
+{
+    enum { MANY = 12, ROUNDS = 2 };
+    static hand clients[MANY];
+    pair self;
+    kilni_wire_piece reply = {NULL, 0};
+    if (!open_server(&self, 0)) {
+        return;
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        int opened = 0;
+        while (opened < MANY && hand_open(&clients[opened], &self)) {
+            opened++;
+        }
+        KILN_CHECK_INT(opened, MANY);
+        int most = threads();
+        for (int i = 0; i < opened; i++) {
+            hand_close(&clients[i]);
+        }
+        for (int i = 0; i < PATIENCE_MS / 5 && threads() > most - MANY / 2; i++) {
+            pause_us(5000);
+        }
+        KILN_CHECK(threads() <= most - MANY / 2); // gRPC has some of its own
+        if (ask(&self, "/grpc.health.v1.Health/Check", &reply)) {
+            kiln_free(kiln_context_env(self.context), (void *)(uintptr_t)reply.bytes);
+        }
+    }
+    pair_close(&self);
+}
+
 KILN_TEST_MAIN("unit/remote_grpc/busy", KILN_TEST(test_a_greeting_does_not_wait),
                KILN_TEST(test_info_and_health_do_not_wait),
-               KILN_TEST(test_who_watches_does_not_wait))
+               KILN_TEST(test_who_watches_does_not_wait), KILN_TEST(test_threads_come_and_go))

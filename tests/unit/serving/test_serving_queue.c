@@ -33,6 +33,59 @@ static void *ask(void *pointer)
     return NULL;
 }
 
+/// An instance that runs a batch until the test says that it is done.
+typedef struct bench {
+    kilni_serving_runner runner; ///< first: what the queue knows
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    kilni_serving_job *jobs; ///< NULL: none
+    uint32_t count;
+    uint64_t rows;
+    pthread_t thread; ///< that runs them
+} bench;
+
+static bench desk = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void run(kilni_serving_runner *runner, kilni_serving_job *jobs, uint32_t count,
+                uint64_t rows)
+{
+    bench *self = (bench *)runner;
+    pthread_mutex_lock(&self->lock);
+    self->jobs = jobs;
+    self->count = count;
+    self->rows = rows;
+    self->thread = pthread_self();
+    pthread_cond_broadcast(&self->changed);
+    while (self->jobs != NULL) {
+        pthread_cond_wait(&self->changed, &self->lock);
+    }
+    pthread_mutex_unlock(&self->lock);
+}
+
+/// Lets the next batch begin and waits for it. It runs until `done`.
+static void take(kilni_serving_queue *queue, kilni_serving_job **out_jobs, uint32_t *out_count,
+                 uint64_t *out_rows)
+{
+    desk.runner.run = run;
+    kilni_serving_queue_ready(queue, &desk.runner);
+    pthread_mutex_lock(&desk.lock);
+    while (desk.jobs == NULL) {
+        pthread_cond_wait(&desk.changed, &desk.lock);
+    }
+    *out_jobs = desk.jobs;
+    *out_count = desk.count;
+    *out_rows = desk.rows;
+    pthread_mutex_unlock(&desk.lock);
+}
+
+static void done(void)
+{
+    pthread_mutex_lock(&desk.lock);
+    desk.jobs = NULL;
+    pthread_cond_broadcast(&desk.changed);
+    pthread_mutex_unlock(&desk.lock);
+}
+
 /// Asks for `rows` rows of `width` elements, and returns when the queue has it.
 static client *begin(kilni_serving_queue *queue, size_t index, int64_t rows, int64_t width,
                      uint64_t priority)
@@ -82,19 +135,18 @@ static void test_rows_are_joined(void)
     for (size_t i = 0; i < 4; i++) {
         (void)begin(&queue, i, 3, i == 2 ? 5 : 4, 0); // the third has another shape
     }
-    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    take(&queue, &jobs, &count, &rows);
     KILN_CHECK(count == 2 && rows == 6); // a third would be nine
     KILN_CHECK(jobs == &clients[0].job && jobs->next == &clients[1].job);
-    kilni_serving_queue_done(&queue, jobs);
-    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    done();
+    take(&queue, &jobs, &count, &rows);
     KILN_CHECK(count == 1 && jobs == &clients[2].job);
-    kilni_serving_queue_done(&queue, jobs);
-    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    done();
+    take(&queue, &jobs, &count, &rows);
     KILN_CHECK(count == 1 && jobs == &clients[3].job);
-    kilni_serving_queue_done(&queue, jobs);
+    done();
     join_all(4);
     kilni_serving_queue_close(&queue);
-    KILN_CHECK(!kilni_serving_queue_take(&queue, &jobs, &count, &rows));
     kilni_serving_queue_fini(&queue);
 }
 
@@ -112,11 +164,11 @@ static void test_preferred_sizes_and_priority(void)
     (void)begin(&queue, 0, 1, 4, 3);
     (void)begin(&queue, 1, 1, 4, 2);
     (void)begin(&queue, 2, 1, 4, 1);
-    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    take(&queue, &jobs, &count, &rows);
     KILN_CHECK(count == 2 && jobs == &clients[2].job && jobs->next == &clients[1].job);
-    kilni_serving_queue_done(&queue, jobs);
-    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
-    kilni_serving_queue_done(&queue, jobs);
+    done();
+    take(&queue, &jobs, &count, &rows);
+    done();
     join_all(3);
     kilni_serving_queue_fini(&queue);
 }
@@ -138,10 +190,10 @@ static void test_sequences_are_joined(void)
     }
     sequence = NULL;
     for (size_t i = 0; i < 3; i++) {
-        KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+        take(&queue, &jobs, &count, &rows);
         KILN_CHECK(count == 2 && rows == 2 && jobs == &clients[pairs[i][0]].job &&
                    jobs->next == &clients[pairs[i][1]].job);
-        kilni_serving_queue_done(&queue, jobs);
+        done();
     }
     join_all(6);
     kilni_serving_queue_fini(&queue);
@@ -157,18 +209,18 @@ static void test_delay_waits_for_others(void)
     info.queue_delay_us = 50000;
     kilni_serving_queue_init(&queue, &info);
     client *first = begin(&queue, 0, 1, 4, 0);
-    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    take(&queue, &jobs, &count, &rows);
     KILN_CHECK(kiln_time_ns() - first->job.queued_ns >= 50000000);
-    kilni_serving_queue_done(&queue, jobs);
+    done();
     join_all(1);
     kilni_serving_queue_fini(&queue);
     info.queue_delay_us = 20000000;
     kilni_serving_queue_init(&queue, &info);
     (void)begin(&queue, 0, 8, 4, 0); // full: nothing is waited for
     uint64_t start = kiln_time_ns();
-    KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+    take(&queue, &jobs, &count, &rows);
     KILN_CHECK(kiln_time_ns() - start < 15000000000u);
-    kilni_serving_queue_done(&queue, jobs);
+    done();
     join_all(1);
     kilni_serving_queue_fini(&queue);
 }
@@ -178,9 +230,6 @@ static void test_bounds(void)
     kiln_model_info info = policy();
     kilni_serving_queue queue;
     kiln_error err = KILN_ERROR_INIT;
-    kilni_serving_job *jobs = NULL;
-    uint32_t count = 0;
-    uint64_t rows = 0;
     info.max_queue = 1;
     info.queue_timeout_us = 100000;
     kilni_serving_queue_init(&queue, &info);
@@ -192,7 +241,6 @@ static void test_bounds(void)
     KILN_CHECK_INT(kilni_serving_queue_length(&queue), 0);
     kilni_serving_queue_close(&queue);
     KILN_CHECK_INT(kilni_serving_queue_run(&queue, &other.job, &err), KILN_STATUS_UNAVAILABLE);
-    KILN_CHECK(!kilni_serving_queue_take(&queue, &jobs, &count, &rows));
     kilni_serving_queue_fini(&queue);
 }
 
@@ -211,23 +259,116 @@ static void test_callers_take_turns(void)
         caller = i < 4 ? "alice" : "bob";
         (void)begin(&queue, i, i < 4 ? 2 : 3, 4, 0); // turns 2, 4, 6, 8 and 5, 8
         if (i == 3) { // bob comes when alice is served already
-            KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+            take(&queue, &jobs, &count, &rows);
             KILN_CHECK(jobs == &clients[order[0]].job);
-            kilni_serving_queue_done(&queue, jobs);
+            done();
         }
     }
     for (size_t i = 1; i < 6; i++) {
-        KILN_CHECK(kilni_serving_queue_take(&queue, &jobs, &count, &rows));
+        take(&queue, &jobs, &count, &rows);
         KILN_CHECK_INT((client *)(void *)((char *)jobs - offsetof(client, job)) - clients,
                        order[i]);
-        kilni_serving_queue_done(&queue, jobs);
+        done();
     }
     caller = NULL;
     join_all(6);
     kilni_serving_queue_fini(&queue);
 }
 
+/// Nobody is woken for a request that stands alone: its own thread runs it. One that came first
+/// runs the batch of all.
+static void test_first_runs_the_batch(void)
+{
+    kiln_model_info info = policy();
+    kilni_serving_queue queue;
+    kilni_serving_job *jobs = NULL;
+    uint32_t count = 0;
+    uint64_t rows = 0;
+    kilni_serving_queue_init(&queue, &info);
+    for (size_t i = 0; i < 3; i++) {
+        (void)begin(&queue, i, 1, 4, 0);
+    }
+    take(&queue, &jobs, &count, &rows);
+    KILN_CHECK(count == 3 && pthread_equal(desk.thread, clients[0].thread));
+    client *late = begin(&queue, 3, 1, 4, 0); // while they run
+    KILN_CHECK_INT(kilni_serving_queue_length(&queue), 1);
+    kilni_serving_queue_close(&queue);
+    done();
+    take(&queue, &jobs, &count, &rows);
+    KILN_CHECK(jobs == &late->job && pthread_equal(desk.thread, late->thread));
+    done();
+    join_all(4);
+    kilni_serving_queue_fini(&queue);
+}
+
+/// A higher priority that comes during the delay stands first, and both run when the older is due.
+static void test_delay_and_priority(void)
+{
+    kiln_model_info info = policy();
+    kilni_serving_queue queue;
+    kilni_serving_job *jobs = NULL;
+    uint32_t count = 0;
+    uint64_t rows = 0;
+    info.priority_levels = 2;
+    info.queue_delay_us = 200000;
+    desk.runner.run = run;
+    kilni_serving_queue_init(&queue, &info);
+    kilni_serving_queue_ready(&queue, &desk.runner); // before anybody asks
+    client *older = begin(&queue, 0, 1, 4, 2);
+    (void)begin(&queue, 1, 1, 4, 1);
+    pthread_mutex_lock(&desk.lock);
+    while (desk.jobs == NULL) {
+        pthread_cond_wait(&desk.changed, &desk.lock);
+    }
+    jobs = desk.jobs;
+    count = desk.count;
+    pthread_mutex_unlock(&desk.lock);
+    KILN_CHECK(kiln_time_ns() - older->job.queued_ns >= 200000000);
+    if (count == 2) { // else the second came late, on a busy machine
+        KILN_CHECK(jobs == &clients[1].job && jobs->next == &clients[0].job);
+        done();
+    } else {
+        done();
+        take(&queue, &jobs, &count, &rows);
+        done();
+    }
+    join_all(2);
+    kilni_serving_queue_fini(&queue);
+}
+
+/// Two that are ready run two batches at once.
+static void test_several_runners(void)
+{
+    static bench other = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                          .changed = PTHREAD_COND_INITIALIZER,
+                          .runner = {.run = run}};
+    kiln_model_info info = policy();
+    kilni_serving_queue queue;
+    kilni_serving_job *jobs = NULL;
+    uint32_t count = 0;
+    uint64_t rows = 0;
+    info.batching = false;
+    kilni_serving_queue_init(&queue, &info);
+    (void)begin(&queue, 0, 1, 4, 0);
+    (void)begin(&queue, 1, 1, 4, 0);
+    take(&queue, &jobs, &count, &rows);
+    kilni_serving_queue_ready(&queue, &other.runner);
+    pthread_mutex_lock(&other.lock);
+    while (other.jobs == NULL) {
+        pthread_cond_wait(&other.changed, &other.lock);
+    }
+    KILN_CHECK(jobs == &clients[0].job && other.jobs == &clients[1].job);
+    other.jobs = NULL;
+    pthread_cond_broadcast(&other.changed);
+    pthread_mutex_unlock(&other.lock);
+    pthread_join(clients[1].thread, NULL); // the first still runs
+    done();
+    pthread_join(clients[0].thread, NULL);
+    kilni_serving_queue_fini(&queue);
+}
+
 KILN_TEST_MAIN("unit/serving/queue", KILN_TEST(test_rows_are_joined),
                KILN_TEST(test_preferred_sizes_and_priority), KILN_TEST(test_sequences_are_joined),
                KILN_TEST(test_delay_waits_for_others), KILN_TEST(test_bounds),
-               KILN_TEST(test_callers_take_turns))
+               KILN_TEST(test_callers_take_turns), KILN_TEST(test_first_runs_the_batch),
+               KILN_TEST(test_delay_and_priority), KILN_TEST(test_several_runners))

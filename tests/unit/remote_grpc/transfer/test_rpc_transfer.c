@@ -303,8 +303,8 @@ static void *lie(void *pointer)
 {
     liar *self = pointer;
     kilni_rpc_stream *stream = NULL;
-    while ((stream = kilni_rpc_accept(self->listener)) != NULL) {
-        if (kilni_rpc_begin_call(self->listener, stream)) {
+    while ((stream = kilni_rpc_accept(self->listener, -1)) != NULL) {
+        if (kilni_rpc_begin_call(self->listener, stream, /*single=*/false)) {
             answer_falsely(self, stream);
         }
         kilni_rpc_stream_close(stream, NULL);
