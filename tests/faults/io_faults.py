@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Disks that are full, broken or slow, and processes that are killed while they write.
 
-io_faults.py KILN TREE IO_FAULTS. The k-th call of the system about a file below a folder fails, once or from then on.
-What a user asked for either is there and right or is told as lost; the cache is never worth more than a message. A few
-k of each kind by default, every k with KILN_TEST_LONG=1."""
+io_faults.py KILN TREE IO_FAULTS [CASES]. The k-th call of the system about a file below a folder fails, once or from
+then on. What a user asked for either is there and right or is told as lost; the cache is never worth more than a
+message. A few k of each kind by default, with KILN_TEST_LONG=1 every k, of a smaller model where the cache is tried."""
 import array
 import filecmp
+import functools
 import json
 import math
 import os
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 KILN, TREE, IO_FAULTS = sys.argv[1:4]
 sys.path.append(os.path.join(TREE, "tests", "structure"))
@@ -27,12 +29,17 @@ KINDS = ("ENOSPC", "EIO", "EINTR", "short")
 WORDS = {"ENOSPC": "No space left on device", "EIO": "Input/output error", "EINTR": "Interrupted system call"}
 REPLACED = ("y.npy", "y.npz", "t.json")  # files that take the place of what was there when they are whole
 RANDOM = random.Random(1)
+# Ten programs, or one: what is written is of the same kinds.
+CACHED = (os.path.join(TREE, "plugin_sdk/template/example.onnx"), "--random") if LONG else (MODEL, "--input", INPUT)
 
 
 def under(kind, k, folder, *command, **environment):
     """Runs a command on that disk: (exit status, standard error, calls)."""
-    done = subprocess.run([IO_FAULTS, kind, str(k), folder + "/", *command], capture_output=True, text=True,
-                          check=False, env={**os.environ, **environment}, timeout=300)
+    try:
+        done = subprocess.run([IO_FAULTS, kind, str(k), folder + "/", *command], capture_output=True, text=True,
+                              check=False, env={**os.environ, **environment}, timeout=300)
+    except subprocess.TimeoutExpired:
+        return 124, "it does not end", 0
     lines = done.stderr.splitlines()
     if done.returncode == 125 or not lines or not lines[-1].startswith("io_faults: "):
         raise AssertionError(f"io_faults itself: {done.returncode} {done.stderr}")
@@ -123,10 +130,9 @@ def cached_run(folder, kind, k):
     """A run with its cache below the folder: (problem or None, calls)."""
     out = os.path.join(folder, "y.npy")
     cache = os.path.join(folder, "cache")
-    command = [KILN, "run", MODEL, "--input", INPUT, "--output", out]
-    code, said, calls = under(kind, k, cache, *command, KILN_CACHE_DIR=cache)
+    code, said, calls = under(kind, k, cache, KILN, "run", *CACHED, "--output", out, KILN_CACHE_DIR=cache)
     wanted = os.path.join(folder, "want.npy")
-    if kind == "count" and not os.path.exists(wanted):
+    if code == 0 and not os.path.exists(wanted):
         shutil.move(out, wanted)
     elif kind == "kill" and code == 137:
         return None, calls
@@ -137,31 +143,38 @@ def cached_run(folder, kind, k):
     return None, calls
 
 
-def turns(kind):
-    """Once and from then on; a signal that always interrupts is no fault of a disk, and SQLite would wait for ever."""
-    if kind in ("kill", "EINTR"):
-        return ("",)
-    return ("", "+") if LONG else (RANDOM.choice(("", "+")),)
+def numbers(kind, calls, few):
+    """Which calls fail, and how: once, or from then on. A signal that always interrupts is no fault of a disk, and
+    SQLite would wait for ever."""
+    if kind == "kill":
+        return [str(RANDOM.randint(1, calls)) for _ in range(200 if LONG else few)]
+    chose = chosen(calls, few) if few > 1 or LONG else [RANDOM.randint(1, calls)]
+    if kind == "EINTR":
+        return [str(k) for k in chose]
+    return [f"{k}{again}" for k in chose for again in (("", "+") if LONG else (RANDOM.choice(("", "+")),))]
 
 
-def cache(folder):
-    """The program runs whatever becomes of its cache, and so does the next one with what is left."""
+def cache(folder, kind, few):
+    """The program runs whatever becomes of its cache, and so does the next one with what is left. Writes fail while an
+    empty cache is filled, reads of one that is full; one in three kills comes to an empty one."""
     bad, tries = [], 0
+    own, full = os.path.join(folder, "cache"), os.path.join(folder, "full")
     problem, calls = cached_run(folder, "count", 0)
     assert problem is None and calls > 0, problem or "nothing was written to the cache"
-    for kind, few in (("ENOSPC", 2), ("EIO", 2), ("EINTR", 1), ("short", 1), ("read", 2), ("kill", 10)):
-        numbers = chosen(calls, few) if few > 1 else [RANDOM.randint(1, calls)]
-        if kind == "kill" and LONG:
-            numbers = [RANDOM.randint(1, calls) for _ in range(200)]
-        for k in numbers:
-            for again in turns(kind):
-                if kind != "kill" or not LONG or tries % 3 == 0:
-                    shutil.rmtree(os.path.join(folder, "cache"), ignore_errors=True)
-                tries += 1
-                problems = [cached_run(folder, kind, f"{k}{again}")[0]]
-                if kind == "kill":
-                    problems.append(cached_run(folder, "count", 0)[0])
-                bad += [p for p in problems if p is not None]
+    shutil.copytree(own, full)
+    if kind == "read":
+        problem, calls = cached_run(folder, "read", 0)
+        assert problem is None and calls > 0, problem or "nothing was read from the cache"
+    for k in numbers(kind, calls, few):
+        if kind != "kill" or tries % 3 == 0:
+            shutil.rmtree(own, ignore_errors=True)
+        if kind == "read":
+            shutil.copytree(full, own)
+        tries += 1
+        problems = [cached_run(folder, kind, k)[0]]
+        if kind in ("kill", "read"):
+            problems.append(cached_run(folder, "count", 0)[0])
+        bad += [p for p in problems if p is not None]
     return bad, tries
 
 
@@ -190,20 +203,28 @@ def nowhere(folder):
     return bad, 10
 
 
+# What is tried: the name of a case, and what gives (problems, tries) in a folder.
+CASES = {"outputs": outputs, "nowhere": nowhere,
+         **{f"cache-{kind}": functools.partial(cache, kind=kind, few=few)
+            for kind, few in (("ENOSPC", 2), ("EIO", 2), ("EINTR", 1), ("short", 1), ("read", 2), ("kill", 10))}}
+
+
 def main():
     cases = {}
     probe = subprocess.run([IO_FAULTS, "count", "0", "/", "/bin/true"], capture_output=True, text=True, check=False)
     if probe.returncode == 125:
-        structure.report("faults/io", {f.__name__: probe.stderr.strip() for f in (outputs, cache, nowhere)})
-    for function in (outputs, cache, nowhere):
-        if len(sys.argv) > 4 and function.__name__ not in sys.argv[4:]:
+        structure.report("faults/io", {name: probe.stderr.strip() for name in CASES})
+    for name, function in CASES.items():
+        if len(sys.argv) > 4 and name not in sys.argv[4:]:
             continue
+        begun = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             try:
                 bad, tries = function(folder)
             except AssertionError as error:
                 bad, tries = [str(error)], 0
-            cases[f"{function.__name__} ({tries} faults)"] = bad
+            cases[f"{name} ({tries} faults)"] = bad
+        print(f"    {name}: {tries} faults, {len(bad)} problems, {time.monotonic() - begun:.0f} s", flush=True)
     structure.report("faults/io", cases)
 
 
