@@ -11,8 +11,8 @@ static size_t choose_row(const kilni_shard_layout *layout, kiln_dtype dtype, uin
     while (row > 0 && layout->rows[row - 1].dtype != dtype) {
         row--;
     }
-    bool has_room = row > 0 && (uint64_t)layout->rows[row - 1].elems * kiln_dtype_size(dtype) <
-                                   row_bytes;
+    bool has_room =
+        row > 0 && (uint64_t)layout->rows[row - 1].elems * kiln_dtype_size(dtype) < row_bytes;
     return has_room ? row - 1 : layout->n_rows;
 }
 

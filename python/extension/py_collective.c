@@ -351,9 +351,8 @@ static PyObject *begin_reduce(PyObject *self, PyObject *args)
         return NULL;
     }
     kiln_tensor *tensor = kilni_py_tensor(array);
-    KILNI_PY_CALL_WITH(
-        status, &err, &tensor, 1,
-        kiln_all_reduce(tensor, op, kiln_collective_id(group), member, &made, &err));
+    KILNI_PY_CALL_WITH(status, &err, &tensor, 1,
+                       kiln_all_reduce(tensor, op, kiln_collective_id(group), member, &made, &err));
     return status == KILN_STATUS_OK ? kilni_py_array_new(made) : kilni_py_raise(&err);
 }
 
@@ -527,10 +526,10 @@ static PyObject *reduced(PyObject *self, PyObject *args)
 // ---- the types ----
 
 static PyMethodDef group_methods[] = {
-    {"call", call_group, METH_VARARGS, NULL}, {"split", split_group, METH_VARARGS, NULL},
-    {"send", send_array, METH_VARARGS, NULL}, {"receive", receive_array, METH_VARARGS, NULL},
+    {"call", call_group, METH_VARARGS, NULL},    {"split", split_group, METH_VARARGS, NULL},
+    {"send", send_array, METH_VARARGS, NULL},    {"receive", receive_array, METH_VARARGS, NULL},
     {"begin", begin_reduce, METH_VARARGS, NULL}, {"end", end_reduce, METH_O, NULL},
-    {"barrier", barrier, METH_NOARGS, NULL},  {NULL, NULL, 0, NULL},
+    {"barrier", barrier, METH_NOARGS, NULL},     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef group_properties[] = {

@@ -514,20 +514,19 @@ static void free_ended(kiln_device *device, kilni_ended *ended)
 /// A span of the call with where its time went, in microseconds.
 static void trace_call(kiln_device *device, const kilni_rank_call *call)
 {
-    static const char *const names[KILN_COLL_PASTIMES] = {
-        "copying", "combining", "waiting", "settling", "fetching"};
+    static const char *const names[KILN_COLL_PASTIMES] = {"copying", "combining", "waiting",
+                                                          "settling", "fetching"};
     const uint64_t *at = call->times.at_ns;
     char detail[320];
-    int length = snprintf(detail, sizeof(detail), "bytes %llu",
-                          (unsigned long long)call->bytes);
+    int length = snprintf(detail, sizeof(detail), "bytes %llu", (unsigned long long)call->bytes);
     const char *const until[] = {"behind", "computing", "agreeing", "travelling"};
     for (int i = KILN_COLL_BEGUN; i <= KILN_COLL_ENDED && at[i] != 0; i++) {
         length += snprintf(detail + length, sizeof(detail) - (size_t)length, ", %s %.1f",
                            until[i - 1], (double)(at[i] - at[i - 1]) / 1e3);
     }
     for (int i = 0; i < KILN_COLL_PASTIMES; i++) {
-        length += snprintf(detail + length, sizeof(detail) - (size_t)length, ", %s %.1f",
-                           names[i], (double)call->times.spent_ns[i] / 1e3);
+        length += snprintf(detail + length, sizeof(detail) - (size_t)length, ", %s %.1f", names[i],
+                           (double)call->times.spent_ns[i] / 1e3);
     }
     kiln_trace_note(device, call->kind, detail, at[KILN_COLL_STARTED]);
 }

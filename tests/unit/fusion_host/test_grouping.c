@@ -467,7 +467,8 @@ static void test_a_knot_is_cut(void)
 }
 
 /* 0: b = -a, 1: d = -b, 2: e = -d, 3: b as a view, 4: joined with a, 5: its all-reduce, 6: that of
- * e, 7: the sync. The first call begins when b is there, the second when e is; the sync stays last. */
+ * e, 7: the sync. The first call begins when b is there, the second when e is; the sync stays last.
+ */
 static void test_all_reduces_begin_early(void)
 {
     fuse_fixture f;

@@ -118,7 +118,7 @@ static void test_declines(void)
     declines(&n, KF_CODE_COST);
     net_conv(&n, net_image(&n, 8, 8, 4, 4), 12, &net_point, true); // half a piece
     declines(&n, KF_CODE_SHAPE);
-    net_conv(&n, net_image(&n, 8, 65544, 1, 1), 8, &net_point, true); // more channels than a place can say
+    net_conv(&n, net_image(&n, 8, 65544, 1, 1), 8, &net_point, true); // a place ends before
     declines(&n, KF_CODE_SHAPE);
     net_conv(&n, net_image(&n, 8, 8, 8, 8), 8, &wide, true); // a large window of whole pieces
     declines(&n, KF_CODE_SHAPE);

@@ -411,8 +411,8 @@ static void test_row_lengths(void)
         passes(kiln_params_create(set.devices[0], 0, &params, &err), &err)) {
         for (size_t p = 0; p < COUNT; p++) {
             const char name[] = {'w', (char)('0' + p), '\0'};
-            KILN_CHECK_INT(
-                kiln_params_add(params, name, KILN_DTYPE_F32, 1, &elems[p], NULL, NULL), 0);
+            KILN_CHECK_INT(kiln_params_add(params, name, KILN_DTYPE_F32, 1, &elems[p], NULL, NULL),
+                           0);
         }
         KILN_CHECK_INT(kilni_shard_layout_init(params, 2, 4 * sizeof(float), &layout, &err), 0);
         KILN_CHECK_INT(layout.n_rows, 2);

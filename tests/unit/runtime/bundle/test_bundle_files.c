@@ -90,5 +90,4 @@ static void test_no_room_for_a_map(void)
     KILN_CHECK_INT(WEXITSTATUS(ended), KILN_STATUS_RESOURCE_EXHAUSTED);
 }
 
-KILN_TEST_MAIN("unit/runtime/bundle_files", KILN_TEST(test_maps),
-               KILN_TEST(test_no_room_for_a_map))
+KILN_TEST_MAIN("unit/runtime/bundle_files", KILN_TEST(test_maps), KILN_TEST(test_no_room_for_a_map))
