@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The two forms of a region as tables, and what joins each.
+// The two forms of a region as tables: what each can do, by which functions, and which operations
+// join it. What they have in common is elsewhere.
 #include "convolution_nhwc.h"
 
 /// An operator's result is an image of the region's batch.

@@ -2,11 +2,10 @@
 #ifndef KILN_PLUGINS_CONVOLUTION_INTERNAL_H
 #define KILN_PLUGINS_CONVOLUTION_INTERNAL_H
 
-/// What the files of the convolution fuser share: which operations join a region
-/// (convolution_region.c, _read.c, _operators.c, _scaled.c), which of them one kernel computes and
-/// where results lie (convolution_steps.c, _plan.c, _bytes.c, _tile.c), and the program
-/// (convolution_program.c). A region has one of two forms (convolution_form.h); the kernels' text
-/// is convolution_emit.h's.
+/// What the files of the convolution fuser share: which operations join a region (region/), which
+/// of them one kernel computes and where results lie (convolution_steps.c, _plan.c, _bytes.c,
+/// _tile.c), and the program (convolution_program.c). A region has one of two forms
+/// (convolution_form.h); the kernels' text is convolution_emit.h's.
 
 #include "kf_util.h"
 

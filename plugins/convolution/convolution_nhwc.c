@@ -13,11 +13,6 @@ enum {
     MIDDLE_COLUMNS = 128
 };
 
-uint32_t cv_nhwc_on_tensor(const cv_device *device)
-{
-    return (device->features & KF_FEATURE_WGMMA) != 0;
-}
-
 // ---- which operations join ----
 
 static int32_t taps_of(const cv_op *op)

@@ -36,7 +36,10 @@ int32_t cv_nhwc_terms(const cv_plan *plan, const cv_step *step);
 uint32_t cv_nhwc_is_matrix(const cv_plan *plan, const cv_step *step);
 /// Numbers of f32 that the packed weights take.
 int64_t cv_nhwc_weights(const cv_plan *plan, const cv_step *step);
-uint32_t cv_nhwc_on_tensor(const cv_device *device);
+static inline uint32_t cv_nhwc_on_tensor(const cv_device *device)
+{
+    return (device->features & KF_FEATURE_WGMMA) != 0;
+}
 /// The part of a product's text that the number of columns decides.
 void cv_nhwc_tensor_text(kf_text *text, uint32_t columns, const char *dtype);
 /// What kernels begin with.
