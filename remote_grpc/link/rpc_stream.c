@@ -525,9 +525,8 @@ static void finish_server(kilni_rpc_stream *stream, const kiln_error *status)
     bool failed = status != NULL && status->code != 0;
     grpc_slice text = grpc_slice_from_copied_string(failed ? status->message : "");
     grpc_op ops[3];
-    size_t n_ops = 0;
+    size_t n_ops = put_opening(stream, ops); // without it gRPC keeps the status
     if (stream->last != NULL && !failed) {
-        n_ops = put_opening(stream, ops);
         ops[n_ops] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE};
         ops[n_ops++].data.send_message.send_message = stream->last;
     }

@@ -480,7 +480,7 @@ static kiln_status compute(kilni_serving_instance *instance, instance_run *run,
 {
     kiln_status status = begin_run(instance, run, err);
     if (status == KILN_STATUS_OK) {
-        status = make_answers(instance, run, jobs, rows, err);
+        status = jobs != NULL ? make_answers(instance, run, jobs, rows, err) : status;
         status = status == KILN_STATUS_OK ? read_results(instance, run, jobs, err) : status;
         if (run->carry.n_seats == 1 && status != KILN_STATUS_OK) {
             run->carry.seats[0].sequence->lost = true;
