@@ -5,6 +5,7 @@
 #include <CL/cl.h>
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "harness.h"
@@ -102,15 +103,18 @@ bool mini_has_wgmma(void)
 
 static cl_program build(const kf_source *source)
 {
-    static const char strict[] = "#pragma OPENCL FP_CONTRACT OFF\n#line 1\n";
+    static const char opening[] = "#if defined(__clang__) && defined(__x86_64__)\n"
+                                  "#pragma clang diagnostic ignored \"-Wpsabi\"\n"
+                                  "#endif\n";
+    static const char strict[] = "#pragma OPENCL FP_CONTRACT OFF\n";
+    static const char line[] = "#line 1\n";
     cl_int code = 0;
     const char *text = source->code.ptr;
     size_t length = source->code.len;
     bool contract = (source->math_flags & KF_MATH_CONTRACT) != 0;
-    const char *texts[2] = {contract ? "" : strict, text};
-    const size_t lengths[2] = {contract ? 0 : sizeof(strict) - 1, length};
-    cl_program program = clCreateProgramWithSource(context, contract ? 1 : 2, texts + contract,
-                                                   lengths + contract, &code);
+    const char *texts[] = {opening, contract ? "" : strict, line, text};
+    const size_t lengths[] = {sizeof(opening) - 1, strlen(texts[1]), sizeof(line) - 1, length};
+    cl_program program = clCreateProgramWithSource(context, 4, texts, lengths, &code);
     if (code == CL_SUCCESS) {
         code = clBuildProgram(program, 1, &device, build_options(), NULL, NULL);
     }
