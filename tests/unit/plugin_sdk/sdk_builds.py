@@ -141,7 +141,8 @@ static void opt_variant(const kf_opt *o, uint32_t variant, kf_program *out)
 #include "kf_plugin.h"
 #define KF_ZERO {0}
 #define FINISH const kf_plugin *table = kf_plugin_query_v1(0); kf_fuser *f; kf_builder *b; kf_opt *opt; \
-    if (table->fuser_create(0, 0, 0, &f) != KF_OK || table->builder_create(f, &b) != KF_OK || \
+    const kf_device device = {.struct_size = sizeof(device)}; \
+    if (table->fuser_create(0, 0, &device, &f) != KF_OK || table->builder_create(f, &b) != KF_OK || \
         table->builder_finish(b, &opt) != KF_OK) { return 9; } \
     kf_measured told = KF_ZERO; told.ns = 5; table->fuser_measured(f, &told); \
     table->builder_destroy(b); table->fuser_destroy(f);
