@@ -199,7 +199,7 @@ static uint32_t pass(step_order *o, uint32_t *out_order, uint32_t *count)
             op++;
         } else if (o->recorded->ops[op].op == KILN_OP_DROP && block == KILNI_FUSE_NONE) {
             o->done[op++] = true;
-        } else if (block == KILNI_FUSE_NONE ? is_ready(o, op, block) : block_is_ready(o, block)) {
+        } else if (unit_is_ready(o, op)) {
             run_unit(o, op, out_order, count);
             begin_calls(o, out_order, count);
             op = next_behind(o, op);
