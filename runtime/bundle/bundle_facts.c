@@ -18,11 +18,12 @@ typedef struct fact_number {
     size_t offset;
     uint64_t least;
     uint64_t most;
+    bool may_lack; ///< older files have none: 0
 } fact_number;
 
 #define FACT(name, member, least, most)                                                            \
     {                                                                                              \
-        name, offsetof(kiln_device_info, member), least, most                                      \
+        name, offsetof(kiln_device_info, member), least, most, false                               \
     }
 
 static const fact_number facts_32[] = {
@@ -52,7 +53,7 @@ static const fact_number facts_64[] = {
     FACT("flops_f32", flops_f32, 0, INT64_MAX / 4),
     FACT("flops_f16", flops_f16, 0, INT64_MAX / 4),
     FACT("flops_f64", flops_f64, 0, INT64_MAX / 4),
-    FACT("subgroup_sizes", subgroup_sizes, 0, UINT32_MAX), // files of before have none: 0
+    {"subgroup_sizes", offsetof(kiln_device_info, subgroup_sizes), 0, UINT32_MAX, true},
 };
 
 static const struct {
@@ -148,6 +149,9 @@ static uint64_t read_number(bundle_json_reader *reader, const bundle_json *root,
                             const fact_number *fact)
 {
     char text[96];
+    if (fact->may_lack && kilni_bundle_json_find(root, fact->name) == NULL) {
+        return 0;
+    }
     uint64_t value = kilni_bundle_json_number(reader, root, fact->name, fact->most);
     if (value < fact->least) {
         (void)snprintf(text, sizeof(text), "%s is less than %llu", fact->name,
@@ -165,9 +169,7 @@ static void read_numbers(bundle_json_reader *reader, const bundle_json *root,
         memcpy((char *)out_facts + facts_32[i].offset, &value, sizeof(value));
     }
     for (size_t i = 0; i < FACTS_OF(facts_64); i++) {
-        bool may_lack = facts_64[i].offset == offsetof(kiln_device_info, subgroup_sizes) &&
-                        kilni_bundle_json_find(root, facts_64[i].name) == NULL;
-        uint64_t value = may_lack ? 0 : read_number(reader, root, &facts_64[i]);
+        uint64_t value = read_number(reader, root, &facts_64[i]);
         memcpy((char *)out_facts + facts_64[i].offset, &value, sizeof(value));
     }
     if ((out_facts->vector_bytes & (out_facts->vector_bytes - 1)) != 0 ||
