@@ -60,7 +60,7 @@ static void append_options(const kilni_cl_backend *backend, const kiln_program_s
     for (uint32_t i = 0; i < source->n_defines; i++) {
         kiln_string_printf(options, " -D%s", source->defines[i]);
     }
-    if (source->vendor_options != NULL && source->vendor_options[0] != '\0') {
+    if (source->vendor_options != NULL) {
         kiln_string_printf(options, " %s", source->vendor_options);
     }
 }

@@ -94,7 +94,7 @@ static json_t *source_of(const kiln_program_source *source)
                                                                                 : "binary"));
     (void)json_object_set_new(made, "bytes", json_integer((json_int_t)source->length));
     (void)json_object_set_new(made, "defines", defines);
-    if (source->vendor_options != NULL && source->vendor_options[0] != '\0') {
+    if (source->vendor_options != NULL) {
         (void)json_object_set_new(made, "options", cli_json_text(source->vendor_options));
     }
     char *copy = is_text ? malloc(source->length + 1) : NULL;

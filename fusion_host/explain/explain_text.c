@@ -97,7 +97,7 @@ static void put_sources(const kiln_program *program, kiln_string *out)
         for (uint32_t k = 0; k < source->n_defines; k++) {
             kiln_string_printf(out, "    #define %s\n", source->defines[k]);
         }
-        if (source->vendor_options != NULL && source->vendor_options[0] != '\0') {
+        if (source->vendor_options != NULL) {
             kiln_string_printf(out, "    // compiler options: %s\n", source->vendor_options);
         }
         const char *text = source->code;

@@ -318,8 +318,9 @@ static void read_source(reader *r, kiln_program_source *source)
     source->defines = defines;
     source->cl_c_version = below(r, UINT32_MAX);
     source->math = below(r, UINT32_MAX);
-    source->vendor_options = text(r);
-    r->bad = r->bad || kilni_fuse_check_options(source->vendor_options, 0, NULL) != KILN_STATUS_OK;
+    const char *options = text(r);
+    source->vendor_options = options[0] != '\0' ? options : NULL;
+    r->bad = r->bad || kilni_fuse_check_options(options, 0, NULL) != KILN_STATUS_OK;
     source->fingerprint.low = number(r);
     source->fingerprint.high = number(r);
 }
