@@ -21,6 +21,7 @@ import time
 import serving_rates as rates
 
 FLOOD = 8  # clients of the identity that floods
+STARTING_S = 0.4  # of a processor, until a client has asked for the first time
 TOKENS = {"quiet": "3b9c0e41c2a85f6e", "loud": "93d1f00b7a4e2c68"}
 
 
@@ -49,6 +50,7 @@ def ask(options):
                 if why.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > end:
                     raise
             time.sleep(0.05)
+        time.sleep(max(0.0, options["begin"] - time.monotonic()))  # others are starting
         times, begun = [], time.perf_counter()
         due = begun + options["first"]
         while time.perf_counter() - begun < options["seconds"]:
@@ -59,6 +61,11 @@ def ask(options):
             times.append(time.perf_counter() - start)
             due += options["every"]
         print(json.dumps({"times": times, "took": time.perf_counter() - begun}))
+
+
+def begin_of(count):
+    """When so many clients that start now are all there."""
+    return time.monotonic() + 0.5 + STARTING_S * count
 
 
 def start(options):
@@ -81,7 +88,7 @@ def serve(build, folder, config, model, *words):
     process = subprocess.Popen([f"{build}/bin/kiln", "serve", "--models", f"{folder}/models", "--listen", address,
                                 *words], stdout=subprocess.DEVNULL)
     return process, {"folder": folder, "address": address, "model": {"name": name}, "every": 0, "first": 0,
-                     "token": None}
+                     "begin": 0, "token": None}
 
 
 def alone(build, model, batches, seconds):
@@ -104,8 +111,10 @@ def heavy(options, folder):
     base["shape"] = [1, *options.shape]
     try:
         gather([start(dict(base, seconds=1))])
+        base["begin"] = begin_of(options.clients)
         rate, _ = gather([start(dict(base, seconds=options.seconds)) for _ in range(options.clients)])
         every = options.clients / (rate / 2)
+        base["begin"] = begin_of(options.clients)
         _, times = gather([start(dict(base, seconds=options.seconds, every=every, first=every * i / options.clients))
                            for i in range(options.clients)])
     finally:
@@ -128,14 +137,14 @@ def fair(options, folder):
     base.update(shape=[1, 1, 8, 8], seconds=options.seconds / 4)
     try:
         quiet = dict(base, token=TOKENS["quiet"])
-        loud = dict(base, token=TOKENS["loud"], seconds=options.seconds / 4 + 1)
+        loud = dict(base, token=TOKENS["loud"], seconds=options.seconds / 4 + 2)
         gather([start(dict(quiet, seconds=0.5))])
         pairs = []
         for _ in range(3):
             by_itself, _ = gather([start(quiet)])
-            flood = [start(loud) for _ in range(FLOOD)]
-            time.sleep(0.5)
-            beside, _ = gather([start(quiet)])
+            begin = begin_of(FLOOD + 1)
+            flood = [start(dict(loud, begin=begin)) for _ in range(FLOOD)]
+            beside, _ = gather([start(dict(quiet, begin=begin + 1))])
             gather(flood)
             pairs.append((beside / by_itself, beside, by_itself))
     finally:
