@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Short launches that follow one another as one: a processor's unit draws the work-items of all of
-// them from one count, in order, and waits before those of a launch until the one before has ended.
-// Between two launches the driver's workers would go to sleep and be woken, which takes as long as
-// some of them compute.
+// Short launches that follow one another as one: each of the processor's units computes its share
+// of a launch's work-items, then what is left of the others', and waits until all are done before
+// it goes on to the next launch. Between two launches the driver's workers would go to sleep and be
+// woken, which takes as long as some of them compute. A unit has the same share of each launch, so
+// that it finds what it reads in its own cache.
 //
 // Whoever waits, waits for work-items that others have begun, so nobody waits for ever however many
-// units there are. The last unit to leave sets the counts back to 0.
+// units run at once. The last unit to leave sets the counts back to 0.
 #include "convolution_form.h"
 
 enum {
     MOST_TOGETHER = 6,
     MOST_NS = 400000, ///< of a launch: longer ones do not mind
+    MOST_SHARES = 16, ///< of the work-items of a launch
     APART = 16 ///< numbers from one count to the next, a line of the cache
 };
 
@@ -71,9 +73,20 @@ uint32_t cv_chain_length(const cv_plan *plan, const cv_kernel *kernels, uint32_t
     return n > 0 ? n : 1;
 }
 
-int64_t cv_chain_count_bytes(void)
+static uint32_t shares_of(const cv_plan *plan)
 {
-    return (int64_t)(MOST_TOGETHER + 2) * APART * (int64_t)sizeof(int32_t);
+    return plan->device->units < MOST_SHARES ? plan->device->units : MOST_SHARES;
+}
+
+/// Of `n` parts: work-items that were begun, of each share; that were done; units that left.
+static uint32_t counts_of(const cv_plan *plan, uint32_t n)
+{
+    return n * (shares_of(plan) + 1) + 1;
+}
+
+int64_t cv_chain_count_bytes(const cv_plan *plan)
+{
+    return (int64_t)counts_of(plan, MOST_TOGETHER) * APART * (int64_t)sizeof(int32_t);
 }
 
 // ---- a kernel as a function ----
@@ -217,29 +230,34 @@ static uint32_t function_of(const cv_kernel *parts, uint32_t k)
     return first;
 }
 
-static void add_part(kf_text *text, const cv_kernel *parts, uint32_t k, uint32_t n)
+static void add_part(kf_text *text, const cv_plan *plan, const cv_kernel *parts, uint32_t k)
 {
-    kf_text_addf(text, "        if (item < batch * %lld) {\n", (long long)parts[k].items);
+    uint32_t each = (shares_of(plan) + 1) * APART; // counts of a part, done ones the last
     if (k > 0) {
-        kf_text_addf(text, "            await(counts + %u, batch * %lld);\n", (unsigned)(k * APART),
-                     (long long)parts[k - 1].items);
+        kf_text_addf(text, "    await(counts + %u, all);\n", (unsigned)(k * each - APART));
     }
-    kf_text_addf(text, "            step_%u(item", (unsigned)function_of(parts, k));
+    kf_text_addf(text,
+                 "    done = 0;\n"
+                 "    all = batch * %lld;\n"
+                 "    for (int i = 0; i < SHARES; i++) {\n"
+                 "        const long share = (unit + i) %% SHARES;\n"
+                 "        const int begin = (int)(all * share / SHARES);\n"
+                 "        const int end = (int)(all * (share + 1) / SHARES);\n"
+                 "        __global int *count = counts + %u + share * %u;\n"
+                 "        for (int item; (item = begin + atomic_inc(count)) < end; done++) {\n"
+                 "            step_%u(item",
+                 (long long)parts[k].items, (unsigned)(k * each), (unsigned)APART,
+                 (unsigned)function_of(parts, k));
     for (uint32_t i = 0; i < parts[k].n_params; i++) {
         kf_text_addf(text, ", a%u_%u", (unsigned)k, (unsigned)i);
     }
-    kf_text_add(text, ");\n");
-    if (k + 1 < n) {
-        kf_text_addf(text,
-                     "            SETTLE;\n"
-                     "            atomic_inc(counts + %u);\n",
-                     (unsigned)((k + 1) * APART));
-    }
     kf_text_addf(text,
-                 "            continue;\n"
+                 ");\n"
                  "        }\n"
-                 "        item -= batch * %lld;\n",
-                 (long long)parts[k].items);
+                 "    }\n"
+                 "    SETTLE;\n"
+                 "    atomic_add(counts + %u, done);\n",
+                 (unsigned)((k + 1) * each - APART));
 }
 
 static const char chain_helpers[] =
@@ -274,19 +292,21 @@ void cv_chain_join(cv_kernel *out, const cv_plan *plan, const cv_kernel *parts, 
     }
     add_params(out, plan, parts, n);
     kf_text body = {0};
+    cv_text_define(&body, "SHARES", shares_of(plan));
     kf_text_add(&body, chain_helpers);
-    kf_text_add(&body, "__kernel void CHAIN(PARAMS)\n{\n    for (;;) {\n"
-                       "        int item = atomic_inc(counts);\n");
+    kf_text_add(&body, "__kernel void CHAIN(PARAMS)\n{\n"
+                       "    const int unit = (int)get_global_id(0);\n"
+                       "    int done, all;\n");
     for (uint32_t k = 0; k < n; k++) {
-        add_part(&body, parts, k, n);
+        add_part(&body, plan, parts, k);
     }
+    uint32_t counts = counts_of(plan, n);
     kf_text_addf(&body,
-                 "        break;\n    }\n"
                  "    if (atomic_inc(counts + %u) == (int)get_global_size(0) - 1) {\n"
-                 "        for (int i = 0; i <= %u; i++) {\n"
+                 "        for (int i = 0; i < %u; i++) {\n"
                  "            counts[i * %u] = 0;\n"
                  "        }\n    }\n}\n",
-                 (unsigned)(n * APART), (unsigned)n, (unsigned)APART);
+                 (unsigned)((counts - 1) * APART), (unsigned)counts, (unsigned)APART);
     out->items = plan->device->units;
     out->of_units = 1;
     out->failed |= body.failed;
@@ -303,7 +323,7 @@ void cv_chain_clear(cv_kernel *out, const cv_plan *plan)
                             .access = KF_ACCESS_WRITE},
                  "__global int *", "counts");
     cv_params_end(out);
-    out->items = cv_chain_count_bytes() / (int64_t)sizeof(int32_t);
+    out->items = cv_chain_count_bytes(plan) / (int64_t)sizeof(int32_t);
     cv_kernel_close(out, "__kernel void KERNEL(PARAMS)\n{\n    counts[get_global_id(0)] = 0;\n}\n",
                     "clear");
 }

@@ -69,7 +69,7 @@ uint32_t cv_chain_length(const cv_plan *plan, const cv_kernel *kernels, uint32_t
 void cv_chain_join(cv_kernel *out, const cv_plan *plan, const cv_kernel *parts, uint32_t n);
 /// The launch that fills the counts of all chains, in the temporary behind the packs.
 void cv_chain_clear(cv_kernel *out, const cv_plan *plan);
-int64_t cv_chain_count_bytes(void);
+int64_t cv_chain_count_bytes(const cv_plan *plan);
 
 /// Begins and ends the list of parameters; the text before it is complete.
 void cv_params_begin(cv_kernel *k);

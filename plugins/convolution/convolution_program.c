@@ -220,7 +220,7 @@ static void add_counts(cv_program *p)
     kf_temp *temp = &p->temps[p->n_temps];
     cv_chain_clear(&p->launches[p->n_launches].kernel, p->plan);
     make_launch(p, p->n_launches, /*of_batch=*/0);
-    kf_formula_imm(&p->temp_bytes[p->n_temps], cv_chain_count_bytes());
+    kf_formula_imm(&p->temp_bytes[p->n_temps], cv_chain_count_bytes(p->plan));
     temp->bytes = kf_formula_expr(&p->temp_bytes[p->n_temps++]);
     temp->align = 64;
     temp->flags = KF_TEMP_PERSISTENT;
