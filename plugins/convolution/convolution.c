@@ -42,6 +42,8 @@ static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
     fuser->device.is_wide = device->vector_bytes >= 64;
     fuser->device.registers = fuser->device.is_wide ? WIDE : NARROW;
     fuser->device.features = device->features;
+    fuser->device.chains = form == &cv_form_blocks && device->device_type == KF_DEVICE_CPU;
+    fuser->device.param_bytes = (uint32_t)device->max_param_bytes;
     fuser->device.units = device->compute_units > 0 ? device->compute_units : 1;
     return KF_OK;
 }

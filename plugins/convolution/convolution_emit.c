@@ -388,6 +388,8 @@ static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *ste
     if ((step->kind == CV_CONV || step->kind == CV_TURNED) && !is_dot && !step->is_winograd) {
         part_defines(&k->text, plan, step);
     }
+    uint32_t gate = step->op != CV_NONE ? plan->gates[step->op] : CV_NONE;
+    cv_text_define(&k->text, "GATED", gate != CV_NONE);
     if (step->kind == CV_GROUPED) {
         group_defines(&k->text, plan->region, &plan->region->ops[step->op]);
     }
@@ -405,6 +407,9 @@ static void emit_computing(cv_kernel *k, const cv_plan *plan, const cv_step *ste
     }
     if (step->is_winograd) {
         winograd_params(k, plan, step);
+    }
+    if (gate != CV_NONE) {
+        cv_param_image(k, plan, gate, "gate", KF_ACCESS_READ, 0, 0);
     }
     cv_load_params(k, plan, step);
     cv_finish_params(k, plan, step);

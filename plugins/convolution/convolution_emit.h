@@ -26,11 +26,12 @@ extern const char cv_turned_text[];
 extern const char cv_winograd_text[];
 
 typedef enum cv_param_kind {
-    CV_PARAM_TEMP, ///< `index`: slot, or n_slots + pack; `access`
+    CV_PARAM_TEMP, ///< `index`: slot, n_slots + pack, or behind these a chain's counts; `access`
     CV_PARAM_TENSOR, ///< `index`: value; `access`
     CV_PARAM_OFFSET, ///< of the tensor of value `index`
     CV_PARAM_INT, ///< `number`
-    CV_PARAM_SCALAR ///< `index` of the block; `number`: dtype
+    CV_PARAM_SCALAR, ///< `index` of the block; `number`: dtype
+    CV_PARAM_BATCH ///< how many images
 } cv_param_kind;
 
 typedef struct cv_param {
@@ -52,6 +53,7 @@ typedef struct cv_kernel {
     uint32_t widens; ///< of a pack: 1 it has the functions for f16, 2 for bf16
     int64_t items; ///< for n = 1; with a work-group: of all images
     uint32_t group; ///< work-items of a work-group; 0: one
+    uint32_t of_units; ///< `items` are of any number of images
     uint32_t on_tensor; ///< the text has instructions of tensor cores
     cv_param params[CV_MAX_PARAMS];
 } cv_kernel;
@@ -60,6 +62,14 @@ typedef struct cv_kernel {
 void cv_emit_pack(cv_kernel *kernel, const cv_plan *plan, const cv_step *step);
 /// Numbers in the pack of a step.
 int64_t cv_pack_floats(const cv_plan *plan, const cv_step *step);
+
+/// How many steps from `first` on are one launch; `kernels` are those of all steps.
+uint32_t cv_chain_length(const cv_plan *plan, const cv_kernel *kernels, uint32_t first);
+/// One launch of `n` parts. Zero-initialise `out`; free its text.
+void cv_chain_join(cv_kernel *out, const cv_plan *plan, const cv_kernel *parts, uint32_t n);
+/// The launch that fills the counts of all chains, in the temporary behind the packs.
+void cv_chain_clear(cv_kernel *out, const cv_plan *plan);
+int64_t cv_chain_count_bytes(const cv_plan *plan);
 
 /// Begins and ends the list of parameters; the text before it is complete.
 void cv_params_begin(cv_kernel *k);
@@ -73,6 +83,8 @@ void cv_param_image(cv_kernel *k, const cv_plan *plan, uint32_t value, const cha
 void cv_param_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step, uint32_t access);
 /// Scalars of operation `number`, in the dtype that it computes in.
 void cv_param_scalars(cv_kernel *k, const cv_plan *plan, const cv_op *op, uint32_t number);
+/// The type of a scalar of the dtype, in memory.
+const char *cv_scalar_name(uint32_t dtype);
 /// How their parameters are declared: as memory has them.
 const char *cv_scalar_type(const cv_plan *plan, const cv_op *op);
 /// A number in f32 or i32 as the text of an expression; a scalar becomes the parameter `name`.
@@ -88,6 +100,8 @@ void cv_text_define(kf_text *text, const char *name, int64_t value);
 void cv_text_float(char text[32], double value);
 /// Names the kernel by its text, so that the same text is the same program in every model.
 void cv_kernel_close(cv_kernel *k, const char *body, const char *role);
+/// The same with another word than KERNEL for the name in the text.
+void cv_kernel_name(cv_kernel *k, const char *macro, const char *body, const char *role);
 
 /// The parameters that `finish` hands on, and the function.
 void cv_finish_params(cv_kernel *k, const cv_plan *plan, const cv_step *step);

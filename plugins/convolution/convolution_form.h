@@ -21,6 +21,7 @@ typedef struct cv_form {
 
     // ---- memory ----
     uint32_t winograd; ///< windows of 3x3 may be computed in Winograd's form
+    uint32_t gates; ///< convolutions of f32 may take in the gate before them
     uint32_t lanes; ///< channels of a place that a kernel computes with at once
     /// f16 and bf16 lie in images as such, and what is not written is f32. Otherwise images are
     /// f32, and each result is rounded.

@@ -43,6 +43,7 @@ const cv_form cv_form_blocks = {
     .leads = blocks_leads,
     .read = blocks_read,
     .winograd = 1,
+    .gates = 1,
     .lanes = CV_LANES,
     .shape = cv_blocks_shape,
     .cut = cv_blocks_cut,

@@ -128,6 +128,8 @@ typedef struct cv_device {
     uint32_t registers; ///< for vectors of 16 sums
     uint32_t is_wide; ///< a register has 16 numbers; otherwise a sum takes two or more
     uint32_t units;
+    uint32_t chains; ///< short launches that follow one another are one
+    uint32_t param_bytes; ///< of a launch's arguments
     uint64_t features;
 } cv_device;
 
@@ -283,6 +285,8 @@ typedef struct cv_plan {
     uint8_t before[CV_MAX_OPS]; ///< each step that reads its result computes it again
     uint8_t of_bytes[CV_MAX_OPS]; ///< products that read 8 bits
     uint16_t sources[CV_MAX_VALUES]; ///< the image in memory that the value is made of, or itself
+    uint16_t
+        gates[CV_MAX_OPS]; ///< of a convolution: what its weights are multiplied by, or CV_NONE
 } cv_plan;
 
 /// What the operation's input is read from: an image in memory or of the same step, or a constant.
@@ -294,7 +298,9 @@ int32_t cv_value_bytes(const cv_device *device, const cv_value *value);
 
 /// Fills in before, of_bytes, sources and what stands around images of 8 bits.
 void cv_plan_bytes(cv_plan *plan);
-/// Makes the steps, of a plan that knows its bytes.
+/// Finds the gates that convolutions take in, of a plan that knows its bytes.
+void cv_plan_gates(cv_plan *plan);
+/// Makes the steps, of a plan that knows its bytes and gates.
 void cv_plan_steps(cv_plan *plan);
 
 /// Groups of tiles and work-items of a step in Winograd's form.

@@ -71,7 +71,7 @@ void cv_param_pack(cv_kernel *k, const cv_plan *plan, const cv_step *step, uint3
                  "pack");
 }
 
-static const char *scalar_type(uint32_t dtype)
+const char *cv_scalar_name(uint32_t dtype)
 {
     return cv_is_narrow(dtype) ? "ushort" : dtype == KF_DTYPE_F32 ? "float" : "int";
 }
@@ -80,7 +80,7 @@ static void scalar_param(cv_kernel *k, uint32_t index, uint32_t dtype, const cha
 {
     cv_param p = {.kind = CV_PARAM_SCALAR, .index = index, .number = dtype};
     char type[24];
-    snprintf(type, sizeof(type), "const %s ", scalar_type(dtype));
+    snprintf(type, sizeof(type), "const %s ", cv_scalar_name(dtype));
     cv_param_add(k, p, type, name);
 }
 
@@ -93,7 +93,7 @@ static uint32_t scalar_dtype(const cv_plan *plan, const cv_op *op)
 
 const char *cv_scalar_type(const cv_plan *plan, const cv_op *op)
 {
-    return scalar_type(scalar_dtype(plan, op));
+    return cv_scalar_name(scalar_dtype(plan, op));
 }
 
 void cv_param_scalars(cv_kernel *k, const cv_plan *plan, const cv_op *op, uint32_t number)
@@ -160,17 +160,22 @@ void cv_params_end(cv_kernel *k)
 }
 
 /// Names the kernel by its text, so that the same text is the same program in every model.
-void cv_kernel_close(cv_kernel *k, const char *body, const char *role)
+void cv_kernel_name(cv_kernel *k, const char *macro, const char *body, const char *role)
 {
     kf_text_add(&k->text, body);
     uint64_t hash = kf_hash(0xcbf29ce484222325ull + KEY_SEED, k->text.ptr, k->text.len);
     snprintf(k->name, sizeof(k->name), "%s_%016llx", role, (unsigned long long)hash);
     kf_text whole = {0};
-    kf_text_addf(&whole, "#define KERNEL %s\n", k->name);
+    kf_text_addf(&whole, "#define %s %s\n", macro, k->name);
     if (k->text.ptr != NULL) {
         kf_text_bytes(&whole, k->text.ptr, k->text.len);
     }
     k->failed |= k->text.failed | whole.failed;
     kf_text_free(&k->text);
     k->text = whole;
+}
+
+void cv_kernel_close(cv_kernel *k, const char *body, const char *role)
+{
+    cv_kernel_name(k, "KERNEL", body, role);
 }

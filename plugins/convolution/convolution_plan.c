@@ -193,6 +193,7 @@ void cv_plan_make(cv_plan *plan, const cv_region *region, const cv_device *devic
     plan->failed = 0;
     plan->n_packs = 0;
     cv_plan_bytes(plan);
+    cv_plan_gates(plan);
     cv_plan_steps(plan);
     if (!plan->failed) {
         device->form->shape(plan);

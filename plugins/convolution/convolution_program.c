@@ -23,6 +23,7 @@ struct cv_program {
     uint32_t failed;
     uint32_t n_launches;
     uint32_t n_steps;
+    uint32_t n_chains;
     uint32_t n_temps;
     uint32_t n_sources;
     one_launch *launches;
@@ -99,6 +100,15 @@ static void bind(const cv_program *p, const cv_param *param, kf_ins *number, kf_
         arg->ref = p->region->values[param->index].id;
         arg->dtype = KF_DTYPE_I64;
         break;
+    case CV_PARAM_BATCH:
+        arg->kind = KF_ARG_VALUE;
+        arg->dtype = KF_DTYPE_I32;
+        number->op = p->region->batch == 0 ? KF_INS_IMM : KF_INS_SYM; // symbol 0 is 1
+        number->imm = 1;
+        number->sym = p->region->batch;
+        arg->value.ins = number;
+        arg->value.n = 1;
+        break;
     case CV_PARAM_SCALAR:
         arg->kind = KF_ARG_SCALAR;
         arg->ref = param->index;
@@ -127,7 +137,7 @@ static void make_launch(cv_program *p, uint32_t index, uint32_t of_batch)
     for (uint32_t i = 0; i < l->kernel.n_params; i++) {
         bind(p, &l->kernel.params[i], &l->numbers[i], &l->args[i]);
     }
-    if (of_batch && l->kernel.group == 0) {
+    if (of_batch && l->kernel.group == 0 && !l->kernel.of_units) {
         times_batch(&l->global, p, l->kernel.items);
     } else {
         kf_formula_imm(&l->global, l->kernel.items);
@@ -166,21 +176,70 @@ static void host_steps(cv_program *p)
     }
 }
 
-static void make_launches(cv_program *p)
+/// The kernels of all steps become launches, some of them together.
+static void launch_steps(cv_program *p, cv_kernel *kernels)
 {
     const cv_plan *plan = p->plan;
-    for (uint32_t i = 0; i < plan->n_steps && !p->failed; i++) {
-        plan->device->form->emit_step(&p->launches[p->n_launches].kernel, plan, &plan->steps[i]);
+    for (uint32_t i = 0, n = 1; i < plan->n_steps && !p->failed; i += n) {
+        cv_kernel *kernel = &p->launches[p->n_launches].kernel;
+        n = cv_chain_length(plan, kernels, i);
+        if (n > 1) {
+            cv_chain_join(kernel, plan, &kernels[i], n);
+            p->n_chains++;
+        } else {
+            *kernel = kernels[i];
+            memset(&kernels[i].text, 0, sizeof(kernels[i].text)); // it has another owner
+        }
         make_launch(p, p->n_launches, /*of_batch=*/1);
         p->steps[p->n_steps].kind = KF_STEP_LAUNCH;
         p->steps[p->n_steps++].index = p->n_launches++;
     }
+}
+
+static void emit_steps(cv_program *p)
+{
+    const cv_plan *plan = p->plan;
+    cv_kernel *kernels = (cv_kernel *)calloc(plan->n_steps, sizeof(*kernels));
+    p->failed |= kernels == NULL;
+    for (uint32_t i = 0; i < plan->n_steps && !p->failed; i++) {
+        plan->device->form->emit_step(&kernels[i], plan, &plan->steps[i]);
+        p->failed |= kernels[i].failed;
+    }
+    if (!p->failed) {
+        launch_steps(p, kernels);
+    }
+    for (uint32_t i = 0; kernels != NULL && i < plan->n_steps; i++) {
+        kf_text_free(&kernels[i].text);
+    }
+    free(kernels);
+}
+
+/// The counts of chains, which are 0 between launches.
+static void add_counts(cv_program *p)
+{
+    kf_temp *temp = &p->temps[p->n_temps];
+    cv_chain_clear(&p->launches[p->n_launches].kernel, p->plan);
+    make_launch(p, p->n_launches, /*of_batch=*/0);
+    kf_formula_imm(&p->temp_bytes[p->n_temps], cv_chain_count_bytes(p->plan));
+    temp->bytes = kf_formula_expr(&p->temp_bytes[p->n_temps++]);
+    temp->align = 64;
+    temp->flags = KF_TEMP_PERSISTENT;
+    temp->prepack = p->n_launches++;
+}
+
+static void make_launches(cv_program *p)
+{
+    const cv_plan *plan = p->plan;
+    emit_steps(p);
     for (uint32_t i = 0; i < plan->n_steps && !p->failed; i++) {
         if (plan->steps[i].pack != CV_NONE) {
             cv_emit_pack(&p->launches[p->n_launches].kernel, plan, &plan->steps[i]);
             make_launch(p, p->n_launches, /*of_batch=*/0);
             p->temps[plan->n_slots + plan->steps[i].pack].prepack = p->n_launches++;
         }
+    }
+    if (p->n_chains > 0 && !p->failed) {
+        add_counts(p);
     }
 }
 
@@ -238,8 +297,8 @@ static void fill(cv_program *p, const cv_device *device)
     if (!p->plan->failed) {
         device->form->cut(p->plan, device);
     }
-    uint32_t launches = p->plan->n_steps + p->plan->n_packs;
-    uint32_t temps = p->plan->n_slots + p->plan->n_packs;
+    uint32_t launches = p->plan->n_steps + p->plan->n_packs + 1; // and one for counts
+    uint32_t temps = p->plan->n_slots + p->plan->n_packs + 1;
     if (p->plan->failed || launches > CV_MAX_STEPS) {
         p->failed = 1;
         return;
@@ -290,7 +349,7 @@ void cv_program_destroy(cv_program *program)
         return;
     }
     for (uint32_t i = 0; program->launches != NULL && program->plan != NULL &&
-                         i < program->plan->n_steps + program->plan->n_packs;
+                         i < program->plan->n_steps + program->plan->n_packs + 1;
          i++) {
         kf_text_free(&program->launches[i].kernel.text);
         free(program->launches[i].args);

@@ -36,6 +36,7 @@ static uint32_t holds(const cv_step *step, uint32_t op)
 uint32_t cv_step_reads(const cv_plan *plan, const cv_step *step, uint32_t value)
 {
     uint32_t reads = step->input == value && step->kind != CV_IMPORT;
+    reads |= step->op != CV_NONE && plan->gates[step->op] == value;
     for (uint32_t k = 0; k < step->n_images; k++) {
         reads |= step->images[k] == value;
     }
@@ -192,6 +193,9 @@ static uint32_t join(cv_plan *plan, uint32_t index)
 /// Is the value read, not counting those who compute it again?
 static uint32_t reads(const cv_plan *plan, uint32_t index, uint32_t value)
 {
+    if (plan->gates[index] == value) {
+        return 1;
+    }
     for (uint32_t i = 0; i < plan->region->ops[index].n_inputs && !plan->before[index]; i++) {
         if (cv_plan_input(plan, index, i) == value) {
             return 1;

@@ -10,11 +10,20 @@
 // length and their number, not with all terms. ONE_PART: there are no more, and the compiler keeps
 // one tile of sums instead of two.
 //
+// GATED: the weights of each input channel are multiplied by its number in the image `gate` of one
+// place, which is as if the image that is read were.
+//
 // A group of channels is `group_blocks` blocks that result, of `in_blocks` blocks that are read.
 //
 // Defines: IB, ON, TH, TW, KH, KW, SY, SX (strides), DY, DX (dilations), VECTORS of the pack, PART
 // (input blocks whose sums are made apart), ONE_PART, HELD (tiles whose sums are kept, so that each
 // part of the weights is read once for all of them).
+
+#if GATED
+#define WEIGHT(p, i) (LOAD(p, i) * gates[i])
+#else
+#define WEIGHT(p, i) LOAD(p, i)
+#endif
 
 __kernel void KERNEL(PARAMS)
 {
@@ -54,6 +63,10 @@ __kernel void KERNEL(PARAMS)
                     sums[i / (TW * ON)][i / ON % TW][i % ON] = (float16)(0);
                 }
                 for (int c = part; c < part_end; c++, plane += in_plane) {
+#if GATED
+                    __global const float *gates =
+                        gate + n * gate_batch + gate_base + (long)c * gate_plane;
+#endif
                     for (int ky = 0; ky < KH; ky++) {
 #pragma unroll 1
                         for (int kx = 0; kx < KW; kx++, w += IB * 16) {
@@ -63,7 +76,7 @@ __kernel void KERNEL(PARAMS)
                                 float16 weight[ON];
 #pragma unroll
                                 for (int o = 0; o < ON; o++) {
-                                    weight[o] = LOAD(w + o * far, i);
+                                    weight[o] = WEIGHT(w + o * far, i);
                                 }
 #pragma unroll
                                 for (int r = 0; r < TH; r++) {

@@ -11,7 +11,7 @@
 //
 // Defines: TN, ON (blocks that are multiplied at once), VECTORS of the pack.
 
-enum { PART = 4 }; // input blocks
+#define PART 4 // input blocks
 
 static inline void transform_group(__global float *to, __global const float *image, int in_row,
                                    int in_plane, int in_blocks, int first, int tiles, int tiles_x)

@@ -273,6 +273,30 @@ static void gates(program *p)
     region_keep(p, region_gate(p, region_conv1(p, x, 24)));
 }
 
+static void gates_before(program *p) ///< convolutions take the gates before them in
+{
+    int x = region_conv1(p, region_image(p, 2, 5, 5, 3), 24);
+    int g = region_image(p, 2, 24, 1, 1); // from outside
+    int y = region_conv1(p, region_both(p, MUL, g, x), 40);
+    y = region_gate(p, region_silu(p, region_depthwise(p, y, true, region_square(3, 1, 1))));
+    y = region_conv(p, y, 33, true, region_square(1, 2, 0));
+    region_keep(p, region_gate(p, y)); // a result
+}
+
+static void gates_apart(program *p) ///< gates that they may not
+{
+    int x = region_conv3(p, start(p), 16);
+    int g = region_map(p, SIGMOID, region_conv1(p, region_mean(p, x), 16));
+    int wide = region_conv3(p, region_both(p, MUL, x, g), 24);
+    int padded = region_conv(p, region_both(p, MUL, x, g), 24, false, region_square(1, 1, 1));
+    int both = region_both(p, MUL, g, x);
+    int a = region_conv1(p, both, 16), b = region_conv1(p, both, 16);
+    int kept = region_keep(p, region_both(p, MUL, x, g));
+    region_keep(p, region_both(p, ADD, region_conv1(p, kept, 16), region_both(p, ADD, a, b)));
+    region_keep(p, wide);
+    region_keep(p, padded);
+}
+
 static void gate_alone(program *p) ///< a gate is read by an image that is computed later
 {
     int x = region_conv3(p, start(p), 16);
@@ -465,6 +489,8 @@ static const region_case region_cases[] = {
     CASE(residual_itself),
     CASE(preactivation),
     CASE(gates),
+    CASE(gates_before),
+    CASE(gates_apart),
     CASE(gate_alone),
     CASE(gate_outside),
     CASE(gate_of_outside),
