@@ -2519,25 +2519,24 @@ extern "C" {
     pub fn kiln_bundle_maker_add(maker: *mut kiln_bundle_maker, work: *const kiln_bundle_work, err: *mut kiln_error) -> kiln_status;
     /// Gives programs the form of loops in a single work-item, which FPGAs run best, where they have
     /// one: those whose launches have groups of one work-item, as all have that are made for a
-    /// processor. The others, `*out_left` of them, stay as they are. To be called before programs are
-    /// merged, with a device that they were made on.
+    /// processor. The others, `*out_left` of them, stay as they are. `device` is one that they were
+    /// made on.
     pub fn kiln_bundle_maker_single(maker: *mut kiln_bundle_maker, device: *mut kiln_device, out_left: *mut u32, err: *mut kiln_error) -> kiln_status;
     /// Makes one program of all that were taken so far, as bitstreams want it; of those with other
     /// options than definitions in common, where these differ. A text that cannot be merged shows when
     /// the bundle is compiled.
     pub fn kiln_bundle_maker_merge(maker: *mut kiln_bundle_maker, err: *mut kiln_error) -> kiln_status;
     /// Orders the steps so that a run changes the program as seldom as a search finds, and gives the
-    /// same bits: steps that touch the same memory keep their order, and no more memory is needed. To
-    /// be called last before writing; where no better order is found, the steps stay as they are.
-    /// `*out_saved` is how many changes fewer a run of the first set of shapes has.
+    /// same bits: steps that touch the same memory keep their order, and no more memory is needed.
+    /// Where no better order is found, the steps stay as they are. `*out_saved` is how many changes
+    /// fewer a run of the first set of shapes has.
     pub fn kiln_bundle_maker_order(maker: *mut kiln_bundle_maker, device: *mut kiln_device, out_saved: *mut u32, err: *mut kiln_error) -> kiln_status;
     /// Places the buffers in `n_banks` (1 to 32) banks of a board's memory, so that kernels read and
-    /// write several at once: weights beside what is computed, most of all. To be called after
-    /// programs are merged. Inputs and outputs lie in bank 0. The bundle then has a file for v++ that
-    /// connects each kernel's arguments, its Makefile tells aoc not to interleave, and a run says the
-    /// banks to the platforms of Xilinx and Intel, as these have words for them; elsewhere they mean
-    /// nothing. Errors: also UNIMPLEMENTED where the device's driver does not tell the names of
-    /// arguments.
+    /// write several at once: weights beside what is computed, most of all. Inputs and outputs lie in
+    /// bank 0. The bundle then has a file for v++ that connects each kernel's arguments, its Makefile
+    /// tells aoc not to interleave, and a run says the banks to the platforms of Xilinx and Intel, as
+    /// these have words for them; elsewhere they mean nothing. Errors: also UNIMPLEMENTED where the
+    /// device's driver does not tell the names of arguments.
     pub fn kiln_bundle_maker_banks(maker: *mut kiln_bundle_maker, device: *mut kiln_device, n_banks: u32, err: *mut kiln_error) -> kiln_status;
     /// Writes the bundle into a folder that is empty or not there yet. Errors: also ALREADY_EXISTS,
     /// UNAVAILABLE.
