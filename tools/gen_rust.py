@@ -100,7 +100,7 @@ class Headers:
             if word == "//!":
                 self.doc = []
             elif word.startswith("///<"):
-                pass  # fields() takes it
+                pass  # behind() takes it
             elif word.startswith("///"):
                 self.doc.append(word[3:].strip())
             self.at += 1
@@ -111,6 +111,14 @@ class Headers:
         self.doc = []
         self.peek()
         return self.doc
+
+    def behind(self):
+        """The lines of `///<` that come next: they are about what stands before them."""
+        lines = []
+        while self.at < len(self.tokens) and self.tokens[self.at].startswith("///<"):
+            lines.append(self.tokens[self.at][4:].strip())
+            self.at += 1
+        return lines
 
     def take(self, wanted=None):
         word = self.peek()
@@ -239,8 +247,7 @@ class Headers:
                 if self.peek() == ",":
                     self.take()
             self.take(";")
-            if self.at < len(self.tokens) and self.tokens[self.at].startswith("///<"):
-                fields[-1][2].append(self.tokens[self.at][4:].strip())
+            fields[-1][2].extend(self.behind())
         self.take("}")
         self.items.append((what, name, fields, doc))
 
@@ -259,10 +266,12 @@ class Headers:
         rows, value = [], -1
         while self.peek() != "}":
             about, name, text = self.about(), self.take(), ""
+            about = about + self.behind()
             if self.peek() == "=":
                 self.take()
-                while self.peek() not in (",", "}"):
+                while self.tokens[self.at] not in (",", "}") and not self.tokens[self.at].startswith("/"):
                     text += self.take()
+            about += self.behind()
             found = number(text, self.numbers) if text else (value + 1, "i32")
             if found is None:
                 raise SystemExit(f"gen_rust: {name} = {text} is no number")
@@ -270,7 +279,7 @@ class Headers:
             self.numbers[name] = found
             if self.peek() == ",":
                 self.take()
-            rows.append((name, value, about))
+            rows.append((name, value, about + self.behind()))
         self.take("}")
         kind = "c_int" if any(v < 0 for _, v, _ in rows) or not tag else "c_uint"
         if tag:

@@ -94,6 +94,9 @@ int check_corpus_open(int fd);
 void check_discover(check *c);
 /// Draws a stream that the fuser takes and that ends where it is ready. False: found none.
 bool check_draw_stream(check *c, kf_fuser *fuser, uint32_t index, uint64_t seed, stream *out);
+/// "silu is recorded as sigmoid, mul; ", of each composite whose place in `ops` is true. `where`
+/// stands behind it: "" for every device.
+void check_list_pieces(const bool *ops, const char *where, char *out, size_t capacity);
 /// Sets the verdict of a check that needs streams when there are none: it fails, but where streams
 /// only run, on a device that the author has not chosen.
 void check_no_streams(check *c);

@@ -474,24 +474,31 @@ static bool has_expanded(const stream *s)
     return false;
 }
 
-/// "silu is recorded as sigmoid, mul; ", of all such operators that the fuser takes.
-static void list_expanded(const notes *n, char *out, size_t capacity)
+void check_list_pieces(const bool *ops, const char *where, char *out, size_t capacity)
 {
     size_t used = 0;
     out[0] = '\0';
     for (kiln_op op = (kiln_op)0; op < KILN_OP_COUNT; op++) {
-        bool taken = false;
         char simpler[200];
-        for (int last = 0; last <= KILN_OP_COUNT; last++) {
-            taken = taken || n->follows[last][op];
-        }
-        if (taken && cli_op_is_always_expanded(op) && used + 2 < capacity) {
+        if (ops[op] && used + 2 < capacity) {
             cli_op_expansion(op, simpler, sizeof(simpler));
-            snprintf(out + used, capacity - used, "%s is recorded as %s; ",
-                     kiln_op_info_of(op)->name, simpler);
+            snprintf(out + used, capacity - used, "%s is recorded as %s%s; ",
+                     kiln_op_info_of(op)->name, simpler, where);
             used = strlen(out);
         }
     }
+}
+
+/// Those of the operators that the fuser takes which no device records as they are.
+static void list_expanded(const notes *n, char *out, size_t capacity)
+{
+    bool ops[KILN_OP_COUNT] = {false};
+    for (kiln_op op = (kiln_op)0; op < KILN_OP_COUNT; op++) {
+        for (int last = 0; last <= KILN_OP_COUNT; last++) {
+            ops[op] = ops[op] || (n->follows[last][op] && cli_op_is_always_expanded(op));
+        }
+    }
+    check_list_pieces(ops, "", out, capacity);
 }
 
 /// What it takes must be able to arrive.

@@ -4,6 +4,7 @@
 // how far the result moves when its inputs move by a rounding: an element that then changes says
 // nothing.
 
+#include "cli.h"
 #include "plugin_check.h"
 
 #include <inttypes.h>
@@ -189,8 +190,21 @@ uint64_t check_blocks_of(kiln_device *device)
     return stats.blocks_fused;
 }
 
-/// Gives the number of blocks that ran fused.
-static uint64_t try_stream(check *c, const check_bench *b, const stream *s, uint64_t seed)
+typedef struct trials { ///< what came of the streams so far
+    uint64_t blocks, streams, fusers;
+    bool in_pieces[KILN_OP_COUNT]; ///< composites that this device records as several operations
+} trials;
+
+static void note_pieces(trials *t, const stream *s, const stream_values *values)
+{
+    for (uint32_t i = 0; i < s->n_ops; i++) {
+        if (values->in_pieces[i] && !cli_op_is_always_expanded(s->ops[i].op)) {
+            t->in_pieces[s->ops[i].op] = true;
+        }
+    }
+}
+
+static void try_stream(check *c, const check_bench *b, const stream *s, uint64_t seed, trials *t)
 {
     runs r;
     uint64_t before = check_blocks_of(b->device);
@@ -201,10 +215,12 @@ static uint64_t try_stream(check *c, const check_bench *b, const stream *s, uint
             }
         }
     }
+    note_pieces(t, s, &r.fused);
     stream_values_free(&r.fused);
     stream_values_free(&r.plain);
     stream_values_free(&r.nudged);
-    return check_blocks_of(b->device) - before;
+    t->blocks += check_blocks_of(b->device) - before;
+    t->streams++;
 }
 
 bool check_has_time(const check *c)
@@ -212,12 +228,35 @@ bool check_has_time(const check *c)
     return kiln_time_ns() + (c->deadline - c->begin) / 2 < c->deadline;
 }
 
+static void judge_trials(check *c, const trials *t)
+{
+    char pieces[300];
+    check_list_pieces(t->in_pieces, " on this device", pieces, sizeof(pieces));
+    if (check_good(c) && t->fusers == 0) {
+        check_skip(c, "its fusers decline the device that is here");
+    } else if (check_good(c) && t->streams == 0) {
+        check_no_streams(c);
+    } else if (check_good(c) && t->blocks == 0 && pieces[0] != '\0') {
+        check_fail(c, "none of %" PRIu64 " streams ran fused: %sname these operators instead",
+                   t->streams, pieces);
+    } else if (check_good(c) && t->blocks == 0) {
+        check_fail(c, "none of %" PRIu64 " streams ran fused; the last: %s%s%s", t->streams,
+                   c->decided[0] != '\0' ? c->decided
+                                         : "its operations never reached the fuser as it names "
+                                           "them (see the check corpus)",
+                   c->overheard[0] != '\0' ? "; " : "", c->overheard);
+    }
+    check_say(c, "%s%" PRIu64 " fused %s of %" PRIu64 " %s", pieces, t->blocks,
+              kiln_plural(t->blocks, "block", "blocks"), t->streams,
+              kiln_plural(t->streams, "stream", "streams"));
+}
+
 /// The streams of all fusers, run and compared, whether they are worth fusing here or not; about
 /// `most`, and for each fuser some, and more as long as none of them ran fused.
 static void try_streams(check *c, uint64_t most)
 {
     check_bench b;
-    uint64_t blocks = 0, streams = 0, fusers = 0;
+    trials t = {0};
     setenv("KILN_FUSE_SLOWER", "1", 1);
     if (!check_load(c)) {
         return;
@@ -232,34 +271,20 @@ static void try_streams(check *c, uint64_t most)
     most = most / c->plugin->n_fusers < 3 ? 3 : most / c->plugin->n_fusers;
     for (uint32_t f = 0; f < c->plugin->n_fusers && check_good(c); f++) {
         kf_fuser *fuser = check_fuser(c, f);
-        fusers += fuser != NULL;
-        for (uint64_t i = 0; i < (blocks > 0 ? most : MORE * most) && fuser != NULL; i++) {
+        t.fusers += fuser != NULL;
+        for (uint64_t i = 0; i < (t.blocks > 0 ? most : MORE * most) && fuser != NULL; i++) {
             if (!check_good(c) || !check_has_time(c)) {
                 break;
             }
             stream s;
             uint64_t seed = c->seed * 1000 + i;
             if (check_draw_stream(c, fuser, f, seed, &s)) {
-                blocks += try_stream(c, &b, &s, seed);
-                streams++;
+                try_stream(c, &b, &s, seed, &t);
             }
         }
         c->plugin->fuser_destroy(fuser);
     }
-    if (check_good(c) && fusers == 0) {
-        check_skip(c, "its fusers decline the device that is here");
-    } else if (check_good(c) && streams == 0) {
-        check_no_streams(c);
-    } else if (check_good(c) && blocks == 0) {
-        check_fail(c, "none of %" PRIu64 " streams ran fused; the last: %s%s%s", streams,
-                   c->decided[0] != '\0' ? c->decided
-                                         : "its operations never reached the fuser as it names "
-                                           "them (see the check corpus)",
-                   c->overheard[0] != '\0' ? "; " : "", c->overheard);
-    }
-    check_say(c, "%" PRIu64 " fused %s of %" PRIu64 " %s", blocks,
-              kiln_plural(blocks, "block", "blocks"), streams,
-              kiln_plural(streams, "stream", "streams"));
+    judge_trials(c, &t);
     check_bench_close(&b);
 }
 

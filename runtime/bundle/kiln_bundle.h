@@ -129,6 +129,10 @@ KILN_NODISCARD KILN_API kiln_status kiln_bundle_facts_read(const kiln_env *env, 
                                                            kiln_error *err);
 
 // ---- making ----
+//
+// The order of the calls: create; add, once for each set of shapes; then those that are wanted of
+// single, merge, order and banks, each at most once and in this order, because each works on what
+// the ones before have left; write; destroy. Another order is FAILED_PRECONDITION.
 
 typedef struct kiln_bundle_maker kiln_bundle_maker; ///< a bundle that is put together
 
@@ -165,8 +169,8 @@ KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_add(kiln_bundle_maker *mak
 
 /// Gives programs the form of loops in a single work-item, which FPGAs run best, where they have
 /// one: those whose launches have groups of one work-item, as all have that are made for a
-/// processor. The others, `*out_left` of them, stay as they are. To be called before programs are
-/// merged, with a device that they were made on.
+/// processor. The others, `*out_left` of them, stay as they are. `device` is one that they were
+/// made on.
 KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_single(kiln_bundle_maker *maker,
                                                              kiln_device *device,
                                                              uint32_t *out_left, kiln_error *err);
@@ -178,20 +182,19 @@ KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_merge(kiln_bundle_maker *m
                                                             kiln_error *err);
 
 /// Orders the steps so that a run changes the program as seldom as a search finds, and gives the
-/// same bits: steps that touch the same memory keep their order, and no more memory is needed. To
-/// be called last before writing; where no better order is found, the steps stay as they are.
-/// `*out_saved` is how many changes fewer a run of the first set of shapes has.
+/// same bits: steps that touch the same memory keep their order, and no more memory is needed.
+/// Where no better order is found, the steps stay as they are. `*out_saved` is how many changes
+/// fewer a run of the first set of shapes has.
 KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_order(kiln_bundle_maker *maker,
                                                             kiln_device *device,
                                                             uint32_t *out_saved, kiln_error *err);
 
 /// Places the buffers in `n_banks` (1 to 32) banks of a board's memory, so that kernels read and
-/// write several at once: weights beside what is computed, most of all. To be called after
-/// programs are merged. Inputs and outputs lie in bank 0. The bundle then has a file for v++ that
-/// connects each kernel's arguments, its Makefile tells aoc not to interleave, and a run says the
-/// banks to the platforms of Xilinx and Intel, as these have words for them; elsewhere they mean
-/// nothing. Errors: also UNIMPLEMENTED where the device's driver does not tell the names of
-/// arguments.
+/// write several at once: weights beside what is computed, most of all. Inputs and outputs lie in
+/// bank 0. The bundle then has a file for v++ that connects each kernel's arguments, its Makefile
+/// tells aoc not to interleave, and a run says the banks to the platforms of Xilinx and Intel, as
+/// these have words for them; elsewhere they mean nothing. Errors: also UNIMPLEMENTED where the
+/// device's driver does not tell the names of arguments.
 KILN_NODISCARD KILN_API kiln_status kiln_bundle_maker_banks(kiln_bundle_maker *maker,
                                                             kiln_device *device, uint32_t n_banks,
                                                             kiln_error *err);

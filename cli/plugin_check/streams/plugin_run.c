@@ -189,16 +189,35 @@ static kiln_status record(const stream_op *op, kiln_device *device, kiln_tensor 
     return status;
 }
 
+static uint64_t recorded_on(kiln_device *device)
+{
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(device, &stats);
+    return stats.ops_recorded;
+}
+
+static kiln_status record_watched(const stream_op *op, kiln_device *device, kiln_tensor **tensors,
+                                  bool *out_in_pieces, kiln_error *err)
+{
+    uint64_t before = recorded_on(device);
+    kiln_status status = record(op, device, tensors, err);
+    *out_in_pieces = status == KILN_STATUS_OK && kiln_op_info_of(op->op)->decompose != NULL &&
+                     recorded_on(device) > before + 1;
+    return status;
+}
+
 kiln_status stream_run(const stream *s, kiln_device *device, uint64_t data_seed, bool nudge,
                        stream_values *out, kiln_error *err)
 {
+    bool unused;
     kiln_tensor *tensors[STREAM_TENSORS] = {NULL};
     if (out != NULL) {
         memset(out, 0, sizeof(*out));
     }
     kiln_status status = make_externals(s, device, data_seed, nudge, tensors, err);
     for (uint32_t i = 0; i < s->n_ops && status == KILN_STATUS_OK; i++) {
-        status = record(&s->ops[i], device, tensors, err);
+        status = record_watched(&s->ops[i], device, tensors,
+                                out != NULL ? &out->in_pieces[i] : &unused, err);
     }
     for (uint32_t i = 0; i < s->n_tensors && status == KILN_STATUS_OK && out != NULL; i++) {
         if (!s->tensors[i].external && tensors[i] != NULL) {

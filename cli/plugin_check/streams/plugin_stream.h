@@ -107,8 +107,9 @@ bool stream_view_formula(const stream_view *view, const kf_device *device, kf_ex
 
 // ---- run ----
 
-typedef struct stream_values { ///< bytes of every tensor that is alive in the end; NULL otherwise
-    unsigned char *bytes[STREAM_TENSORS];
+typedef struct stream_values {
+    unsigned char *bytes[STREAM_TENSORS]; ///< of every tensor that is alive in the end, or NULL
+    bool in_pieces[STREAM_OPS]; ///< a composite that the device recorded as several operations
 } stream_values;
 
 /// Fills externals from `data_seed`; `nudge` moves every float of them by some units in the last

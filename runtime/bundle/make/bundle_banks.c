@@ -302,6 +302,9 @@ kiln_status kiln_bundle_maker_banks(kiln_bundle_maker *maker, kiln_device *devic
         return kiln_fail(err, INVALID_ARGUMENT, "%u banks of memory: 1 to %d can be named", n_banks,
                          BUNDLE_BANKS);
     }
-    kiln_status status = kilni_bundle_parameters_ask(maker, device, err);
+    kiln_status status = kilni_bundle_stage(maker, BUNDLE_STAGE_BANKS, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_bundle_parameters_ask(maker, device, err);
+    }
     return status == KILN_STATUS_OK ? kilni_bundle_banks(maker, n_banks, err) : status;
 }

@@ -13,6 +13,18 @@
 
 // ---- the maker ----
 
+kiln_status kilni_bundle_stage(kiln_bundle_maker *maker, bundle_stage stage, kiln_error *err)
+{
+    static const char *const names[] = {"create", "add", "single", "merge", "order", "banks"};
+    if (maker->stage > stage || (maker->stage == stage && stage != BUNDLE_STAGE_ADD)) {
+        return kiln_fail(err, FAILED_PRECONDITION,
+                         "kiln_bundle_maker_%s was called after kiln_bundle_maker_%s", names[stage],
+                         names[maker->stage]);
+    }
+    maker->stage = stage;
+    return KILN_STATUS_OK;
+}
+
 kiln_status kiln_bundle_maker_create(const kiln_env *env, kiln_bundle_maker **out_maker,
                                      kiln_error *err)
 {

@@ -17,14 +17,28 @@ typedef struct bundle_chunk { ///< bytes in the file of constants
     struct bundle_chunk *next;
 } bundle_chunk;
 
+/// What was called last. Each works on what the ones before have left.
+typedef enum bundle_stage {
+    BUNDLE_STAGE_CREATED = 0,
+    BUNDLE_STAGE_ADD = 1,
+    BUNDLE_STAGE_SINGLE = 2,
+    BUNDLE_STAGE_MERGE = 3,
+    BUNDLE_STAGE_ORDER = 4,
+    BUNDLE_STAGE_BANKS = 5
+} bundle_stage;
+
 struct kiln_bundle_maker {
     const kiln_env *env;
+    bundle_stage stage;
     kiln_arena arena;
     bundle_manifest manifest; ///< lists have the room above
     bundle_chunk *chunks; ///< in the order of their offsets
     bundle_chunk **last_chunk;
     uint64_t constant_bytes;
 };
+
+/// Goes on to `stage`. Errors: FAILED_PRECONDITION where it is over.
+kiln_status kilni_bundle_stage(kiln_bundle_maker *maker, bundle_stage stage, kiln_error *err);
 
 /// Finds bytes among the constants, or adds them; `take_data` is the maker's from now on. Errors:
 /// RESOURCE_EXHAUSTED.

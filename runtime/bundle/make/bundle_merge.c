@@ -353,7 +353,7 @@ kiln_status kiln_bundle_maker_merge(kiln_bundle_maker *maker, kiln_error *err)
     if (list.programs == NULL || list.into == NULL || list.first_kernel == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a merged program");
     }
-    kiln_status status = KILN_STATUS_OK;
+    kiln_status status = kilni_bundle_stage(maker, BUNDLE_STAGE_MERGE, err);
     for (uint32_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
         status = merge_program(maker, i, &list, err);
     }

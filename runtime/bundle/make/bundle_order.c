@@ -321,9 +321,9 @@ kiln_status kiln_bundle_maker_order(kiln_bundle_maker *maker, kiln_device *devic
         return kiln_fail(err, INVALID_ARGUMENT, "maker, device and out_saved must not be NULL");
     }
     bundle_manifest *manifest = &maker->manifest;
-    kiln_status status = KILN_STATUS_OK;
+    kiln_status status = kilni_bundle_stage(maker, BUNDLE_STAGE_ORDER, err);
     *out_saved = 0;
-    if (manifest->n_programs > 1) {
+    if (status == KILN_STATUS_OK && manifest->n_programs > 1) {
         status = kilni_bundle_parameters_ask(maker, device, err);
     }
     for (uint32_t s = 0; s < manifest->n_shapes && status == KILN_STATUS_OK; s++) {

@@ -444,7 +444,10 @@ kiln_status kiln_bundle_maker_add(kiln_bundle_maker *maker, const kiln_bundle_wo
                          "maker, graph, device, inputs and names must not be NULL");
     }
     kiln_device *device = kilni_core(work->device);
-    kiln_status status = KILN_STATUS_OK;
+    kiln_status status = kilni_bundle_stage(maker, BUNDLE_STAGE_ADD, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
     bundle_taking first = {.maker = maker, .device = device, .work = work, .inputs = work->inputs};
     first.outputs = kiln_arena_alloc(&maker->arena, (work->n_outputs + 1) * sizeof(kiln_tensor *));
     bundle_taking second = first;

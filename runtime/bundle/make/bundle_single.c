@@ -304,7 +304,7 @@ kiln_status kiln_bundle_maker_single(kiln_bundle_maker *maker, kiln_device *devi
     if (!kiln_cl_is(device->backend)) {
         return kiln_fail(err, UNIMPLEMENTED, "device %s is none of OpenCL", device->address);
     }
-    kiln_status status = KILN_STATUS_OK;
+    kiln_status status = kilni_bundle_stage(maker, BUNDLE_STAGE_SINGLE, err);
     pthread_mutex_lock(&device->lock);
     for (uint32_t i = 0; i < maker->manifest.n_programs && status == KILN_STATUS_OK; i++) {
         bool done = false;

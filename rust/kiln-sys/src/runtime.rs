@@ -143,6 +143,7 @@ pub const KILN_DTYPE_F8E5M2: kiln_dtype = 22;
 pub const KILN_DTYPE_F8E5M2FNUZ: kiln_dtype = 23;
 pub const KILN_DTYPE_F8E8M0: kiln_dtype = 24;
 pub const KILN_DTYPE_F4E2M1: kiln_dtype = 25;
+/// one above the largest number
 pub const KILN_DTYPE_LIMIT: kiln_dtype = 26;
 pub type kiln_dtype_kind = c_uint;
 pub const KILN_KIND_NONE: kiln_dtype_kind = 0;
@@ -150,7 +151,9 @@ pub const KILN_KIND_BOOL: kiln_dtype_kind = 1;
 pub const KILN_KIND_UINT: kiln_dtype_kind = 2;
 pub const KILN_KIND_INT: kiln_dtype_kind = 4;
 pub const KILN_KIND_FLOAT: kiln_dtype_kind = 8;
+/// of no whole number of bytes
 pub const KILN_KIND_QUANT: kiln_dtype_kind = 16;
+/// floats of 8 bits and fewer: stored, cast and moved, not computed with
 pub const KILN_KIND_SMALL: kiln_dtype_kind = 32;
 /// What a call reports: a status, and the error record that the caller gives it to fill.
 ///
@@ -231,13 +234,20 @@ pub const KILN_STORE_PROGRAMS: kiln_store_table = 0;
 pub const KILN_STORE_PLANS: kiln_store_table = 1;
 pub const KILN_STORE_WINNERS: kiln_store_table = 2;
 pub const KILN_STORE_DEVICES: kiln_store_table = 3;
+/// what a process asked for first
 pub const KILN_STORE_STARTS: kiln_store_table = 4;
+/// of constants that servers may have, by their stamp
 pub const KILN_STORE_DIGESTS: kiln_store_table = 5;
 pub const KILN_STORE_TABLE_COUNT: kiln_store_table = 6;
+/// it has memory now; without it the other facts are not known
 pub const KILN_TENSOR_PLACED: c_int = 1;
+/// dense, row-major
 pub const KILN_TENSOR_CONTIGUOUS: c_int = 2;
+/// never changes and outlives plans (weights)
 pub const KILN_TENSOR_CONST: c_int = 4;
+/// its first element is its buffer's first
 pub const KILN_TENSOR_ZERO_OFFSET: c_int = 8;
+/// a transposed matrix: dense once the last two axes are swapped
 pub const KILN_TENSOR_TURNED: c_int = 16;
 /// What a device is, and what it has counted. Any thread may call what is here. No pointer is NULL
 /// unless a function takes it.
@@ -245,33 +255,51 @@ pub type kiln_device_type = c_uint;
 pub const KILN_DEVICE_CPU: kiln_device_type = 1;
 pub const KILN_DEVICE_GPU: kiln_device_type = 2;
 pub const KILN_DEVICE_ACCELERATOR: kiln_device_type = 3;
+/// no device: reference and null backends
 pub const KILN_DEVICE_HOST: kiln_device_type = 4;
 pub const KILN_DEVICE_REMOTE: kiln_device_type = 5;
+/// tensors of it may lie there; what is not computed in it is in f32
 pub const KILN_USAGE_STORAGE: c_int = 1;
+/// the device computes in it
 pub const KILN_USAGE_ARITHMETIC: c_int = 2;
+/// matrix products are a tuned library's, or of units made for it
 pub const KILN_USAGE_ACCELERATED: c_int = 4;
 pub const KILN_FEATURE_FP16: c_int = 1;
 pub const KILN_FEATURE_FP64: c_int = 2;
 pub const KILN_FEATURE_IL_SPIRV: c_int = 4;
 pub const KILN_FEATURE_COMPILER: c_int = 8;
 pub const KILN_FEATURE_UNIFIED_MEMORY: c_int = 16;
+/// build and launch are there: fusers make sense
 pub const KILN_FEATURE_PROGRAMS: c_int = 32;
+/// runs operators of class VIEW itself and gets only dense views
 pub const KILN_FEATURE_OWN_VIEWS: c_int = 64;
+/// no compiler: takes source of which it has a binary
 pub const KILN_FEATURE_PREPARED: c_int = 128;
+/// a kernel runs best as one work-item: FPGA
 pub const KILN_FEATURE_SINGLE_WORK_ITEM: c_int = 256;
 pub const KILN_FEATURE_INT64_ATOMICS: c_int = 512;
 pub const KILN_FEATURE_FLOAT_ATOMICS: c_int = 1024;
+/// their built-in functions
 pub const KILN_FEATURE_SUBGROUPS: c_int = 2048;
 pub const KILN_FEATURE_IMAGES: c_int = 4096;
+/// f32 denormals are kept
 pub const KILN_FEATURE_DENORMALS: c_int = 8192;
+/// of f32, where a program asks for it
 pub const KILN_FEATURE_ROUNDED_DIVIDE_SQRT: c_int = 16384;
 pub const KILN_FEATURE_COMMAND_BUFFER: c_int = 32768;
+/// AVX-512 VNNI in inline assembly, whatever the compiler aims at
 pub const KILN_FEATURE_VNNI: c_int = 65536;
+/// NVIDIA's sm_90a: programs built with KILN_PTX_TARGET=sm_90a
 pub const KILN_FEATURE_WGMMA: c_int = 131072;
+/// products of f32 are wanted by multiply-adds of f32 alone
 pub const KILN_FEATURE_STRICT: c_int = 262144;
+/// their operands may be rounded to tf32
 pub const KILN_FEATURE_ROUND_TF32: c_int = 524288;
+/// and to bf16
 pub const KILN_FEATURE_ROUND_BF16: c_int = 1048576;
+/// with the kernels' source
 pub const KILN_EXPLAIN_SOURCE: c_int = 1;
+/// with the memory that the steps need
 pub const KILN_EXPLAIN_MEMORY: c_int = 2;
 /// Hears of what a device would miss, in words.
 pub type kiln_bundle_miss_fn = Option<unsafe extern "C" fn(*const c_char, *mut c_void)>;
@@ -279,6 +307,7 @@ pub type kiln_bundle_miss_fn = Option<unsafe extern "C" fn(*const c_char, *mut c
 /// functions are pure: any thread may call them; texts are static. No pointer is NULL unless a
 /// function takes it.
 pub type kiln_attr_type = c_uint;
+/// absent optional attribute
 pub const KILN_ATTR_NONE: kiln_attr_type = 0;
 pub const KILN_ATTR_I64: kiln_attr_type = 1;
 pub const KILN_ATTR_F64: kiln_attr_type = 2;
@@ -288,6 +317,7 @@ pub const KILN_ATTR_I64_LIST: kiln_attr_type = 5;
 pub const KILN_ATTR_F64_LIST: kiln_attr_type = 6;
 pub const KILN_ATTR_STRING: kiln_attr_type = 7;
 pub const KILN_ATTR_TENSOR: kiln_attr_type = 8;
+/// in a schema only: the value is I64 or F64
 pub const KILN_ATTR_NUMBER: kiln_attr_type = 9;
 pub type kiln_attr_key = c_uint;
 pub const KILN_KEY_NONE: kiln_attr_key = 0;
@@ -377,6 +407,7 @@ pub const KILN_KEY_VERSION: kiln_attr_key = 111;
 pub const KILN_KEY_ATTRIBUTES: kiln_attr_key = 112;
 pub const KILN_KEY_BLOCKS: kiln_attr_key = 76;
 pub const KILN_KEY_SCALE_DTYPE: kiln_attr_key = 77;
+/// above every number
 pub const KILN_KEY_LIMIT: kiln_attr_key = 256;
 /// Dense numbers, in memory only. Permanent numbers: kiln_op_info.wire.
 pub type kiln_op = c_uint;
@@ -619,12 +650,17 @@ pub const KILN_CLASS_ROW: kiln_op_class = 7;
 pub const KILN_CLASS_CREATION: kiln_op_class = 8;
 pub const KILN_CLASS_CONTROL: kiln_op_class = 9;
 pub const KILN_CLASS_COLLECTIVE: kiln_op_class = 10;
+/// a plugin's: what it does is not in this table
 pub const KILN_CLASS_CUSTOM: kiln_op_class = 11;
 /// What an operator does where numbers of f32 may be kept in f16 or bf16: of a thread's products
 /// (kiln_products_in), and of a model that is kept in such a type (`model-dtype`).
 pub type kiln_op_precision = c_uint;
+/// it stays in f32: reductions, statistics, losses, recurrent layers
 pub const KILN_PRECISION_WIDE: kiln_op_precision = 0;
+/// its operands become narrow, its sums are of f32
 pub const KILN_PRECISION_PRODUCT: kiln_op_precision = 1;
+/// it is computed in the type that its operands have; rows, whose
+/// sums are of f32 all the same, too
 pub const KILN_PRECISION_FOLLOWS: kiln_op_precision = 2;
 /// Sets of kiln_dtype_kind that an operator takes. SIGNED: without unsigned and bool.
 pub type kiln_accept = c_uint;
@@ -637,16 +673,24 @@ pub const KILN_ACCEPT_NUMERIC: kiln_accept = 14;
 pub const KILN_ACCEPT_QUANT: kiln_accept = 16;
 pub const KILN_ACCEPT_ANY: kiln_accept = 15;
 pub type kiln_result = c_uint;
+/// dtype of the first data input
 pub const KILN_RESULT_SAME: kiln_result = 1;
 pub const KILN_RESULT_BOOL: kiln_result = 2;
+/// i64
 pub const KILN_RESULT_INDEX: kiln_result = 3;
+/// attribute `dtype`
 pub const KILN_RESULT_ATTR: kiln_result = 4;
 pub const KILN_RESULT_NOTHING: kiln_result = 5;
+/// the first as SAME, the others i64
 pub const KILN_RESULT_SAME_INDEX: kiln_result = 6;
+/// the shape function decides
 pub const KILN_RESULT_RULE: kiln_result = 7;
 pub type kiln_attr_role = c_uint;
+/// part of a plan's identity, shown to fusers by value
 pub const KILN_ROLE_IDENTITY: kiln_attr_role = 0;
+/// a number that plans keep as a placeholder and kernels take as argument
 pub const KILN_ROLE_SCALAR: kiln_attr_role = 1;
+/// follows from shapes, or is only used by the host: not in plans
 pub const KILN_ROLE_HOST: kiln_attr_role = 2;
 pub type kiln_shape_fn = Option<unsafe extern "C" fn(*const kiln_op_record, *mut kiln_tensor_desc, *mut kiln_error) -> kiln_status>;
 pub type kiln_reference_fn = Option<unsafe extern "C" fn(*const kiln_op_record, *const kiln_view, *const kiln_view, *mut kiln_error) -> kiln_status>;
@@ -659,14 +703,21 @@ pub const KILN_CUSTOM_MAX_NAME: c_int = 127;
 /// wire.
 pub type kiln_param_id = u64;
 pub type kiln_memory_home = c_uint;
+/// at `offset_bytes`
 pub const KILN_MEMORY_ARENA: kiln_memory_home = 1;
+/// a buffer of its own, for it outlives the run
 pub const KILN_MEMORY_RESULT: kiln_memory_home = 2;
+/// at the beginning of a result's buffer, before that is written
 pub const KILN_MEMORY_INSIDE: kiln_memory_home = 3;
+/// a buffer of its own, given back when it dies
 pub const KILN_MEMORY_POOL: kiln_memory_home = 4;
+/// one that stays from run to run, and counts in no sum: packed constants
 pub const KILN_MEMORY_KEPT: kiln_memory_home = 5;
 pub type kiln_memory_kind = c_uint;
 pub const KILN_MEMORY_TENSOR: kiln_memory_kind = 1;
+/// of a fused program
 pub const KILN_MEMORY_TEMPORARY: kiln_memory_kind = 2;
+/// of an unfused operation: known after the first run
 pub const KILN_MEMORY_SCRATCH: kiln_memory_kind = 3;
 /// Kinds are told apart so that a value cannot come back as another.
 pub type kiln_handle_kind = c_uint;
@@ -683,28 +734,46 @@ pub type kiln_gradient_fn = Option<unsafe extern "C" fn(*mut c_void, *const *mut
 /// outputs NULL, the same ones each time.
 pub type kiln_part_fn = Option<unsafe extern "C" fn(*mut c_void, *const *mut kiln_tensor, *mut *mut kiln_tensor, *mut kiln_error) -> kiln_status>;
 pub type kiln_init = c_uint;
+/// `center` everywhere
 pub const KILN_INIT_CONSTANT: kiln_init = 0;
+/// from center - spread to center + spread
 pub const KILN_INIT_UNIFORM: kiln_init = 1;
+/// around `center` with the deviation `spread`
 pub const KILN_INIT_NORMAL: kiln_init = 2;
+/// the same, drawn again beyond two deviations
 pub const KILN_INIT_TRUNCATED_NORMAL: kiln_init = 3;
+/// bound gain * sqrt(6 / (fan_in + fan_out))
 pub const KILN_INIT_XAVIER_UNIFORM: kiln_init = 4;
+/// deviation gain * sqrt(2 / (fan_in + fan_out))
 pub const KILN_INIT_XAVIER_NORMAL: kiln_init = 5;
+/// bound gain * sqrt(3 / fan_in)
 pub const KILN_INIT_KAIMING_UNIFORM: kiln_init = 6;
+/// deviation gain / sqrt(fan_in)
 pub const KILN_INIT_KAIMING_NORMAL: kiln_init = 7;
+/// gain times a matrix whose shorter side is orthonormal
 pub const KILN_INIT_ORTHOGONAL: kiln_init = 8;
 /// How a rate changes from step to step. Any thread may call the function below; it cannot fail.
 /// NULL where a pointer is needed is INVALID_ARGUMENT; a function without a status then does
 /// nothing and gives 0.
 pub type kiln_schedule_kind = c_uint;
 pub const KILN_SCHEDULE_CONSTANT: kiln_schedule_kind = 0;
+/// straight down to `least` at step `steps`
 pub const KILN_SCHEDULE_LINEAR: kiln_schedule_kind = 1;
+/// half a cosine down to `least` at step `steps`
 pub const KILN_SCHEDULE_COSINE: kiln_schedule_kind = 2;
+/// times `factor` after each `period` steps
 pub const KILN_SCHEDULE_STEP: kiln_schedule_kind = 3;
+/// up from a 25th in `rise` of the steps, then down to `least`, by
+/// half cosines (Smith and Topin, 2018)
 pub const KILN_SCHEDULE_ONE_CYCLE: kiln_schedule_kind = 4;
 pub type kiln_optimiser_rule = c_uint;
+/// with momentum, if wanted as Nesterov's
 pub const KILN_OPTIMISER_SGD: kiln_optimiser_rule = 0;
+/// Kingma and Ba, 2015; `decay` joins the gradient
 pub const KILN_OPTIMISER_ADAM: kiln_optimiser_rule = 1;
+/// Loshchilov and Hutter, 2019; `decay` shrinks the parameter
 pub const KILN_OPTIMISER_ADAMW: kiln_optimiser_rule = 2;
+/// Chen and others, 2023; `decay` shrinks the parameter
 pub const KILN_OPTIMISER_LION: kiln_optimiser_rule = 3;
 
 /// What went wrong, owned by the caller: zero-initialised or KILN_ERROR_INIT, copyable, no
@@ -1061,6 +1130,7 @@ pub struct kiln_bundle_info {
     /// from a binary beside the sources
     pub loaded: u32,
     /// changes of program from launch to launch, in a run of the first set of
+    /// shapes: what an FPGA pays with a bitstream for each
     pub reprograms: u32,
     pub constant_bytes: u64,
     pub scratch_bytes: u64,
@@ -1076,6 +1146,7 @@ pub struct kiln_bundle_work {
     pub device: *mut kiln_device,
     pub inputs: *const *mut kiln_tensor,
     /// of the same shapes with other values: what it does must not
+    /// depend on them
     pub others: *const *mut kiln_tensor,
     pub input_names: *const *const c_char,
     pub output_names: *const *const c_char,
@@ -1114,6 +1185,7 @@ pub struct kiln_attr_spec {
 #[derive(Clone, Copy)]
 pub struct kiln_op_signature {
     /// names in order; data inputs first, all of one
+    /// dtype unless a bit below says otherwise
     pub inputs: [*const c_char; 8],
     /// names of the results of an operator with several
     pub outputs: [*const c_char; 6],
@@ -1146,6 +1218,7 @@ pub struct kiln_op_record {
     pub outputs: *const kiln_tensor_desc,
     pub attrs: *const kiln_attr,
     /// of KILN_OP_CUSTOM: what it stands for; NULL: not
+    /// looked up, so outputs are as somebody stated them
     pub custom: *const kiln_custom_op,
 }
 /// A row of the table.
@@ -1900,6 +1973,7 @@ pub struct kiln_sharded_options {
     /// 1: after a step values may be on their way still, see kiln_sharded_step
     pub late: u32,
     /// parameters travel together until they have this; 0: a sixteenth of
+    /// all, from 4 to 64 MiB
     pub bucket_bytes: u64,
     /// copied; NULL: the defaults
     pub optimiser: *const kiln_optimiser_options,
@@ -2445,25 +2519,24 @@ extern "C" {
     pub fn kiln_bundle_maker_add(maker: *mut kiln_bundle_maker, work: *const kiln_bundle_work, err: *mut kiln_error) -> kiln_status;
     /// Gives programs the form of loops in a single work-item, which FPGAs run best, where they have
     /// one: those whose launches have groups of one work-item, as all have that are made for a
-    /// processor. The others, `*out_left` of them, stay as they are. To be called before programs are
-    /// merged, with a device that they were made on.
+    /// processor. The others, `*out_left` of them, stay as they are. `device` is one that they were
+    /// made on.
     pub fn kiln_bundle_maker_single(maker: *mut kiln_bundle_maker, device: *mut kiln_device, out_left: *mut u32, err: *mut kiln_error) -> kiln_status;
     /// Makes one program of all that were taken so far, as bitstreams want it; of those with other
     /// options than definitions in common, where these differ. A text that cannot be merged shows when
     /// the bundle is compiled.
     pub fn kiln_bundle_maker_merge(maker: *mut kiln_bundle_maker, err: *mut kiln_error) -> kiln_status;
     /// Orders the steps so that a run changes the program as seldom as a search finds, and gives the
-    /// same bits: steps that touch the same memory keep their order, and no more memory is needed. To
-    /// be called last before writing; where no better order is found, the steps stay as they are.
-    /// `*out_saved` is how many changes fewer a run of the first set of shapes has.
+    /// same bits: steps that touch the same memory keep their order, and no more memory is needed.
+    /// Where no better order is found, the steps stay as they are. `*out_saved` is how many changes
+    /// fewer a run of the first set of shapes has.
     pub fn kiln_bundle_maker_order(maker: *mut kiln_bundle_maker, device: *mut kiln_device, out_saved: *mut u32, err: *mut kiln_error) -> kiln_status;
     /// Places the buffers in `n_banks` (1 to 32) banks of a board's memory, so that kernels read and
-    /// write several at once: weights beside what is computed, most of all. To be called after
-    /// programs are merged. Inputs and outputs lie in bank 0. The bundle then has a file for v++ that
-    /// connects each kernel's arguments, its Makefile tells aoc not to interleave, and a run says the
-    /// banks to the platforms of Xilinx and Intel, as these have words for them; elsewhere they mean
-    /// nothing. Errors: also UNIMPLEMENTED where the device's driver does not tell the names of
-    /// arguments.
+    /// write several at once: weights beside what is computed, most of all. Inputs and outputs lie in
+    /// bank 0. The bundle then has a file for v++ that connects each kernel's arguments, its Makefile
+    /// tells aoc not to interleave, and a run says the banks to the platforms of Xilinx and Intel, as
+    /// these have words for them; elsewhere they mean nothing. Errors: also UNIMPLEMENTED where the
+    /// device's driver does not tell the names of arguments.
     pub fn kiln_bundle_maker_banks(maker: *mut kiln_bundle_maker, device: *mut kiln_device, n_banks: u32, err: *mut kiln_error) -> kiln_status;
     /// Writes the bundle into a folder that is empty or not there yet. Errors: also ALREADY_EXISTS,
     /// UNAVAILABLE.

@@ -66,6 +66,7 @@ SPOILED = {
                        CLAIM % "5" + "\n    claim.ins[0].op = KF_INS_ADD;"),
     "claims by address": ("same", "another process", ABI, "info.n_variants = 1;", CLAIM % "(int64_t)((uintptr_t)opt >> 4)"),
     "composite": ("corpus", "silu is recorded as", MINE, "{KF_OP_ADD, KF_OP_RELU}", "{KF_OP_ADD, KF_OP_SILU}"),
+    "in pieces": ("results", "tril is recorded as", MINE, "{KF_OP_ADD, KF_OP_RELU}", "{KF_OP_ADD, KF_OP_TRIL}"),
     "empty ready": ("any-stream", "ready without a length", HEADER, "    state.ready = builder_is_ready(builder);",
                     "    state.ready = 1;"),
     "reopens": ("any-stream", "open again", HEADER, "for (i = 0; i < n && !builder_is_closed(builder); i++) {",

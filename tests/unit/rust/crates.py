@@ -34,6 +34,32 @@ def layout(work, prefix):
     return path
 
 
+COMMENTED = """typedef enum kiln_kind {
+    KILN_FIRST = 1, ///< of two
+                    ///< lines
+    KILN_LAST ///< without a comma
+} kiln_kind;
+typedef struct kiln_row {
+    int count; ///< how many
+               ///< there are
+    /// In front.
+    int next;
+} kiln_row;
+"""
+
+
+def comments(work):
+    """All lines of a comment behind a member or a number reach the crate."""
+    folder = os.path.join(work, "commented")
+    os.makedirs(os.path.join(folder, "kiln"))
+    with open(os.path.join(folder, "kiln/row.h"), "w", encoding="utf-8") as file:
+        file.write(COMMENTED)
+    told = run([f"{ROOT}/tools/gen_rust.py", "rust", folder, "row.h"])
+    for words in ("/// of two\n/// lines\npub const KILN_FIRST", "/// without a comma\npub const KILN_LAST",
+                  "    /// how many\n    /// there are\n    pub count", "    /// In front.\n    pub next"):
+        assert words in told, f"{words!r} is not in {told}"
+
+
 def versions():
     for crate in ("kiln-sys", "kiln-fuser"):
         with open(os.path.join(RUST, crate, "Cargo.toml"), encoding="utf-8") as file:
@@ -58,14 +84,16 @@ def all_of_it(work):
 
 def main():
     versions()
+    with tempfile.TemporaryDirectory(prefix="kiln-rust-") as work:
+        comments(work)
     missing = [path for path in TOOLS if not os.path.exists(path)]
     if missing:
         print(f"SKIP crates: {' and '.join(missing)} missing; install Debian's rustc and cargo")
-        print("kiln-test: 1 passed, 0 failed, 1 skipped")
+        print("kiln-test: 2 passed, 0 failed, 1 skipped")
         return 0
     with tempfile.TemporaryDirectory(prefix="kiln-rust-") as work:
         all_of_it(work)
-    print("kiln-test: 2 passed, 0 failed, 0 skipped")
+    print("kiln-test: 3 passed, 0 failed, 0 skipped")
     return 0
 
 

@@ -255,6 +255,30 @@ static void test_plain_device_records_nothing(void)
     fixture_close(&f);
 }
 
+/// What works on the programs that another call has left is refused before it.
+static void test_calls_have_an_order(void)
+{
+    fixture f;
+    uint32_t count = 0;
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    kiln_bundle_maker *maker = NULL;
+    FIXTURE_OK(&f, kiln_bundle_maker_create(kiln_context_env(f.context), &maker, &f.err));
+    FIXTURE_OK(&f, kiln_bundle_maker_merge(maker, &f.err));
+    KILN_CHECK_INT(kiln_bundle_maker_single(maker, f.device, &count, &f.err),
+                   KILN_STATUS_FAILED_PRECONDITION);
+    KILN_CHECK_CONTAINS(f.err.message, "maker_single was called after kiln_bundle_maker_merge");
+    KILN_CHECK_INT(kiln_bundle_maker_merge(maker, &f.err), KILN_STATUS_FAILED_PRECONDITION);
+    FIXTURE_OK(&f, kiln_bundle_maker_order(maker, f.device, &count, &f.err));
+    FIXTURE_OK(&f, kiln_bundle_maker_banks(maker, f.device, 2, &f.err));
+    KILN_CHECK_INT(kiln_bundle_maker_order(maker, f.device, &count, &f.err),
+                   KILN_STATUS_FAILED_PRECONDITION);
+    KILN_CHECK_CONTAINS(f.err.message, "maker_order was called after kiln_bundle_maker_banks");
+    kiln_bundle_maker_destroy(maker);
+    fixture_close(&f);
+}
+
 static void test_bundles(void)
 {
     folder = kiln_test_tmpdir();
@@ -263,5 +287,5 @@ static void test_bundles(void)
     }
 }
 
-KILN_TEST_MAIN("unit/runtime/bundle", KILN_TEST(test_bundles),
+KILN_TEST_MAIN("unit/runtime/bundle", KILN_TEST(test_bundles), KILN_TEST(test_calls_have_an_order),
                KILN_TEST(test_plain_device_records_nothing))
