@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cl_faults.h"
+#include "collective.h"
 #include "harness.h"
 #include "kiln.h"
 #include "onnx.h"
