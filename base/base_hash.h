@@ -29,6 +29,12 @@ KILN_API uint64_t kiln_hash64(const void *bytes, size_t length, uint64_t seed);
 /// 128 bits of XXH3.
 KILN_API kiln_hash128 kiln_hash_bytes(const void *bytes, size_t length);
 
+/// Gives the next piece, which stays until the next call; its length is 0 at the end.
+typedef size_t (*kiln_hash_next_fn)(void *user, const void **out_bytes);
+
+/// The same hash of bytes that come in pieces.
+KILN_API kiln_hash128 kiln_hash_pieces(kiln_hash_next_fn next, void *user);
+
 /// Writes a hash as 32 digits and a terminator.
 KILN_API void kiln_hash_hex(kiln_hash128 hash, char out_hex[33]);
 

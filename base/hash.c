@@ -17,6 +17,18 @@ kiln_hash128 kiln_hash_bytes(const void *bytes, size_t length)
     return (kiln_hash128){.low = hash.low64, .high = hash.high64};
 }
 
+kiln_hash128 kiln_hash_pieces(kiln_hash_next_fn next, void *user)
+{
+    XXH3_state_t state;
+    const void *bytes = NULL;
+    XXH3_128bits_reset(&state);
+    for (size_t length = next(user, &bytes); length > 0; length = next(user, &bytes)) {
+        XXH3_128bits_update(&state, bytes, length);
+    }
+    XXH128_hash_t hash = XXH3_128bits_digest(&state);
+    return (kiln_hash128){.low = hash.low64, .high = hash.high64};
+}
+
 void kiln_hash_hex(kiln_hash128 hash, char out_hex[33])
 {
     static const char digits[] = "0123456789abcdef";

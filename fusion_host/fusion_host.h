@@ -143,7 +143,7 @@ typedef struct kiln_fuse_engine_options {
     uint32_t fusion_off; ///< 1: no fuser takes part; every plan runs operations one by one, those
                          ///< of plugins by their own kernels
     uint32_t max_segment; ///< operations before a segment is cut; 0: 320
-    uint32_t max_plans; ///< kept plans; 0: 4096; the least recently used go first
+    uint32_t max_plans; ///< kept plans; 0: option `plan-limit`; the least recently used go first
     uint32_t search_ms; ///< that fusers may take for a segment, or for each max_segment operations
                         ///< of one that is not cut; 0: 10000. With `deterministic` only what they
                         ///< are shown is limited

@@ -75,6 +75,8 @@ extern const check_row check_speed_rows[];
 /// result.
 bool check_fail(check *c, const char *format, ...) KILN_PRINTF(2, 3);
 void check_skip(check *c, const char *format, ...) KILN_PRINTF(2, 3);
+/// There was too little time for a verdict.
+void check_leave_open(check *c, const char *format, ...) KILN_PRINTF(2, 3);
 void check_say(check *c, const char *format, ...) KILN_PRINTF(2, 3); ///< a figure of a good check
 void check_step(check *c, const char *format, ...) KILN_PRINTF(2, 3);
 bool check_good(const check *c);

@@ -10,7 +10,7 @@
 #include "kiln_fuser_ops.h"
 #include "tournament.h"
 
-enum { DEFAULT_MAX_SEGMENT = 320, DEFAULT_MAX_PLANS = 4096, DEFAULT_SEARCH_MS = 10000 };
+enum { DEFAULT_MAX_SEGMENT = 320, DEFAULT_SEARCH_MS = 10000 };
 
 // ---- fusers ----
 
@@ -128,6 +128,13 @@ static void forget_measurements(kiln_fuse_engine *engine)
     }
 }
 
+static uint32_t plans_at_most(const kiln_env *env, const kiln_fuse_engine_options *options)
+{
+    int64_t limit = kiln_config_int(env->config, KILN_OPTION_PLAN_LIMIT);
+    limit = options->max_plans != 0 ? options->max_plans : limit;
+    return limit < 1 ? 1 : limit > UINT32_MAX ? UINT32_MAX : (uint32_t)limit;
+}
+
 kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_device_info *device,
                                     const kiln_fuse_engine_options *options,
                                     kiln_fuse_engine **out_engine, kiln_error *err)
@@ -154,7 +161,7 @@ kiln_status kiln_fuse_engine_create(kiln_fuse_registry *registry, const kiln_dev
     engine->max_segment = options->max_segment != 0 ? options->max_segment : DEFAULT_MAX_SEGMENT;
     uint32_t search_ms = options->search_ms != 0 ? options->search_ms : DEFAULT_SEARCH_MS;
     engine->search_ns = engine->deterministic ? 0 : (uint64_t)search_ms * 1000000;
-    uint32_t max_plans = options->max_plans != 0 ? options->max_plans : DEFAULT_MAX_PLANS;
+    uint32_t max_plans = plans_at_most(env, options);
     engine->scratch = kiln_alloc(env, sizeof(*engine->scratch));
     engine->op_view = kilni_fuse_op_view_create(env);
     kiln_status status =

@@ -148,10 +148,11 @@ static bool may_be_known(kiln_fuse_stream *stream, uint32_t end, bool full)
     if (full || seed == end || stream->engine->store == NULL) {
         return full;
     }
-    return kilni_fuse_hazards_learn(&first->hazards, recorded, end) &&
-           kilni_fuse_position_feed(first, stream->engine, &first->hazards, seed, end, NULL) ==
-               KILN_STATUS_OK &&
-           first->finished;
+    bool fed = kilni_fuse_hazards_learn(&first->hazards, recorded, end) &&
+               kilni_fuse_position_feed(first, stream->engine, &first->hazards, seed, end, NULL) ==
+                   KILN_STATUS_OK;
+    kilni_fuse_set_late(stream->engine, 0);
+    return fed && first->finished;
 }
 
 /// A segment that is cut for its length ends, if it can, where a block does: what the fusers had

@@ -97,12 +97,14 @@ void kilni_fuse_position_fini(kilni_fuse_position *position, const kiln_fuse_eng
 /// Stops the trials: the recorded segment under them changes.
 void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_engine *engine);
 /// From `late_ns` on (kiln_time_ns; 0: never) a fuser is late in the call to come: it hears so by
-/// kf_host.cancelled, and is to blame if the user ends the process.
+/// kf_host.cancelled, and is to blame if the user ends the process. It holds until it is set to 0,
+/// by whoever began what has a limit.
 void kilni_fuse_set_late(kiln_fuse_engine *engine, uint64_t late_ns);
 /// Counts the time since the last call and says whether the search took longer than it may;
-/// engine->search_ns. What a fuser is then asked is to end at engine->late_ns.
+/// engine->search_ns. What a fuser is then asked is to end at engine->late_ns, which the caller
+/// sets to 0 in the end (kilni_fuse_set_late).
 bool kilni_fuse_overdue(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards);
-/// Lets the fusers take from operations [seed, end) until all are finished.
+/// Lets the fusers take from operations [seed, end) until all are finished; likewise.
 kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_engine *engine,
                                      kilni_fuse_hazards *hazards, uint32_t seed, uint32_t end,
                                      kiln_error *err);

@@ -549,7 +549,7 @@ static kiln_status search_from(choice *c, uint32_t seed, uint32_t n_ops, bool de
     return status;
 }
 
-kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
+static kiln_status search_all(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
                               uint32_t n_ops, kilni_fuse_cover cover, kilni_fuse_position *first,
                               kiln_arena *arena, kilni_fuse_blocks *out_blocks, kiln_error *err)
 {
@@ -590,6 +590,15 @@ kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_recorde
         out_blocks->n_guards = safe.n_guards;
     }
     return KILN_STATUS_OK;
+}
+
+kiln_status kilni_fuse_search(kiln_fuse_engine *engine, const kilni_fuse_recorded *recorded,
+                              uint32_t n_ops, kilni_fuse_cover cover, kilni_fuse_position *first,
+                              kiln_arena *arena, kilni_fuse_blocks *out_blocks, kiln_error *err)
+{
+    kiln_status status = search_all(engine, recorded, n_ops, cover, first, arena, out_blocks, err);
+    kilni_fuse_set_late(engine, 0);
+    return status;
 }
 
 void kilni_fuse_blocks_fini(kilni_fuse_blocks *blocks, const kiln_env *env)

@@ -391,10 +391,11 @@ static void tell_fusers(kiln_fuse_engine *engine, const kilni_fuse_tournament *t
                                       .unfused_ns = (uint64_t)tournament->unfused_ns,
                                       .extents = extents,
                                       .n_extents = n_extents};
-        kilni_fuse_set_late(engine, kiln_time_ns() + engine->search_ns);
+        kilni_fuse_set_late(engine, engine->search_ns > 0 ? kiln_time_ns() + engine->search_ns : 0);
         kilni_fuse_crash_record_mark(fuser->plugin, engine->crash_slot, KILNI_FUSE_CALL_MEASURED);
         table->fuser_measured(fuser->handle, &measured);
         kilni_fuse_crash_record_mark(fuser->plugin, engine->crash_slot, KILNI_FUSE_CALL_NONE);
+        kilni_fuse_set_late(engine, 0);
     }
 }
 

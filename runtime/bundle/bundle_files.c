@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,42 +64,6 @@ kiln_status kilni_bundle_read(const kiln_env *env, const char *path, kiln_blob *
     kiln_status status = read_stream(env, file, path, out_bytes, err);
     (void)fclose(file);
     return status;
-}
-
-static kiln_status map_file(const char *path, kiln_blob *out_bytes, kiln_error *err)
-{
-    struct stat info = {0};
-    kiln_status status = KILN_STATUS_OK;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return cannot_open(path, err);
-    }
-    if (fstat(file, &info) != 0) {
-        status = kiln_fail(err, UNAVAILABLE, "%.150s: %s", path, strerror(errno));
-    } else if (!S_ISREG(info.st_mode) || info.st_size == 0) {
-        status = kiln_fail(err, DATA_LOSS, "%.150s is damaged: no file with bytes", path);
-    } else {
-        size_t bytes = (size_t)info.st_size;
-        void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
-        if (data != MAP_FAILED) {
-            *out_bytes = (kiln_blob){.data = data, .length = bytes};
-        } else {
-            status = errno == ENOMEM
-                         ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes of %.150s",
-                                     bytes, path)
-                         : kiln_fail(err, UNAVAILABLE, "%.150s: %s", path, strerror(errno));
-        }
-    }
-    (void)close(file);
-    return status;
-}
-
-void kilni_bundle_unmap(kiln_blob *bytes)
-{
-    if (bytes->data != NULL) {
-        (void)munmap(bytes->data, bytes->length);
-    }
-    *bytes = (kiln_blob){0};
 }
 
 kiln_status kilni_bundle_write(const char *path, const void *bytes, size_t length, kiln_error *err)
@@ -204,10 +167,10 @@ static kiln_status find_listed(const bundle_folder *folder, const char *name,
                            folder->path, name);
 }
 
-static kiln_status check_hash(const bundle_file_hash *hash, const char *path,
-                              const kiln_blob *bytes, kiln_error *err)
+static kiln_status check_hash(const bundle_file_hash *hash, const char *path, kiln_hash128 found,
+                              kiln_error *err)
 {
-    return kiln_hash_same(hash->hash, kiln_hash_bytes(bytes->data, bytes->length))
+    return kiln_hash_same(hash->hash, found)
                ? KILN_STATUS_OK
                : kiln_fail(err, DATA_LOSS, "%.150s is damaged: " BUNDLE_HASHES " has another hash",
                            path);
@@ -224,7 +187,7 @@ kiln_status kilni_bundle_folder_read(const bundle_folder *folder, const char *na
         status = kilni_bundle_read(folder->env, path, out_bytes, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = check_hash(hash, path, out_bytes, err);
+        status = check_hash(hash, path, kiln_hash_bytes(out_bytes->data, out_bytes->length), err);
     }
     if (status != KILN_STATUS_OK) {
         kiln_free(folder->env, out_bytes->data);
@@ -233,22 +196,104 @@ kiln_status kilni_bundle_folder_read(const bundle_folder *folder, const char *na
     return status;
 }
 
-kiln_status kilni_bundle_folder_map(const bundle_folder *folder, const char *name,
-                                    kiln_blob *out_bytes, kiln_error *err)
-{
+// ---- files in pieces ----
+
+typedef struct bundle_open_file {
+    int fd; ///< -1: none
+    uint64_t length;
+    const bundle_file_hash *hash;
     char path[BUNDLE_PATH_ROOM];
-    const bundle_file_hash *hash = NULL;
-    *out_bytes = (kiln_blob){0};
-    kiln_status status = find_listed(folder, name, &hash, path, err);
-    if (status == KILN_STATUS_OK) {
-        status = map_file(path, out_bytes, err);
-    }
-    if (status == KILN_STATUS_OK) {
-        status = check_hash(hash, path, out_bytes, err);
-    }
+} bundle_open_file;
+
+static kiln_status open_listed(const bundle_folder *folder, const char *name, bundle_open_file *out,
+                               kiln_error *err)
+{
+    struct stat info = {0};
+    *out = (bundle_open_file){.fd = -1};
+    kiln_status status = find_listed(folder, name, &out->hash, out->path, err);
     if (status != KILN_STATUS_OK) {
-        kilni_bundle_unmap(out_bytes);
+        return status;
     }
+    out->fd = open(out->path, O_RDONLY | O_CLOEXEC);
+    if (out->fd < 0) {
+        return cannot_open(out->path, err);
+    }
+    if (fstat(out->fd, &info) != 0) {
+        return kiln_fail(err, UNAVAILABLE, "%.150s: %s", out->path, strerror(errno));
+    }
+    out->length = (uint64_t)info.st_size;
+    return S_ISREG(info.st_mode)
+               ? KILN_STATUS_OK
+               : kiln_fail(err, DATA_LOSS, "%.150s is damaged: no file with bytes", out->path);
+}
+
+static void close_listed(bundle_open_file *file)
+{
+    if (file->fd >= 0) {
+        (void)close(file->fd);
+    }
+}
+
+kiln_status kilni_bundle_folder_length(const bundle_folder *folder, const char *name,
+                                       uint64_t *out_length, kiln_error *err)
+{
+    bundle_open_file file;
+    kiln_status status = open_listed(folder, name, &file, err);
+    close_listed(&file);
+    *out_length = file.length;
+    return status;
+}
+
+typedef struct visit {
+    bundle_open_file file;
+    unsigned char *room; ///< for a piece
+    uint64_t at;
+    bundle_piece_fn piece;
+    void *user;
+    kiln_error *err;
+    kiln_status status;
+} visit;
+
+/// The bytes read; 0 at the end and where reading fails.
+static size_t read_piece(visit *v)
+{
+    ssize_t got = pread(v->file.fd, v->room, BUNDLE_PIECE, (off_t)v->at);
+    while (got < 0 && errno == EINTR) {
+        got = pread(v->file.fd, v->room, BUNDLE_PIECE, (off_t)v->at);
+    }
+    if (got < 0) {
+        v->status = kiln_fail(v->err, UNAVAILABLE, "%.150s: %s", v->file.path, strerror(errno));
+    }
+    return got > 0 ? (size_t)got : 0;
+}
+
+static size_t next_piece(void *user, const void **out_bytes)
+{
+    visit *v = user;
+    size_t length = read_piece(v);
+    if (length > 0) {
+        v->status = v->piece(v->user, v->at, v->room, length, v->err);
+    }
+    *out_bytes = v->room;
+    v->at += length;
+    return v->status == KILN_STATUS_OK ? length : 0;
+}
+
+kiln_status kilni_bundle_folder_visit(const bundle_folder *folder, const char *name,
+                                      bundle_piece_fn piece, void *user, kiln_error *err)
+{
+    visit v = {.piece = piece, .user = user, .err = err};
+    kiln_status status = open_listed(folder, name, &v.file, err);
+    v.room = status == KILN_STATUS_OK ? kiln_alloc(folder->env, BUNDLE_PIECE) : NULL;
+    if (v.room != NULL) {
+        kiln_hash128 found = kiln_hash_pieces(next_piece, &v);
+        status = v.status == KILN_STATUS_OK ? check_hash(v.file.hash, v.file.path, found, err)
+                                            : v.status;
+    } else if (status == KILN_STATUS_OK) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a piece of %.150s", v.file.path);
+    }
+    kiln_free(folder->env, v.room);
+    close_listed(&v.file);
     return status;
 }
 

@@ -7,7 +7,7 @@
 
 #include "base.h"
 
-enum { BUNDLE_PATH_ROOM = 1024 };
+enum { BUNDLE_PATH_ROOM = 1024, BUNDLE_PIECE = 4 << 20 };
 
 #define BUNDLE_HASHES "HASHES"
 
@@ -43,12 +43,19 @@ kiln_status kilni_bundle_folder_open(bundle_folder *folder, kiln_error *err);
 kiln_status kilni_bundle_folder_read(const bundle_folder *folder, const char *name,
                                      kiln_blob *out_bytes, kiln_error *err);
 
-/// The same without a copy, of a file that is not empty: the bytes are the file's until
-/// kilni_bundle_unmap, so they are used at once.
-kiln_status kilni_bundle_folder_map(const bundle_folder *folder, const char *name,
-                                    kiln_blob *out_bytes, kiln_error *err);
-/// Takes what a failed map left, too.
-void kilni_bundle_unmap(kiln_blob *bytes);
+typedef kiln_status (*bundle_piece_fn)(void *user, uint64_t offset, const void *bytes,
+                                       size_t length, kiln_error *err);
+
+/// The length of a listed file. Errors: NOT_FOUND, UNAVAILABLE; DATA_LOSS for what is no file.
+kiln_status kilni_bundle_folder_length(const bundle_folder *folder, const char *name,
+                                       uint64_t *out_length, kiln_error *err);
+
+/// Shows `piece` a listed file from its start to its end, for one that is too long to be held
+/// whole. Only at the end is it known whether the file is as HASHES says: on failure, whatever was
+/// made of the pieces is void. A file that becomes shorter meanwhile is such a failure.
+/// Errors: as kilni_bundle_folder_read, and those of `piece`.
+kiln_status kilni_bundle_folder_visit(const bundle_folder *folder, const char *name,
+                                      bundle_piece_fn piece, void *user, kiln_error *err);
 
 /// Whether every listed file that is there is as it was written; `but`, when not NULL, is not read.
 kiln_status kilni_bundle_folder_check(const bundle_folder *folder, const char *but,

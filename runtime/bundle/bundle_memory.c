@@ -6,6 +6,12 @@
 
 #include <string.h>
 
+typedef struct bundle_piece { ///< of the file of constants
+    uint64_t offset;
+    const unsigned char *bytes;
+    size_t length;
+} bundle_piece;
+
 /// The constant that another set of shapes has made already; NULL: none has.
 static kiln_buffer *find_constant(const kiln_bundle *bundle, uint32_t until_shapes,
                                   uint32_t until_buffer, const bundle_buffer *wanted)
@@ -39,9 +45,8 @@ static kiln_status fill_poison(kiln_bundle *bundle, kiln_buffer *buffer, uint64_
 }
 
 static kiln_status make_buffer(kiln_bundle *bundle, uint32_t s, uint32_t index,
-                               const kiln_blob *constants, bool poison, kiln_error *err)
+                               uint64_t constants_length, bool poison, kiln_error *err)
 {
-    kiln_backend *backend = bundle->device->backend;
     bundle_memory *memory = &bundle->memory[s];
     const bundle_buffer *buffer = &bundle->manifest.shapes[s].buffers[index];
     bool is_constant = buffer->kind == BUNDLE_BUFFER_CONSTANT;
@@ -51,7 +56,7 @@ static kiln_status make_buffer(kiln_bundle *bundle, uint32_t s, uint32_t index,
         return KILN_STATUS_OK;
     }
     uint64_t from = bundle->manifest.constants_start + buffer->offset;
-    if (is_constant && (from > constants->length || buffer->bytes > constants->length - from)) {
+    if (is_constant && (from > constants_length || buffer->bytes > constants_length - from)) {
         return kiln_fail(err, DATA_LOSS, BUNDLE_MANIFEST ": a constant is not in its file");
     }
     kiln_status status = kilni_bundle_alloc(bundle, buffer, &memory->buffers[index], err);
@@ -60,13 +65,43 @@ static kiln_status make_buffer(kiln_bundle *bundle, uint32_t s, uint32_t index,
     }
     memory->owned[index] = true;
     *(is_constant ? &bundle->info.constant_bytes : &bundle->info.scratch_bytes) += buffer->bytes;
-    if (is_constant && buffer->bytes > 0) {
-        return backend->transfer->upload(backend, memory->buffers[index], 0,
-                                         (const unsigned char *)constants->data + from,
-                                         (size_t)buffer->bytes, err);
+    return poison && !is_constant ? fill_poison(bundle, memory->buffers[index], buffer->bytes, err)
+                                  : KILN_STATUS_OK;
+}
+
+/// Uploads what a piece of the file has of a constant that begins at `from` there.
+static kiln_status upload_part(kiln_bundle *bundle, kiln_buffer *buffer, uint64_t from,
+                               uint64_t bytes, const bundle_piece *piece, kiln_error *err)
+{
+    kiln_backend *backend = bundle->device->backend;
+    uint64_t begin = from > piece->offset ? from : piece->offset;
+    uint64_t end = piece->offset + piece->length;
+    end = from + bytes < end ? from + bytes : end;
+    return begin >= end ? KILN_STATUS_OK
+                        : backend->transfer->upload(backend, buffer, (size_t)(begin - from),
+                                                    piece->bytes + (begin - piece->offset),
+                                                    (size_t)(end - begin), err);
+}
+
+static kiln_status upload_piece(void *user, uint64_t offset, const void *bytes, size_t length,
+                                kiln_error *err)
+{
+    kiln_bundle *bundle = user;
+    const bundle_manifest *manifest = &bundle->manifest;
+    const bundle_piece piece = {offset, bytes, length};
+    kiln_status status = KILN_STATUS_OK;
+    for (uint32_t s = 0; s < manifest->n_shapes; s++) {
+        const bundle_shapes *shapes = &manifest->shapes[s];
+        for (uint32_t i = 0; i < shapes->n_buffers && status == KILN_STATUS_OK; i++) {
+            const bundle_buffer *buffer = &shapes->buffers[i];
+            if (bundle->memory[s].owned[i] && buffer->kind == BUNDLE_BUFFER_CONSTANT) {
+                status = upload_part(bundle, bundle->memory[s].buffers[i],
+                                     manifest->constants_start + buffer->offset, buffer->bytes,
+                                     &piece, err);
+            }
+        }
     }
-    return poison ? fill_poison(bundle, memory->buffers[index], buffer->bytes, err)
-                  : KILN_STATUS_OK;
+    return status;
 }
 
 /// An output that is alone in a buffer from its start on needs no copy.
@@ -109,27 +144,39 @@ static kiln_status make_lists(kiln_bundle *bundle, const bundle_shapes *shapes,
     return KILN_STATUS_OK;
 }
 
-kiln_status kilni_bundle_make_memory(kiln_bundle *bundle, bool poison, kiln_error *err)
+static kiln_status make_buffers(kiln_bundle *bundle, uint64_t constants_length, bool poison,
+                                kiln_error *err)
 {
     const bundle_manifest *manifest = &bundle->manifest;
-    kiln_blob constants = {0};
-    kiln_status status =
-        kilni_bundle_folder_map(&bundle->folder, BUNDLE_CONSTANTS, &constants, err);
+    kiln_status status = KILN_STATUS_OK;
     bundle->memory =
         kiln_arena_alloc(&bundle->arena, (manifest->n_shapes + 1) * sizeof(*bundle->memory));
-    if (status == KILN_STATUS_OK && bundle->memory == NULL) {
-        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a bundle's buffers");
+    if (bundle->memory == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a bundle's buffers");
     }
     for (uint32_t s = 0; s < manifest->n_shapes && status == KILN_STATUS_OK; s++) {
         status = make_lists(bundle, &manifest->shapes[s], &bundle->memory[s], err);
         for (uint32_t i = 0; i < manifest->shapes[s].n_buffers && status == KILN_STATUS_OK; i++) {
-            status = make_buffer(bundle, s, i, &constants, poison, err);
+            status = make_buffer(bundle, s, i, constants_length, poison, err);
         }
     }
-    if (status == KILN_STATUS_OK) { // uploads read the constants
-        status = bundle->device->backend->device->sync(bundle->device->backend, err);
-    }
-    kilni_bundle_unmap(&constants);
+    return status;
+}
+
+/// Constants are read, not mapped: a file that is cut short under a map would end the process.
+kiln_status kilni_bundle_make_memory(kiln_bundle *bundle, bool poison, kiln_error *err)
+{
+    kiln_backend *backend = bundle->device->backend;
+    uint64_t length = 0;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status,
+             kilni_bundle_folder_length(&bundle->folder, BUNDLE_CONSTANTS, &length, err));
+    KILN_TRY(out, status, make_buffers(bundle, length, poison, err));
+    KILN_TRY(
+        out, status,
+        kilni_bundle_folder_visit(&bundle->folder, BUNDLE_CONSTANTS, upload_piece, bundle, err));
+    status = backend->device->sync(backend, err);
+out:
     return status;
 }
 

@@ -5,9 +5,10 @@
 //
 //     io_faults KIND K FOLDER COMMAND...
 //
-// KIND: count; ENOSPC, EIO or EINTR of writes; read, for EIO of reads; short, for a write that
-// takes half; kill, for SIGKILL in place of the call. K counts from 1; "K+" means each from the
-// k-th on. The last line on standard error is "io_faults: N calls". Ends as the command does.
+// KIND: count; ENOSPC, EIO or EINTR of writes; read, for EIO of reads; cut, for a file that is cut
+// short to nothing before it is read; short, for a write that takes half; kill, for SIGKILL in
+// place of the call. K counts from 1; "K+" means each from the k-th on. The last line on standard
+// error is "io_faults: N calls". Ends as the command does.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -105,10 +106,18 @@ static int take_descriptor(int socket)
 
 // ---- the disk's side ----
 
+enum { LINK_ROOM = 64 };
+
+/// What stands for the call's file.
+static void link_of(const struct seccomp_notif *call, char out[LINK_ROOM])
+{
+    snprintf(out, LINK_ROOM, "/proc/%u/fd/%d", call->pid, (int)call->data.args[0]);
+}
+
 static bool is_below(const fault *f, const struct seccomp_notif *call)
 {
-    char link[64], path[4096];
-    snprintf(link, sizeof(link), "/proc/%u/fd/%d", call->pid, (int)call->data.args[0]);
+    char link[LINK_ROOM], path[4096];
+    link_of(call, link);
     ssize_t length = readlink(link, path, sizeof(path) - 1);
     path[length > 0 ? length : 0] = '\0';
     return strncmp(path, f->folder, strlen(f->folder)) == 0;
@@ -167,6 +176,12 @@ static void answer(fault *f, const struct seccomp_notif *call, struct seccomp_no
     if (strcmp(f->kind, "short") == 0 && (!can_be_short || call->data.args[2] < 2)) {
         return;
     }
+    if (strcmp(f->kind, "cut") == 0) {
+        char link[LINK_ROOM];
+        link_of(call, link);
+        (void)!truncate(link, 0);
+        return;
+    }
     reply->flags = 0;
     if (strcmp(f->kind, "kill") == 0) {
         kill(process_of(call->pid), SIGKILL);
@@ -216,7 +231,7 @@ int main(int argc, char **argv)
                .at = strtoul(argv[2], NULL, 10),
                .persistent = strchr(argv[2], '+') != NULL,
                .folder = argv[3]};
-    bool of_reads = strcmp(f.kind, "read") == 0;
+    bool of_reads = strcmp(f.kind, "read") == 0 || strcmp(f.kind, "cut") == 0;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
         die("socketpair");
     }

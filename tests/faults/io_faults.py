@@ -178,6 +178,35 @@ def cache(folder, kind, few):
     return bad, tries
 
 
+def bundle(folder):
+    """Files of a bundle that cannot be read, and that are cut short while they are: told, with the file."""
+    bad, tries = [], 0
+    own, whole = os.path.join(folder, "bundle"), os.path.join(folder, "whole")
+    wanted, out = os.path.join(folder, "want.npy"), os.path.join(folder, "y.npy")
+    command = [KILN, "run", own, "--input", INPUT, "--output"]
+    subprocess.run([KILN, "bundle", MODEL, "--input", INPUT, "-o", whole], check=True, capture_output=True, timeout=900)
+
+    def run(kind, k, result):
+        shutil.rmtree(own, ignore_errors=True)
+        shutil.copytree(whole, own)
+        return under(kind, k, own, *command, result, KILN_CACHE_DIR="off")
+
+    code, said, calls = run("read", 0, wanted)
+    assert code == 0 and calls > 0, f"a bundle without a fault: {code}, {calls} calls: {said}"
+    for kind, again in (("read", ""), ("read", "+"), ("cut", "")):
+        for k in chosen(calls, 4):
+            tries += 1
+            where = f"{kind} at {k}{again} of {calls}"
+            code, said, _ = run(kind, f"{k}{again}", out)
+            if code not in (0, 1):
+                bad.append(f"{where}: ends with {code}: {said}")
+            elif code == 0 and not agree(out, wanted):
+                bad.append(f"{where}: another result")
+            elif code == 1 and own not in said:
+                bad.append(f"{where}: the file is not told: {said}")
+    return bad, tries
+
+
 def nowhere(folder):
     """Devices that are full, folders that are none, descriptors that are closed."""
     bad = []
@@ -204,7 +233,7 @@ def nowhere(folder):
 
 
 # What is tried: the name of a case, and what gives (problems, tries) in a folder.
-CASES = {"outputs": outputs, "nowhere": nowhere,
+CASES = {"outputs": outputs, "nowhere": nowhere, "bundle": bundle,
          **{f"cache-{kind}": functools.partial(cache, kind=kind, few=few)
             for kind, few in (("ENOSPC", 2), ("EIO", 2), ("EINTR", 1), ("short", 1), ("read", 2), ("kill", 10))}}
 

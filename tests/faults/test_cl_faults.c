@@ -13,11 +13,12 @@
 #include <unistd.h>
 
 #include "cl_faults.h"
+#include "collective.h"
 #include "harness.h"
 #include "kiln.h"
 #include "onnx.h"
 
-enum { N = 4096, PARTS = 2, MOST_RESULTS = 2 * N };
+enum { N = 4096, PARTS = 2, MOST_RESULTS = 2 * N, MOST_WAITS = 30000 /* of 20 ms */ };
 
 typedef struct world {
     const char *name;
@@ -103,7 +104,10 @@ static kiln_status run_graph(world *w, float out[MOST_RESULTS], size_t *out_coun
 
 static bool prepare_group(world *w)
 {
-    return kiln_collective_create(w->devices, PARTS, NULL, &w->group, &w->err) == KILN_STATUS_OK;
+    kiln_coll_group_options options = KILN_COLL_GROUP_OPTIONS_INIT;
+    options.deadline_ns = UINT64_C(1000000000) * 3600; // a starved machine compiles for long
+    return kiln_collective_create(w->devices, PARTS, &options, &w->group, &w->err) ==
+           KILN_STATUS_OK;
 }
 
 /// A failure poisons a group, so each run has one of its own.
@@ -202,8 +206,8 @@ static void close_world(world *w)
     for (size_t i = 0; i < w->n_devices; i++) {
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
         bool lost = kiln_device_status(w->devices[i], NULL) == KILN_STATUS_DEVICE_LOST;
-        for (int j = 0; j < 1000 && !is_empty(w->devices[i], lost, &stats); j++) {
-            usleep(20000); // another thread may be giving back what a collective has used
+        for (int j = 0; j < MOST_WAITS && !is_empty(w->devices[i], lost, &stats); j++) {
+            usleep(20000); // a member that was given up is in the compiler until it comes back
         }
         if (!is_empty(w->devices[i], lost, &stats)) {
             KILN_FAIL("%s: %llu tensors and %llu bytes are left after %s, %s", w->name,

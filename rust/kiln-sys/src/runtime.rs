@@ -221,12 +221,15 @@ pub const KILN_OPTION_REMOTE_TOKEN_FILE: kiln_option = 28;
 pub const KILN_OPTION_REMOTE_MEMORY: kiln_option = 29;
 pub const KILN_OPTION_WEIGHTS_LIMIT: kiln_option = 30;
 pub const KILN_OPTION_MODEL_DTYPE: kiln_option = 31;
-pub const KILN_OPTION_COUNT: kiln_option = 32;
+pub const KILN_OPTION_PLAN_LIMIT: kiln_option = 32;
+pub const KILN_OPTION_COUNT: kiln_option = 33;
 pub type kiln_origin = c_uint;
 pub const KILN_ORIGIN_DEFAULT: kiln_origin = 0;
 pub const KILN_ORIGIN_FILE: kiln_origin = 1;
 pub const KILN_ORIGIN_ENVIRONMENT: kiln_origin = 2;
 pub const KILN_ORIGIN_FLAG: kiln_origin = 3;
+/// Gives the next piece, which stays until the next call; its length is 0 at the end.
+pub type kiln_hash_next_fn = Option<unsafe extern "C" fn(*mut c_void, *mut *const c_void) -> usize>;
 pub const KILN_NPY_MAX_RANK: c_int = 8;
 pub const KILN_NPZ_NAME_ROOM: c_int = 128;
 pub type kiln_store_table = c_uint;
@@ -2114,6 +2117,8 @@ extern "C" {
     pub fn kiln_hash64(bytes: *const c_void, length: usize, seed: u64) -> u64;
     /// 128 bits of XXH3.
     pub fn kiln_hash_bytes(bytes: *const c_void, length: usize) -> kiln_hash128;
+    /// The same hash of bytes that come in pieces.
+    pub fn kiln_hash_pieces(next: kiln_hash_next_fn, user: *mut c_void) -> kiln_hash128;
     /// Writes a hash as 32 digits and a terminator.
     pub fn kiln_hash_hex(hash: kiln_hash128, out_hex: *mut c_char);
     /// For Kiln's own modules: messages to the program's log.

@@ -27,4 +27,38 @@ static void test_every_byte_counts(void)
     KILN_CHECK(kiln_hash64("a", 1, 1) != kiln_hash64("a", 1, 2));
 }
 
-KILN_TEST_MAIN("unit/base/hash", KILN_TEST(test_known_values), KILN_TEST(test_every_byte_counts))
+typedef struct pieces {
+    const unsigned char *bytes;
+    size_t left;
+    size_t most; ///< of a piece
+} pieces;
+
+static size_t next_piece(void *user, const void **out_bytes)
+{
+    pieces *p = user;
+    size_t length = p->left < p->most ? p->left : p->most;
+    *out_bytes = p->bytes;
+    p->bytes += length;
+    p->left -= length;
+    return length;
+}
+
+static void test_pieces(void)
+{
+    unsigned char bytes[3000];
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (unsigned char)(i * 7);
+    }
+    static const size_t lengths[] = {0, 1, 16, 240, 241, 1024, sizeof(bytes)};
+    static const size_t most[] = {1, 7, 256, sizeof(bytes)};
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        for (size_t k = 0; k < sizeof(most) / sizeof(most[0]); k++) {
+            pieces p = {bytes, lengths[i], most[k]};
+            KILN_CHECK(kiln_hash_same(kiln_hash_pieces(next_piece, &p),
+                                      kiln_hash_bytes(bytes, lengths[i])));
+        }
+    }
+}
+
+KILN_TEST_MAIN("unit/base/hash", KILN_TEST(test_known_values), KILN_TEST(test_every_byte_counts),
+               KILN_TEST(test_pieces))

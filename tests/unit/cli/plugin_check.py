@@ -340,6 +340,15 @@ def reports(folder):
     return None
 
 
+def no_time(folder):
+    """Without time for enough rounds, speed is neither good nor bad."""
+    library = build(folder, "no time", template())
+    run = check(library, "--only", "speed", "--in-process", "--timeout", "0")
+    if run.returncode != 3 or "1 inconclusive" not in run.stdout or "(see --timeout)" not in run.stdout:
+        return f"{run.returncode} {run.stdout}{run.stderr}"
+    return None
+
+
 def streams(folder):
     """Recorded streams are tried where the fuser takes a part of them, and refused where it takes none."""
     library = os.path.join(TEST_PLUGINS, "picky_SCAN.so")
@@ -445,8 +454,10 @@ def passes(library):
     long_form = os.environ.get("KILN_TEST_LONG", "") not in ("", "0")
     for seed in ("1", "2", "3") if long_form else ("1",):
         run = check(library, "--level", LEVEL, "--timeout", "240", "--seed", seed, "--streams", "24" if long_form else "6")
-        if run.returncode:
+        if run.returncode not in (0, 3) or " 0 failed" not in run.stdout:
             return run.stdout + run.stderr
+        if run.returncode == 3:  # of a machine that has no time for it, not of the plugin
+            print(run.stdout)
     return None
 
 
@@ -459,7 +470,7 @@ def main_passes(name):
 def main_fails(only):
     with tempfile.TemporaryDirectory(prefix="kiln-check-") as folder:
         for name in only:
-            whole = {"reduces": reduces, "reports": reports, "streams": streams, "attributes": attributes}.get(name)
+            whole = {"reduces": reduces, "reports": reports, "no time": no_time, "streams": streams, "attributes": attributes}.get(name)
             case(name, whole(folder) if whole is not None else spoiled(folder, name, SPOILED[name]))
         if only:
             return
@@ -482,6 +493,7 @@ def main_fails(only):
         case("libraries", libraries(folder))
         case("reduces", reduces(folder))
         case("reports", reports(folder))
+        case("no time", no_time(folder))
         case("streams", streams(folder))
         case("choices", choices())
         case("usage", usage())

@@ -312,7 +312,17 @@ static void test_a_fuser_that_hangs_when_told_what_was_measured(void)
     check_hang("evil_loops_in_measured", "a process ended in fuser_measured");
 }
 
-/* One that asks whether it is cancelled hears so in time. */
+static bool is_cancelled(const kiln_fuse_engine *engine)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < engine->n_hosts; i++) {
+        const kf_host *host = &engine->hosts[i]->abi;
+        any = any || host->cancelled(host) != 0;
+    }
+    return any;
+}
+
+/* One that asks whether it is cancelled hears so in time, and no more once planning is over. */
 static void test_a_fuser_that_is_cancelled(void)
 {
     session s;
@@ -321,6 +331,7 @@ static void test_a_fuser_that_is_cancelled(void)
         KILN_CHECK_INT(load(&s, "evil_loops_until_cancelled"), KILN_STATUS_OK)) {
         plan_within(&s, 50);
         KILN_CHECK(kiln_time_ns() - start > UINT64_C(50000000));
+        KILN_CHECK(s.f.engine->n_hosts > 0 && !is_cancelled(s.f.engine));
     }
     finish(&s);
 }

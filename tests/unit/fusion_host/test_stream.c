@@ -160,25 +160,65 @@ static void test_whole_waits_for_drain(void)
     fixture_close(&f);
 }
 
+/// Chains of twenty lengths, three times.
+static void run_chains(fuse_fixture *f)
+{
+    for (int round = 0; round < 3; round++) {
+        for (int length = 1; length <= 20; length++) {
+            kiln_tensor_desc a = fixture_vector(f, 8);
+            for (int i = 0; i < length; i++) {
+                a = fixture_op(f, KILN_OP_NEG, &a, NULL);
+            }
+            (void)fixture_run(f, true);
+        }
+    }
+}
+
 static void test_plans_are_bounded(void)
 {
     fuse_fixture f;
     kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
     options.max_plans = 8;
     if (fixture_open_with(&f, NULL, &options, /*whole=*/false)) {
-        for (int round = 0; round < 3; round++) {
-            for (int length = 1; length <= 20; length++) {
-                kiln_tensor_desc a = fixture_vector(&f, 8);
-                for (int i = 0; i < length; i++) {
-                    a = fixture_op(&f, KILN_OP_NEG, &a, NULL);
-                }
-                (void)fixture_run(&f, true);
-            }
-        }
+        run_chains(&f);
         KILN_CHECK_INT(fixture_stats(&f).plans_kept, 8);
         KILN_CHECK(f.engine->plans.n_nodes <= 8 * 20);
     }
     fixture_close(&f);
+}
+
+static uint64_t plans_kept_under(const char *limit)
+{
+    fuse_fixture f;
+    uint64_t kept = 0;
+    kiln_fuse_engine_options options = KILN_FUSE_ENGINE_OPTIONS_INIT;
+    if (fixture_open(&f, NULL)) {
+        kiln_fuse_engine *engine = f.engine;
+        kiln_fuse_stream *stream = f.stream;
+        KILN_CHECK_INT(kiln_config_create(&f.env.allocator, NULL, false, &f.env.config, NULL), 0);
+        KILN_CHECK_INT(kiln_config_set(f.env.config, "plan-limit", limit, KILN_ORIGIN_FLAG, NULL),
+                       0);
+        KILN_CHECK_INT(kiln_fuse_engine_create(f.registry, &f.device, &options, &f.engine, NULL),
+                       0);
+        KILN_CHECK_INT(kiln_fuse_stream_create(f.engine, false, &f.stream, NULL), 0);
+        run_chains(&f);
+        kept = fixture_stats(&f).plans_kept;
+        kiln_fuse_stream_destroy(f.stream);
+        kiln_fuse_engine_destroy(f.engine);
+        kiln_config_destroy(f.env.config);
+        f.env.config = NULL;
+        f.engine = engine;
+        f.stream = stream;
+    }
+    fixture_close(&f);
+    return kept;
+}
+
+static void test_plans_are_bounded_by_an_option(void)
+{
+    KILN_CHECK_INT(plans_kept_under("5"), 5);
+    KILN_CHECK_INT(plans_kept_under("0"), 1); // the one at hand
+    KILN_CHECK_INT(plans_kept_under("1000000M"), 20);
 }
 
 static void test_equal_hashes_do_not_mix(void)
@@ -327,6 +367,7 @@ KILN_TEST_MAIN("unit/fusion_host/stream", KILN_TEST(test_nothing_recorded),
                KILN_TEST(test_dies_after_last_use), KILN_TEST(test_plan_is_found_again),
                KILN_TEST(test_no_allocation_when_repeated), KILN_TEST(test_long_segment_is_cut),
                KILN_TEST(test_whole_waits_for_drain), KILN_TEST(test_plans_are_bounded),
+               KILN_TEST(test_plans_are_bounded_by_an_option),
                KILN_TEST(test_equal_hashes_do_not_mix), KILN_TEST(test_second_segment_before_done),
                KILN_TEST(test_push_while_a_segment_runs), KILN_TEST(test_lengths_that_vary),
                KILN_TEST(test_lengths_of_one_and_none), KILN_TEST(test_varying_plans_are_bounded))

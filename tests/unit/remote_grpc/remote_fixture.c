@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PATIENCE_MS = 120000 }; ///< for an answer: sanitizers and other work take their time
+enum { PATIENCE_MS = 600000 }; ///< for an answer: sanitizers and other work take their time
 
 // ---- a pair ----
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLOATS = 256 * 1024, STEPS = 60 };
+enum { FLOATS = 256 * 1024 / PATIENCE, STEPS = 60 };
 
 static uint64_t operations_of(const pair *self)
 {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A bundle's files as maps: what is wrong with one is said as it is.
-
-#include <fcntl.h>
+// A bundle's files in pieces: what is wrong with one is said as it is, also of one that is changed
+// while it is read.
+#define _DEFAULT_SOURCE // truncate
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bundle_files.h"
@@ -34,60 +33,109 @@ static void file_path(const shelf *s, char out[1024])
     snprintf(out, 1024, "%s/c", s->path);
 }
 
-static kiln_status map_once(const shelf *s, kiln_error *err)
+typedef struct seen { ///< by a visit
+    char bytes[64]; ///< the first ones
+    uint64_t length;
+    uint32_t pieces;
+    const char *cut; ///< the file, to be cut short after the first piece; NULL: not
+    bool refuse;
+} seen;
+
+static kiln_status see(void *user, uint64_t offset, const void *bytes, size_t length,
+                       kiln_error *err)
 {
-    kiln_blob bytes;
-    kiln_status status = kilni_bundle_folder_map(&s->folder, "c", &bytes, err);
-    KILN_CHECK(status == KILN_STATUS_OK ? bytes.length == strlen(content) &&
-                                              memcmp(bytes.data, content, bytes.length) == 0
-                                        : bytes.data == NULL);
-    kilni_bundle_unmap(&bytes);
+    seen *s = user;
+    KILN_CHECK(offset == s->length && length > 0 && length <= BUNDLE_PIECE);
+    if (s->pieces++ == 0) {
+        memcpy(s->bytes, bytes, length < sizeof(s->bytes) ? length : sizeof(s->bytes));
+    }
+    s->length += length;
+    KILN_CHECK(s->cut == NULL || truncate(s->cut, (off_t)s->length) == 0);
+    return s->refuse ? kiln_fail(err, UNAVAILABLE, "not now") : KILN_STATUS_OK;
+}
+
+static kiln_status visit_once(const shelf *s, kiln_error *err)
+{
+    seen what = {.length = 0};
+    kiln_status status = kilni_bundle_folder_visit(&s->folder, "c", see, &what, err);
+    KILN_CHECK(status != KILN_STATUS_OK ||
+               (what.length == strlen(content) && memcmp(what.bytes, content, what.length) == 0));
     return status;
 }
 
-static void test_maps(void)
+static void test_visits(void)
+{
+    shelf s;
+    char path[1024];
+    uint64_t length = 0;
+    kiln_error err = KILN_ERROR_INIT;
+    shelf_open(&s);
+    file_path(&s, path);
+    KILN_CHECK_INT(visit_once(&s, &err), KILN_STATUS_NOT_FOUND);
+    KILN_CHECK_INT(kilni_bundle_write(path, content, 0, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(visit_once(&s, &err), KILN_STATUS_DATA_LOSS);
+    KILN_CHECK_INT(kilni_bundle_write(path, content, 3, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(visit_once(&s, &err), KILN_STATUS_DATA_LOSS);
+    KILN_CHECK_INT(kilni_bundle_write(path, content, strlen(content), &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(visit_once(&s, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kilni_bundle_folder_length(&s.folder, "c", &length, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(length, (int64_t)strlen(content));
+    seen unwilling = {.refuse = true};
+    KILN_CHECK_INT(kilni_bundle_folder_visit(&s.folder, "c", see, &unwilling, &err),
+                   KILN_STATUS_UNAVAILABLE);
+    KILN_CHECK(unlink(path) == 0 && mkdir(path, 0777) == 0);
+    KILN_CHECK_INT(visit_once(&s, &err), KILN_STATUS_DATA_LOSS);
+    KILN_CHECK_CONTAINS(err.message, "is damaged");
+    KILN_CHECK(rmdir(path) == 0);
+}
+
+/* Several pieces; the file is cut short while it is read. */
+static void test_a_file_that_is_cut_short(void)
+{
+    enum { LENGTH = 2 * BUNDLE_PIECE + 100 };
+    shelf s;
+    char path[1024];
+    kiln_error err = KILN_ERROR_INIT;
+    shelf_open(&s);
+    file_path(&s, path);
+    char *bytes = calloc(1, LENGTH);
+    KILN_CHECK(bytes != NULL);
+    for (size_t i = 0; bytes != NULL && i < LENGTH; i += 4096) {
+        bytes[i] = (char)(i >> 12);
+    }
+    s.hash.hash = kiln_hash_bytes(bytes, LENGTH);
+    KILN_CHECK_INT(kilni_bundle_write(path, bytes, LENGTH, &err), KILN_STATUS_OK);
+    seen whole = {.length = 0};
+    KILN_CHECK_INT(kilni_bundle_folder_visit(&s.folder, "c", see, &whole, &err), KILN_STATUS_OK);
+    KILN_CHECK(whole.length == LENGTH && whole.pieces == 3);
+    seen cut = {.cut = path};
+    KILN_CHECK_INT(kilni_bundle_folder_visit(&s.folder, "c", see, &cut, &err),
+                   KILN_STATUS_DATA_LOSS);
+    KILN_CHECK(cut.pieces == 1);
+    KILN_CHECK_CONTAINS(err.message, "/c is damaged");
+    free(bytes);
+}
+
+static void *no_alloc(void *user, size_t bytes, size_t alignment)
+{
+    (void)user;
+    (void)bytes;
+    (void)alignment;
+    return NULL;
+}
+
+/* A file for which there is no memory is not a damaged one. */
+static void test_no_room_for_a_piece(void)
 {
     shelf s;
     char path[1024];
     kiln_error err = KILN_ERROR_INIT;
     shelf_open(&s);
     file_path(&s, path);
-    KILN_CHECK_INT(map_once(&s, &err), KILN_STATUS_NOT_FOUND);
-    KILN_CHECK_INT(kilni_bundle_write(path, content, 0, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(map_once(&s, &err), KILN_STATUS_DATA_LOSS);
-    KILN_CHECK_INT(kilni_bundle_write(path, content, 3, &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(map_once(&s, &err), KILN_STATUS_DATA_LOSS);
     KILN_CHECK_INT(kilni_bundle_write(path, content, strlen(content), &err), KILN_STATUS_OK);
-    KILN_CHECK_INT(map_once(&s, &err), KILN_STATUS_OK);
-    KILN_CHECK(unlink(path) == 0 && mkdir(path, 0777) == 0);
-    KILN_CHECK_INT(map_once(&s, &err), KILN_STATUS_DATA_LOSS);
-    KILN_CHECK_CONTAINS(err.message, "is damaged");
-    KILN_CHECK(rmdir(path) == 0);
+    s.env.allocator.alloc = no_alloc;
+    KILN_CHECK_INT(visit_once(&s, &err), KILN_STATUS_RESOURCE_EXHAUSTED);
 }
 
-/* A file that is too large for the process is not a damaged one. */
-static void test_no_room_for_a_map(void)
-{
-    shelf s;
-    char path[1024];
-    int ended = 0;
-    shelf_open(&s);
-    file_path(&s, path);
-    int file = open(path, O_WRONLY | O_CREAT, 0666);
-    KILN_CHECK(file >= 0 && ftruncate(file, (off_t)1 << 30) == 0 && close(file) == 0);
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        const struct rlimit little = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
-        kiln_error err = KILN_ERROR_INIT;
-        kiln_blob bytes;
-        _exit(setrlimit(RLIMIT_AS, &little) == 0
-                  ? (int)kilni_bundle_folder_map(&s.folder, "c", &bytes, &err)
-                  : 99);
-    }
-    KILN_CHECK_INT(waitpid(child, &ended, 0), child);
-    KILN_CHECK(WIFEXITED(ended));
-    KILN_CHECK_INT(WEXITSTATUS(ended), KILN_STATUS_RESOURCE_EXHAUSTED);
-}
-
-KILN_TEST_MAIN("unit/runtime/bundle_files", KILN_TEST(test_maps), KILN_TEST(test_no_room_for_a_map))
+KILN_TEST_MAIN("unit/runtime/bundle_files", KILN_TEST(test_visits),
+               KILN_TEST(test_a_file_that_is_cut_short), KILN_TEST(test_no_room_for_a_piece))
