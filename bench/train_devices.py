@@ -11,11 +11,12 @@ have to be those of the one device.
 
 With `--ways averaged` each device keeps the whole state of AdamW, and the means are taken in the graph of backward
 (`kiln.collective.Group.average`); with `shared` the members share the state out (`kiln.train.ShardedOptimiser`), which
-averages after backward. Each is measured with each of `--bucket-mib`, and a ledger of one step is printed: a line for
-each call of the first member, in milliseconds. `behind` other calls, `computing` what it needs, `agreeing` with the
-others, `travelling`, and of that: `copying` to and from the device, `combining`, `waiting` for messages, `settling`;
-`fetching` from the device goes on beside these. `beside` is how much of travelling ran while the member's own queue
-computed. Before the calls stand the step, what the queue computed, and how long it stood still."""
+averages after backward; with `apart` nothing is averaged, which is the most that devices and host allow. Each member
+is driven by a thread of its own. Each way is measured with each of `--bucket-mib`, and a ledger of one step is printed:
+a line for each call of the first member, in milliseconds. `behind` other calls, `computing` what it needs, `agreeing`
+with the others, `travelling`, and of that: `copying` to and from the device, `combining`, `waiting` for messages,
+`settling`; `fetching` from the device goes on beside these. `beside` is how much of travelling ran while the member's
+own queue computed. Before the calls stand the step, what the queue computed, and how long it stood still."""
 import argparse
 import json
 import statistics
@@ -62,17 +63,25 @@ class Team:
         self.name = "one device"
         if len(devices) > 1:
             self.name = f"{len(devices)} devices, buckets of {bucket_bytes / 2**20:g} MiB"
-            group = kiln.collective.Group(devices, deadline=120.0)
-            self.members = [Member(kiln, options, device,
-                                   lambda gradients, m=m: group.average(m, gradients, bucket_bytes=bucket_bytes))
+            self.group = kiln.collective.Group(devices, deadline=120.0)
+            self.members = [Member(kiln, options, device, lambda gradients, m=m:
+                                   self.group.average(m, gradients, bucket_bytes=bucket_bytes))
                             for m, device in enumerate(devices)]
         else:
             self.members = [Member(kiln, options, devices[0])]
-        self.optimisers = [kiln.train.Optimiser(one.params, "adamw", captured=True, **RULE) for one in self.members]
+        self.make_optimisers()
+
+    def make_optimisers(self):
+        self.optimisers = [self.kiln.train.Optimiser(one.params, "adamw", captured=True, **RULE)
+                           for one in self.members]
+
+    def each(self, function):
+        """`function` of each member's number, by a thread for each, which may have to wait for room in a queue."""
+        return [function(0)] if len(self.members) == 1 else self.group.each(function)
 
     def step(self):
-        for one, gradients in list(zip(self.optimisers, [one.gradients() for one in self.members])):
-            one.step(gradients)  # all of it enqueued, not awaited
+        """All of it is enqueued, not awaited."""
+        self.each(lambda m: self.optimisers[m].step(self.members[m].gradients()))
 
     def losses(self):
         return [float(one.value) for one in self.members]
@@ -103,6 +112,17 @@ class Team:
         return lines_of(before.text, trace.text, self.members[0].device.address, recorded, whole)
 
 
+class Apart(Team):
+    """Members that know nothing of each other."""
+
+    def __init__(self, kiln, options, devices, bucket_bytes=0):
+        self.kiln, self.seconds = kiln, []
+        self.name = f"{len(devices)} devices apart"
+        self.group = kiln.collective.Group(devices)
+        self.members = [Member(kiln, options, device) for device in devices]
+        self.make_optimisers()
+
+
 class Sharing(Team):
     """Members that share the state out."""
 
@@ -115,10 +135,10 @@ class Sharing(Team):
                                                      bucket_bytes=bucket_bytes, **RULE)
 
     def step(self):
-        self.optimiser.step([one.gradients() for one in self.members])
+        self.optimiser.step(self.each(lambda m: self.members[m].gradients()))
 
 
-WAYS = {"averaged": Team, "shared": Sharing}
+WAYS = {"averaged": Team, "shared": Sharing, "apart": Apart}
 
 # ---- the ledger ----
 
@@ -200,7 +220,8 @@ def main():
     import kiln
     sides = [Team(kiln, options, [ours.base or ours.devices[0]])]
     for mib in ours.bucket_mib:
-        sides += [WAYS[way](kiln, options, ours.devices, int(mib * 2**20)) for way in ours.ways]
+        sides += [WAYS[way](kiln, options, ours.devices, int(mib * 2**20)) for way in ours.ways
+                  if way != "apart" or mib == ours.bucket_mib[0]]
     worst = learn(sides, ours.warm)
     for _ in range(ours.rounds):
         for side in sides:

@@ -8,6 +8,7 @@
 #include <kiln/onnx.h>
 
 #include <argp.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,7 +216,11 @@ static void show(const trainer *self, int step, float loss)
     memset(bar, '#', (size_t)(step * WIDTH / self->options.steps));
     bar[WIDTH] = '\0';
     if (self->log != NULL) {
-        fprintf(self->log, "{\"step\": %d, \"loss\": %.9g}\n", step, (double)loss);
+        char text[32] = "null"; // JSON has no infinities
+        if (isfinite(loss)) {
+            snprintf(text, sizeof(text), "%.9g", (double)loss);
+        }
+        fprintf(self->log, "{\"step\": %d, \"loss\": %s}\n", step, text);
     }
     if (isatty(STDERR_FILENO)) {
         fprintf(stderr, "\rstep %d of %d [%s] loss %.4f%s", step, self->options.steps, bar,

@@ -37,12 +37,13 @@ void gpt_show_end(void)
 
 // ---- the log ----
 
-/// The step and loss of a line; false: it is none.
+/// The step and loss of a line; false: it is none. JSON has no infinities: null is one.
 static bool read_line(FILE *log, unsigned long long *out_step, double *out_loss)
 {
     char line[256];
+    *out_loss = NAN;
     return fgets(line, sizeof(line), log) != NULL &&
-           sscanf(line, "{\"step\": %llu, \"loss\": %lf", out_step, out_loss) == 2;
+           sscanf(line, "{\"step\": %llu, \"loss\": %lf", out_step, out_loss) >= 1;
 }
 
 /// Where the line of the first step behind `steps` begins: a training that was killed may have
@@ -75,8 +76,12 @@ FILE *gpt_log_open(const char *path, uint64_t steps, kiln_error *err)
 
 void gpt_log_step(FILE *log, uint64_t step, double loss, double rate, double seconds)
 {
-    fprintf(log, "{\"step\": %llu, \"loss\": %.9g, \"rate\": %.6g, \"seconds\": %.4f}\n",
-            (unsigned long long)step, loss, rate, seconds);
+    char text[32] = "null";
+    if (isfinite(loss)) {
+        snprintf(text, sizeof(text), "%.9g", loss);
+    }
+    fprintf(log, "{\"step\": %llu, \"loss\": %s, \"rate\": %.6g, \"seconds\": %.4f}\n",
+            (unsigned long long)step, text, rate, seconds);
     fflush(log);
 }
 
@@ -109,6 +114,7 @@ static kiln_status read_curve(const char *path, curve *out_curve, kiln_error *er
         out_curve->most = loss > out_curve->most ? loss : out_curve->most;
     }
     fclose(log);
+    out_curve->least = isfinite(out_curve->least) ? out_curve->least : 0;
     return KILN_STATUS_OK;
 }
 
@@ -132,6 +138,9 @@ static void draw_curve(FILE *file, const curve *c)
     }
     fprintf(file, "<polyline fill=\"none\" stroke=\"#c33\" points=\"");
     for (size_t i = 0; i < c->count; i++) {
+        if (!isfinite(c->losses[i])) {
+            continue;
+        }
         double x =
             EDGE + (double)i * (WIDTH - 2 * EDGE) / (c->count > 1 ? (double)c->count - 1 : 1);
         double y = HEIGHT - EDGE - (c->losses[i] - c->least) / range * (HEIGHT - 2 * EDGE);

@@ -4,6 +4,15 @@
 // the sum written and read, the epilogue's traffic, launches. Shares were measured (README).
 #include "matmul_bytes.h"
 
+/// Whether work-items that copy the rows they need copy them element by element: the rows lie
+/// across, as those of a transposed matrix do.
+static uint32_t copies_across(const mm_plan *plan)
+{
+    const mm_operand *left = &plan->block->left;
+    return plan->form == MM_FORM_DIRECT && plan->device->is_cpu &&
+           !mm_is_unit(plan->block, left->source, left->inner);
+}
+
 /// Of the device's f32 rate, in percent.
 static uint32_t share(const mm_plan *plan)
 {
@@ -13,8 +22,8 @@ static uint32_t share(const mm_plan *plan)
     if (plan->form == MM_FORM_BYTES) {
         return (plan->device->features & KF_FEATURE_VNNI) != 0 ? 340 : 100;
     }
-    uint32_t tile = plan->rows > 64 ? 55 : 18;
-    uint32_t percent = mm_is_few(plan) ? 15 : plan->form == MM_FORM_TILE ? tile : 85;
+    uint32_t tile = plan->rows > 64 ? 55 : 18, block = copies_across(plan) ? 50 : 85;
+    uint32_t percent = mm_is_few(plan) ? 15 : plan->form == MM_FORM_TILE ? tile : block;
     return plan->compute_bytes > 4 ? percent / 2 : percent;
 }
 

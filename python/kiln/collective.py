@@ -4,6 +4,8 @@
 Results need no further call: their devices wait for them, the thread does not. A group fails as one, before its
 deadline, whichever member is late, fails, or asks for something else.
 """
+from concurrent.futures import ThreadPoolExecutor, wait
+
 from . import _kiln, _standard
 from ._compile import _flatten, _unflatten
 from ._kiln import device as _device
@@ -17,6 +19,7 @@ class Group:
     def __init__(self, devices, /, *, mpi=False, deadline=30.0):
         self.devices = [_device(one) for one in devices]
         self._group = _kiln._group(self.devices, mpi, deadline)
+        self._threads = []
 
     @property
     def ranks(self):
@@ -27,6 +30,18 @@ class Group:
     def rank(self):
         """The number of this process's first member."""
         return self._group.rank
+
+    def each(self, function, /):
+        """What `function` returns for the number of each member, each called by a thread of that member's own.
+
+        A thread that has given a device as much as its queue takes waits until there is room; threads of their own
+        keep all devices busy. They stay with the group, for graphs are kept by thread.
+        """
+        if not self._threads:
+            self._threads = [ThreadPoolExecutor(1, f"kiln member {member}") for member in range(len(self.devices))]
+        begun = [thread.submit(function, member) for member, thread in enumerate(self._threads)]
+        wait(begun)
+        return [one.result() for one in begun]
 
     def all_reduce(self, arrays, /, op="sum"):
         """One array for each device, combined by sum, mean, min, max or prod; each device gets the result."""
@@ -53,9 +68,12 @@ class Group:
         begun = []
         for row in rows:
             flat = [_kiln.operators["reshape"](leaves[place], (-1,)) for place in row["places"]]
-            begun.append(self._group.begin(_standard.concat(flat) if len(flat) > 1 else flat[0], "mean", member))
-        for row, one in zip(rows, begun):
+            op = "sum" if row["dtype"].name in ("float32", "float64") else "mean"
+            begun.append((op, self._group.begin(_standard.concat(flat) if len(flat) > 1 else flat[0], op, member)))
+        for row, (op, one) in zip(rows, begun):
             whole, start = self._group.end(one), 0
+            if op == "sum":  # divided once here, not piece by piece in turns with what is computed meanwhile
+                whole = whole / self.ranks
             for place in row["places"]:
                 end = start + leaves[place].size
                 means[place] = _kiln.operators["reshape"](whole[start:end], leaves[place].shape)
@@ -102,6 +120,7 @@ class Group:
             if part is not None and id(part) not in made:
                 made[id(part)] = group = Group.__new__(Group)
                 group._group, group.devices = part[0], [self.devices[member] for member in part[1]]
+                group._threads = []
         return [None if part is None else made[id(part)] for part in parts]
 
     def send(self, array, /, *, source, to):

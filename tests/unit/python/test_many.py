@@ -274,6 +274,23 @@ class Groups(kiln_case.Case):
                     self.same(first, mean, 1e-5)
             self.same(made[0][0], np.asarray(alone[0][0]), 1e-5)
 
+    def test_each_member_has_a_thread_of_its_own(self):
+        group = kiln.collective.Group(self.DEVICES)
+        meet = threading.Barrier(2, timeout=60)  # one thread alone would not come through
+
+        def member(number):
+            meet.wait()
+            return number, threading.get_ident()
+
+        first, second = group.each(member), group.each(member)
+        self.assertEqual(first, second)
+        self.assertEqual([number for number, _ in first], [0, 1])
+        self.assertNotEqual(first[0][1], first[1][1])
+        with self.assertRaises(ZeroDivisionError):
+            group.each(lambda number: 1 // number)
+        for part in group.split([0, 1]):
+            self.assertEqual(part.each(lambda number: number), [0])
+
     def test_calls_say_where_their_time_went(self):
         group = kiln.collective.Group(self.DEVICES)
         with kiln.trace() as t:

@@ -80,6 +80,12 @@ def main():
             worst = max(abs(a - b) for a, (_, b, _) in zip(losses[:20], curve)) if len(losses) == STEPS else 1
             if mixed.returncode != 0 or not 0 < worst < bound or abs(sum(losses[-10:]) / 10 - last) > 0.1:
                 bad.append(f"{dtype}: a loss is {worst} from that of f32: {losses}, {mixed.stderr}")
+        wild = subprocess.run([*command(folder, "wild"), "-r", "1e30"], capture_output=True, text=True, timeout=200,
+                              check=False)
+        if wild.returncode != 0 or None not in [loss for _, loss, _ in read_curve(files(folder, "wild")[1])]:
+            bad.append(f"a loss that is no number is null in JSON: {wild.returncode}, {wild.stderr}")
+        if "nan" in open(files(folder, "wild")[2], encoding="utf-8").read():
+            bad.append("the picture has points that are no numbers")
     for text in bad:
         print(f"FAIL unit/autodiff/train/train_gpt\n    {text}")
     print(f"kiln-test: {0 if bad else 1} passed, {len(bad)} failed, 0 skipped")
