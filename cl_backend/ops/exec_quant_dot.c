@@ -11,7 +11,7 @@ enum {
     DOT_LANES = 16, ///< words of a step
     DOT_MOST_BLOCKS = 8, ///< of a step
     DOT_COLUMNS = 32, ///< of a work-item
-    TEAM_GROUP = 128, ///< work-items, of which 32 have 2 columns
+    TEAM_GROUP = 128, ///< work-items
     TEAM_COLUMNS = 8, ///< of a work-group
     TEAM_LOCAL = 24 * 1024, ///< bytes, at most
     VECTOR_BITS = 128 ///< that a work-item of a team reads at once

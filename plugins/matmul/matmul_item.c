@@ -5,14 +5,17 @@
 // half, so that a step has one barrier. Where both halves are too large there is one, and two
 // barriers.
 //
-// A step whose lines are all there, and aligned, is read by whole vectors; another one by vectors
+// A tile whose lines and steps are all there, and aligned, has a loop of its own, without a
+// question. In the other loop a step that is there is read by whole vectors; another one by vectors
 // that know how many of their elements are there.
 #include "matmul_internal.h"
 
 enum {
     GROUP = 256,
     GROUP_SIDE = 16,
-    LINE = 32 ///< work-items that a GPU does at once: 4 below each other, 8 side by side
+    LINE = 32, ///< work-items that a GPU does at once: 4 below each other, 8 side by side
+    UNROLL_WHOLE = 8, ///< terms of a step: all of a big tile's take 126 registers of an H200
+    UNROLL_SOME = 2 ///< with what is asked of edges, all take 129, and 128 let two groups on a unit
 };
 
 typedef struct tile_side { ///< one operand as a tile is filled from it
@@ -158,20 +161,22 @@ static void emit_fetch_some(kf_text *text, const mm_plan *plan, const tile_side 
     kf_text_add(text, ");\n            }\n");
 }
 
-static void emit_fetches(kf_text *text, const mm_plan *plan, const tile_side *sides)
+/// Reads what the work-item has of the step that begins at term s; `all`: it is known to be there.
+static void emit_fetches(kf_text *text, const mm_plan *plan, const tile_side *sides, uint32_t all)
 {
     for (uint32_t k = 0; k < 2; k++) {
         const tile_side *s = &sides[k];
-        if (is_dense(plan, s)) {
+        if (!all && is_dense(plan, s)) {
             kf_text_addf(text, "        if (%s_whole && s + %u <= to_term) {\n", s->local,
                          plan->depth);
-            for (uint32_t u = 0; u < vectors_of(plan, s); u++) {
-                emit_fetch_whole(text, plan, s, u);
-            }
-            kf_text_add(text, "        } else {\n");
-        } else {
-            kf_text_add(text, "        {\n");
         }
+        for (uint32_t u = 0; u < vectors_of(plan, s) && is_dense(plan, s); u++) {
+            emit_fetch_whole(text, plan, s, u);
+        }
+        if (all) {
+            continue;
+        }
+        kf_text_add(text, is_dense(plan, s) ? "        } else {\n" : "        {\n");
         for (uint32_t u = 0; u < vectors_of(plan, s); u++) {
             emit_fetch_some(text, plan, s, u);
         }
@@ -205,18 +210,18 @@ static void emit_keeps(kf_text *text, const mm_plan *plan, const tile_side *side
     emit_keep(text, plan, &sides[1], to);
 }
 
-/// Adds the terms of the half `at`. Two at a time: all eight take 129 registers of an H200, one too
-/// many for two work-groups on a unit.
-static void emit_item_steps(kf_text *text, const mm_plan *plan)
+/// Adds the terms of the half `at`, `unroll` of them at a time.
+static void emit_item_steps(kf_text *text, const mm_plan *plan, uint32_t unroll)
 {
     uint32_t w = plan->width, per_item = plan->rows / GROUP_SIDE, vectors = per_item / w;
     uint32_t line = line_of(plan, plan->rows);
     kf_text_addf(text,
                  "        __local const %s *from_a = tile_a + at * %u + ty * %u;\n"
                  "        __local const %s *from_b = tile_b + at * %u + tx * %u;\n"
-                 "#pragma unroll 2\n"
+                 "#pragma unroll %u\n"
                  "        for (int q = 0; q < %u; q++) {\n",
-                 plan->type, line * plan->depth, w, plan->type, line * plan->depth, w, plan->depth);
+                 plan->type, line * plan->depth, w, plan->type, line * plan->depth, w, unroll,
+                 plan->depth);
     for (uint32_t r = 0; r < vectors; r++) {
         kf_text_addf(
             text,
@@ -289,16 +294,12 @@ static void emit_item_start(kf_text *text, const mm_plan *plan, const tile_side 
     }
 }
 
-/// The vectors of the next step are on their way while this one is computed.
-void mm_emit_item_sums(kf_text *text, const mm_plan *plan)
+/// All steps: the vectors of the next one are on their way while this one is computed.
+static void emit_loop(kf_text *text, const mm_plan *plan, const tile_side *sides, uint32_t all)
 {
-    const tile_side sides[2] = {
-        {&plan->block->left, "a", "tile_a", "next_a", "row0", "m", plan->rows},
-        {&plan->block->right, "b", "tile_b", "next_b", "col0", "n", plan->columns}};
     uint32_t two = halves(plan) == 2;
-    emit_item_start(text, plan, sides);
     kf_text_add(text, "    {\n        const int s = from;\n");
-    emit_fetches(text, plan, sides);
+    emit_fetches(text, plan, sides, all);
     emit_keeps(text, plan, sides, "0");
     kf_text_addf(text,
                  "        barrier(CLK_LOCAL_MEM_FENCE);\n    }\n"
@@ -307,12 +308,33 @@ void mm_emit_item_sums(kf_text *text, const mm_plan *plan)
                  "        const int s = t + %u;\n"
                  "        if (s < to_term) {\n",
                  plan->depth, plan->depth);
-    emit_fetches(text, plan, sides);
+    emit_fetches(text, plan, sides, all);
     kf_text_add(text, "        }\n");
-    emit_item_steps(text, plan);
+    emit_item_steps(text, plan, all ? UNROLL_WHOLE : UNROLL_SOME);
     kf_text_add(text, two ? "        at = 1 - at;\n" : "        barrier(CLK_LOCAL_MEM_FENCE);\n");
     kf_text_add(text, "        if (s < to_term) {\n");
     emit_keeps(text, plan, sides, "at");
     kf_text_add(text, "        }\n        barrier(CLK_LOCAL_MEM_FENCE);\n    }\n");
+}
+
+/// A tile of whole lines and steps has a loop of its own, which asks for nothing but what is there.
+void mm_emit_item_sums(kf_text *text, const mm_plan *plan)
+{
+    const tile_side sides[2] = {
+        {&plan->block->left, "a", "tile_a", "next_a", "row0", "m", plan->rows},
+        {&plan->block->right, "b", "tile_b", "next_b", "col0", "n", plan->columns}};
+    uint32_t dense = is_dense(plan, &sides[0]) && is_dense(plan, &sides[1]);
+    emit_item_start(text, plan, sides);
+    if (dense) {
+        kf_text_addf(
+            text,
+            "    if (tile_a_whole && tile_b_whole && to_term > from && (to_term - from) %% "
+            "%u == 0) {\n",
+            plan->depth);
+        emit_loop(text, plan, sides, 1);
+        kf_text_add(text, "    } else {\n");
+    }
+    emit_loop(text, plan, sides, 0);
+    kf_text_add(text, dense ? "    }\n" : "");
     emit_item_end(text, plan);
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Few rows of f32 times the transposed of a weight of 4 or 8 bits, whose columns lie dense along the
-// sum, on GPUs. A team of 32 work-items has two columns, of which each reads 16 bytes at a time; the
-// rows are in local memory. A value stays at its bits of a half word: put behind the exponent of
-// 2^23, it becomes itself times a power of 2 by one subtraction, and the terms of the rows have been
-// divided by that power. The team's sums meet in local memory, always in the same order.
+// Few rows of f32 times the transposed of a weight of 4 or 8 bits, whose columns lie dense along
+// the sum, on GPUs. The work-items of a team read 16 bytes each of a stretch of 2048 values, of all
+// its columns before the first is used; the terms of a row that belong to its 16 bytes each has in
+// registers, for all of these columns. A value stays at its bits of a half word: put behind the
+// exponent of 2^23, it becomes itself times a power of 2 by one subtraction, and the terms of the
+// rows have been divided by that power. The sums of a team meet in local memory, always in the same
+// order.
 //
 // Defines: KILN_A element type of the scales, KILN_BITS, KILN_ROWS of a work-group.
 
@@ -15,11 +17,16 @@
 #define MASK (0xFFFFFFFFu >> (32 - KILN_BITS))
 #define SIGNS (KILN_BITS == 4 ? 0x88888888u : 0x80808080u)
 #define SIGN (1 << (KILN_BITS - 1))
-#define TEAM 32
 #define GROUP 128
-#define COLUMNS 2 // of a team
-#define AHEAD (KILN_ROWS > 1 ? 1 : 4) // vectors of each on their way
-#define CHUNK (AHEAD * TEAM) // vectors whose terms are in local memory
+#define TEAM (16 * KILN_BITS)
+#define COLUMNS KILN_BITS // of a team
+#define ALL (COLUMNS * GROUP / TEAM) // of a work-group
+#define SHARERS (GROUP / ALL) // work-items that add up a column
+#if KILN_BITS == 4 // of four terms, by which places their values have
+#define POWERS (float4)(1.0f, 0x1p-4f, 0x1p-8f, 0x1p-12f)
+#else
+#define POWERS (float4)(1.0f, 0x1p-8f, 1.0f, 0x1p-8f)
+#endif
 
 // Value j of a half word, times 2^(j * KILN_BITS).
 static inline float value_at(uint word, int j)
@@ -28,20 +35,32 @@ static inline float value_at(uint word, int j)
            (8388608.0f + (float)(SIGN << (j * KILN_BITS)));
 }
 
-// The values of a vector times the terms of a row.
-static inline float dot_of(uint4 words, __local const float *terms)
+// The values of a vector times the terms of a row, which are in registers.
+static inline float dot_of(uint4 words, const float *terms)
 {
     const uint each[4] = {words.x, words.y, words.z, words.w};
-    float sum = 0.0f;
+    float even = 0.0f, odd = 0.0f;
     K_UNROLLED
     for (int i = 0; i < VALUES; i += PER_HALF) {
         const uint half_word = each[i * KILN_BITS / 32] >> (i * KILN_BITS % 32);
         K_UNROLLED
-        for (int j = 0; j < PER_HALF; j++) {
-            sum = fma(terms[i + j], value_at(half_word, j), sum);
+        for (int j = 0; j < PER_HALF; j += 2) {
+            even = fma(terms[i + j], value_at(half_word, j), even);
+            odd = fma(terms[i + j + 1], value_at(half_word, j + 1), odd);
         }
     }
-    return sum;
+    return even + odd;
+}
+
+// A stretch of a row, `there` terms of it, to local memory.
+static inline void keep_terms(__local float *terms, __global const float *from, long there,
+                              int item)
+{
+    K_UNROLLED
+    for (int i = item; i < TEAM * VALUES / 4; i += GROUP) { // a vector has whole fours
+        const float4 four = 4 * i < there ? vload4(i, from) * POWERS : (float4)(0.0f);
+        *(__local float4 *)(terms + i / (VALUES / 4) * LINE + i % (VALUES / 4) * 4) = four;
+    }
 }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
@@ -49,8 +68,9 @@ kiln_quant_team(kiln_quant_dot_shape s, __global float *out, __global const floa
                 __global const uint4 *weight, __global const K_S(KILN_A) *scales,
                 __global const float *whole)
 {
-    __local float terms[KILN_ROWS * CHUNK * LINE] __attribute__((aligned(16)));
-    __local float sums[KILN_ROWS * COLUMNS * GROUP];
+    __local float terms[TEAM * LINE] __attribute__((aligned(16)));
+    __local float sums[COLUMNS * (GROUP + SHARERS)]; // a gap, too
+    __local float shares[GROUP];
     const int item = (int)get_local_id(0), lane = item % TEAM, team = item / TEAM;
     const long groups = (s.n + s.each - 1) / s.each, vectors = s.k / VALUES;
     const long first_column = (long)get_group_id(0) % groups * s.each;
@@ -61,54 +81,59 @@ kiln_quant_team(kiln_quant_dot_shape s, __global float *out, __global const floa
     for (int i = 0; i < KILN_ROWS * COLUMNS; i++) {
         sum[i / COLUMNS][i % COLUMNS] = 0.0f;
     }
-    for (long begin = 0; begin < vectors; begin += CHUNK) {
-        uint4 words[COLUMNS][AHEAD];
-        float by[COLUMNS][AHEAD];
+    for (long begin = 0; begin < vectors; begin += TEAM) {
+        const long vector = begin + lane, at = min(vector, vectors - 1);
+        uint4 words[COLUMNS];
+        float by[COLUMNS];
         K_UNROLLED
-        for (int i = 0; i < COLUMNS * AHEAD; i++) { // beyond the last, it is repeated and scaled by 0
-            const int c = i / AHEAD, u = i % AHEAD;
-            const long own = min(column + c, s.n - 1), vector = begin + u * TEAM + lane;
-            const long at = min(vector, vectors - 1);
-            words[c][u] = weight[s.weight_start / 4 + own * vectors + at] ^ (uint4)(SIGNS);
-            by[c][u] = K_LD(KILN_A, scales + s.scales_start + (own >> s.n_shift) * s.k_blocks +
-                                        (at * VALUES >> s.k_shift));
-            by[c][u] = vector < vectors ? by[c][u] : 0.0f;
+        for (int c = 0; c < COLUMNS; c++) { // beyond the last, it is repeated and scaled by 0
+            const long own = min(column + c, s.n - 1);
+            words[c] = weight[s.weight_start / 4 + own * vectors + at];
+            by[c] = K_LD(KILN_A, scales + s.scales_start + (own >> s.n_shift) * s.k_blocks +
+                                     (at * VALUES >> s.k_shift));
         }
-        barrier(CLK_LOCAL_MEM_FENCE); // those of the chunk before have been read
+        K_UNROLLED
         for (int r = 0; r < KILN_ROWS; r++) {
-            __global const float *from = a + s.a_start + min(row + r, s.m - 1) * s.k;
-            for (int i = item; i < CHUNK * VALUES; i += GROUP) {
-                const long k = begin * VALUES + i;
-                const float factor = 1.0f / (float)(1 << i % PER_HALF * KILN_BITS);
-                terms[(r * CHUNK + i / VALUES) * LINE + i % VALUES] =
-                    k < s.k ? from[k] * factor : 0.0f;
+            float own[VALUES];
+            barrier(CLK_LOCAL_MEM_FENCE); // the terms before have been read
+            keep_terms(terms, a + s.a_start + min(row + r, s.m - 1) * s.k + begin * VALUES,
+                       s.k - begin * VALUES, item);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            K_UNROLLED
+            for (int i = 0; i < VALUES / 4; i++) {
+                vstore4(*(__local const float4 *)(terms + lane * LINE + 4 * i), i, own);
             }
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        K_UNROLLED
-        for (int i = 0; i < KILN_ROWS * AHEAD; i++) {
-            const int r = i / AHEAD, u = i % AHEAD;
-            __local const float *own = terms + (r * CHUNK + u * TEAM + lane) * LINE;
             K_UNROLLED
             for (int c = 0; c < COLUMNS; c++) {
-                sum[r][c] = fma(dot_of(words[c][u], own), by[c][u], sum[r][c]);
+                sum[r][c] = fma(dot_of(words[c] ^ (uint4)(SIGNS), own),
+                                vector < vectors ? by[c] : 0.0f, sum[r][c]);
             }
         }
     }
     K_UNROLLED
-    for (int i = 0; i < KILN_ROWS * COLUMNS; i++) {
-        sums[i * GROUP + item] = sum[i / COLUMNS][i % COLUMNS];
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (item < KILN_ROWS * COLUMNS * (GROUP / TEAM)) {
-        const int which = item / (GROUP / TEAM), of = item % (GROUP / TEAM);
-        const long r = row + which / COLUMNS, c = first_column + of * COLUMNS + which % COLUMNS;
+    for (int r = 0; r < KILN_ROWS; r++) {
+        const int of = item / SHARERS, share = item % SHARERS;
         float total = 0.0f;
-        for (int i = 0; i < TEAM; i++) { // each begins at another bank
-            total += sums[which * GROUP + of * TEAM + (i + item) % TEAM];
+        K_UNROLLED
+        for (int c = 0; c < COLUMNS; c++) {
+            sums[c * (GROUP + SHARERS) + item] = sum[r][c];
         }
-        if (r < s.m && c < s.n) {
-            out[s.out_start + r * s.n + c] = total * (s.has_global != 0 ? whole[s.global_start] : 1.0f);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        K_UNROLLED
+        for (int i = 0; i < TEAM / SHARERS; i++) {
+            total += sums[of % COLUMNS * (GROUP + SHARERS) + of / COLUMNS * TEAM + share +
+                          i * SHARERS];
+        }
+        shares[item] = total;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (item < ALL && row + r < s.m && first_column + item < s.n) {
+            total = 0.0f;
+            K_UNROLLED
+            for (int i = 0; i < SHARERS; i++) { // each begins at another bank
+                total += shares[item * SHARERS + (i + item) % SHARERS];
+            }
+            out[s.out_start + (row + r) * s.n + first_column + item] =
+                total * (s.has_global != 0 ? whole[s.global_start] : 1.0f);
         }
     }
 }

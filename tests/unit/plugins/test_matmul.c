@@ -90,6 +90,26 @@ static void test_turned(void)
     product_end(mini);
 }
 
+/// A tile whose lines are all there and aligned, and whose steps are whole, and its rest.
+static void test_whole_steps(void)
+{
+    mini_host *mini = product_begin();
+    if (mini == NULL) {
+        return;
+    }
+    for (int turned = 0; turned < 2; turned++) {
+        int64_t m = 132, n = 136, k = 64;
+        mini_clear(mini);
+        uint32_t x = turned ? product_matrix(mini, KF_DTYPE_F32, k, m)
+                            : product_matrix(mini, KF_DTYPE_F32, m, k);
+        uint32_t y = turned ? product_matrix(mini, KF_DTYPE_F32, n, k)
+                            : product_matrix(mini, KF_DTYPE_F32, k, n);
+        product_of(mini, x, y, turned, turned);
+        KILN_CHECK(product_check(mini));
+    }
+    product_end(mini);
+}
+
 /// Vectors, and batches that broadcast from either side; the last ones count as rows.
 static void test_batches(void)
 {
@@ -844,12 +864,15 @@ KILN_TEST_MAIN(
     "unit/plugins/matmul", ALL(test_sizes, "sizes"), FEW(test_sizes, "sizes"),
     TENSOR(test_sizes, "sizes"), SOME(test_dtypes, "dtypes"), FEW(test_dtypes, "dtypes"),
     TENSOR(test_dtypes, "dtypes"), SOME(test_turned, "turned"), FEW(test_turned, "turned"),
-    TENSOR(test_turned, "turned"), SOME(test_batches, "batches"), FEW(test_batches, "batches"),
-    TENSOR(test_batches, "batches"), SOME(test_strides, "strides"), FEW(test_strides, "strides"),
-    TENSOR(test_strides, "strides"), ALL(test_epilogue, "epilogue"), FEW(test_epilogue, "epilogue"),
-    TENSOR(test_epilogue, "epilogue"), SOME(test_prologue, "prologue"),
-    FEW(test_prologue, "prologue"), TENSOR(test_prologue, "prologue"),
-    SOME(test_constants, "constants"), TENSOR(test_constants, "constants"),
+    TENSOR(test_turned, "turned"), KILN_TEST_PARAM(test_whole_steps, "whole_steps_items", &items),
+    KILN_TEST_PARAM(test_whole_steps, "whole_steps_item_parts", &item_parts),
+    KILN_TEST_PARAM(test_whole_steps, "whole_steps_small", &small), SOME(test_batches, "batches"),
+    FEW(test_batches, "batches"), TENSOR(test_batches, "batches"), SOME(test_strides, "strides"),
+    FEW(test_strides, "strides"), TENSOR(test_strides, "strides"), ALL(test_epilogue, "epilogue"),
+    FEW(test_epilogue, "epilogue"), TENSOR(test_epilogue, "epilogue"),
+    SOME(test_prologue, "prologue"), FEW(test_prologue, "prologue"),
+    TENSOR(test_prologue, "prologue"), SOME(test_constants, "constants"),
+    TENSOR(test_constants, "constants"),
     KILN_TEST_PARAM(test_narrow_constants, "narrow_constants_wide", &wide),
     SOME(test_constant_for_a_row, "constant_for_a_row"), SOME(test_special_values, "special"),
     FEW(test_special_values, "special"), TENSOR(test_special_values, "special"),
