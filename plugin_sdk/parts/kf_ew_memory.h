@@ -62,14 +62,19 @@ static inline void kf_ew_bf16_functions(kf_text *text, uint32_t width)
                    KF_DTYPE_BF16, width, NULL);
 }
 
-/// VLOAD_x(p), VSTORE_x(v, p): a vector as it is stored. PoCL puts those of its library together
-/// from pieces of 16 bytes; so there it is a vector that is only as aligned as its elements.
+/// VLOAD_x(p), VSTORE_x(v, p): a vector as it is stored. Where the kernel's text defines NEAR_x
+/// before, each lies at a multiple of its size, and is one access: GPUs take the elements of others
+/// one by one. PoCL puts those of its library together from pieces of 16 bytes; so there it is a
+/// vector that is only as aligned as its elements.
 static inline void kf_ew_vectors(kf_text *text, uint32_t dtype, uint32_t width)
 {
     kf_dtype all = kf_dtype_of(dtype);
     const char *type = dtype == KF_DTYPE_F16 ? "ushort" : all.storage;
     kf_text_addf(text,
-                 "#ifdef POCL_DEVICE_ADDRESS_BITS\n"
+                 "#ifdef NEAR_%s\n"
+                 "#define VLOAD_%s(p) (*(__global const %s%u *)(p))\n"
+                 "#define VSTORE_%s(v, p) (*(__global %s%u *)(p) = (v))\n"
+                 "#elif defined(POCL_DEVICE_ADDRESS_BITS)\n"
                  "typedef %s%u near_%s __attribute__((aligned(sizeof(%s))));\n"
                  "#define VLOAD_%s(p) (*(__global const near_%s *)(p))\n"
                  "#define VSTORE_%s(v, p) (*(__global near_%s *)(p) = (v))\n"
@@ -77,8 +82,8 @@ static inline void kf_ew_vectors(kf_text *text, uint32_t dtype, uint32_t width)
                  "#define VLOAD_%s(p) vload%u(0, p)\n"
                  "#define VSTORE_%s(v, p) vstore%u(v, 0, p)\n"
                  "#endif\n",
-                 type, width, all.name, type, all.name, all.name, all.name, all.name, all.name,
-                 width, all.name, width);
+                 all.name, all.name, type, width, all.name, type, width, type, width, all.name,
+                 type, all.name, all.name, all.name, all.name, all.name, width, all.name, width);
 }
 
 // one: an element; load, keep: a vector; part, put: the first `count` lanes, `stride` apart

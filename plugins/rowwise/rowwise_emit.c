@@ -77,6 +77,11 @@ static void emit_functions(const rw_emitter *e)
         turned |= !value->computed && rw_is_turned(e->rows, i) ? 1ull << value->dtype : 0;
         written |= kf_chain_is_output(value) ? 1ull << value->dtype : 0;
     }
+    for (uint32_t dtype = 1; dtype < 64; dtype++) {
+        if (((read | written) & e->plan->near) >> dtype & 1u) {
+            kf_text_addf(e->text, "#define NEAR_%s\n", kf_dtype_of(dtype).name);
+        }
+    }
     kf_chain_functions(e->text, &e->rows->chain, e->plan->width, e->plan->wide, read, written,
                        e->plan->stream != 0);
     kf_text_addf(e->text, "typedef %s udx;\n", e->plan->wide ? "ulong" : "uint");
@@ -287,12 +292,6 @@ static void emit_row_loop(const rw_emitter *e)
                  "    const idx live = wanted < (size_t)rows ? n : 0;\n"
                  "    const idx row = live > 0 ? (idx)wanted : rows - 1;\n",
                  e->plan->group);
-    if (e->plan->slot_bytes != 0) {
-        kf_text_addf(e->text,
-                     "    __local uchar *slot = (__local uchar *)memory + "
-                     "(size_t)get_local_id(1) * (size_t)cap * %u;\n",
-                     e->plan->slot_bytes);
-    }
     kf_text_add(e->text, "    {\n");
 }
 
@@ -314,6 +313,7 @@ void rw_emit_kernel(kf_text *text, const rw_plan *plan)
     }
     emit_row_loop(&e);
     emit_row_inputs(&e);
+    rw_emit_held(&e);
     emit_between(&e, 0);
     for (uint32_t loop = 0; loop < plan->loops; loop++) {
         rw_emit_pass(&e, loop);

@@ -11,7 +11,8 @@
 enum {
     RW_MAX_PARAMS = KF_CHAIN_VALUES + KF_CHAIN_NUMBERS,
     RW_NO_VALUE = 0xFFFF,
-    RW_MAX_TURNED = 8
+    RW_MAX_TURNED = 8,
+    RW_HELD = 4 ///< vectors of a row that a work-item of a GPU keeps in registers
 };
 
 /// The kernel's parameters.
@@ -49,16 +50,19 @@ typedef struct rw_plan {
     uint32_t width; ///< elements of a vector
     uint32_t wide; ///< 1: 64-bit indices
     uint32_t group; ///< work-items of a work-group, 0 in block shape
+    uint32_t even; ///< 1: a row is whole vectors
+    uint64_t near; ///< dtypes whose vectors all lie at multiples of their size
     uint32_t kept; ///< axes as bits
     uint32_t n_groups;
     rw_group groups[KF_MAX_RANK]; ///< outermost first
     uint32_t loops; ///< passes over a row
     uint16_t running; ///< value that a running maximum stands for while the first two passes take
                       ///< turns, span by span; RW_NO_VALUE: they do not
-    uint32_t slot_bytes; ///< for each element of a row; 0: nothing is kept
+    uint32_t slot_bytes; ///< for each element of a row; 0: nothing is kept in local memory
     uint32_t slot_limit; ///< elements
     uint32_t stream; ///< elements from which stores bypass the cache, 0: never
-    uint16_t cached[KF_ROWS_MAX_PHASE + 1]; ///< value that the slot holds when a loop starts
+    /// Value that the slot holds when a loop starts; on a GPU, registers.
+    uint16_t cached[KF_ROWS_MAX_PHASE + 1];
     uint32_t n_turned; ///< EACH and PERIOD parameters
     uint32_t n_params;
     rw_param params[RW_MAX_PARAMS];
@@ -93,7 +97,8 @@ uint32_t rw_is_turned(const kf_rows *rows, uint32_t value);
 // Names in it: pN inputs, qN outputs, oN offsets, tN_A strides along the value's axis A, aK
 // scalars, eG extents of merged axes; rN where input N's row starts; vN values, kN one that may
 // come from the slot, mN partial results of a reduction, gN and hN those of one stretch of a row,
-// yN the first of two vectors, nN where a NaN was met; of a parameter of the space's second shape
+// yN the first of two vectors, nN where a NaN was met; on a GPU lN what a pass reads and wN what it
+// keeps for others, RW_HELD vectors of each; of a parameter of the space's second shape
 // fN elements, each for bN neighbours; where passes take turns, `base` is what is taken off
 // before a power, `lost` what rounding took from their sum.
 
@@ -108,6 +113,8 @@ static inline kf_dtype rw_dtype_of(const rw_emitter *e, uint32_t value)
     return kf_dtype_of(e->rows->chain.values[value].dtype);
 }
 
+/// Declares what passes leave in registers for each other.
+void rw_emit_held(const rw_emitter *e);
 void rw_emit_kernel(kf_text *text, const rw_plan *plan);
 /// The pass of loop `loop`, as far as its partial results.
 void rw_emit_pass(const rw_emitter *e, uint32_t loop);

@@ -51,10 +51,16 @@ static void emit_ops(const rw_emitter *e, const uint8_t *wanted, uint32_t from, 
     }
 }
 
+static uint32_t is_loaded(const rw_emitter *e, const uint8_t *wanted, uint32_t value)
+{
+    return wanted[value] && !e->rows->chain.values[value].computed &&
+           kf_rows_is_full(e->rows, value);
+}
+
 static void emit_loads(const rw_emitter *e, const uint8_t *wanted, const char *indent)
 {
     for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
-        if (wanted[i] && !e->rows->chain.values[i].computed && kf_rows_is_full(e->rows, i)) {
+        if (is_loaded(e, wanted, i)) {
             emit_load(e, i, indent);
         }
     }
@@ -94,6 +100,16 @@ static void emit_cached(const rw_emitter *e, uint32_t value, const uint8_t *need
                  value, value, dtype.compute, e->plan->width, value, value);
 }
 
+static void emit_written(const rw_emitter *e, uint32_t loop)
+{
+    for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
+        if (rw_is_written(e->rows, i, loop)) {
+            kf_text_addf(e->text, "            give_%s(q%u + row * n + i, v%u, count, %s);\n",
+                         rw_dtype_of(e, i).name, i, i, e->plan->stream != 0 ? "stream" : "0");
+        }
+    }
+}
+
 static void emit_results(const rw_emitter *e, uint32_t loop)
 {
     uint32_t next = loop + 1 < e->plan->loops ? e->plan->cached[loop + 1] : RW_NO_VALUE;
@@ -104,12 +120,7 @@ static void emit_results(const rw_emitter *e, uint32_t loop)
                      "            }\n",
                      e->plan->width, next, rw_dtype_of(e, next).compute);
     }
-    for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
-        if (rw_is_written(e->rows, i, loop)) {
-            kf_text_addf(e->text, "            give_%s(q%u + row * n + i, v%u, count, %s);\n",
-                         rw_dtype_of(e, i).name, i, i, e->plan->stream != 0 ? "stream" : "0");
-        }
-    }
+    emit_written(e, loop);
 }
 
 /// Which of two whole vectors that are done together.
@@ -182,6 +193,16 @@ static void emit_terms(const rw_emitter *e, uint32_t loop, char prefix, turn whi
     }
 }
 
+/// How many elements of a vector at `i` are the row's.
+static void emit_count(const rw_emitter *e)
+{
+    uint32_t width = e->plan->width;
+    kf_text_addf(e->text,
+                 e->plan->even ? "            const int count = %u;\n"
+                               : "            const int count = n - i < %u ? (int)(n - i) : %u;\n",
+                 width, width);
+}
+
 /// The vector at `start`; one of two is known not to reach past the row's end.
 static void emit_vector(const rw_emitter *e, uint32_t loop, char prefix, const char *start,
                         turn which)
@@ -193,11 +214,11 @@ static void emit_vector(const rw_emitter *e, uint32_t loop, char prefix, const c
         cached = RW_NO_VALUE;
     }
     kf_text_addf(e->text, "            const idx i = (idx)(%s);\n", start);
-    kf_text_addf(e->text,
-                 which != TURN_ALONE
-                     ? "            const int count = %u;\n"
-                     : "            const int count = n - i < %u ? (int)(n - i) : %u;\n",
-                 e->plan->width, e->plan->width);
+    if (which != TURN_ALONE) {
+        kf_text_addf(e->text, "            const int count = %u;\n", e->plan->width);
+    } else {
+        emit_count(e);
+    }
     if (cached != RW_NO_VALUE) {
         needs[cached] = 0;
     }
@@ -339,6 +360,97 @@ static void emit_stretch(const rw_emitter *e, uint32_t loop)
     kf_text_add(e->text, "        }\n");
 }
 
+// ---- a row in registers ----
+
+void rw_emit_held(const rw_emitter *e)
+{
+    uint8_t seen[KF_CHAIN_VALUES] = {0};
+    for (uint32_t loop = 1; e->plan->group != 0 && loop < e->plan->loops; loop++) {
+        uint32_t value = e->plan->cached[loop];
+        if (value != RW_NO_VALUE && !seen[value]) {
+            seen[value] = 1;
+            kf_text_addf(e->text, "        %s%u w%u[%u];\n", rw_dtype_of(e, value).compute,
+                         e->plan->width, value, RW_HELD);
+        }
+    }
+}
+
+/// Opens the loop over a work-item's vectors in registers; `i` and `count` are those of vector `j`.
+static void open_held(const rw_emitter *e)
+{
+    uint32_t width = e->plan->width;
+    kf_text_addf(e->text,
+                 "        #pragma unroll\n"
+                 "        for (int j = 0; j < %u; j++) {\n"
+                 "            const idx i = (lane + j * lanes) * %u;\n",
+                 RW_HELD, width);
+    emit_count(e);
+}
+
+/// The vectors of a pass that a work-item keeps. It asks for all of them before it computes, so
+/// that as much as can be is under way.
+static void emit_held_vectors(const rw_emitter *e, uint32_t loop)
+{
+    uint8_t needs[KF_CHAIN_VALUES];
+    uint32_t cached = e->plan->cached[loop];
+    uint32_t next = loop + 1 < e->plan->loops ? e->plan->cached[loop + 1] : RW_NO_VALUE;
+    rw_needs(e->rows, loop, cached, needs);
+    cached = cached != RW_NO_VALUE && needs[cached] ? cached : RW_NO_VALUE;
+    if (cached != RW_NO_VALUE) {
+        needs[cached] = 0;
+    }
+    kf_text_add(e->text, "        {\n");
+    for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
+        if (is_loaded(e, needs, i)) {
+            kf_text_addf(e->text, "        %s%u l%u[%u];\n", rw_dtype_of(e, i).compute,
+                         e->plan->width, i, RW_HELD);
+        }
+    }
+    open_held(e);
+    for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
+        if (is_loaded(e, needs, i)) {
+            kf_text_add(e->text, "            if (i < live) {\n");
+            emit_load(e, i, "                ");
+            kf_text_addf(e->text, "                l%u[j] = v%u;\n            }\n", i, i);
+        }
+    }
+    kf_text_add(e->text, "        }\n");
+    open_held(e);
+    kf_text_add(e->text, "            if (i < live) {\n");
+    for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
+        if (is_loaded(e, needs, i) || i == cached) {
+            kf_text_addf(e->text, "            const %s%u v%u = %c%u[j];\n",
+                         rw_dtype_of(e, i).compute, e->plan->width, i, i == cached ? 'w' : 'l', i);
+        }
+    }
+    emit_ops(e, needs, 0, e->rows->chain.n_ops, "            ");
+    if (next != RW_NO_VALUE && next != e->plan->cached[loop]) {
+        kf_text_addf(e->text, "            w%u[j] = v%u;\n", next, next);
+    }
+    emit_written(e, loop);
+    emit_terms(e, loop, 'm', TURN_ALONE);
+    kf_text_add(e->text, "            }\n        }\n        }\n");
+}
+
+/// The rest of a longer row, which is computed from what is read in each pass.
+static void emit_other_vectors(const rw_emitter *e, uint32_t loop)
+{
+    uint8_t needs[KF_CHAIN_VALUES];
+    uint32_t width = e->plan->width;
+    rw_needs(e->rows, loop, RW_NO_VALUE, needs);
+    kf_text_addf(e->text,
+                 "        for (udx u = ((udx)lane + (udx)lanes * %u) * %u; u < (udx)live; "
+                 "u += (udx)lanes * %u) {\n"
+                 "            const idx i = (idx)u;\n",
+                 RW_HELD, width, width);
+    emit_count(e);
+    emit_loads(e, needs, "            ");
+    emit_ops(e, needs, 0, e->rows->chain.n_ops, "            ");
+    emit_written(e, loop);
+    emit_terms(e, loop, 'm', TURN_ALONE);
+    kf_text_add(e->text, "        }\n");
+}
+
 // ---- a row ----
 
 /// One stretch of a pass: partial results of its own, which join those of the row.
@@ -360,15 +472,10 @@ static void open_stretches(const rw_emitter *e, uint32_t vectors)
 
 static void emit_own_pass(const rw_emitter *e, uint32_t loop)
 {
-    uint32_t width = e->plan->width;
     declare_partials(e, loop, 'm', "        ");
     if (e->plan->group != 0) {
-        kf_text_addf(
-            e->text,
-            "        for (udx u = (udx)lane * %u; u < (udx)live; u += (udx)lanes * %u) {\n", width,
-            width);
-        emit_vector(e, loop, 'm', "u", TURN_ALONE);
-        kf_text_add(e->text, "        }\n");
+        emit_held_vectors(e, loop);
+        emit_other_vectors(e, loop);
         return;
     }
     open_stretches(e, STRETCH);

@@ -5,7 +5,7 @@
 // their length.
 #include "rowwise_internal.h"
 
-enum { GPU_GROUP = 256, SLOT_GPU = 32768, SLOT_CPU = 131072, SLOT_LEAST = 4096 };
+enum { GPU_GROUP = 256, SLOT = 131072, SLOT_LEAST = 4096 };
 
 int rw_value_axis(const kf_rows *rows, uint32_t value, uint32_t axis)
 {
@@ -271,7 +271,7 @@ static uint32_t loop_cost(const rw_plan *plan, uint32_t loop, uint32_t cached)
     return cost + (cached != RW_NO_VALUE && needs[cached]);
 }
 
-/// Chooses, loop by loop, what the slot should hold for the next one.
+/// Chooses, loop by loop, what the slot, or registers, should hold for the next one.
 static void choose_cached(rw_plan *plan)
 {
     const kf_rows *rows = plan->rows;
@@ -298,11 +298,15 @@ static void choose_cached(rw_plan *plan)
     }
 }
 
+/// On a GPU registers take the slot's place: nothing is sized.
 static void size_slot(rw_plan *plan)
 {
     uint64_t most = plan->device->local_bytes > SLOT_LEAST ? plan->device->local_bytes - 4096 : 0;
-    uint64_t limit = plan->group != 0 ? SLOT_GPU : SLOT_CPU;
-    limit = limit < most ? limit : most;
+    uint64_t limit = SLOT < most ? SLOT : most;
+    if (plan->group != 0) {
+        plan->slot_bytes = 0;
+        return;
+    }
     if (limit < SLOT_LEAST || plan->slot_bytes == 0) {
         plan->slot_bytes = 0;
         for (uint32_t i = 0; i <= KF_ROWS_MAX_PHASE; i++) {
@@ -434,6 +438,39 @@ static uint32_t stream_from(const rw_plan *plan)
     return !plan->device->is_cpu ? 0 : limit > 0x7fffffffu ? 0x7fffffffu : (uint32_t)limit;
 }
 
+/// Does the space's row end with a whole vector? Its last axis is that of a value of its own axes.
+static uint32_t is_even(const rw_plan *plan)
+{
+    const kf_rows *rows = plan->rows;
+    for (uint32_t i = 0; i < rows->chain.n_values; i++) {
+        if (rows->places[i].form == KF_ROWS_ON_AXES && rows->places[i].mask == kf_rows_all(rows) &&
+            rows->chain.values[i].id != KF_NONE &&
+            rows->chain.values[i].div_by % plan->width == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/// The dtypes whose vectors, in all tensors that are walked along a row, lie at multiples of their
+/// size: one access of memory each.
+static uint64_t near_dtypes(const rw_plan *plan)
+{
+    uint64_t near = plan->even ? ~0ull : 0;
+    for (uint32_t i = 0; i < plan->rows->chain.n_values; i++) {
+        const kf_chain_value *value = &plan->rows->chain.values[i];
+        uint32_t bytes = kf_dtype_of(value->dtype).bytes * plan->width;
+        uint32_t there = !value->computed || kf_chain_is_output(value);
+        uint32_t start = value->zero_offset ? plan->device->mem_align : 1u << value->align_log2;
+        if (there && kf_rows_is_full(plan->rows, i) &&
+            (!value->contiguous || start == 0 || start % bytes != 0 ||
+             rw_is_turned(plan->rows, i))) {
+            near &= ~(1ull << value->dtype);
+        }
+    }
+    return near;
+}
+
 void rw_plan_make(rw_plan *plan, const kf_rows *rows, const kf_chain_device *device)
 {
     memset(plan, 0, sizeof(*plan));
@@ -451,6 +488,8 @@ void rw_plan_make(rw_plan *plan, const kf_rows *rows, const kf_chain_device *dev
         plan->wide = plan->wide || !rows->chain.values[i].fits_i32;
         plan->loops = rw_is_written(rows, i, rows->phases) ? rows->phases + 1 : plan->loops;
     }
+    plan->even = plan->group != 0 && is_even(plan);
+    plan->near = near_dtypes(plan);
     plan->running = plan->group == 0 ? running_maximum(rows) : RW_NO_VALUE;
     merge_axes(plan);
     choose_cached(plan);

@@ -6,6 +6,7 @@
 enum {
     ROWS_PER_ITEM = 16384, // elements of a work-item in block shape, when rows are short
     CHUNKS_PER_UNIT = 8,
+    MANY_ROWS = 16, // for each compute unit
     MAX_FORMULAS = RW_MAX_PARAMS
 };
 
@@ -36,12 +37,29 @@ struct rw_program {
 
 // ---- formulas ----
 
-/// Work-items of one row: the smallest power of two, from 8 on, that gives each one vector.
+/// Elements of a work-item: as many as registers hold where there are enough rows to fill the
+/// device several times, else one vector.
+static void share_formula(kf_formula *f, const rw_program *p)
+{
+    kf_formula_put(f, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
+    kf_formula_imm_op(f, MANY_ROWS, KF_INS_MUL);
+    kf_formula_append(f, kf_formula_expr(&p->n_rows));
+    kf_formula_op(f, KF_INS_LE);
+    kf_formula_imm(f, RW_HELD * (int64_t)p->plan.width);
+    kf_formula_imm(f, p->plan.width);
+    kf_formula_op(f, KF_INS_SELECT);
+}
+
+/// Work-items of one row: the smallest power of two, from 8 on, that has a share for each.
 static void lanes_formula(kf_formula *f, const rw_program *p)
 {
+    kf_formula shares = {0};
+    kf_formula_append(&shares, kf_formula_expr(&p->length));
+    share_formula(&shares, p);
+    kf_formula_op(&shares, KF_INS_CEIL_DIV);
     for (uint32_t lanes = 8; lanes < p->plan.group; lanes *= 2) {
-        kf_formula_append(f, kf_formula_expr(&p->length));
-        kf_formula_imm_op(f, (int64_t)lanes * p->plan.width, KF_INS_LE);
+        kf_formula_append(f, kf_formula_expr(&shares));
+        kf_formula_imm_op(f, lanes, KF_INS_LE);
         kf_formula_imm(f, lanes);
     }
     kf_formula_imm(f, p->plan.group);
@@ -87,10 +105,6 @@ static void slot_formulas(rw_program *p)
     kf_formula_imm_op(&p->cap, p->plan.slot_limit, KF_INS_MIN);
     kf_formula_append(&p->slot, kf_formula_expr(&p->cap));
     kf_formula_imm_op(&p->slot, p->plan.slot_bytes, KF_INS_MUL);
-    if (p->plan.group != 0) {
-        kf_formula_append(&p->slot, kf_formula_expr(&p->local[1]));
-        kf_formula_op(&p->slot, KF_INS_MUL);
-    }
 }
 
 static void make_formulas(rw_program *p)
