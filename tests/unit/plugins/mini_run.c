@@ -4,6 +4,7 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -24,15 +25,42 @@ static cl_context context;
 static cl_device_id device;
 static cl_command_queue queue;
 
+/// The device `index` of all platforms in their order, as Kiln's addresses count them.
+static bool find_device(cl_uint index)
+{
+    cl_platform_id platforms[16];
+    cl_device_id devices[16];
+    cl_uint n_platforms = 0;
+    if (clGetPlatformIDs(16, platforms, &n_platforms) != CL_SUCCESS) {
+        return false;
+    }
+    for (cl_uint i = 0; i < n_platforms && i < 16; i++) {
+        cl_uint n = 0;
+        if (clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, 16, devices, &n) != CL_SUCCESS) {
+            continue;
+        }
+        n = n < 16 ? n : 16;
+        if (index < n) {
+            device = devices[index];
+            return true;
+        }
+        index -= n;
+    }
+    return false;
+}
+
 bool mini_has_opencl(void)
 {
-    cl_platform_id platform = NULL;
+    const char *address = getenv("KILN_DEVICE"); // opencl:N
+    unsigned index = 0;
     cl_int code = 0;
     if (queue != NULL) {
         return true;
     }
-    if (clGetPlatformIDs(1, &platform, NULL) != CL_SUCCESS ||
-        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL) != CL_SUCCESS) {
+    if (address != NULL && sscanf(address, "opencl:%u", &index) != 1) {
+        index = 0;
+    }
+    if (!find_device(index)) {
         kiln_test_skip("no OpenCL device");
         return false;
     }
