@@ -18,6 +18,7 @@ typedef struct kserve_call {
     kilni_rpc_stream *stream;
     kilni_wire_piece request; ///< of the call, or of the stream for now
     kiln_string answer;
+    bool is_kept; ///< the stream has the answer already
 } kserve_call;
 
 // ---- messages in one piece ----
@@ -278,10 +279,28 @@ static kiln_status answer_region_remove(kserve_call *call, kiln_error *err)
 typedef struct kserve_run {
     kilni_kserve_infer infer;
     kiln_model_answer answer;
+    kilni_kserve_contents contents;
 } kserve_run;
 
-static kiln_status run_request(kserve_call *call, kiln_string *out, bool is_streamed,
-                               kiln_error *err)
+/// The call's text and the contents, each at its place, are the message.
+static void keep_answer(kserve_call *call, const kilni_kserve_contents *contents)
+{
+    kilni_wire_piece pieces[2 * KILN_MODEL_TENSORS + 1];
+    const unsigned char *text = (const unsigned char *)call->answer.text;
+    size_t count = 0;
+    size_t at = 0;
+    for (uint32_t i = 0; i < contents->count; i++) {
+        pieces[count++] = (kilni_wire_piece){text + at, contents->places[i] - at};
+        pieces[count++] = contents->pieces[i];
+        at = contents->places[i];
+    }
+    pieces[count++] = (kilni_wire_piece){text + at, call->answer.length - at};
+    kilni_rpc_send_last(call->stream, pieces, count);
+    call->is_kept = true;
+}
+
+/// `out` has the answer of a stream; NULL: it is the call's.
+static kiln_status run_request(kserve_call *call, kiln_string *out, kiln_error *err)
 {
     kserve_run *run = kiln_alloc(call->env, sizeof(*run));
     if (run == NULL) {
@@ -293,7 +312,11 @@ static kiln_status run_request(kserve_call *call, kiln_string *out, bool is_stre
         status = call->models->infer(call->models->user, &run->infer.request, &run->answer, err);
     }
     if (status == KILN_STATUS_OK) {
-        kilni_kserve_answer_put(out, &run->infer, &run->answer, is_streamed);
+        kilni_kserve_answer_put(out != NULL ? out : &call->answer, &run->infer, &run->answer,
+                                out != NULL ? NULL : &run->contents);
+        if (out == NULL && !call->answer.failed) {
+            keep_answer(call, &run->contents);
+        }
         call->models->answer_free(call->models->user, &run->answer);
     }
     kilni_kserve_infer_fini(&run->infer);
@@ -303,7 +326,7 @@ static kiln_status run_request(kserve_call *call, kiln_string *out, bool is_stre
 
 static kiln_status answer_infer(kserve_call *call, kiln_error *err)
 {
-    return run_request(call, &call->answer, /*is_streamed=*/false, err);
+    return run_request(call, NULL, err);
 }
 
 /// One answer of a stream: the result, or what went wrong.
@@ -313,7 +336,7 @@ static kiln_status answer_streamed(kserve_call *call, kiln_error *err)
     kiln_string response;
     kiln_string_init(&response, call->env);
     kiln_string_init(&call->answer, call->env);
-    if (run_request(call, &response, /*is_streamed=*/true, &why) != KILN_STATUS_OK) {
+    if (run_request(call, &response, &why) != KILN_STATUS_OK) {
         kilni_wire_put_text(&call->answer, TAG(ModelStreamInferResponse, error_message),
                             why.message);
     }
@@ -402,8 +425,8 @@ static kiln_status serve_one(kserve_call *call, const char *method, kiln_error *
     if (status == KILN_STATUS_OK) {
         status = take_answer(call, &bytes, err);
     }
-    if (status == KILN_STATUS_OK) {
-        kilni_rpc_send_last(call->stream, bytes, call->answer.length);
+    if (status == KILN_STATUS_OK && !call->is_kept) {
+        keep_answer(call, &(kilni_kserve_contents){.count = 0});
     }
     kiln_string_fini(&call->answer);
     return status;

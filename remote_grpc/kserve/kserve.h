@@ -31,9 +31,18 @@ kiln_status kilni_kserve_infer_read(const kiln_env *env, kilni_wire_piece messag
                                     kilni_kserve_infer *out_infer, kiln_error *err);
 void kilni_kserve_infer_fini(kilni_kserve_infer *infer);
 
-/// Writes a ModelInferResponse. `is_streamed`: it says that nothing follows for this request.
+/// Raw contents of an answer, which stay where they lie, and where in its text each belongs.
+typedef struct kilni_kserve_contents {
+    size_t places[KILN_MODEL_TENSORS];
+    kilni_wire_piece pieces[KILN_MODEL_TENSORS];
+    uint32_t count;
+} kilni_kserve_contents;
+
+/// Writes a ModelInferResponse without its raw contents: `*out_contents`, which was zeroed, has
+/// them as long as the answer is there. NULL: it is one of a stream. It has them itself then, and
+/// says that nothing follows for this request.
 void kilni_kserve_answer_put(kiln_string *out, const kilni_kserve_infer *infer,
-                             const kiln_model_answer *answer, bool is_streamed);
+                             const kiln_model_answer *answer, kilni_kserve_contents *out_contents);
 
 // ---- descriptions: kserve_describe.c ----
 

@@ -424,15 +424,28 @@ static void put_output(kiln_string *out, const kiln_model_tensor *tensor)
     kilni_wire_put_message(out, TAG(ModelInferResponse, outputs), &row);
 }
 
+static void put_contents(kiln_string *out, const kiln_model_tensor *tensor,
+                         kilni_kserve_contents *contents)
+{
+    if (contents == NULL) {
+        kilni_wire_put(out, TAG(ModelInferResponse, raw_output_contents), tensor->data,
+                       tensor->bytes);
+        return;
+    }
+    kilni_wire_put_head(out, TAG(ModelInferResponse, raw_output_contents), tensor->bytes);
+    contents->places[contents->count] = out->length;
+    contents->pieces[contents->count++] = (kilni_wire_piece){tensor->data, tensor->bytes};
+}
+
 void kilni_kserve_answer_put(kiln_string *out, const kilni_kserve_infer *infer,
-                             const kiln_model_answer *answer, bool is_streamed)
+                             const kiln_model_answer *answer, kilni_kserve_contents *out_contents)
 {
     kilni_wire_put_text(out, TAG(ModelInferResponse, model_name), infer->request.model);
     kilni_wire_put_text(out, TAG(ModelInferResponse, model_version), answer->version);
     if (infer->id.length > 0) {
         kilni_wire_put(out, TAG(ModelInferResponse, id), infer->id.bytes, infer->id.length);
     }
-    if (is_streamed) {
+    if (out_contents == NULL) {
         put_parameter(out, TAG(ModelInferResponse, parameters), "triton_final_response",
                       TAG(InferParameter, bool_param), 1, NULL);
     }
@@ -440,10 +453,8 @@ void kilni_kserve_answer_put(kiln_string *out, const kilni_kserve_infer *infer,
         put_output(out, &answer->outputs[i]);
     }
     for (uint32_t i = 0; i < answer->n_outputs; i++) {
-        const kiln_model_tensor *tensor = &answer->outputs[i];
-        if (tensor->region[0] == '\0') {
-            kilni_wire_put(out, TAG(ModelInferResponse, raw_output_contents), tensor->data,
-                           tensor->bytes);
+        if (answer->outputs[i].region[0] == '\0') {
+            put_contents(out, &answer->outputs[i], out_contents);
         }
     }
 }

@@ -397,9 +397,20 @@ kiln_status kilni_rpc_send_bytes(kilni_rpc_stream *stream, const void *bytes, si
     return send_slices(stream, &slice, 1, err);
 }
 
-void kilni_rpc_send_last(kilni_rpc_stream *stream, const void *bytes, size_t length)
+void kilni_rpc_send_last(kilni_rpc_stream *stream, const kilni_wire_piece *pieces, size_t count)
 {
-    grpc_slice slice = grpc_slice_from_copied_buffer(bytes, length);
+    size_t length = 0;
+    for (size_t i = 0; i < count; i++) {
+        length += pieces[i].length;
+    }
+    grpc_slice slice = grpc_slice_malloc(length);
+    unsigned char *to = GRPC_SLICE_START_PTR(slice);
+    for (size_t i = 0; i < count; i++) {
+        if (pieces[i].length > 0) {
+            memcpy(to, pieces[i].bytes, pieces[i].length);
+        }
+        to += pieces[i].length;
+    }
     stream->last = grpc_raw_byte_buffer_create(&slice, 1);
     grpc_slice_unref(slice);
 }

@@ -7,6 +7,7 @@
 
 #include "rpc_address.h"
 #include "rpc_identity.h"
+#include "rpc_wire.h"
 
 #include <stdatomic.h>
 
@@ -66,8 +67,8 @@ kiln_status kilni_rpc_send_bytes(kilni_rpc_stream *stream, const void *bytes, si
                                  kiln_error *err);
 
 /// Keeps the last message of a server: it leaves in one piece with the status when the stream is
-/// closed, and not at all when that is a failure. The bytes are copied. Once.
-void kilni_rpc_send_last(kilni_rpc_stream *stream, const void *bytes, size_t length);
+/// closed, and not at all when that is a failure. The pieces are copied, behind each other. Once.
+void kilni_rpc_send_last(kilni_rpc_stream *stream, const kilni_wire_piece *pieces, size_t count);
 
 /// Begins to send a message, a server's, and does not wait; one at a time, as `is_sent` says. Gives
 /// false when the call has ended.

@@ -116,10 +116,15 @@ void kilni_wire_put_number(kiln_string *out, uint32_t number, uint64_t value)
     kilni_wire_put_varint(out, value);
 }
 
-void kilni_wire_put(kiln_string *out, uint32_t number, const void *bytes, size_t length)
+void kilni_wire_put_head(kiln_string *out, uint32_t number, size_t length)
 {
     kilni_wire_put_varint(out, (uint64_t)number << 3 | 2);
     kilni_wire_put_varint(out, length);
+}
+
+void kilni_wire_put(kiln_string *out, uint32_t number, const void *bytes, size_t length)
+{
+    kilni_wire_put_head(out, number, length);
     kiln_string_append(out, bytes, length);
 }
 

@@ -42,6 +42,9 @@ void kilni_wire_put_varint(kiln_string *out, uint64_t value);
 void kilni_wire_put_number(kiln_string *out, uint32_t number, uint64_t value);
 void kilni_wire_put(kiln_string *out, uint32_t number, const void *bytes, size_t length);
 
+/// What stands before bytes that are sent from where they lie.
+void kilni_wire_put_head(kiln_string *out, uint32_t number, size_t length);
+
 /// A text; an empty one is left out, as proto3 does.
 void kilni_wire_put_text(kiln_string *out, uint32_t number, const char *text);
 

@@ -70,12 +70,14 @@ static void become_ready(void *pointer)
     kilni_serving_queue_ready(self->queue, &self->runner);
 }
 
-static void run_batch(kilni_serving_runner *runner, kilni_serving_job *jobs, uint32_t count,
-                      uint64_t rows)
+static uint64_t run_batch(kilni_serving_runner *runner, kilni_serving_job *jobs, uint32_t count,
+                          uint64_t rows)
 {
     instance_worker *self = (instance_worker *)runner;
+    uint64_t begun = kiln_time_ns();
     kilni_serving_instance_run(self->instance, jobs, count, rows, &self->of->stats, become_ready,
                                self);
+    return kiln_time_ns() - begun;
 }
 
 static bool is_open(const kiln_model_info *info)

@@ -21,7 +21,7 @@ typedef struct kilni_serving_job {
     kilni_serving_sequence *sequence; ///< NULL: the model keeps nothing
     uint64_t rows; ///< 1 where there is no batch dimension
     uint64_t priority;
-    uint64_t turn; ///< in the queue's own time: rows that each caller has had before
+    uint64_t turn; ///< in the queue's own time: rows that each caller has had before it
     uint64_t queued_ns;
     uint64_t begun_ns;
     kiln_status status;

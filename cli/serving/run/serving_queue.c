@@ -2,7 +2,7 @@
 // Decides which requests run together, when, and on which thread: a batch is run when it is as
 // large as the policy prefers, when nothing more fits, or when its first request has waited long
 // enough, by the thread of the request that stands first. A runner that was busy meanwhile finds
-// what has gathered.
+// what has gathered. Whose turn it is, and who may ride with others, says serving_shares.c.
 
 #include "serving_queue.h"
 
@@ -13,6 +13,7 @@
 void kilni_serving_queue_init(kilni_serving_queue *queue, const kiln_model_info *info)
 {
     *queue = (kilni_serving_queue){.info = info};
+    kilni_serving_shares_init(&queue->shares);
     pthread_mutex_init(&queue->lock, NULL);
 }
 
@@ -30,20 +31,30 @@ static bool same_caller(const kilni_serving_job *a, const kilni_serving_job *b)
     return strcmp(first, second) == 0;
 }
 
-/// Callers take turns by rows (self-clocked fair queueing, Golestani 1994): a job's turn is behind
-/// those of its caller that wait, and behind what runs now.
+/// Whether `job` stands behind `other`. Of two with the same turn, who has just had one is second.
+static bool stands_behind(const kilni_serving_queue *queue, const kilni_serving_job *job,
+                          const kilni_serving_job *other)
+{
+    if (job->priority != other->priority) {
+        return other->priority < job->priority;
+    }
+    return other->turn < job->turn ||
+           (other->turn == job->turn &&
+            (same_caller(other, job) ||
+             !kilni_serving_shares_is_last(&queue->shares, other->request->caller)));
+}
+
+/// A job's turn is behind those of its caller that wait.
 static void insert(kilni_serving_queue *queue, kilni_serving_job *job)
 {
-    uint64_t before = queue->turn;
+    job->turn = kilni_serving_shares_enter(&queue->shares, job->request->caller, job->queued_ns);
     for (const kilni_serving_job *each = queue->first; each != NULL; each = each->next) {
-        if (each->turn > before && same_caller(each, job)) {
-            before = each->turn;
+        if (each->turn + each->rows > job->turn && same_caller(each, job)) {
+            job->turn = each->turn + each->rows;
         }
     }
-    job->turn = before + job->rows;
     kilni_serving_job **link = &queue->first;
-    while (*link != NULL && ((*link)->priority < job->priority ||
-                             ((*link)->priority == job->priority && (*link)->turn <= job->turn))) {
+    while (*link != NULL && stands_behind(queue, job, *link)) {
         link = &(*link)->next;
     }
     job->next = *link;
@@ -87,6 +98,11 @@ static bool follows_its_own(const kilni_serving_job *from, const kilni_serving_j
     return each != NULL && each != job;
 }
 
+static bool may_grow(const kilni_serving_queue *queue, const kilni_serving_job *head, uint64_t rows)
+{
+    return kilni_serving_shares_may_join(&queue->shares, head->request->caller, head->rows, rows);
+}
+
 /// Takes what fits behind the first job; without `out_jobs` it only counts.
 static uint64_t gather(kilni_serving_queue *queue, kilni_serving_job **out_jobs,
                        uint32_t *out_count, bool *out_more)
@@ -104,6 +120,9 @@ static uint64_t gather(kilni_serving_queue *queue, kilni_serving_job **out_jobs,
             *out_more = false; // nothing passes those who came before
             break;
         }
+        if (!first && !may_grow(queue, head, rows + job->rows)) {
+            break;
+        }
         if (!first && (!kilni_serving_job_fits(head, job, info->n_inputs) ||
                        follows_its_own(queue->first, job) ||
                        (taken != NULL && follows_its_own(*taken, job)))) {
@@ -113,7 +132,7 @@ static uint64_t gather(kilni_serving_queue *queue, kilni_serving_job **out_jobs,
         rows += job->rows;
         (*out_count)++;
         if (out_jobs != NULL) {
-            queue->turn = job->turn > queue->turn ? job->turn : queue->turn;
+            kilni_serving_shares_begin(&queue->shares, job->request->caller, job->turn, job->rows);
             *link = job->next;
             job->next = NULL;
             *out_jobs = job;
@@ -127,7 +146,7 @@ static uint64_t gather(kilni_serving_queue *queue, kilni_serving_job **out_jobs,
             break;
         }
     }
-    *out_more = *out_more && rows < info->max_batch;
+    *out_more = *out_more && rows < info->max_batch && may_grow(queue, head, rows + 1);
     return rows;
 }
 
@@ -144,14 +163,18 @@ static uint64_t oldest_ns(const kilni_serving_queue *queue)
 /// When the batch that stands first is run; 0: now.
 static uint64_t batch_due_ns(kilni_serving_queue *queue)
 {
+    const char *caller = queue->first->request->caller;
     uint32_t count = 0;
     bool more = false;
-    (void)gather(queue, NULL, &count, &more);
-    if (!more || queue->closing || queue->info->queue_delay_us == 0) {
+    uint64_t now = kiln_time_ns();
+    if (queue->closing) {
         return 0;
     }
-    uint64_t due_ns = oldest_ns(queue) + queue->info->queue_delay_us * 1000;
-    return due_ns > kiln_time_ns() ? due_ns : 0;
+    (void)gather(queue, NULL, &count, &more);
+    uint64_t due_ns = more ? oldest_ns(queue) + queue->info->queue_delay_us * 1000 : 0;
+    uint64_t other_ns = kilni_serving_shares_wait_ns(&queue->shares, caller, now);
+    due_ns = other_ns > due_ns ? other_ns : due_ns;
+    return due_ns > now ? due_ns : 0;
 }
 
 /// Lets the thread of the first job look whether it is to run a batch.
@@ -171,16 +194,20 @@ static void run_batch(kilni_serving_queue *queue)
     bool more = false;
     uint64_t now = kiln_time_ns();
     queue->ready = runner->next;
+    kilni_serving_shares_batch(&queue->shares);
     uint64_t rows = gather(queue, &jobs, &count, &more);
     for (kilni_serving_job *each = jobs; each != NULL; each = each->next) {
         each->begun_ns = now;
     }
     call_first(queue); // for another runner
     pthread_mutex_unlock(&queue->lock);
-    runner->run(runner, jobs, count, rows);
+    uint64_t took_ns = runner->run(runner, jobs, count, rows);
     pthread_mutex_lock(&queue->lock);
+    kilni_serving_shares_ran(&queue->shares, rows, took_ns);
+    now = kiln_time_ns();
     while (jobs != NULL) {
         kilni_serving_job *next = jobs->next; // it is gone once its thread knows
+        kilni_serving_shares_leave(&queue->shares, jobs->request->caller, now);
         jobs->done = true;
         pthread_cond_signal(&jobs->changed);
         jobs = next;
@@ -205,6 +232,7 @@ static kiln_status await_done(kilni_serving_queue *queue, kilni_serving_job *job
         uint64_t due_ns = 0;
         if (deadline_ns > 0 && kiln_time_ns() >= deadline_ns) {
             if (remove_job(queue, job)) {
+                kilni_serving_shares_leave(&queue->shares, job->request->caller, kiln_time_ns());
                 call_first(queue);
                 return kiln_fail(
                     err, DEADLINE_EXCEEDED,

@@ -7,14 +7,15 @@
 /// all of these, but for init and fini.
 
 #include "serving_job.h"
+#include "serving_shares.h"
 
 /// What runs batches, one at a time.
 typedef struct kilni_serving_runner {
     struct kilni_serving_runner *next;
     /// Runs `count` jobs of `rows` rows in all; calls kilni_serving_queue_ready once, as soon as
-    /// another batch may be run. On the thread of one of them.
-    void (*run)(struct kilni_serving_runner *self, kilni_serving_job *jobs, uint32_t count,
-                uint64_t rows);
+    /// another batch may be run. On the thread of one of them. Gives how long it took, in ns.
+    uint64_t (*run)(struct kilni_serving_runner *self, kilni_serving_job *jobs, uint32_t count,
+                    uint64_t rows);
 } kilni_serving_runner;
 
 typedef struct kilni_serving_queue {
@@ -22,7 +23,7 @@ typedef struct kilni_serving_queue {
     pthread_mutex_t lock;
     kilni_serving_job *first; ///< by priority, then in turns of callers
     kilni_serving_runner *ready; ///< those that run nothing
-    uint64_t turn; ///< of the job that was begun last
+    kilni_serving_shares shares; ///< of callers
     uint32_t length;
     bool closing;
 } kilni_serving_queue;

@@ -7,9 +7,10 @@
 
 #include <sched.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { MOST = 8 };
+enum { MOST = 8, ROW_NS = 1000000 };
 
 /// A client that waits on a thread of its own.
 typedef struct client {
@@ -46,8 +47,8 @@ typedef struct bench {
 
 static bench desk = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static void run(kilni_serving_runner *runner, kilni_serving_job *jobs, uint32_t count,
-                uint64_t rows)
+static uint64_t run(kilni_serving_runner *runner, kilni_serving_job *jobs, uint32_t count,
+                    uint64_t rows)
 {
     bench *self = (bench *)runner;
     pthread_mutex_lock(&self->lock);
@@ -60,6 +61,7 @@ static void run(kilni_serving_runner *runner, kilni_serving_job *jobs, uint32_t 
         pthread_cond_wait(&self->changed, &self->lock);
     }
     pthread_mutex_unlock(&self->lock);
+    return rows * ROW_NS;
 }
 
 /// Lets the next batch begin and waits for it. It runs until `done`.
@@ -247,7 +249,7 @@ static void test_bounds(void)
 /// One who asks a lot does not stand in the way of one who asks a little.
 static void test_callers_take_turns(void)
 {
-    static const size_t order[] = {0, 1, 4, 2, 3, 5};
+    static const size_t order[] = {0, 4, 1, 5, 2, 3};
     kiln_model_info info = policy();
     kilni_serving_queue queue;
     kilni_serving_job *jobs = NULL;
@@ -257,7 +259,7 @@ static void test_callers_take_turns(void)
     kilni_serving_queue_init(&queue, &info);
     for (size_t i = 0; i < 6; i++) {
         caller = i < 4 ? "alice" : "bob";
-        (void)begin(&queue, i, i < 4 ? 2 : 3, 4, 0); // turns 2, 4, 6, 8 and 5, 8
+        (void)begin(&queue, i, i < 4 ? 2 : 3, 4, 0); // turns from 0, 2, 4, 6 and 0, 3
         if (i == 3) { // bob comes when alice is served already
             take(&queue, &jobs, &count, &rows);
             KILN_CHECK(jobs == &clients[order[0]].job);
@@ -273,6 +275,107 @@ static void test_callers_take_turns(void)
     caller = NULL;
     join_all(6);
     kilni_serving_queue_fini(&queue);
+}
+
+/// Takes the next batch: its rows are `rows`, and `who` asked for the first.
+static void expect_batch(kilni_serving_queue *queue, size_t rows, const char *who)
+{
+    kilni_serving_job *jobs = NULL;
+    uint32_t count = 0;
+    uint64_t taken = 0;
+    take(queue, &jobs, &count, &taken);
+    KILN_CHECK_INT(taken, rows);
+    KILN_CHECK_STR(jobs->request->caller, who);
+}
+
+/// Beside one that asks once at a time, one that floods has as many rows as he, where rows cost
+/// time; alone, and where they cost nothing, its requests are joined.
+static void test_flood_has_half(void)
+{
+    kiln_model_info info = policy();
+    kilni_serving_queue queue;
+    kilni_serving_queue_init(&queue, &info);
+    kilni_serving_shares_ran(&queue.shares, 1, ROW_NS);
+    kilni_serving_shares_ran(&queue.shares, 2, 2 * ROW_NS);
+    caller = "bob";
+    (void)begin(&queue, 0, 1, 4, 0);
+    expect_batch(&queue, 1, "bob");
+    caller = "alice";
+    for (size_t i = 1; i < 7; i++) {
+        (void)begin(&queue, i, 1, 4, 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        done();
+        pthread_join(clients[0].thread, NULL);
+        expect_batch(&queue, 1, "alice");
+        caller = "bob";
+        (void)begin(&queue, 0, 1, 4, 0);
+        done();
+        expect_batch(&queue, 1, "bob");
+    }
+    queue.shares.run_ns[2] = queue.shares.run_ns[1]; // as on a device with room for more
+    queue.shares.call_ns = 0;
+    done();
+    expect_batch(&queue, 3, "alice");
+    done();
+    caller = NULL;
+    join_all(7);
+    kilni_serving_queue_fini(&queue);
+}
+
+static kilni_serving_shares shares;
+
+/// Asks, has a turn and is answered at once.
+static void visit(const char *who, uint64_t now)
+{
+    uint64_t turn = kilni_serving_shares_enter(&shares, who, now);
+    kilni_serving_shares_batch(&shares);
+    kilni_serving_shares_begin(&shares, who, turn, 1);
+    kilni_serving_shares_leave(&shares, who, now);
+}
+
+/// Who asks again soon is waited for, a little, by who has just had a turn.
+static void test_soon_is_waited_for(void)
+{
+    enum { MS = 1000000 };
+    uint64_t now = MS;
+    kilni_serving_shares_init(&shares);
+    visit("bob", now);
+    visit("alice", now);
+    KILN_CHECK_INT(kilni_serving_shares_wait_ns(&shares, "alice", now), 0); // nobody knows bob yet
+    for (int i = 0; i < 50; i++) {
+        now += MS / 10;
+        visit("bob", now);
+        KILN_CHECK_INT(kilni_serving_shares_wait_ns(&shares, "alice", now), 0); // her turn
+        visit("alice", now);
+        KILN_CHECK(i < 20 || kilni_serving_shares_wait_ns(&shares, "alice", now) > now + MS / 10);
+    }
+    KILN_CHECK_INT(kilni_serving_shares_wait_ns(&shares, "alice", now + MS), 0); // he is gone
+    for (int i = 0; i < 3; i++) { // who comes seldom is not waited for
+        now += 100 * MS;
+        visit("bob", now);
+        visit("alice", now);
+        KILN_CHECK_INT(kilni_serving_shares_wait_ns(&shares, "alice", now), 0);
+    }
+}
+
+/// Turns are by rows, of those who have gone, too; and places are enough for many callers.
+static void test_turns_are_remembered(void)
+{
+    kilni_serving_shares_init(&shares);
+    visit("bob", 1);
+    visit("bob", 2);
+    KILN_CHECK_INT(kilni_serving_shares_enter(&shares, "bob", 3), 2);
+    KILN_CHECK_INT(kilni_serving_shares_enter(&shares, "alice", 3), 1);
+    for (int i = 0; i < 3 * KILNI_SERVING_CALLERS; i++) {
+        char name[8];
+        snprintf(name, sizeof(name), "%d", i);
+        visit(name, 4);
+    }
+    shares.call_ns = 0;
+    KILN_CHECK(kilni_serving_shares_may_join(&shares, "95", 1, 8)); // nothing is known of times
+    kilni_serving_shares_leave(&shares, "bob", 5); // his place is another's
+    KILN_CHECK(!kilni_serving_shares_may_join(&shares, "95", 1, KILNI_SERVING_COSTED + 1));
 }
 
 /// Nobody is woken for a request that stands alone: its own thread runs it. One that came first
@@ -370,5 +473,7 @@ static void test_several_runners(void)
 KILN_TEST_MAIN("unit/serving/queue", KILN_TEST(test_rows_are_joined),
                KILN_TEST(test_preferred_sizes_and_priority), KILN_TEST(test_sequences_are_joined),
                KILN_TEST(test_delay_waits_for_others), KILN_TEST(test_bounds),
-               KILN_TEST(test_callers_take_turns), KILN_TEST(test_first_runs_the_batch),
-               KILN_TEST(test_delay_and_priority), KILN_TEST(test_several_runners))
+               KILN_TEST(test_callers_take_turns), KILN_TEST(test_flood_has_half),
+               KILN_TEST(test_soon_is_waited_for), KILN_TEST(test_turns_are_remembered),
+               KILN_TEST(test_first_runs_the_batch), KILN_TEST(test_delay_and_priority),
+               KILN_TEST(test_several_runners))
