@@ -4,6 +4,7 @@
 Results need no further call: their devices wait for them, the thread does not. A group fails as one, before its
 deadline, whichever member is late, fails, or asks for something else.
 """
+import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from . import _kiln, _standard
@@ -11,6 +12,8 @@ from ._compile import _flatten, _unflatten
 from ._kiln import device as _device
 
 __all__ = ["GradSync", "Group"]
+
+_inside = threading.local()  # .group: whose member this thread is at work for
 
 
 class Group:
@@ -35,13 +38,23 @@ class Group:
         """What `function` returns for the number of each member, each called by a thread of that member's own.
 
         A thread that has given a device as much as its queue takes waits until there is room; threads of their own
-        keep all devices busy. They stay with the group, for graphs are kept by thread.
+        keep all devices busy. They stay with the group, for graphs are kept by thread. They do not see the streams and
+        tapes that the caller is in. `function` may not call this of the same group: its threads are taken.
         """
+        if getattr(_inside, "group", None) is self:
+            raise RuntimeError("each was called by a member of the same group, whose threads are taken")
         if not self._threads:
             self._threads = [ThreadPoolExecutor(1, f"kiln member {member}") for member in range(len(self.devices))]
-        begun = [thread.submit(function, member) for member, thread in enumerate(self._threads)]
+        begun = [thread.submit(self._member, function, member) for member, thread in enumerate(self._threads)]
         wait(begun)
         return [one.result() for one in begun]
+
+    def _member(self, function, member):
+        _inside.group = self
+        try:
+            return function(member)
+        finally:
+            _inside.group = None
 
     def all_reduce(self, arrays, /, op="sum"):
         """One array for each device, combined by sum, mean, min, max or prod; each device gets the result."""

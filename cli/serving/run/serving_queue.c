@@ -121,6 +121,7 @@ static uint64_t gather(kilni_serving_queue *queue, kilni_serving_job **out_jobs,
             break;
         }
         if (!first && !may_grow(queue, head, rows + job->rows)) {
+            *out_more = false; // nor those who wait already
             break;
         }
         if (!first && (!kilni_serving_job_fits(head, job, info->n_inputs) ||

@@ -288,6 +288,8 @@ class Groups(kiln_case.Case):
         self.assertNotEqual(first[0][1], first[1][1])
         with self.assertRaises(ZeroDivisionError):
             group.each(lambda number: 1 // number)
+        with self.assertRaisesRegex(RuntimeError, "threads are taken"):  # not a wait without end
+            group.each(lambda number: group.each(lambda other: other))
         for part in group.split([0, 1]):
             self.assertEqual(part.each(lambda number: number), [0])
 

@@ -227,6 +227,37 @@ static void test_delay_waits_for_others(void)
     kilni_serving_queue_fini(&queue);
 }
 
+/// A batch that may not take the next of those who wait waits for no others, though a size that
+/// nobody has tried lies between: they would come behind.
+static void test_delay_is_not_for_those_behind(void)
+{
+    kiln_model_info info = policy();
+    kilni_serving_queue queue;
+    kilni_serving_job *jobs = NULL;
+    uint32_t count = 0;
+    uint64_t rows = 0;
+    info.queue_delay_us = 20000000;
+    kilni_serving_queue_init(&queue, &info);
+    (void)kilni_serving_shares_enter(&queue.shares, "bob", 1);
+    kilni_serving_shares_leave(&queue.shares, "bob", 2);
+    kilni_serving_shares_ran(&queue.shares, 2, 2 * ROW_NS);
+    kilni_serving_shares_ran(&queue.shares, 4, 4 * ROW_NS);
+    queue.shares.call_ns = 0;
+    caller = "alice";
+    client *first = begin(&queue, 0, 2, 4, 0);
+    (void)begin(&queue, 1, 2, 4, 0);
+    take(&queue, &jobs, &count, &rows);
+    KILN_CHECK(kiln_time_ns() - first->job.queued_ns < 15000000000u);
+    KILN_CHECK(jobs == &first->job && rows == 2);
+    kilni_serving_queue_close(&queue); // the second has nobody behind it
+    done();
+    take(&queue, &jobs, &count, &rows);
+    done();
+    caller = NULL;
+    join_all(2);
+    kilni_serving_queue_fini(&queue);
+}
+
 static void test_bounds(void)
 {
     kiln_model_info info = policy();
@@ -474,7 +505,8 @@ static void test_several_runners(void)
 
 KILN_TEST_MAIN("unit/serving/queue", KILN_TEST(test_rows_are_joined),
                KILN_TEST(test_preferred_sizes_and_priority), KILN_TEST(test_sequences_are_joined),
-               KILN_TEST(test_delay_waits_for_others), KILN_TEST(test_bounds),
+               KILN_TEST(test_delay_waits_for_others),
+               KILN_TEST(test_delay_is_not_for_those_behind), KILN_TEST(test_bounds),
                KILN_TEST(test_callers_take_turns), KILN_TEST(test_flood_has_half),
                KILN_TEST(test_soon_is_waited_for), KILN_TEST(test_turns_are_remembered),
                KILN_TEST(test_first_runs_the_batch), KILN_TEST(test_delay_and_priority),
