@@ -42,7 +42,9 @@ static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
     fuser->device.is_wide = device->vector_bytes >= 64;
     fuser->device.registers = fuser->device.is_wide ? WIDE : NARROW;
     fuser->device.features = device->features;
-    fuser->device.chains = form == &cv_form_blocks && device->device_type == KF_DEVICE_CPU;
+    // Not for a bundle, which may merge programs, or make loops in a single work-item of them.
+    fuser->device.chains = form == &cv_form_blocks && device->device_type == KF_DEVICE_CPU &&
+                           (device->features & KF_FEATURE_PREPARED) == 0;
     fuser->device.param_bytes = (uint32_t)device->max_param_bytes;
     fuser->device.units = device->compute_units > 0 ? device->compute_units : 1;
     return KF_OK;

@@ -117,6 +117,16 @@ def numbers(*shape, scale=0.3, seed=1):
     return (np.random.default_rng(seed).standard_normal(shape) * scale).astype(np.float32)
 
 
+def chain_model():
+    """Convolutions that are short: a processor computes several in one launch."""
+    weights, nodes = {}, []
+    for i in range(8):
+        weights.update({f"w{i}": numbers(32, 32, 1, 1, seed=i), f"b{i}": numbers(32, seed=i + 8)})
+        nodes += [onnx.node("Conv", [f"x{i}" if i > 0 else "x", f"w{i}", f"b{i}"], [f"c{i}"]),
+                  onnx.node("Relu", [f"c{i}"], [f"x{i + 1}"])]
+    return write_model("chain", nodes, {"x": numbers(1, 32, 16, 16)}, weights, {"x8": numbers(1, 32, 16, 16)})
+
+
 def residual_model():
     """Two blocks with a shortcut, as residual networks have them."""
     weights, nodes, last = {}, [], "x"

@@ -80,6 +80,16 @@ def single_work_item_forms_of_fused_programs():
 
 
 @case
+def single_work_item_forms_of_launches_in_a_chain():
+    model, arguments = chain_model()
+    folder = single_bundle_of("single_chain", model, *arguments)
+    kiln("bundle", "compile", folder)
+    here, said = result(folder, *arguments, layer="", cache=None)
+    same_bits(here, of_model(model, *arguments))
+    assert "programs: 1, of them 1 from binaries" in said, said
+
+
+@case
 def single_work_item_forms_of_kernels_of_our_own():
     model, arguments = transformer_model()
     single_bundle_of("single3", model, *arguments, "--no-fusion")
