@@ -222,7 +222,7 @@ static kiln_status open_listed(const bundle_folder *folder, const char *name, bu
         return kiln_fail(err, UNAVAILABLE, "%.150s: %s", out->path, strerror(errno));
     }
     out->length = (uint64_t)info.st_size;
-    return S_ISREG(info.st_mode)
+    return S_ISREG(info.st_mode) && info.st_size > 0
                ? KILN_STATUS_OK
                : kiln_fail(err, DATA_LOSS, "%.150s is damaged: no file with bytes", out->path);
 }

@@ -46,7 +46,8 @@ kiln_status kilni_bundle_folder_read(const bundle_folder *folder, const char *na
 typedef kiln_status (*bundle_piece_fn)(void *user, uint64_t offset, const void *bytes,
                                        size_t length, kiln_error *err);
 
-/// The length of a listed file. Errors: NOT_FOUND, UNAVAILABLE; DATA_LOSS for what is no file.
+/// The length of a listed file. Errors: NOT_FOUND, UNAVAILABLE; DATA_LOSS for what is no file or
+/// has no bytes.
 kiln_status kilni_bundle_folder_length(const bundle_folder *folder, const char *name,
                                        uint64_t *out_length, kiln_error *err);
 
