@@ -297,7 +297,8 @@ static void fill(cv_program *p, const cv_device *device)
     if (!p->plan->failed) {
         device->form->cut(p->plan, device);
     }
-    uint32_t launches = p->plan->n_steps + p->plan->n_packs + 1; // and one for counts
+    // A chain saves a launch or more: at least the one that fills the counts of all.
+    uint32_t launches = p->plan->n_steps + p->plan->n_packs;
     uint32_t temps = p->plan->n_slots + p->plan->n_packs + 1;
     if (p->plan->failed || launches > CV_MAX_STEPS) {
         p->failed = 1;

@@ -204,7 +204,9 @@ static void run_batch(kilni_serving_queue *queue)
     pthread_mutex_unlock(&queue->lock);
     uint64_t took_ns = runner->run(runner, jobs, count, rows);
     pthread_mutex_lock(&queue->lock);
-    kilni_serving_shares_ran(&queue->shares, rows, took_ns);
+    if (jobs->status == KILN_STATUS_OK) { // a run that fails may be quick
+        kilni_serving_shares_ran(&queue->shares, rows, took_ns);
+    }
     now = kiln_time_ns();
     while (jobs != NULL) {
         kilni_serving_job *next = jobs->next; // it is gone once its thread knows

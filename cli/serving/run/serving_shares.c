@@ -18,6 +18,7 @@ enum {
     CALL_NS = 200000, ///< of one processor: a request read, decoded, answered
     STEADY = 16, ///< a longer time than the known one counts for one of so many
     SOON_NS = 1000000, ///< who asks again within this time is waited for
+    LATE_NS = 4 * SOON_NS, ///< whatever takes longer counts as this
     THOUGHTS = 4, ///< what it took lately counts for one of so many
     WAITS = 3 ///< so many times as long as that is waited
 };
@@ -56,6 +57,7 @@ static kilni_serving_caller *place_of(kilni_serving_shares *shares, uint64_t nam
 static void note_thought(kilni_serving_caller *place, uint64_t now)
 {
     uint64_t took = place->left_ns > 0 && now > place->left_ns ? now - place->left_ns : SOON_NS;
+    took = took < LATE_NS ? took : LATE_NS;
     place->think_ns = took >= SOON_NS || place->think_ns == 0
                           ? took
                           : place->think_ns - place->think_ns / THOUGHTS + took / THOUGHTS;
@@ -112,7 +114,8 @@ static bool is_shared(const kilni_serving_shares *shares, uint64_t name)
 {
     for (size_t i = 0; i < KILNI_SERVING_CALLERS; i++) {
         const kilni_serving_caller *each = &shares->callers[i];
-        if (each->seen > 0 && each->name != name && each->seen + RECENT > shares->batches) {
+        bool counts = each->inside > 0 || each->seen + RECENT > shares->batches;
+        if (each->seen > 0 && each->name != name && counts) {
             return true;
         }
     }
