@@ -291,14 +291,19 @@ static void make_key(cv_program *p)
     }
 }
 
+/// A chain saves a launch or more: at least the one that fills the counts of all.
+static uint32_t most_launches(const cv_plan *plan)
+{
+    return plan->n_steps + plan->n_packs;
+}
+
 static void fill(cv_program *p, const cv_device *device)
 {
     cv_plan_make(p->plan, p->region, device);
     if (!p->plan->failed) {
         device->form->cut(p->plan, device);
     }
-    // A chain saves a launch or more: at least the one that fills the counts of all.
-    uint32_t launches = p->plan->n_steps + p->plan->n_packs;
+    uint32_t launches = most_launches(p->plan);
     uint32_t temps = p->plan->n_slots + p->plan->n_packs + 1;
     if (p->plan->failed || launches > CV_MAX_STEPS) {
         p->failed = 1;
@@ -349,8 +354,8 @@ void cv_program_destroy(cv_program *program)
     if (program == NULL) {
         return;
     }
-    for (uint32_t i = 0; program->launches != NULL && program->plan != NULL &&
-                         i < program->plan->n_steps + program->plan->n_packs + 1;
+    for (uint32_t i = 0;
+         program->launches != NULL && program->plan != NULL && i < most_launches(program->plan);
          i++) {
         kf_text_free(&program->launches[i].kernel.text);
         free(program->launches[i].args);
