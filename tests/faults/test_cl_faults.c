@@ -18,7 +18,7 @@
 #include "kiln.h"
 #include "onnx.h"
 
-enum { N = 4096, PARTS = 2, MOST_RESULTS = 2 * N, MOST_WAITS = 30000 /* of 20 ms */ };
+enum { N = 4096, PARTS = 2, MOST_RESULTS = 2 * N, MOST_WAITS = 6000 /* of 20 ms */ };
 
 typedef struct world {
     const char *name;
@@ -206,6 +206,7 @@ static void close_world(world *w)
     for (size_t i = 0; i < w->n_devices; i++) {
         kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
         bool lost = kiln_device_status(w->devices[i], NULL) == KILN_STATUS_DEVICE_LOST;
+        kiln_device_trim(w->devices[i]); // what stays with a program: counts of its work-items
         for (int j = 0; j < MOST_WAITS && !is_empty(w->devices[i], lost, &stats); j++) {
             usleep(20000); // a member that was given up is in the compiler until it comes back
         }
