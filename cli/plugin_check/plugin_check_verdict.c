@@ -18,36 +18,37 @@ bool check_fail(check *c, const char *format, ...)
     return false;
 }
 
-void check_skip(check *c, const char *format, ...)
+/// What a check that was good so far comes to.
+static void settle(check *c, check_verdict verdict, const char *format, va_list args)
 {
     if (c->result->verdict == CHECK_PASSED) {
-        va_list args;
-        va_start(args, format);
         vsnprintf(c->result->text, sizeof(c->result->text), format, args);
-        va_end(args);
-        c->result->verdict = CHECK_SKIPPED;
+        c->result->verdict = verdict;
     }
+}
+
+void check_skip(check *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    settle(c, CHECK_SKIPPED, format, args);
+    va_end(args);
 }
 
 void check_leave_open(check *c, const char *format, ...)
 {
-    if (c->result->verdict == CHECK_PASSED) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(c->result->text, sizeof(c->result->text), format, args);
-        va_end(args);
-        c->result->verdict = CHECK_INCONCLUSIVE;
-    }
+    va_list args;
+    va_start(args, format);
+    settle(c, CHECK_INCONCLUSIVE, format, args);
+    va_end(args);
 }
 
 void check_say(check *c, const char *format, ...)
 {
-    if (c->result->verdict == CHECK_PASSED) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(c->result->text, sizeof(c->result->text), format, args);
-        va_end(args);
-    }
+    va_list args;
+    va_start(args, format);
+    settle(c, CHECK_PASSED, format, args);
+    va_end(args);
 }
 
 void check_step(check *c, const char *format, ...)
