@@ -199,6 +199,13 @@ static uint32_t is_made_before(const cv_kernel *parts, uint32_t k, const cv_para
     return 0;
 }
 
+/// The temporary behind the packs.
+static void counts_param(cv_kernel *out, const cv_plan *plan, uint32_t access)
+{
+    cv_param p = {.kind = CV_PARAM_TEMP, .index = plan->n_slots + plan->n_packs, .access = access};
+    cv_param_add(out, p, "__global int *", "counts");
+}
+
 static void add_params(cv_kernel *out, const cv_plan *plan, const cv_kernel *parts, uint32_t n)
 {
     cv_params_begin(out);
@@ -212,11 +219,7 @@ static void add_params(cv_kernel *out, const cv_plan *plan, const cv_kernel *par
         }
     }
     cv_param_add(out, (cv_param){.kind = CV_PARAM_BATCH}, "const int ", "batch");
-    cv_param_add(out,
-                 (cv_param){.kind = CV_PARAM_TEMP,
-                            .index = plan->n_slots + plan->n_packs,
-                            .access = KF_ACCESS_READ_WRITE},
-                 "__global int *", "counts");
+    counts_param(out, plan, KF_ACCESS_READ_WRITE);
     cv_params_end(out);
 }
 
@@ -317,11 +320,7 @@ void cv_chain_join(cv_kernel *out, const cv_plan *plan, const cv_kernel *parts, 
 void cv_chain_clear(cv_kernel *out, const cv_plan *plan)
 {
     cv_params_begin(out);
-    cv_param_add(out,
-                 (cv_param){.kind = CV_PARAM_TEMP,
-                            .index = plan->n_slots + plan->n_packs,
-                            .access = KF_ACCESS_WRITE},
-                 "__global int *", "counts");
+    counts_param(out, plan, KF_ACCESS_WRITE);
     cv_params_end(out);
     out->items = cv_chain_count_bytes(plan) / (int64_t)sizeof(int32_t);
     cv_kernel_close(out, "__kernel void KERNEL(PARAMS)\n{\n    counts[get_global_id(0)] = 0;\n}\n",
