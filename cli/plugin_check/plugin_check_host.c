@@ -74,25 +74,28 @@ static bool walk_next(walk *w)
 
 // ---- 5: programs on other devices ----
 
+/// What the argument takes of kf_device.max_param_bytes, counted as the host counts it.
+static uint64_t argument_bytes(const kf_karg *a)
+{
+    bool is_pointer = a->kind == KF_ARG_TENSOR || a->kind == KF_ARG_TEMP || a->kind == KF_ARG_LOCAL;
+    return is_pointer ? sizeof(uint64_t) : kiln_dtype_size((kiln_dtype)a->dtype);
+}
+
 static bool argument_good(check *c, const life *l, const kf_program *p, const kf_karg *a,
-                          uint64_t *bytes, uint64_t *local)
+                          uint64_t *local)
 {
     int64_t value = 0;
     switch (a->kind) {
     case KF_ARG_TENSOR:
     case KF_ARG_OFFSET:
     case KF_ARG_STRIDE:
-        *bytes += 8;
         return stream_view_is_tensor(l->view, a->ref);
     case KF_ARG_TEMP:
-        *bytes += 8;
         return a->ref < p->n_temps;
     case KF_ARG_DIM:
     case KF_ARG_SCALAR:
-        *bytes += 8;
         return true;
     case KF_ARG_VALUE:
-        *bytes += 8;
         return stream_view_formula(l->view, &c->device, a->value, &value);
     case KF_ARG_LOCAL:
         if (!stream_view_formula(l->view, &c->device, a->value, &value) || value <= 0) {
@@ -128,7 +131,8 @@ static bool launch_good(check *c, const life *l, const kf_program *p, const kf_l
         group *= (uint64_t)size;
     }
     for (uint32_t i = 0; i < k->n_args; i++) {
-        if (!argument_good(c, l, p, &k->args[i], &bytes, &local)) {
+        bytes += argument_bytes(&k->args[i]);
+        if (!argument_good(c, l, p, &k->args[i], &local)) {
             return check_fail(c, "on %s: argument %u of %.*s means nothing", on, i,
                               (int)k->kernel.len, k->kernel.ptr);
         }
