@@ -8,7 +8,8 @@ enum {
     DOT_VECTORS = 4, ///< summed apart, so that additions need not wait
     DOT_AHEAD = 1024, ///< elements
     ROWS_AHEAD = 8, ///< of a matrix that is walked along its rows: read at once, then asked for
-    PART_ROWS_AHEAD = 16 ///< the same where the sum is in parts
+    PART_ROWS_AHEAD = 16, ///< the same where the sum is in parts
+    SAME_SETS = 2048 ///< rows as many bytes apart share few sets of the first cache
 };
 
 // ---- packed tiles ----
@@ -17,11 +18,12 @@ enum {
 /// rounding grows with a part's length and with the number of parts, not with all terms. In the
 /// packed form also asks for what comes next, a share with every term: `next_a` and `next_b` are
 /// where this call's share begins of what the work-item reads next, so that it is in the second
-/// cache by then. In the direct form the left tile lies row by row, `depth` terms each. Of its rows
-/// only the first `rows` are summed.
+/// cache by then. In the direct form the left tile lies row by row, `depth` terms each, or `step`
+/// apart where it may lie in the operand itself. Of its rows only the first `rows` are summed.
 static void emit_tile_function(kf_text *text, const mm_plan *plan, uint32_t rows)
 {
     uint32_t vectors = plan->columns / plan->lanes, packed = plan->form == MM_FORM_PACKED;
+    uint32_t in_place = !packed && mm_left_in_place(plan);
     const char *where = packed ? "__global " : "";
     kf_text_addf(
         text,
@@ -32,7 +34,7 @@ static void emit_tile_function(kf_text *text, const mm_plan *plan, uint32_t rows
         kf_text_addf(text, ", __global const %s *next_a, __global const %s *next_b", plan->type,
                      mm_panel_type(plan));
     }
-    kf_text_add(text, ") {\n");
+    kf_text_add(text, in_place ? ", long step) {\n" : ") {\n");
     for (uint32_t i = 0; i < rows * vectors; i++) {
         kf_text_addf(text, "    vec c%u = (vec)(0);\n", i);
     }
@@ -53,8 +55,8 @@ static void emit_tile_function(kf_text *text, const mm_plan *plan, uint32_t rows
         }
     }
     for (uint32_t i = 0; i < rows; i++) {
-        kf_text_addf(text, "        const vec a%u = (vec)(a[%u]);\n", i,
-                     packed ? i : i * plan->depth);
+        kf_text_addf(text, "        const vec a%u = (vec)(a[%u%s]);\n", i,
+                     packed || in_place ? i : i * plan->depth, in_place ? " * step" : "");
         for (uint32_t j = 0; j < vectors; j++) {
             uint32_t c = i * vectors + j;
             kf_text_addf(text, "        c%u = MULADD(a%u, b%u, c%u);\n", c, i, j, c);
@@ -230,11 +232,66 @@ void mm_emit_packed_sums(kf_text *text, const mm_plan *plan)
     kf_text_add(text, "            }\n        }\n    }\n}\n");
 }
 
+/// Defines LIES, whether the tile whose first row it gets is read where it lies, and IN_PLACE, a
+/// pointer to global memory as one to private memory: on a processor both are one.
+static void emit_in_place(kf_text *text, const mm_plan *plan)
+{
+    char row[32];
+    mm_left_row_name(plan, row);
+    kf_text_addf(text,
+                 "#ifdef POCL_DEVICE_ADDRESS_BITS\n"
+                 "    const int in_place = %s * (long)sizeof(%s) %% %u != 0;\n"
+                 "#define LIES(row) (in_place && (m - (row) >= %u || (m - (row)) %% %u == 0))\n"
+                 "#define IN_PLACE(p) ((const %s *)(size_t)(p))\n"
+                 "#else\n"
+                 "#define LIES(row) 0\n"
+                 "#define IN_PLACE(p) left\n"
+                 "#endif\n",
+                 row, plan->type, (unsigned)SAME_SETS, plan->rows, fewest_rows(plan), plan->type);
+}
+
+/// Copies the rows of the work-item's tiles, but those that are read where they lie.
+static void emit_left_tiles(kf_text *text, const mm_plan *plan)
+{
+    kf_text_addf(text,
+                 "        for (int number = 0; number < down; number++) {\n"
+                 "    const long tile = first_tile + number;\n"
+                 "    %s *to = left + number * %u;\n",
+                 plan->type, plan->rows * plan->depth);
+    if (mm_left_in_place(plan)) {
+        kf_text_addf(text, "    if (LIES(tile * %u)) {\n        continue;\n    }\n", plan->rows);
+    }
+    mm_emit_left_rows(text, plan);
+    kf_text_add(text, "        }\n");
+}
+
+/// Declares `tile`, where tile i of the work-item is, and `step`, from one of its rows to the next.
+static void emit_left_tile(kf_text *text, const mm_plan *plan)
+{
+    char row[32];
+    kf_text_addf(text, "            const %s *tile = left + i * %u;\n", plan->type,
+                 plan->rows * plan->depth);
+    if (mm_left_in_place(plan)) {
+        mm_left_row_name(plan, row);
+        kf_text_addf(text,
+                     "            const long row0 = (first_tile + i) * %u;\n"
+                     "            long step = %u;\n"
+                     "            if (LIES(row0)) {\n"
+                     "                tile = IN_PLACE(a + row0 * %s + first);\n"
+                     "                step = %s;\n"
+                     "            }\n",
+                     plan->rows, plan->depth, row, row);
+    }
+}
+
 void mm_emit_direct_sums(kf_text *text, const mm_plan *plan)
 {
     uint32_t vectors = plan->rows * plan->columns / plan->lanes;
     uint32_t panel = plan->columns * plan->depth, tile = plan->rows * plan->depth;
     emit_tiles(text, plan);
+    if (mm_left_in_place(plan)) {
+        emit_in_place(text, plan);
+    }
     kf_text_addf(text,
                  "    %s right[%u] __attribute__((aligned(64)));\n"
                  "    %s left[%u] __attribute__((aligned(64)));\n",
@@ -246,21 +303,18 @@ void mm_emit_direct_sums(kf_text *text, const mm_plan *plan)
                  "    %s *to = right;\n",
                  panel, plan->type);
     mm_emit_right_panels(text, plan);
+    kf_text_add(text, "        }\n");
+    emit_left_tiles(text, plan);
     kf_text_addf(text,
-                 "        }\n"
-                 "        for (int number = 0; number < down; number++) {\n"
-                 "    const long tile = first_tile + number;\n"
-                 "    %s *to = left + number * %u;\n",
-                 plan->type, tile);
-    mm_emit_left_rows(text, plan);
-    kf_text_addf(text,
-                 "        }\n"
                  "        for (int p = 0; p < wide; p++) {\n"
                  "            for (int i = 0; i < down; i++) {\n"
                  "            vec *mine = sums + (p * down + i) * %u;\n"
-                 "            const %s *tile = left + i * %u, *panel = right + p * %u;\n",
-                 vectors, plan->type, tile, panel);
-    emit_tile_call(text, plan, "tile, panel, last - first, first == from, mine");
+                 "            const %s *panel = right + p * %u;\n",
+                 vectors, plan->type, panel);
+    emit_left_tile(text, plan);
+    emit_tile_call(text, plan,
+                   mm_left_in_place(plan) ? "tile, panel, last - first, first == from, mine, step"
+                                          : "tile, panel, last - first, first == from, mine");
     emit_tile_end(text, plan);
     kf_text_add(text, "            }\n        }\n    }\n}\n");
 }

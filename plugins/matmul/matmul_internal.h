@@ -340,6 +340,10 @@ void mm_emit_prologue(kf_text *text, const mm_plan *plan, const mm_operand *oper
                       const char *indent);
 /// Name of the stride of an axis of a value; "1" or "0" where it is known.
 void mm_stride_name(const mm_plan *plan, uint32_t value, int axis, char name[32]);
+/// From one row of the left operand to the next, in elements.
+void mm_left_row_name(const mm_plan *plan, char name[32]);
+/// May the direct form read whole tiles of the left operand where they lie?
+uint32_t mm_left_in_place(const mm_plan *plan);
 /// What is done with the vector `sum` of a result at `row` and `col`, of which `count` elements
 /// are.
 void mm_emit_finish(kf_text *text, const mm_plan *plan, mm_role role, const char *indent);

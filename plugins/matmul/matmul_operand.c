@@ -186,18 +186,34 @@ void mm_emit_left_panel(kf_text *text, const mm_plan *plan)
     kf_text_add(text, "        }\n    }\n");
 }
 
+void mm_left_row_name(const mm_plan *plan, char name[32])
+{
+    if (plan->fold) { // the rows of all batches lie one behind the other
+        snprintf(name, 32, "(long)k");
+    } else {
+        mm_stride_name(plan, plan->block->left.source, plan->block->left.outer, name);
+    }
+}
+
+uint32_t mm_left_in_place(const mm_plan *plan)
+{
+    const mm_operand *left = &plan->block->left;
+    const char *storage = kf_dtype_of(plan->block->chain.values[left->source].dtype).storage;
+    char step[32];
+    mm_stride_name(plan, left->source, left->inner, step);
+    return left->value == left->source && strcmp(step, "1") == 0 &&
+           strcmp(storage, plan->type) == 0;
+}
+
 void mm_emit_left_rows(kf_text *text, const mm_plan *plan)
 {
     const mm_operand *left = &plan->block->left;
     const char *storage = kf_dtype_of(plan->block->chain.values[left->source].dtype).storage;
     char row[32], step[32];
-    mm_stride_name(plan, left->source, left->outer, row);
+    mm_left_row_name(plan, row);
     mm_stride_name(plan, left->source, left->inner, step);
     const char *stride = strcmp(step, "1") == 0 ? NULL : step;
     uint32_t w = plan->width;
-    if (plan->fold) { // the rows of all batches lie one behind the other
-        snprintf(row, sizeof(row), "(long)k");
-    }
     kf_text_addf(text,
                  "    for (int i = 0; i < %u; i++, to += %u) {\n"
                  "        const long row = min(tile * %u + i, (long)m - 1);\n"
