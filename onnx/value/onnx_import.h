@@ -79,6 +79,8 @@ typedef struct kilni_onnx_value {
     struct kilni_onnx_value
         *made_with[3]; ///< of what was made: scales, zero points, groups; or NULL
     kilni_onnx_source *source; ///< of a dequantised matrix; NULL: it is none
+    struct kilni_onnx_value
+        *turned; ///< of a constant matrix that was turned: the constant; or NULL
     struct kilni_onnx_value *elsewhere; ///< of a constant: the same on another device, or NULL
     struct kilni_onnx_value **items; ///< of a SEQUENCE, with a hold on each
     uint32_t n_items;

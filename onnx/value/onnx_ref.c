@@ -30,6 +30,7 @@ void kilni_onnx_release(const kiln_env *env, kilni_onnx_ref value)
         }
         kiln_free(env, value->items);
         kilni_onnx_release(env, value->made);
+        kilni_onnx_release(env, value->turned);
         kilni_onnx_release(env, value->made_with[0]);
         kilni_onnx_release(env, value->made_with[1]);
         kilni_onnx_release(env, value->made_with[2]);

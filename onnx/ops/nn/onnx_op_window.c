@@ -8,12 +8,20 @@
 
 enum { SPATIAL = 3 };
 
+/// A product by a constant that a Transpose turned reads the constant itself: what fusers make of a
+/// constant they keep, and a turned one is another tensor in every run.
+static kilni_onnx_ref matmul(kilni_onnx_call *call, kilni_onnx_ref a, kilni_onnx_ref b)
+{
+    bool turned = kilni_onnx_ok(call) && b->turned != NULL;
+    return kilni_onnx_matmul(call, a, turned ? b->turned : b, false, turned);
+}
+
 void kilni_onnx_op_matmul(kilni_onnx_call *call)
 {
     kilni_onnx_ref a = kilni_onnx_in(call, 0);
     kilni_onnx_ref b = kilni_onnx_in(call, 1);
     kilni_onnx_ref y = kilni_onnx_matmul_few_rows(call, a, b);
-    kilni_onnx_out(call, 0, y != NULL ? y : kilni_onnx_matmul(call, a, b, false, false));
+    kilni_onnx_out(call, 0, y != NULL ? y : matmul(call, a, b));
 }
 
 static kilni_onnx_ref scaled(kilni_onnx_call *call, kilni_onnx_ref x, double factor)
