@@ -232,7 +232,6 @@ bool net_begin(image_net *n)
     }
     if (v->on_tensor && !mini_has_wgmma()) {
         kiln_test_skip("the device has no tensor cores of compute capability 9.0");
-        mini_opencl_close();
         return false;
     }
     n->mini = mini_open("convolution.so", KF_SHAPE_NDRANGE);
@@ -261,7 +260,6 @@ void net_end(image_net *n)
 {
     net_forget(n);
     mini_close(n->mini);
-    mini_opencl_close();
 }
 
 void net_compare(const image_net *n, uint32_t id, double off)

@@ -88,7 +88,8 @@ kf_opt *mini_finish(mini_host *mini);
 /// Value of a formula; false for what the ABI forbids.
 bool mini_eval(const mini_host *mini, kf_expr expr, int64_t *out_value);
 
-/// Is there an OpenCL device? Otherwise the case is marked as skipped.
+/// Is there an OpenCL device? Otherwise the case is marked as skipped. The first call opens it for
+/// all cases of the program.
 bool mini_has_opencl(void);
 /// Whether that device takes programs for sm_90a.
 bool mini_has_wgmma(void);
@@ -97,7 +98,5 @@ bool mini_has_wgmma(void);
 /// time of `repeat`.
 bool mini_run(mini_host *mini, const kf_opt *opt);
 bool mini_run_ns(mini_host *mini, const kf_opt *opt, uint32_t repeat, uint64_t *out_ns);
-/// Frees what OpenCL keeps between runs.
-void mini_opencl_close(void);
 
 #endif

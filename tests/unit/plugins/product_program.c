@@ -278,7 +278,6 @@ mini_host *product_begin(void)
     }
     if (v->tensor && !mini_has_wgmma()) {
         kiln_test_skip("the device has no tensor cores of compute capability 9.0");
-        mini_opencl_close();
         return NULL;
     }
     mini_host *mini = mini_open(v->tensor ? "nvidia_tensor.so" : "matmul.so", v->shape);
@@ -302,5 +301,4 @@ void product_end(mini_host *mini)
 {
     judge->device->close(judge);
     mini_close(mini);
-    mini_opencl_close();
 }

@@ -305,7 +305,6 @@ static mini_host *begin(void)
     }
     if (v->dtype != KF_DTYPE_F32 && !mini_has_wgmma()) {
         kiln_test_skip("the device has no tensor cores of compute capability 9.0");
-        mini_opencl_close();
         return NULL;
     }
     mini_host *mini = mini_open("attention.so", v->shape);
@@ -325,7 +324,6 @@ static mini_host *begin(void)
 static void end(mini_host *mini)
 {
     mini_close(mini);
-    mini_opencl_close();
 }
 
 // ---- cases ----

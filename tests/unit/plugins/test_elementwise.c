@@ -157,7 +157,6 @@ static void test_chain_runs(void)
     mini->plugin->opt_destroy(opt);
     free(expected);
     mini_close(mini);
-    mini_opencl_close();
 }
 
 // ---- layouts ----
@@ -225,7 +224,6 @@ static void test_layouts(void)
         mini->plugin->opt_destroy(opt);
     }
     mini_close(mini);
-    mini_opencl_close();
 }
 
 // ---- gathers ----
@@ -318,7 +316,6 @@ static void test_gathers(void)
     }
     if (mini != NULL) {
         mini_close(mini);
-        mini_opencl_close();
     }
 }
 
@@ -343,7 +340,6 @@ static void test_rank_zero_and_several_results(void)
     }
     mini->plugin->opt_destroy(opt);
     mini_close(mini);
-    mini_opencl_close();
 }
 
 // ---- relative form ----

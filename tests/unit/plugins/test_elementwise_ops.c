@@ -307,7 +307,6 @@ static void test_all(void)
         mini_close(s->mini);
     }
     free(s);
-    mini_opencl_close();
 }
 
 static const variant variants[] = {

@@ -192,7 +192,6 @@ static mini_host *begin(void)
 static void end(mini_host *mini)
 {
     mini_close(mini);
-    mini_opencl_close();
 }
 
 static void check_all(const product_case *cases, size_t count)

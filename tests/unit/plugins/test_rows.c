@@ -283,7 +283,6 @@ static void end(mini_host *mini)
 {
     judge->device->close(judge);
     mini_close(mini);
-    mini_opencl_close();
 }
 
 static bool is_taken(size_t i, size_t share)
