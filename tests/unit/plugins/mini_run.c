@@ -51,13 +51,13 @@ static bool find_device(cl_uint index)
 
 bool mini_has_opencl(void)
 {
-    const char *address = getenv("KILN_DEVICE"); // opencl:N
+    const char *address = kiln_test_address("opencl:0");
     unsigned index = 0;
     cl_int code = 0;
     if (queue != NULL) {
         return true;
     }
-    if (address != NULL && sscanf(address, "opencl:%u", &index) != 1) {
+    if (sscanf(address, "opencl:%u", &index) != 1) {
         index = 0;
     }
     if (!find_device(index)) {
