@@ -308,6 +308,10 @@ static uint32_t push_elementwise(at_block *block, const kf_chain_device *device,
         at_push_hosted(block, op);
         return 1;
     }
+    if (at_narrows_weights(block, op)) {
+        at_push_narrow_weights(block, op);
+        return 1;
+    }
     if (block->stage == AT_QUERY) {
         return push_query(block, device, host, row, op);
     }

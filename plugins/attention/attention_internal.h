@@ -117,6 +117,8 @@ uint16_t at_record_wide(at_block *block, const kf_ew_row *row, const kf_op *op);
 uint32_t at_widens(const at_block *block, const kf_chain_device *device, const kf_op *op);
 uint32_t at_is_hosted(const at_block *block, const kf_chain_device *device, const kf_op *op);
 void at_push_hosted(at_block *block, const kf_op *op);
+uint32_t at_narrows_weights(const at_block *block, const kf_op *op);
+void at_push_narrow_weights(at_block *block, const kf_op *op);
 uint32_t at_host_makes(const at_block *block, const kf_chain_value *value);
 void at_push_widened(at_block *block, const kf_op *op);
 /// Sets `source` of an operand whose `loaded` is set. 0: it is cast where others are not, or not

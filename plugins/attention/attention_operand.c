@@ -137,6 +137,22 @@ uint32_t at_host_makes(const at_block *block, const kf_chain_value *value)
     return 0;
 }
 
+/// Is this the cast of weights, whose scores were cast to f32, back to the operands' type? Tensor
+/// cores take the weights in that type anyway.
+uint32_t at_narrows_weights(const at_block *block, const kf_op *op)
+{
+    return op->kind == KF_OP_CAST && block->stage == AT_WEIGHTS && at_is_small(block) &&
+           !block->is_wide && op->inputs[0]->id == block->chain.values[block->weights].id &&
+           op->inputs[0]->dtype == KF_DTYPE_F32 && op->outputs[0]->dtype == block->element;
+}
+
+void at_push_narrow_weights(at_block *block, const kf_op *op)
+{
+    kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_OP_CAST, KF_DTYPE_F32);
+    own->result = (uint16_t)kf_chain_add_value(&block->chain, op->outputs[0], 1);
+    block->weights = own->result;
+}
+
 static uint16_t source_of(const at_block *block, uint16_t value)
 {
     for (uint32_t i = 0; i < block->n_widened; i++) {
