@@ -43,8 +43,8 @@ bool cli_op_is_always_expanded(kiln_op op);
 void cli_op_expansion(kiln_op op, char *out_text, size_t capacity);
 
 enum { CLI_MAX_DEVICES = 16 };
-/// The options --device, --device-facts, --no-fusion, --plugin, --tune, --check, --model-dtype and --set; put
-/// cli_device_argp among an argp's children with a cli_device_options as its input.
+/// The options --device, --device-facts, --no-fusion, --plugin, --tune, --check, --model-dtype and
+/// --set; put cli_device_argp among an argp's children with a cli_device_options as its input.
 typedef struct cli_device_options {
     const char *device; ///< NULL: as configured, or the first
     const char *more[CLI_MAX_DEVICES - 1]; ///< behind it

@@ -46,8 +46,8 @@ KILN_NODISCARD KILN_API kiln_status kiln_open(const char *address, kiln_device *
 KILN_API void kiln_close(kiln_device *device);
 
 /// How a device is opened. Dtypes are those of what operations make where the call names none; 0:
-/// f32 and i64. `plan_for` needs the option `compiler` as `record`, or the device `null`, which runs
-/// nothing; NULL: plans are for the device itself.
+/// f32 and i64. `plan_for` needs the option `compiler` as `record`, or the device `null`, which
+/// runs nothing; NULL: plans are for the device itself.
 typedef struct kiln_device_options {
     uint32_t struct_size;
     kiln_dtype float_dtype;
