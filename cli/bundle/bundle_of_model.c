@@ -22,13 +22,12 @@ typedef enum make_choice {
 typedef struct make_options {
     model_options model;
     const char *output;
-    const char *facts; ///< NULL: planned for the device here
     make_choice merge;
     make_choice single;
     uint32_t banks; ///< of memory; 0: none are named
 } make_options;
 
-enum { OPTION_MERGE = 1024, OPTION_SINGLE, OPTION_DEVICE_FACTS, OPTION_BANKS };
+enum { OPTION_MERGE = 1024, OPTION_SINGLE, OPTION_BANKS };
 
 static const struct argp_option make_table[] = {
     {"output", 'o', "FOLDER", 0, "where the bundle goes; empty or not there yet", 0},
@@ -38,8 +37,6 @@ static const struct argp_option make_table[] = {
      "kernels as loops in a single work-item, as FPGAs run them best; planned for one: yes", 0},
     {"banks", OPTION_BANKS, "N", 0,
      "deal buffers out to N banks of an FPGA board's memory, and write what connects them", 0},
-    {"device-facts", OPTION_DEVICE_FACTS, "FILE", 0,
-     "plan for the device of these facts, as `kiln bundle facts` wrote them there", 0},
     {0}};
 
 static make_choice parse_choice(const char *name, const char *text, struct argp_state *state)
@@ -76,9 +73,6 @@ static error_t parse_make_option(int key, char *text, struct argp_state *state)
         return 0;
     case OPTION_SINGLE:
         options->single = parse_choice("single-work-item", text, state);
-        return 0;
-    case OPTION_DEVICE_FACTS:
-        options->facts = text;
         return 0;
     case OPTION_BANKS:
         options->banks = parse_banks(text, state);
@@ -394,48 +388,14 @@ static kiln_status set_recording(make_sets *sets, kiln_error *err)
             return kiln_fail(err, INVALID_ARGUMENT, "too many settings");
         }
         device->settings[device->n_settings++] = "compiler=record";
+        device->facts = sets->options[0].model.device.facts;
         device->tune = device->tune != NULL ? device->tune : "off";
     }
     return KILN_STATUS_OK;
 }
 
-/// Facts live in the context's arena, which outlives the devices.
-typedef struct make_facts {
-    kiln_context *context; ///< NULL: none were read
-    kiln_arena arena;
-    kiln_device_info info;
-} make_facts;
-
-static kiln_status read_facts(make_sets *sets, make_facts *facts, kiln_error *err)
-{
-    const char *path = sets->options[0].facts;
-    if (path == NULL) {
-        return KILN_STATUS_OK;
-    }
-    kiln_status status = kiln_context_create(/*options=*/NULL, &facts->context, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    const kiln_env *env = kiln_context_env(facts->context);
-    kiln_arena_init(&facts->arena, env);
-    status = kiln_bundle_facts_read(env, path, &facts->arena, &facts->info, err);
-    for (size_t i = 0; i < sets->count; i++) {
-        sets->options[i].model.device.plan_for = &facts->info;
-    }
-    return status;
-}
-
-static void forget_facts(make_facts *facts)
-{
-    if (facts->context != NULL) {
-        kiln_arena_fini(&facts->arena);
-        kiln_context_destroy(facts->context);
-    }
-}
-
 int bundle_make(int argc, char **argv)
 {
-    make_facts facts = {0};
     make_sets *sets = calloc(1, sizeof(*sets));
     kiln_bundle_info info = {.struct_size = sizeof(info)};
     kiln_error err = KILN_ERROR_INIT;
@@ -445,9 +405,6 @@ int bundle_make(int argc, char **argv)
     }
     parse_sets(sets, argc, argv);
     kiln_status status = check_folder(sets->options[0].output, &err);
-    if (status == KILN_STATUS_OK) {
-        status = read_facts(sets, &facts, &err);
-    }
     if (status == KILN_STATUS_OK) {
         status = set_recording(sets, &err);
     }
@@ -476,6 +433,5 @@ int bundle_make(int argc, char **argv)
         }
     }
     free(sets);
-    forget_facts(&facts);
     return status == KILN_STATUS_OK ? CLI_OK : cli_fail("bundle", &err);
 }

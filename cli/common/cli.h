@@ -43,8 +43,8 @@ bool cli_op_is_always_expanded(kiln_op op);
 void cli_op_expansion(kiln_op op, char *out_text, size_t capacity);
 
 enum { CLI_MAX_DEVICES = 16 };
-/// The options --device, --no-fusion, --plugin, --tune, --check, --model-dtype and --set; put
-/// cli_device_argp among an argp's children with a cli_device_options as its input.
+/// The options --device, --device-facts, --no-fusion, --plugin, --tune, --check, --model-dtype and
+/// --set; put cli_device_argp among an argp's children with a cli_device_options as its input.
 typedef struct cli_device_options {
     const char *device; ///< NULL: as configured, or the first
     const char *more[CLI_MAX_DEVICES - 1]; ///< behind it
@@ -55,7 +55,7 @@ typedef struct cli_device_options {
     const char *tune_default; ///< when nobody configured it; NULL: its default
     const char *check; ///< NULL: as configured
     const char *model_dtype; ///< that models are kept in; NULL: as configured
-    const kiln_device_info *plan_for; ///< of another device; NULL: for the one that opens
+    const char *facts; ///< a file, of the device to plan for; NULL: for the one that opens
     bool afresh; ///< forget the plugin failures that the cache remembers
     const char *plugins[16];
     size_t n_plugins;

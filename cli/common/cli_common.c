@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "cli_progress.h"
+#include "kiln_bundle.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,10 +17,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_MODEL_DTYPE = 768 };
+enum { KEY_MODEL_DTYPE = 768, KEY_DEVICE_FACTS };
 
 static const struct argp_option device_options[] = {
     {"device", 'd', "ADDRESS", 0, "device to use, such as opencl:0 (see `kiln devices`)", 0},
+    {"device-facts", KEY_DEVICE_FACTS, "FILE", 0,
+     "plan for the device of these facts, as `kiln bundle facts` wrote them there: a bundle's, or "
+     "those of --device null, which runs nothing",
+     0},
     {"no-fusion", 'F', NULL, 0, "run every operation on its own", 0},
     {"plugin", 'p', "FILE", 0, "load one more fuser; may be repeated", 0},
     {"tune", 'T', "MODE", 0, "measure fused candidates: off, lazy or full", 0},
@@ -51,6 +56,9 @@ static error_t parse_device(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'd':
         add_device(options, text, state);
+        return 0;
+    case KEY_DEVICE_FACTS:
+        options->facts = text;
         return 0;
     case 'F':
         options->no_fusion = true;
@@ -249,8 +257,19 @@ static kiln_status open_address(const cli_device_options *options, kiln_context 
                                 const char *address, kiln_device **out_device, kiln_error *err)
 {
     kiln_device_options how = KILN_DEVICE_OPTIONS_INIT;
-    how.plan_for = options->plan_for;
-    kiln_status status = kiln_device_open_with(context, address, &how, out_device, err);
+    kiln_device_info facts;
+    kiln_arena arena;
+    kiln_status status = KILN_STATUS_OK;
+    kiln_arena_init(&arena, kiln_context_env(context));
+    if (options->facts != NULL) {
+        how.plan_for = &facts;
+        status =
+            kiln_bundle_facts_read(kiln_context_env(context), options->facts, &arena, &facts, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_device_open_with(context, address, &how, out_device, err);
+    }
+    kiln_arena_fini(&arena);
     if (status == KILN_STATUS_OK && options->no_fusion) {
         status = cli_fusers_leave(*out_device, err);
     }

@@ -39,6 +39,7 @@ kiln_status kilni_host_open(const kiln_env *env, const kiln_backend *tables,
 void kilni_host_close(kiln_backend *backend)
 {
     if (backend != NULL) {
+        kiln_free(backend->env, host_of(backend)->texts);
         kiln_free(backend->env, backend);
     }
 }

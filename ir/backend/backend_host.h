@@ -13,6 +13,7 @@ typedef struct kilni_host_backend {
     kiln_device_info info;
     kiln_backend_stats stats;
     uint64_t budget;
+    char *texts; ///< of info, where they are this backend's own; NULL: static
 } kilni_host_backend;
 
 extern const kiln_backend_transfer_ops kilni_host_transfer_ops;

@@ -136,6 +136,74 @@ static const kiln_device_info null_info = {
     .launch_ns = 5000,
 };
 
+/// What the host's code asks of this backend, whatever it plans for.
+static const uint32_t own_features = KILN_FEATURE_COMPILER | KILN_FEATURE_PROGRAMS;
+
+/// The three texts behind each other.
+static kiln_status take_texts(kilni_host_backend *host, kiln_device_info *info, kiln_error *err)
+{
+    const char **const places[] = {&info->name, &info->driver, &info->extensions};
+    size_t bytes = 0, at = 0;
+    for (size_t i = 0; i < 3; i++) {
+        bytes += strlen(*places[i]) + 1;
+    }
+    char *texts = kiln_alloc(host->base.env, bytes);
+    if (texts == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a device's description");
+    }
+    for (size_t i = 0; i < 3; i++) {
+        size_t length = strlen(*places[i]) + 1;
+        memcpy(texts + at, *places[i], length);
+        *places[i] = texts + at;
+        at += length;
+    }
+    kiln_free(host->base.env, host->texts);
+    host->texts = texts;
+    return KILN_STATUS_OK;
+}
+
+kiln_status kiln_ir_null_plan_for(kiln_backend *backend, const kiln_device_info *there,
+                                  kiln_error *err)
+{
+    if (backend->device != &null_device_ops) {
+        return kiln_fail(err, UNIMPLEMENTED, "%s is not the null device", backend->scheme);
+    }
+    if (there->name == NULL || there->driver == NULL || there->extensions == NULL ||
+        there->compute_units == 0 || there->vector_bytes < 16) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "a device to plan for has a name, a driver, extensions, compute units and "
+                         "vectors of 16 or more bytes");
+    }
+    kilni_host_backend *host = (kilni_host_backend *)backend;
+    kiln_device_info info = *there;
+    kiln_status status = take_texts(host, &info, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    info.vendor = null_info.vendor;
+    info.platform = null_info.platform;
+    info.features |= own_features;
+    const uint64_t numbers[] = {info.type,
+                                info.features,
+                                info.compute_units,
+                                info.vector_bytes,
+                                info.local_bytes,
+                                info.max_work_group,
+                                info.bytes_per_s,
+                                info.flops_f32,
+                                info.launch_ns,
+                                info.subgroup_sizes,
+                                info.subgroup_size,
+                                info.cache_bytes,
+                                info.max_alloc_bytes,
+                                info.max_parameter_bytes};
+    const kiln_hash128 parts[] = {kiln_hash_bytes(host->texts, strlen(host->texts)),
+                                  kiln_hash_bytes(numbers, sizeof(numbers))};
+    info.fingerprint = kiln_hash_bytes(parts, sizeof(parts));
+    host->info = info;
+    return KILN_STATUS_OK;
+}
+
 static kiln_status open_null(const kiln_env *env, const char *address, kiln_backend **out_backend,
                              kiln_error *err, void *user)
 {

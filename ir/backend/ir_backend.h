@@ -88,6 +88,13 @@ KILN_API const kiln_backend_provider *kiln_ir_reference_provider(void);
 /// host pays.
 KILN_API const kiln_backend_provider *kiln_ir_null_provider(void);
 
+/// Makes a backend of the null provider plan for the device of these facts, whose texts it copies:
+/// nothing runs, so all of it counts, whatever this machine has. UNIMPLEMENTED for another backend;
+/// INVALID_ARGUMENT without texts, units or vectors of 16 bytes and more.
+KILN_NODISCARD KILN_API kiln_status kiln_ir_null_plan_for(kiln_backend *backend,
+                                                          const kiln_device_info *there,
+                                                          kiln_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -95,7 +95,7 @@ static uint32_t push_scores(at_block *block, const kf_chain_device *device, cons
     if (!product_admitted(block, device, host, op)) {
         return 0;
     }
-    if ((known != NULL && !block->is_wide) ||
+    if ((known != NULL && !block->is_wide && !at_host_makes(block, known)) ||
         (block->chain.n_ops > 0 &&
          block->chain.values[block->chain.ops[block->chain.n_ops - 1].result].id != query->id)) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
@@ -302,6 +302,14 @@ static uint32_t push_elementwise(at_block *block, const kf_chain_device *device,
     }
     if (block->stage != AT_SCORES && at_widens(block, device, op)) {
         at_push_widened(block, op);
+        return 1;
+    }
+    if (at_is_hosted(block, device, op)) {
+        at_push_hosted(block, op);
+        return 1;
+    }
+    if (at_narrows_weights(block, op)) {
+        at_push_narrow_weights(block, op);
         return 1;
     }
     if (block->stage == AT_QUERY) {

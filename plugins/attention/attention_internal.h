@@ -13,6 +13,7 @@
 
 enum {
     AT_OPERANDS = 3, ///< query, keys, values
+    AT_HOSTED = 4, ///< casts that the host does first
     AT_MAX_DEPTH = 256, ///< of a head
     AT_MAX_TENSORS = 10, ///< that a block reads
     AT_MAX_PARAMS = 160,
@@ -51,6 +52,13 @@ typedef struct at_cast {
     uint16_t to;
 } at_cast;
 
+/// A cast to 16 bits of what the block gets in f32. It is an operation of the block, but the host
+/// does it, and the kernel reads its result as it reads other tensors.
+typedef struct at_hosted {
+    uint32_t position;
+    uint16_t value;
+} at_hosted;
+
 /// softmax(query x key, operators on it) x value.
 typedef struct at_block {
     kf_chain chain;
@@ -72,6 +80,8 @@ typedef struct at_block {
     uint32_t is_wide; ///< they are cast to f32, and the result from it
     uint32_t n_widened;
     at_cast widened[AT_OPERANDS];
+    uint32_t n_hosted;
+    at_hosted hosted[AT_HOSTED];
     int32_t depth; ///< of the query and the keys
     int32_t width; ///< of the values
 } at_block;
@@ -105,6 +115,11 @@ uint32_t at_wide_dtype(uint32_t dtype);
 uint16_t at_record_wide(at_block *block, const kf_ew_row *row, const kf_op *op);
 /// Is this a cast to f32 of an operand that is taken as it is? at_push_widened takes it in.
 uint32_t at_widens(const at_block *block, const kf_chain_device *device, const kf_op *op);
+uint32_t at_is_hosted(const at_block *block, const kf_chain_device *device, const kf_op *op);
+void at_push_hosted(at_block *block, const kf_op *op);
+uint32_t at_narrows_weights(const at_block *block, const kf_op *op);
+void at_push_narrow_weights(at_block *block, const kf_op *op);
+uint32_t at_host_makes(const at_block *block, const kf_chain_value *value);
 void at_push_widened(at_block *block, const kf_op *op);
 /// Sets `source` of an operand whose `loaded` is set. 0: it is cast where others are not, or not
 /// where they are, or is not in memory.
@@ -204,6 +219,7 @@ void at_program_destroy(at_program *program);
 void at_program_describe(const at_program *program, kf_program *out);
 void at_program_info(const at_program *program, kf_opt_info *out);
 /// The answer's formulas.
+uint32_t at_launches(const at_block *block); ///< with casts that the host does
 void at_estimate_make(kf_estimate *estimate, const at_plan *plan);
 
 #endif

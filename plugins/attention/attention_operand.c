@@ -106,6 +106,53 @@ void at_push_widened(at_block *block, const kf_op *op)
     cast->to = (uint16_t)kf_chain_add_value(&block->chain, op->outputs[0], 1);
 }
 
+/// Is this a cast to 16 bits of a tensor from elsewhere, which tensor cores take when it is done?
+/// A mask that has a number for each row is cast where it is read.
+uint32_t at_is_hosted(const at_block *block, const kf_chain_device *device, const kf_op *op)
+{
+    const kf_tensor *to = op->outputs[0];
+    uint32_t by_rows =
+        block->stage == AT_SCORES && to->rank > 1 && to->dims[to->rank - 2].symbol != 0;
+    return op->kind == KF_OP_CAST && block->n_hosted < AT_HOSTED && has_tensor(device) &&
+           op->inputs[0]->dtype == KF_DTYPE_F32 && is_16_bits(to->dtype) && !block->is_wide &&
+           (block->element == 0 || block->element == to->dtype) && !by_rows &&
+           kf_chain_known(&block->chain, op->inputs[0]->id) == NULL &&
+           kf_same_dims(op->inputs[0], to);
+}
+
+void at_push_hosted(at_block *block, const kf_op *op)
+{
+    at_hosted *hosted = &block->hosted[block->n_hosted++];
+    hosted->position = op->position;
+    hosted->value = (uint16_t)kf_chain_add_value(&block->chain, op->outputs[0], 0);
+}
+
+uint32_t at_host_makes(const at_block *block, const kf_chain_value *value)
+{
+    for (uint32_t i = 0; i < block->n_hosted; i++) {
+        if (&block->chain.values[block->hosted[i].value] == value) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/// Is this the cast of weights, whose scores were cast to f32, back to the operands' type? Tensor
+/// cores take the weights in that type anyway.
+uint32_t at_narrows_weights(const at_block *block, const kf_op *op)
+{
+    return op->kind == KF_OP_CAST && block->stage == AT_WEIGHTS && at_is_small(block) &&
+           !block->is_wide && op->inputs[0]->id == block->chain.values[block->weights].id &&
+           op->inputs[0]->dtype == KF_DTYPE_F32 && op->outputs[0]->dtype == block->element;
+}
+
+void at_push_narrow_weights(at_block *block, const kf_op *op)
+{
+    kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_OP_CAST, KF_DTYPE_F32);
+    own->result = (uint16_t)kf_chain_add_value(&block->chain, op->outputs[0], 1);
+    block->weights = own->result;
+}
+
 static uint16_t source_of(const at_block *block, uint16_t value)
 {
     for (uint32_t i = 0; i < block->n_widened; i++) {

@@ -63,7 +63,7 @@ static void builder_estimate(kf_builder *builder, kf_state *state)
 {
     at_plan_make(&builder->plan, &builder->block, &builder->fuser->device);
     at_estimate_make(&builder->estimate, &builder->plan);
-    kf_estimate_answer(&builder->estimate, builder->block.len, 1, state);
+    kf_estimate_answer(&builder->estimate, builder->block.len, at_launches(&builder->block), state);
 }
 
 static kf_status opt_init(kf_opt *opt, const kf_builder *builder)

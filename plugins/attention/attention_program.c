@@ -29,7 +29,7 @@ struct at_program {
     kf_source source;
     kf_launch launch;
     kf_launch clear; ///< of the counts, for one row in parts
-    kf_step step;
+    kf_step steps[AT_HOSTED + 1];
     kf_formula global[3]; ///< the last of `clear`
     kf_formula local[2];
     kf_formula values[MAX_FORMULAS];
@@ -117,6 +117,11 @@ static int64_t score_flops(const at_plan *plan)
     return flops;
 }
 
+uint32_t at_launches(const at_block *block)
+{
+    return 1 + block->n_hosted;
+}
+
 void at_estimate_make(kf_estimate *estimate, const at_plan *plan)
 {
     const at_block *block = plan->block;
@@ -143,8 +148,13 @@ void at_estimate_make(kf_estimate *estimate, const at_plan *plan)
     kf_formula_op(ns, KF_INS_ADD);
     kf_formula_imm_op(ns, cost->ps_per_kib, KF_INS_MUL);
     kf_formula_op(ns, KF_INS_MAX);
+    for (uint32_t i = 0; i < block->n_hosted; i++) { // f32 is read, half of its bytes are written
+        tensor_bytes(ns, block, block->hosted[i].value);
+        kf_formula_imm_op(ns, 3 * cost->ps_per_kib, KF_INS_MUL);
+        kf_formula_op(ns, KF_INS_ADD);
+    }
     kf_formula_imm_op(ns, 1024000, KF_INS_FLOOR_DIV);
-    kf_formula_imm_op(ns, cost->launch_ns, KF_INS_ADD);
+    kf_formula_imm_op(ns, at_launches(block) * cost->launch_ns, KF_INS_ADD);
 }
 
 // ---- the launch ----
@@ -222,7 +232,11 @@ static void make_launch(at_program *p)
         p->launch.local[i] = kf_formula_expr(&p->local[i]);
     }
     p->launches[0] = &p->launch;
-    p->step.kind = KF_STEP_LAUNCH;
+    for (uint32_t i = 0; i < p->block->n_hosted; i++) {
+        p->steps[i].kind = KF_STEP_HOST_OP;
+        p->steps[i].index = p->block->hosted[i].position;
+    }
+    p->steps[p->block->n_hosted].kind = KF_STEP_LAUNCH;
 }
 
 /// Counts are 0 between runs: each run leaves them so.
@@ -328,8 +342,8 @@ void at_program_describe(const at_program *program, kf_program *out)
     view.n_launches = program->plan.in_parts ? 2 : 1;
     view.temps = program->temps;
     view.n_temps = program->plan.in_parts ? AT_TEMPS : 0;
-    view.steps = &program->step;
-    view.n_steps = 1;
+    view.steps = program->steps;
+    view.n_steps = program->block->n_hosted + 1;
     KF_OUT(out, &view);
 }
 

@@ -59,17 +59,19 @@ static const fact_number facts_64[] = {
 static const struct {
     const char *name;
     uint32_t feature;
+    bool may_lack; ///< older files have none: no
 } fact_features[] = {
-    {"compiler", KILN_FEATURE_COMPILER},
-    {"fp16", KILN_FEATURE_FP16},
-    {"fp64", KILN_FEATURE_FP64},
-    {"single_work_item", KILN_FEATURE_SINGLE_WORK_ITEM},
-    {"int64_atomics", KILN_FEATURE_INT64_ATOMICS},
-    {"float_atomics", KILN_FEATURE_FLOAT_ATOMICS},
-    {"subgroups", KILN_FEATURE_SUBGROUPS},
-    {"images", KILN_FEATURE_IMAGES},
-    {"denormals", KILN_FEATURE_DENORMALS},
-    {"rounded_divide_sqrt", KILN_FEATURE_ROUNDED_DIVIDE_SQRT},
+    {"compiler", KILN_FEATURE_COMPILER, false},
+    {"fp16", KILN_FEATURE_FP16, false},
+    {"fp64", KILN_FEATURE_FP64, false},
+    {"single_work_item", KILN_FEATURE_SINGLE_WORK_ITEM, false},
+    {"int64_atomics", KILN_FEATURE_INT64_ATOMICS, false},
+    {"float_atomics", KILN_FEATURE_FLOAT_ATOMICS, false},
+    {"subgroups", KILN_FEATURE_SUBGROUPS, false},
+    {"images", KILN_FEATURE_IMAGES, false},
+    {"denormals", KILN_FEATURE_DENORMALS, false},
+    {"rounded_divide_sqrt", KILN_FEATURE_ROUNDED_DIVIDE_SQRT, false},
+    {"wgmma", KILN_FEATURE_WGMMA, true},
 };
 
 static const struct {
@@ -190,6 +192,10 @@ static void read_kind(bundle_json_reader *reader, const bundle_json *root,
         kilni_bundle_json_wrong(reader, "type is none of cpu, gpu and accelerator");
     }
     for (size_t i = 0; i < FACTS_OF(fact_features); i++) {
+        if (fact_features[i].may_lack &&
+            kilni_bundle_json_find(root, fact_features[i].name) == NULL) {
+            continue;
+        }
         const bundle_json *has =
             kilni_bundle_json_get(reader, root, fact_features[i].name, BUNDLE_JSON_BOOL);
         out_facts->features |= has != NULL && has->number != 0 ? fact_features[i].feature : 0;

@@ -46,13 +46,13 @@ KILN_NODISCARD KILN_API kiln_status kiln_open(const char *address, kiln_device *
 KILN_API void kiln_close(kiln_device *device);
 
 /// How a device is opened. Dtypes are those of what operations make where the call names none; 0:
-/// f32 and i64. `plan_for` needs the option `compiler` as `record`; NULL: plans are for the device
-/// itself.
+/// f32 and i64. `plan_for` needs the option `compiler` as `record`, or the device `null`, which
+/// runs nothing; NULL: plans are for the device itself.
 typedef struct kiln_device_options {
     uint32_t struct_size;
     kiln_dtype float_dtype;
     kiln_dtype int_dtype;
-    const kiln_device_info *plan_for; ///< another one, for bundles (kiln_bundle_facts_read)
+    const kiln_device_info *plan_for; ///< another one (kiln_bundle_facts_read)
 } kiln_device_options;
 
 #define KILN_DEVICE_OPTIONS_INIT                                                                   \

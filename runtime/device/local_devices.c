@@ -5,6 +5,8 @@
 
 #include "rt_local.h"
 
+#include <string.h>
+
 #ifdef KILN_RUNTIME_CL
 #include "cl_backend.h"
 #endif
@@ -34,8 +36,14 @@ kiln_status kilni_local_plan_for(kiln_backend *backend, const kiln_device_info *
         return kiln_cl_plan_for(backend, there, err);
     }
 #endif
+#ifndef KILN_RUNTIME_BUNDLES
+    if (strcmp(backend->scheme, "null") == 0) {
+        return kiln_ir_null_plan_for(backend, there, err);
+    }
+#endif
     (void)there;
-    return kiln_fail(err, UNIMPLEMENTED, "%s plans for no other device, as those of OpenCL do",
+    return kiln_fail(err, UNIMPLEMENTED,
+                     "%s plans for no other device, as those of OpenCL and null do",
                      backend->scheme);
 }
 

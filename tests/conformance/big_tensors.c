@@ -35,7 +35,8 @@ static bool begin(void)
         !KILN_CHECK_INT(kiln_context_create(NULL, &context, &err), KILN_STATUS_OK)) {
         return false;
     }
-    if (device == NULL && kiln_device_open(context, address, &device, &err) != KILN_STATUS_OK) {
+    if (device == NULL &&
+        kiln_device_open(context, kiln_test_address(address), &device, &err) != KILN_STATUS_OK) {
         kiln_test_skip("%s", err.message);
         return false;
     }

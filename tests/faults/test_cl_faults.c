@@ -180,7 +180,8 @@ static bool open_world(world *w, const scenario *s)
     }
     for (size_t i = 0; i < s->n_devices; i++) {
         const char *address = s->n_devices == 1 ? "opencl:0" : parts[i];
-        if (kiln_device_open(w->context, address, &w->devices[i], &w->err) != KILN_STATUS_OK) {
+        if (kiln_device_open(w->context, kiln_test_address(address), &w->devices[i], &w->err) !=
+            KILN_STATUS_OK) {
             return false;
         }
         w->n_devices++;

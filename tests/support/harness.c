@@ -45,6 +45,13 @@ bool kiln_test_is_long(void)
     return set != NULL && *set != '\0' && strcmp(set, "0") != 0;
 }
 
+const char *kiln_test_address(const char *address)
+{
+    const char *chosen = getenv("KILN_DEVICE");
+    bool first = strcmp(address, "opencl:0") == 0 || strcmp(address, "opencl:") == 0;
+    return first && chosen != NULL && strncmp(chosen, "opencl:", 7) == 0 ? chosen : address;
+}
+
 bool kiln_test_takes(size_t number, size_t share)
 {
     return kiln_test_is_long() || number % share == 0;

@@ -48,6 +48,10 @@ const char *kiln_test_name(void);
 /// Whether KILN_TEST_LONG asks for the long form.
 bool kiln_test_is_long(void);
 
+/// The OpenCL device to test is `opencl:N` of KILN_DEVICE, where that names one: tests that write
+/// "opencl:0" mean it. Other addresses are given back as they are.
+const char *kiln_test_address(const char *address);
+
 /// Compiling is what takes long in tests of several variants: each takes one in `share` of the
 /// cases, and all of them in the long form. A variant adds a number of its own to the case's, so
 /// that neighbours take others.

@@ -678,7 +678,8 @@ static bool open_one(session *s, const char *device, const char *plugins)
     KILN_CHECK_INT(kiln_context_set(s->context, "plugins", plugins, &region_err), KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_context_set(s->context, "fuse-slower", "1", &region_err), KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_context_set(s->context, "tune", "off", &region_err), KILN_STATUS_OK);
-    return kiln_device_open(s->context, device, &s->device, &region_err) == KILN_STATUS_OK;
+    return kiln_device_open(s->context, kiln_test_address(device), &s->device, &region_err) ==
+           KILN_STATUS_OK;
 }
 
 void region_close_all(void)

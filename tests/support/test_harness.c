@@ -33,6 +33,18 @@ static void test_files(void)
     free(data);
 }
 
+static void test_address(void)
+{
+    KILN_CHECK_INT(setenv("KILN_DEVICE", "opencl:3", 1), 0);
+    KILN_CHECK_STR(kiln_test_address("opencl:0"), "opencl:3");
+    KILN_CHECK_STR(kiln_test_address("opencl:0#0/2"), "opencl:0#0/2");
+    KILN_CHECK_STR(kiln_test_address("reference:0"), "reference:0");
+    KILN_CHECK_INT(setenv("KILN_DEVICE", "reference", 1), 0);
+    KILN_CHECK_STR(kiln_test_address("opencl:0"), "opencl:0");
+    unsetenv("KILN_DEVICE");
+    KILN_CHECK_STR(kiln_test_address("opencl:0"), "opencl:0");
+}
+
 static void bad_case(void)
 {
     KILN_CHECK_INT(1, 2);
@@ -96,6 +108,7 @@ int main(int argc, char **argv)
     static const kiln_test_case cases[] = {
         KILN_TEST_PARAM(test_param, "param_case", &answer),
         KILN_TEST(test_files),
+        KILN_TEST(test_address),
         KILN_TEST(test_failure_is_counted),
         KILN_TEST(test_skip_is_named),
     };

@@ -1029,15 +1029,15 @@ pub struct kiln_context_options {
     pub log_user: *mut c_void,
 }
 /// How a device is opened. Dtypes are those of what operations make where the call names none; 0:
-/// f32 and i64. `plan_for` needs the option `compiler` as `record`; NULL: plans are for the device
-/// itself.
+/// f32 and i64. `plan_for` needs the option `compiler` as `record`, or the device `null`, which
+/// runs nothing; NULL: plans are for the device itself.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct kiln_device_options {
     pub struct_size: u32,
     pub float_dtype: kiln_dtype,
     pub int_dtype: kiln_dtype,
-    /// another one, for bundles (kiln_bundle_facts_read)
+    /// another one (kiln_bundle_facts_read)
     pub plan_for: *const kiln_device_info,
 }
 #[repr(C)]

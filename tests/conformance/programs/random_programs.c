@@ -154,7 +154,8 @@ static bool open_devices(void)
         KILN_CHECK_INT(kiln_context_create(&options, &contexts[way], &err), KILN_STATUS_OK);
         KILN_CHECK_INT(kiln_context_set(contexts[way], "fuse-slower", way == 0 ? "0" : "1", &err),
                        KILN_STATUS_OK);
-        open = kiln_device_open(contexts[way], "opencl:0", &devices[way], &err) == KILN_STATUS_OK;
+        open = kiln_device_open(contexts[way], kiln_test_address("opencl:0"), &devices[way],
+                                &err) == KILN_STATUS_OK;
     }
     if (!open) {
         kiln_test_skip("no OpenCL device: %s", err.message);
@@ -194,7 +195,7 @@ static void say_what_ran(uint64_t steps)
 
 static void test_programs(void)
 {
-    choice_tally tally = {.device = "opencl:0"};
+    choice_tally tally = {.device = kiln_test_address("opencl:0")};
     uint64_t steps = 0;
     bool open = open_devices();
     for (uint64_t i = 0; i < n_programs && open; i++) {

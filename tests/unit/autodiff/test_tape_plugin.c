@@ -21,7 +21,8 @@ static bool open_with_operators(fixture *f, const char *address)
         !OK(f, kiln_plugin_load(f->context, path, &f->err))) {
         return false;
     }
-    kiln_status status = kiln_device_open(f->context, address, &f->device, &f->err);
+    kiln_status status =
+        kiln_device_open(f->context, kiln_test_address(address), &f->device, &f->err);
     if (status != KILN_STATUS_OK && strncmp(address, "opencl", 6) == 0) {
         kiln_test_skip("no OpenCL device: %s", f->err.message);
         kiln_context_destroy(f->context);

@@ -62,7 +62,8 @@ bool cl_fixture_open(cl_fixture *f, const cl_settings *settings)
     if (!cl_fixture_env(f, settings)) {
         return false;
     }
-    const char *address = settings->address != NULL ? settings->address : "opencl:0";
+    const char *address =
+        settings->address != NULL ? settings->address : kiln_test_address("opencl:0");
     const kiln_backend_provider *provider = kiln_cl_provider();
     kiln_status status = provider->open(&f->env, address, &f->base, &err, provider->user);
     if (status != KILN_STATUS_OK) {

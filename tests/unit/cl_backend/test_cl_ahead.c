@@ -231,7 +231,7 @@ static bool spoil_lists(const char *folder, wrong how)
     kiln_hash128 keys[KILNI_CL_AHEAD_KEYS];
     cl_settings settings = {.cache = folder};
     bool done = cl_fixture_open(&f, &settings);
-    kilni_cl_ahead_keys("opencl:0", keys);
+    kilni_cl_ahead_keys(kiln_test_address("opencl:0"), keys);
     for (size_t i = 0; i < KILNI_CL_AHEAD_KEYS && done; i++) {
         kiln_blob blob = {0};
         unsigned char bytes[4096] = {0};
@@ -304,7 +304,7 @@ static void test_entries_are_gone(void)
     if (!live(settings.cache, 0, three, &out) || !cl_fixture_open(&f, &settings)) {
         return;
     }
-    kilni_cl_ahead_keys("opencl:0", keys);
+    kilni_cl_ahead_keys(kiln_test_address("opencl:0"), keys);
     KILN_CHECK_INT(kiln_store_get(f.backend->store, KILN_STORE_STARTS, keys[0], &list, &err),
                    KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_store_clear(f.backend->store, &err), KILN_STATUS_OK);

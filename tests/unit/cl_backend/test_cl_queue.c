@@ -422,7 +422,8 @@ static void test_illegal_access(void)
     cl_fixture_close(&f);
     // NVIDIA gives no new context to a process that did this; others may.
     if (cl_fixture_env(&f, &none)) {
-        kiln_status status = kiln_cl_provider()->open(&f.env, "opencl:0", &f.base, &err, NULL);
+        kiln_status status =
+            kiln_cl_provider()->open(&f.env, kiln_test_address("opencl:0"), &f.base, &err, NULL);
         if (status == KILN_STATUS_OK) {
             f.base->device->close(f.base);
         } else {

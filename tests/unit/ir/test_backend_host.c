@@ -157,6 +157,37 @@ static void test_no_memory(void)
     KILN_CHECK_INT(env.live, 0);
 }
 
+static void test_null_plans_for_another(void)
+{
+    kiln_device_info there = {.name = "there",
+                              .driver = "1",
+                              .extensions = "cl_x",
+                              .type = KILN_DEVICE_GPU,
+                              .features = KILN_FEATURE_WGMMA,
+                              .compute_units = 132,
+                              .vector_bytes = 16,
+                              .max_parameter_bytes = 4352};
+    char name[] = "there";
+    kiln_backend *null = open_backend(kiln_ir_null_provider(), "null");
+    kiln_hash128 here = null->device->info(null)->fingerprint;
+    there.name = name;
+    KILN_CHECK_INT(kiln_ir_null_plan_for(null, &there, &err), KILN_STATUS_OK);
+    name[0] = 'x'; // texts are copied
+    const kiln_device_info *info = null->device->info(null);
+    KILN_CHECK_STR(info->name, "there");
+    KILN_CHECK_INT(info->max_parameter_bytes, 4352);
+    KILN_CHECK_INT(info->features,
+                   KILN_FEATURE_WGMMA | KILN_FEATURE_COMPILER | KILN_FEATURE_PROGRAMS);
+    KILN_CHECK(memcmp(&info->fingerprint, &here, sizeof(here)) != 0);
+    there.vector_bytes = 8;
+    KILN_CHECK_INT(kiln_ir_null_plan_for(null, &there, &err), KILN_STATUS_INVALID_ARGUMENT);
+    null->device->close(null);
+    KILN_CHECK_INT(env.live, 0);
+    kiln_backend *other = open_backend(kiln_ir_reference_provider(), "reference:");
+    KILN_CHECK_INT(kiln_ir_null_plan_for(other, &there, &err), KILN_STATUS_UNIMPLEMENTED);
+    other->device->close(other);
+}
+
 KILN_TEST_MAIN("unit/ir/backend_host", KILN_TEST(test_memory), KILN_TEST(test_views_that_lie),
                KILN_TEST(test_shared_memory), KILN_TEST(test_null_takes_programs),
-               KILN_TEST(test_no_memory))
+               KILN_TEST(test_no_memory), KILN_TEST(test_null_plans_for_another))

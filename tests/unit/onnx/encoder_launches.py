@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """How many kernels a layer of a transformer's encoder launches, as an exporter writes it: query, key and value as one
 product, attention with the heads where they lie, two more products and their projection with bias, activation and
-residual behind them, two norms. That is what two layers launch above one, at two batches. Needs Debian's python3-onnx;
-skipped without it.
+residual behind them, two norms. That is what two layers launch above one, at two batches. The same of BERT with its
+mask, and of attention among casts, as planned for an H200 by its facts (h200.json) on the device that runs nothing.
+Needs Debian's python3-onnx; skipped without it.
 
 usage: encoder_launches.py KILN TREE DEVICE
 """
@@ -25,14 +26,60 @@ except ImportError as missing:
 # Of a layer: where tensor cores read operands as they lie, and elsewhere, where attention's result is copied to rows and
 # each of four products may pack its input first.
 MOST_HOPPER, MOST = 7, 12
+# Of BERT beside its layers: the mask, the norm of what was looked up, and the first token's product.
+MOST_BESIDE = 3
+FACTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "h200.json")
 write_models.WIDTH, write_models.HEADS, write_models.HEAD, write_models.TOKENS = 64, 4, 16, 16
 
 
-def kiln(*words):
+def kiln(*words, **environment):
     run = subprocess.run([KILN, *words], capture_output=True, text=True, check=False, timeout=600,
-                         env={**os.environ, "KILN_DEVICE": DEVICE, "KILN_DETERMINISTIC": "1"})
+                         env={**os.environ, "KILN_DEVICE": DEVICE, "KILN_DETERMINISTIC": "1", **environment})
     assert run.returncode == 0, run.stderr
     return run.stdout
+
+
+def planned(model, *words):
+    """Launches of fused blocks in a run on an H200."""
+    text = kiln("run", model, "--random", "--runs", "2", "--tune", "off", *words, "--device", "null", "--device-facts", FACTS,
+                KILN_DETERMINISTIC="0", KILN_CACHE_DIR="off")
+    assert "null (NVIDIA H200)" in text, text
+    return int(re.search(r"^kernels launched: (\d+) a run", text, re.M)[1])
+
+
+def bert_on_h200(folder, *words):
+    counts = []
+    for layers in (1, 2):
+        write_models.LAYERS = layers
+        models = os.path.join(folder, f"bert{layers}")
+        if not os.path.exists(models):
+            write_models.write(models, "bert_base_b2", 1)
+        counts.append(planned(os.path.join(models, "bert_base_b2", "model.onnx"), *words))
+    one, two = counts
+    assert 0 < two - one <= MOST_HOPPER and one <= MOST_HOPPER + MOST_BESIDE, counts
+
+
+def attention_among_casts(folder):
+    """The operator of f16 with a causal mask, between casts from f32 and back, which are no part of the launch."""
+    node, sizes = write_models.helper.make_node, [1, 4, 128, 64]
+    names = ("query", "key", "values")
+    value = write_models.helper.make_tensor_value_info
+    nodes = [node("Cast", [name], [name + "_16"], to=write_models.TensorProto.FLOAT16) for name in names]
+    nodes += [node("Attention", [name + "_16" for name in names], ["y_16"], is_causal=1),
+              node("Cast", ["y_16"], ["y"], to=write_models.TensorProto.FLOAT)]
+    graph = write_models.helper.make_graph(nodes, "casts", [value(name, write_models.TensorProto.FLOAT, sizes) for name in names],
+                                           [value("y", write_models.TensorProto.FLOAT, sizes)])
+    model = write_models.helper.make_model(graph, opset_imports=[write_models.helper.make_opsetid("", 23)])
+    model.ir_version = 10
+    path = os.path.join(folder, "casts.onnx")
+    with open(path, "wb") as file:
+        file.write(model.SerializeToString())
+    assert planned(path) == 1, "attention among casts is not one launch"
+
+
+def encoder(folder, name):
+    (two, most), (one, _most) = launches(folder, 2, name), launches(folder, 1, name)
+    assert 0 < two - one <= most, f"{two - one} launches, at most {most}"
 
 
 def launches(folder, layers, name):
@@ -44,6 +91,7 @@ def launches(folder, layers, name):
     return count, MOST_HOPPER if hopper else MOST
 
 
+<<<<<<< HEAD
 def check_turned(folder):
     """Rows by a constant that is turned first, as PyTorch's newer exporter writes a linear layer."""
     helper, kind = write_models.helper, write_models.TensorProto.FLOAT
@@ -65,17 +113,35 @@ def check_layer(folder, name):
 
 def main():
     failed, names = 0, ("encoder", "encoder_b4", "turned")
+=======
+CASES = {
+    "encoder": lambda folder: encoder(folder, "encoder"),
+    "encoder_b4": lambda folder: encoder(folder, "encoder_b4"),
+    "bert_on_h200": bert_on_h200,
+    "bert_on_h200_bf16": lambda folder: bert_on_h200(folder, "--model-dtype", "bf16"),
+    "bert_on_h200_f16": lambda folder: bert_on_h200(folder, "--model-dtype", "f16"),
+    "attention_among_casts": attention_among_casts,
+}
+
+
+def main():
+    failed = 0
+>>>>>>> room-launches
     with tempfile.TemporaryDirectory() as folder:
-        for name in names:
+        for name, case in CASES.items():
             try:
+<<<<<<< HEAD
                 if name == "turned":
                     check_turned(folder)
                 else:
                     check_layer(folder, name)
+=======
+                case(folder)
+>>>>>>> room-launches
             except AssertionError as error:
                 failed += 1
                 print(f"FAIL unit/onnx/encoder_launches {name} {DEVICE}: {error}")
-    print(f"kiln-test: {len(names) - failed} passed, {failed} failed, 0 skipped")
+    print(f"kiln-test: {len(CASES) - failed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 
 

@@ -31,7 +31,8 @@ static bool open_model(model *m, const char *address, bool fusion, int64_t image
     if (!OK(m, kiln_context_create(NULL, &m->context, &m->err))) {
         return false;
     }
-    if (kiln_device_open(m->context, address, &m->device, &m->err) != KILN_STATUS_OK) {
+    if (kiln_device_open(m->context, kiln_test_address(address), &m->device, &m->err) !=
+        KILN_STATUS_OK) {
         kiln_test_skip("%s: %s", address, m->err.message);
         kiln_context_destroy(m->context);
         return false;
@@ -222,7 +223,8 @@ static bool open_packing(model *m)
     bool made = OK(m, kiln_context_create(NULL, &m->context, &m->err)) &&
                 OK(m, kiln_plugin_load(m->context, plugin, &m->err));
     unsetenv("KILN_PLUGINS");
-    if (made && kiln_device_open(m->context, "opencl:0", &m->device, &m->err) == KILN_STATUS_OK) {
+    if (made && kiln_device_open(m->context, kiln_test_address("opencl:0"), &m->device, &m->err) ==
+                    KILN_STATUS_OK) {
         return true;
     }
     kiln_test_skip("no OpenCL device");

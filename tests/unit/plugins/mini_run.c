@@ -63,7 +63,7 @@ static void close_opencl(void)
 
 bool mini_has_opencl(void)
 {
-    const char *address = getenv("KILN_DEVICE"); // opencl:N
+    const char *address = kiln_test_address("opencl:0");
     unsigned index = 0;
     cl_int code = 0;
     bool watched = getenv("KILN_TEST_OCLGRIND") != NULL;
@@ -71,7 +71,7 @@ bool mini_has_opencl(void)
         return true;
     }
     close_opencl(); // oclgrind watches a device for each case, and ends badly in an exit handler
-    if (address != NULL && sscanf(address, "opencl:%u", &index) != 1) {
+    if (sscanf(address, "opencl:%u", &index) != 1) {
         index = 0;
     }
     if (!find_device(index)) {

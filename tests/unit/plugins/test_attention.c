@@ -565,6 +565,76 @@ static void test_casts(void)
     }
 }
 
+/// Operands of f32 that are cast to 16 bits first, and a mask that is cast behind the first product
+/// and wanted by others. The scores are of f32, their weights cast back.
+static void record_narrowed(scene *s)
+{
+    mini_host *mini = s->mini;
+    const heads *n = &s->size;
+    const int64_t scores_dims[] = {n->batch, n->heads, n->rows, n->keys};
+    const int64_t mask_dims[] = {n->batch, 1, 1, n->keys};
+    const int64_t result_dims[] = {n->batch, n->heads, n->rows, n->width};
+    const uint32_t dtype = dtype_of_case();
+    uint32_t from[3] = {s->query, s->key, s->values}, to[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t wide = mini_tensor_add(mini, KF_DTYPE_F32, 4, mini->tensors[from[i]].extents);
+        to[i] = cast(mini, wide, dtype);
+    }
+    uint32_t scores = mini_tensor_add(mini, dtype, 4, scores_dims);
+    flag(mini_binary(mini, KF_OP_MATMUL, to[0], to[1], scores), KF_ATTR_TRANSPOSE_B);
+    uint32_t mask = cast(mini, mini_tensor_add(mini, KF_DTYPE_F32, 4, mask_dims), dtype);
+    uint32_t masked = mini_tensor_add(mini, dtype, 4, scores_dims);
+    mini_binary(mini, KF_OP_ADD, scores, mask, masked);
+    mini_drop(mini, scores);
+    uint32_t wide = cast(mini, masked, KF_DTYPE_F32);
+    mini_drop(mini, masked);
+    uint32_t weights = mini_tensor_add(mini, KF_DTYPE_F32, 4, scores_dims);
+    mini_op *op = mini_unary(mini, KF_OP_SOFTMAX, wide, weights);
+    op->attrs[op->view.n_attrs++] =
+        (kf_attr){.key = KF_ATTR_AXIS, .type = KF_TYPE_I64, .count = 1, .v = {.i = -1}};
+    mini_drop(mini, wide);
+    uint32_t narrow_weights = cast(mini, weights, dtype);
+    mini_drop(mini, weights);
+    weights = narrow_weights;
+    s->result = mini_tensor_add(mini, dtype, 4, result_dims);
+    mini_binary(mini, KF_OP_MATMUL, weights, to[2], s->result);
+    mini_drop(mini, weights);
+    for (uint32_t i = 0; i < 3; i++) {
+        mini_drop(mini, to[i]);
+    }
+}
+
+static void test_narrowed(void)
+{
+    mini_host *mini = mini_open("attention.so", KF_SHAPE_NDRANGE);
+    scene s;
+    if (mini == NULL) {
+        return;
+    }
+    mini->device.features |= KF_FEATURE_WGMMA;
+    mini->device.local_bytes = LITTLE;
+    if (mini_fuser(mini)) {
+        make_tensors(&s, mini, &(heads){1, 2, 20, 30, 16, 16}, 0);
+        record_narrowed(&s);
+        kf_opt *opt = mini_finish(mini);
+        kf_program program = {.struct_size = (uint32_t)sizeof(program)};
+        if (KILN_CHECK(opt != NULL) &&
+            KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK) &&
+            KILN_CHECK_INT(program.n_steps, 5)) {
+            static const uint32_t hosted[] = {0, 1, 2, 4};
+            for (uint32_t i = 0; i < 4; i++) {
+                KILN_CHECK_INT(program.steps[i].kind, KF_STEP_HOST_OP);
+                KILN_CHECK_INT(program.steps[i].index, hosted[i]);
+            }
+            KILN_CHECK_INT(program.steps[4].kind, KF_STEP_LAUNCH);
+        }
+        if (opt != NULL) {
+            mini->plugin->opt_destroy(opt);
+        }
+    }
+    mini_close(mini);
+}
+
 /// Whether a host of these features is given a program, and which: what needs no such device.
 static void check_offer(uint64_t features, bool is_cast, int64_t rows, bool taken)
 {
@@ -698,5 +768,7 @@ KILN_TEST_MAIN("unit/plugins/attention", ALL(test_sizes, "sizes"),
                ALL(test_repeats, "repeats"), ALL(test_declines, "declines"),
                KILN_TEST_PARAM(test_casts, "casts_bf16", &bf16),
                KILN_TEST_PARAM(test_casts, "casts_f16", &f16),
+               KILN_TEST_PARAM(test_narrowed, "narrowed_bf16", &bf16),
+               KILN_TEST_PARAM(test_narrowed, "narrowed_f16", &f16),
                KILN_TEST_PARAM(test_offers, "offers_bf16", &bf16),
                KILN_TEST_PARAM(test_offers, "offers_f16", &f16))

@@ -59,7 +59,8 @@ static bool open_one(session *s, const char *device, const char *plugins)
     KILN_CHECK_INT(kiln_context_set(s->context, "plugins", plugins, &err), KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_context_set(s->context, "fuse-slower", "1", &err), KILN_STATUS_OK);
     KILN_CHECK_INT(kiln_context_set(s->context, "tune", "off", &err), KILN_STATUS_OK);
-    return kiln_device_open(s->context, device, &s->device, &err) == KILN_STATUS_OK;
+    return kiln_device_open(s->context, kiln_test_address(device), &s->device, &err) ==
+           KILN_STATUS_OK;
 }
 
 static void close_all(void)

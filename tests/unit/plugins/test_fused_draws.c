@@ -149,7 +149,7 @@ static void test_draws(void)
     kiln_context *context = NULL;
     kiln_device *device = NULL;
     OK(kiln_context_create(NULL, &context, &err));
-    if (kiln_device_open(context, "opencl:0", &device, &err) != KILN_STATUS_OK) {
+    if (kiln_device_open(context, kiln_test_address("opencl:0"), &device, &err) != KILN_STATUS_OK) {
         kiln_test_skip("no OpenCL device: %s", err.message);
         kiln_context_destroy(context);
         return;

@@ -26,7 +26,8 @@ static bool device_open(session *b)
     if (!KILN_CHECK_INT(kiln_context_create(NULL, &b->context, &b->err), KILN_STATUS_OK)) {
         return false;
     }
-    if (kiln_device_open(b->context, "opencl:0", &b->device, &b->err) != KILN_STATUS_OK) {
+    if (kiln_device_open(b->context, kiln_test_address("opencl:0"), &b->device, &b->err) !=
+        KILN_STATUS_OK) {
         kiln_test_skip("no OpenCL device: %s", b->err.message);
         kiln_context_destroy(b->context);
         return false;

@@ -374,7 +374,7 @@ static void test_views(void)
     if (!KILN_CHECK_INT(kiln_context_create(&options, &context, &err), KILN_STATUS_OK)) {
         return;
     }
-    if (kiln_device_open(context, "opencl:0", &device, &err) != KILN_STATUS_OK) {
+    if (kiln_device_open(context, kiln_test_address("opencl:0"), &device, &err) != KILN_STATUS_OK) {
         kiln_test_skip("no OpenCL device: %s", err.message);
         kiln_context_destroy(context);
         return;

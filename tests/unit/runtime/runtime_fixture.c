@@ -19,7 +19,8 @@ bool fixture_open_with(fixture *self, const char *address, const char *option, c
         !FIXTURE_OK(self, kiln_context_set(self->context, option, value, &self->err))) {
         return false;
     }
-    kiln_status status = kiln_device_open(self->context, address, &self->device, &self->err);
+    kiln_status status =
+        kiln_device_open(self->context, kiln_test_address(address), &self->device, &self->err);
     if (status != KILN_STATUS_OK && strncmp(address, "opencl", 6) == 0) {
         kiln_test_skip("no OpenCL device: %s", self->err.message);
         kiln_context_destroy(self->context);

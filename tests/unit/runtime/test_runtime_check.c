@@ -56,7 +56,8 @@ static bool open_in(checked *c, const char *folder, const char *name, const char
         FIXTURE_OK(f, kiln_context_set(f->context, "plugins", "test.hostile-kernel", &f->err));
         FIXTURE_OK(f, kiln_plugin_load(f->context, plugin_path(name), &f->err));
     }
-    if (kiln_device_open(f->context, "opencl:0", &f->device, &f->err) != KILN_STATUS_OK) {
+    if (kiln_device_open(f->context, kiln_test_address("opencl:0"), &f->device, &f->err) !=
+        KILN_STATUS_OK) {
         kiln_test_skip("no OpenCL device: %s", f->err.message);
         kiln_context_destroy(f->context);
         return false;
@@ -315,7 +316,8 @@ static void test_in_place_is_checked(void)
         kiln_status loaded = kiln_plugin_load(
             f.context, KILN_TEST_BUILD_DIR "/lib/kiln/plugins/elementwise.so", &f.err);
         KILN_CHECK(loaded == KILN_STATUS_OK || loaded == KILN_STATUS_ALREADY_EXISTS);
-        if (kiln_device_open(f.context, "opencl:0", &f.device, &f.err) != KILN_STATUS_OK) {
+        if (kiln_device_open(f.context, kiln_test_address("opencl:0"), &f.device, &f.err) !=
+            KILN_STATUS_OK) {
             kiln_test_skip("no OpenCL device: %s", f.err.message);
             kiln_context_destroy(f.context);
             return;

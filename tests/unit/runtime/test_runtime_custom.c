@@ -37,7 +37,8 @@ static bool open_in(fixture *f, const char *address, const char *const *plugins,
             return false;
         }
     }
-    kiln_status status = kiln_device_open(f->context, address, &f->device, &f->err);
+    kiln_status status =
+        kiln_device_open(f->context, kiln_test_address(address), &f->device, &f->err);
     if (status != KILN_STATUS_OK && strncmp(address, "opencl", 6) == 0) {
         kiln_test_skip("no OpenCL device: %s", f->err.message);
         kiln_context_destroy(f->context);

@@ -15,11 +15,13 @@ static bool open_with(fixture *f, const char *address, kiln_dtype floats, kiln_d
     options.float_dtype = floats;
     options.int_dtype = ints;
     plain = f->device;
-    KILN_CHECK_INT(kiln_device_open_with(f->context, address, &options, &f->device, &f->err),
+    KILN_CHECK_INT(kiln_device_open_with(f->context, kiln_test_address(address), &options,
+                                         &f->device, &f->err),
                    floats == KILN_DTYPE_NONE ? KILN_STATUS_OK : KILN_STATUS_ALREADY_EXISTS);
     kiln_device_release(plain); // closed: now it may be opened with others
     return f->device != NULL ||
-           FIXTURE_OK(f, kiln_device_open_with(f->context, address, &options, &f->device, &f->err));
+           FIXTURE_OK(f, kiln_device_open_with(f->context, kiln_test_address(address), &options,
+                                               &f->device, &f->err));
 }
 
 static kiln_dtype take_dtype(kiln_tensor *x)

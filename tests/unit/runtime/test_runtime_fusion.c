@@ -179,7 +179,8 @@ static bool open_with(fixture *f, const char *name)
     FIXTURE_OK(f, kiln_context_create(NULL, &f->context, &f->err));
     unsetenv("KILN_PLUGINS");
     FIXTURE_OK(f, kiln_plugin_load(f->context, path, &f->err));
-    if (kiln_device_open(f->context, "opencl:0", &f->device, &f->err) != KILN_STATUS_OK) {
+    if (kiln_device_open(f->context, kiln_test_address("opencl:0"), &f->device, &f->err) !=
+        KILN_STATUS_OK) {
         kiln_test_skip("no OpenCL device");
         kiln_context_destroy(f->context);
         return false;

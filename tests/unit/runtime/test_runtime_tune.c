@@ -301,7 +301,8 @@ static void test_what_cannot_be_built_loses(void)
     FIXTURE_OK(&f, kiln_context_create(NULL, &f.context, &f.err));
     FIXTURE_OK(&f, kiln_context_set(f.context, "tune", "full", &f.err));
     FIXTURE_OK(&f, kiln_plugin_load(f.context, path, &f.err));
-    if (kiln_device_open(f.context, "opencl:0", &f.device, &f.err) != KILN_STATUS_OK) {
+    if (kiln_device_open(f.context, kiln_test_address("opencl:0"), &f.device, &f.err) !=
+        KILN_STATUS_OK) {
         kiln_test_skip("no OpenCL device");
         kiln_context_destroy(f.context);
         return;
@@ -323,7 +324,8 @@ static bool open_within(fixture *f, const char *mode, int64_t budget)
     FIXTURE_OK(f, kiln_context_create(NULL, &f->context, &f->err));
     FIXTURE_OK(f, kiln_context_set(f->context, "tune", mode, &f->err));
     FIXTURE_OK(f, kiln_context_set(f->context, "memory-budget", bytes, &f->err));
-    if (kiln_device_open(f->context, "opencl:0", &f->device, &f->err) != KILN_STATUS_OK) {
+    if (kiln_device_open(f->context, kiln_test_address("opencl:0"), &f->device, &f->err) !=
+        KILN_STATUS_OK) {
         kiln_test_skip("no OpenCL device");
         kiln_context_destroy(f->context);
         return false;

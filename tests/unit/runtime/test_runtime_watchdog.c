@@ -44,7 +44,8 @@ static bool open(fixture *f, const char *cache, const char *name, const char *li
     FIXTURE_OK(f, kiln_plugin_load(
                       f->context,
                       kiln_test_path(KILN_TEST_BUILD_DIR "/lib/kiln/test_plugins", file), &f->err));
-    if (kiln_device_open(f->context, "opencl:0", &f->device, &f->err) != KILN_STATUS_OK) {
+    if (kiln_device_open(f->context, kiln_test_address("opencl:0"), &f->device, &f->err) !=
+        KILN_STATUS_OK) {
         kiln_test_skip("no OpenCL device: %s", f->err.message);
         kiln_context_destroy(f->context);
         return false;

@@ -221,7 +221,7 @@ static bool run_on(const char *address, const pw *bytes, const uint8_t *x, resul
     KILN_TRY(out, status, kiln_context_set(context, "plugins", "org.kiln.convolution", &err));
     KILN_TRY(out, status, kiln_context_set(context, "fuse-slower", "1", &err));
     KILN_TRY(out, status, kiln_context_set(context, "tune", "off", &err));
-    KILN_TRY(out, status, kiln_device_open(context, address, &device, &err));
+    KILN_TRY(out, status, kiln_device_open(context, kiln_test_address(address), &device, &err));
     KILN_TRY(out, status,
              kiln_onnx_model_open_memory(kiln_context_env(context), bytes->bytes, bytes->length,
                                          NULL, &model, &err));

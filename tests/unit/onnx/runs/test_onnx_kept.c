@@ -104,7 +104,7 @@ static bool open_fixture(fixture *f, const char *address, pw *take_graph, kiln_d
     options.dtype = dtype;
     *f = (fixture){.err = KILN_ERROR_INIT, .bytes = pw_model(take_graph, 17)};
     return OK(f, kiln_context_create(NULL, &f->context, &f->err)) &&
-           OK(f, kiln_device_open(f->context, address, &f->device, &f->err)) &&
+           OK(f, kiln_device_open(f->context, kiln_test_address(address), &f->device, &f->err)) &&
            OK(f, kiln_onnx_model_open_memory(kiln_context_env(f->context), f->bytes.bytes,
                                              f->bytes.length, NULL, &f->model, &f->err)) &&
            OK(f, kiln_onnx_session_create_with(f->model, &f->device, 1, &options, &f->session,

@@ -113,7 +113,7 @@ static bool open_fixture(fixture *f, const char *address, pw bytes)
 {
     *f = (fixture){.err = KILN_ERROR_INIT, .bytes = bytes};
     return OK(f, kiln_context_create(NULL, &f->context, &f->err)) &&
-           OK(f, kiln_device_open(f->context, address, &f->device, &f->err)) &&
+           OK(f, kiln_device_open(f->context, kiln_test_address(address), &f->device, &f->err)) &&
            OK(f, kiln_onnx_model_open_memory(kiln_context_env(f->context), bytes.bytes,
                                              bytes.length, NULL, &f->model, &f->err)) &&
            OK(f, kiln_onnx_session_create(f->model, f->device, &f->session, &f->err));

@@ -32,7 +32,7 @@ static kiln_status open_as(kiln_context *context, const kiln_device_info *there,
 {
     kiln_device_options options = KILN_DEVICE_OPTIONS_INIT;
     options.plan_for = there;
-    return kiln_device_open_with(context, "opencl:0", &options, out_device, err);
+    return kiln_device_open_with(context, kiln_test_address("opencl:0"), &options, out_device, err);
 }
 
 static void check_text(kiln_device *device, const char *text, const char *refused)
