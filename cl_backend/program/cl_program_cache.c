@@ -12,6 +12,7 @@
 
 #include "cl_ahead.h"
 #include "cl_binary.h"
+#include "cl_keep.h"
 #include "cl_program.h"
 #include "cl_program_cache.h"
 #include "cl_state.h"
@@ -138,6 +139,7 @@ static bool use_entry(kilni_cl_backend *backend, const kilni_cl_build *build, co
         program->program =
             kilni_cl_binary_load(backend->context, backend->device, &entry.binary, build->options);
     }
+    kilni_cl_keep_weigh(backend, program, entry.binary.length);
     return program->program != NULL && read_shapes(backend, entry.shapes, entry.n_shapes, program);
 }
 
@@ -208,9 +210,9 @@ static bool make_again(const kilni_cl_program *program, cl_program made, cl_kern
 }
 
 /// Puts `take_made`, the same program made once more, in the place of the driver's program, and its
-/// kernels in the place of the kernels; whoever holds a kilni_cl_kernel notices nothing. Without
-/// memory nothing changes.
-static void replace_program(kilni_cl_backend *backend, kilni_cl_program *program,
+/// kernels in the place of the kernels; whoever holds a kilni_cl_kernel notices nothing. False:
+/// without memory nothing changed.
+static bool replace_program(kilni_cl_backend *backend, kilni_cl_program *program,
                             cl_program take_made)
 {
     size_t count = 0;
@@ -229,6 +231,7 @@ static void replace_program(kilni_cl_backend *backend, kilni_cl_program *program
     clReleaseProgram(good ? program->program : take_made);
     program->program = good ? take_made : program->program;
     kiln_free(backend->env, kernels);
+    return good;
 }
 
 /// A program that PoCL has compiled holds the compiler's form of it, 1 MiB, until its end; one that
@@ -241,8 +244,8 @@ static void use_binary(kilni_cl_backend *backend, kilni_cl_program *program, con
     if (options != NULL && kilni_cl_entry_parse(blob, &entry)) {
         made = kilni_cl_binary_load(backend->context, backend->device, &entry.binary, options);
     }
-    if (made != NULL) {
-        replace_program(backend, program, made);
+    if (made != NULL && replace_program(backend, program, made)) {
+        kilni_cl_keep_weigh(backend, program, entry.binary.length);
     }
     kiln_free(backend->env, options);
 }
@@ -270,15 +273,17 @@ static void save(kilni_cl_backend *backend, kilni_cl_program *program, bool stay
     kiln_free(backend->env, entry.data);
 }
 
+void kilni_cl_program_save(kilni_cl_backend *backend, kilni_cl_program *program)
+{
+    if (program->dirty && backend->store != NULL && !backend->flight.lost) {
+        save(backend, program, /*stays=*/false);
+    }
+}
+
 void kilni_cl_programs_save(kilni_cl_backend *backend)
 {
-    if (backend->store == NULL || backend->flight.lost) {
-        return;
-    }
     for (kilni_cl_program *each = backend->programs.list; each != NULL; each = each->next) {
-        if (each->dirty) {
-            save(backend, each, /*stays=*/false);
-        }
+        kilni_cl_program_save(backend, each);
     }
 }
 
