@@ -37,18 +37,18 @@ static void set_bytes(kilni_cl_backend *backend, kilni_cl_program *program, uint
 }
 
 /// Where that costs no compiling, the driver is asked how long the binary is.
-static uint64_t estimate(const kilni_cl_backend *backend, const kilni_cl_program *program,
-                         size_t binary_bytes)
+static uint64_t estimate(const kilni_cl_backend *backend, const kilni_cl_program *program)
 {
+    size_t binary = program->binary_bytes;
     if (backend->pocl) {
-        return binary_bytes > 0 ? POCL_LOADED_BYTES + binary_bytes : POCL_COMPILED_BYTES;
+        return binary > 0 ? POCL_LOADED_BYTES + binary : POCL_COMPILED_BYTES;
     }
-    return binary_bytes > 0 ? binary_bytes : kilni_cl_program_binary_bytes(program);
+    return binary > 0 ? binary : kilni_cl_program_binary_bytes(program);
 }
 
-void kilni_cl_keep_weigh(kilni_cl_backend *backend, kilni_cl_program *program, size_t binary_bytes)
+void kilni_cl_keep_weigh(kilni_cl_backend *backend, kilni_cl_program *program)
 {
-    set_bytes(backend, program, estimate(backend, program, binary_bytes));
+    set_bytes(backend, program, estimate(backend, program));
 }
 
 void kilni_cl_program_destroy(kilni_cl_backend *backend, kilni_cl_program *program)

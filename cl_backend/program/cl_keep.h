@@ -16,9 +16,8 @@ void kilni_cl_keep_use(kilni_cl_backend *backend, kilni_cl_program *program, boo
 /// many of them, or where all programs hold more than the limit; what the store lacks of them is
 /// written before.
 void kilni_cl_keep_leave(kilni_cl_backend *backend, kilni_cl_program *program);
-/// How much the driver holds of the host for a program, as it is now: one that it compiled, or,
-/// with `binary_bytes` above 0, one of a binary of this length.
-void kilni_cl_keep_weigh(kilni_cl_backend *backend, kilni_cl_program *program, size_t binary_bytes);
+/// Counts what the driver is taken to hold of the host for a program that was just made.
+void kilni_cl_keep_weigh(kilni_cl_backend *backend, kilni_cl_program *program);
 /// Ends a program that is not kept, or no longer.
 void kilni_cl_program_destroy(kilni_cl_backend *backend, kilni_cl_program *program);
 void kilni_cl_keep_close(kilni_cl_backend *backend);

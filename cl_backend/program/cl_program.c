@@ -208,11 +208,6 @@ static void record_source(kilni_cl_backend *backend, const kilni_cl_build *build
                             build->label);
 }
 
-static size_t binary_length(const kilni_cl_build *build)
-{
-    return build->format == KILN_SOURCE_BINARY ? build->length : 0;
-}
-
 static kiln_status program_make(kilni_cl_backend *backend, const kilni_cl_build *build,
                                 kiln_hash128 key, kilni_cl_program **out_program, kiln_error *err)
 {
@@ -230,9 +225,10 @@ static kiln_status program_make(kilni_cl_backend *backend, const kilni_cl_build 
     if (!stored || !kilni_cl_program_load(backend, build, program)) {
         backend->counters.cache_misses += stored;
         KILN_TRY(out, status, compile(backend, build, program, err));
-        kilni_cl_keep_weigh(backend, program, binary_length(build));
+        program->binary_bytes = build->format == KILN_SOURCE_BINARY ? build->length : 0;
         kilni_cl_program_compiled(backend, program);
     }
+    kilni_cl_keep_weigh(backend, program);
     if (stored && !build->once) {
         kilni_cl_ahead_wish(backend, key, build->options);
     }

@@ -37,6 +37,7 @@ struct kilni_cl_program {
     uint32_t n_shapes;
     uint32_t shape_capacity;
     uint32_t users; ///< built-in kernels count as one for ever
+    size_t binary_bytes; ///< of the binary that it was made of; 0: compiled here
     uint64_t bytes; ///< of the host, as they are counted in the list
     bool storable;
     bool dirty;
@@ -51,6 +52,7 @@ typedef struct kilni_cl_programs { ///< those that a backend has made ready
     uint64_t limit_bytes; ///< above which those without users go
     uint32_t dirty; ///< programs whose binaries the store lacks
     uint64_t last_dirty_ns;
+    uint64_t last_saved_ns; ///< by programs_quiet
 } kilni_cl_programs;
 
 typedef struct kilni_cl_build { ///< what a program is made from
