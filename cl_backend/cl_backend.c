@@ -15,6 +15,7 @@
 #include "cl_error.h"
 #include "cl_host.h"
 #include "cl_interop.h"
+#include "cl_keep.h"
 #include "cl_kernel.h"
 #include "cl_measure.h"
 #include "cl_origin.h"
@@ -53,7 +54,7 @@ static void backend_close(kiln_backend *base)
     }
     kilni_cl_ahead_close(backend);
     kilni_cl_kernels_close(backend);
-    kilni_cl_programs_close(backend);
+    kilni_cl_keep_close(backend);
     if (backend->queue != NULL) {
         kilni_cl_transfer_close(backend);
         kilni_cl_host_close(backend);
@@ -106,8 +107,13 @@ static uint32_t backend_dtype_usage(kiln_backend *base, kiln_dtype dtype)
 
 static void backend_stats(kiln_backend *base, kiln_backend_stats *out_stats)
 {
-    *out_stats = kilni_cl_backend_of(base)->stats;
-    out_stats->pool_reuses = kilni_cl_backend_of(base)->pool.hits;
+    const kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    *out_stats = backend->stats;
+    out_stats->pool_reuses = backend->pool.hits;
+    out_stats->programs_live = backend->programs.count;
+    out_stats->programs_idle = backend->programs.idle;
+    out_stats->program_bytes = backend->programs.bytes;
+    out_stats->kernels_live = backend->programs.kernels;
 }
 
 static kiln_status backend_alloc(kiln_backend *base, size_t bytes, kiln_buffer **out_buffer,
@@ -455,6 +461,7 @@ static kiln_status open_any(const kiln_env *env, const open_request *request,
     (void)kilni_cl_rest_compiler();
     kilni_cl_ahead_go(backend);
     kilni_cl_pool_init(backend);
+    kilni_cl_keep_init(backend);
     kilni_cl_sub_buffers_init(backend);
     kilni_cl_compiler_recall(backend);
     kilni_cl_device_calibrate(backend, request->queue == NULL);

@@ -81,7 +81,7 @@ cl_program kilni_cl_binary_load(cl_context context, cl_device_id device, const k
 
 // ---- to an entry ----
 
-static size_t binary_bytes(const kilni_cl_program *program)
+size_t kilni_cl_program_binary_bytes(const kilni_cl_program *program)
 {
     size_t length = 0;
     cl_int code =
@@ -98,7 +98,7 @@ static bool take_binary(const kilni_cl_program *program, unsigned char *out_byte
 kiln_status kilni_cl_program_binary(kilni_cl_backend *backend, const kilni_cl_program *program,
                                     void **out_bytes, size_t *out_length, kiln_error *err)
 {
-    size_t length = binary_bytes(program);
+    size_t length = kilni_cl_program_binary_bytes(program);
     *out_bytes = NULL;
     *out_length = 0;
     if (length == 0) {
@@ -123,7 +123,7 @@ bool kilni_cl_entry_make(kilni_cl_backend *backend, const kilni_cl_program *prog
     entry_head head = {.magic = entry_magic,
                        .format = CACHE_FORMAT,
                        .n_shapes = program->n_shapes,
-                       .binary_bytes = binary_bytes(program)};
+                       .binary_bytes = kilni_cl_program_binary_bytes(program)};
     if (head.binary_bytes == 0) {
         return false;
     }

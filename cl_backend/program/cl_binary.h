@@ -20,6 +20,8 @@ kiln_hash128 kilni_cl_build_key(const kilni_cl_backend *backend, const kilni_cl_
 bool kilni_cl_entry_parse(const kiln_blob *entry, kilni_cl_entry *out_entry);
 cl_program kilni_cl_binary_load(cl_context context, cl_device_id device, const kiln_blob *binary,
                                 const char *options);
+/// The length of a program's binary, 0 where the driver gives none. PoCL compiles for the answer.
+size_t kilni_cl_program_binary_bytes(const kilni_cl_program *program);
 /// The entry of a program as it is now; false where the driver gives no binary. The caller's
 /// (kiln_free).
 bool kilni_cl_entry_make(kilni_cl_backend *backend, const kilni_cl_program *program,

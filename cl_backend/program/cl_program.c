@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Programs in memory: found by key, loaded from the store, or compiled; their kernels; how many are
-// kept. A compiler's log becomes an error here. What lies in the store is decided in
+// Programs: found by key, loaded from the store, or compiled; their kernels. A compiler's log
+// becomes an error here. Which stay in memory is decided in cl_keep.c, what lies in the store in
 // cl_program_cache.c.
 
 #include <stdio.h>
@@ -10,14 +10,13 @@
 #include "cl_binary.h"
 #include "cl_compiler.h"
 #include "cl_error.h"
+#include "cl_keep.h"
 #include "cl_program.h"
 #include "cl_program_cache.h"
 #include "cl_ptx.h"
 #include "cl_queue.h"
 #include "cl_record.h"
 #include "cl_state.h"
-
-enum { PROGRAM_LIMIT = 512 }; ///< programs without users that stay in memory
 
 // Strict arithmetic unless the options say otherwise; optional types are switched on where the
 // device has them. clang for x86 warns of functions with vectors that are wider than the registers,
@@ -197,71 +196,7 @@ static kiln_status compile(kilni_cl_backend *backend, const kilni_cl_build *buil
     return KILN_STATUS_OK;
 }
 
-// ---- keeping programs ----
-
-static void program_destroy(kilni_cl_backend *backend, kilni_cl_program *program)
-{
-    while (program->kernels != NULL) {
-        kilni_cl_kernel *kernel = program->kernels;
-        program->kernels = kernel->next;
-        clReleaseKernel(kernel->kernel);
-        kiln_free(backend->env, kernel->name);
-        kiln_free(backend->env, kernel);
-    }
-    if (program->program != NULL) {
-        clReleaseProgram(program->program);
-    }
-    if (program->dirty) {
-        backend->programs.dirty--;
-    }
-    kiln_free(backend->env, program->shapes);
-    kiln_free(backend->env, program->label);
-    kiln_free(backend->env, program);
-}
-
-static void unlink_program(kilni_cl_programs *programs, kilni_cl_program *program)
-{
-    kilni_cl_program **link = &programs->list;
-    while (*link != program) {
-        link = &(*link)->next;
-    }
-    *link = program->next;
-    programs->count--;
-}
-
-static void push_program(kilni_cl_programs *programs, kilni_cl_program *program)
-{
-    program->next = programs->list;
-    programs->list = program;
-    programs->count++;
-}
-
-static kilni_cl_program *find_program(kilni_cl_programs *programs, kiln_hash128 key)
-{
-    for (kilni_cl_program *program = programs->list; program != NULL; program = program->next) {
-        if (kiln_hash_same(program->key, key)) {
-            return program;
-        }
-    }
-    return NULL;
-}
-
-// Drops the least recently used program that nobody holds, once there are too many.
-static void evict(kilni_cl_backend *backend)
-{
-    kilni_cl_program *oldest = NULL;
-    uint32_t idle = 0;
-    for (kilni_cl_program *p = backend->programs.list; p != NULL; p = p->next) {
-        if (p->users == 0) {
-            oldest = p;
-            idle++;
-        }
-    }
-    if (idle > PROGRAM_LIMIT) {
-        unlink_program(&backend->programs, oldest);
-        program_destroy(backend, oldest);
-    }
-}
+// ---- from memory, the store or the compiler ----
 
 static void record_source(kilni_cl_backend *backend, const kilni_cl_build *build,
                           const kilni_cl_program *program)
@@ -290,8 +225,10 @@ static kiln_status program_make(kilni_cl_backend *backend, const kilni_cl_build 
     if (!stored || !kilni_cl_program_load(backend, build, program)) {
         backend->counters.cache_misses += stored;
         KILN_TRY(out, status, compile(backend, build, program, err));
+        program->binary_bytes = build->format == KILN_SOURCE_BINARY ? build->length : 0;
         kilni_cl_program_compiled(backend, program);
     }
+    kilni_cl_keep_weigh(backend, program);
     if (stored && !build->once) {
         kilni_cl_ahead_wish(backend, key, build->options);
     }
@@ -300,7 +237,7 @@ static kiln_status program_make(kilni_cl_backend *backend, const kilni_cl_build 
     program = NULL;
 out:
     if (program != NULL) {
-        program_destroy(backend, program);
+        kilni_cl_program_destroy(backend, program);
     }
     return status;
 }
@@ -308,23 +245,18 @@ out:
 kiln_status kilni_cl_program_get(kilni_cl_backend *backend, const kilni_cl_build *build,
                                  kilni_cl_program **out_program, kiln_error *err)
 {
-    kilni_cl_programs *programs = &backend->programs;
     kiln_hash128 key = kilni_cl_build_key(backend, build);
-    kilni_cl_program *program = find_program(programs, key);
+    kilni_cl_program *program = kilni_cl_keep_find(backend, key);
+    bool is_new = program == NULL;
     *out_program = NULL;
     kiln_status status = kilni_cl_usable(backend, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
+    if (status == KILN_STATUS_OK && is_new) {
+        status = program_make(backend, build, key, &program, err);
     }
-    if (program != NULL) {
-        unlink_program(programs, program);
-    } else {
-        KILN_TRY(out, status, program_make(backend, build, key, &program, err));
+    if (status == KILN_STATUS_OK) {
+        kilni_cl_keep_use(backend, program, is_new);
+        *out_program = program;
     }
-    push_program(programs, program);
-    program->users++;
-    *out_program = program;
-out:
     return status;
 }
 
@@ -332,7 +264,7 @@ bool kilni_cl_program_known(kilni_cl_backend *backend, const kilni_cl_build *bui
 {
     kiln_hash128 key = kilni_cl_build_key(backend, build);
     kiln_blob entry = {0};
-    if (build->format == KILN_SOURCE_BINARY || find_program(&backend->programs, key) != NULL) {
+    if (build->format == KILN_SOURCE_BINARY || kilni_cl_keep_find(backend, key) != NULL) {
         return true;
     }
     bool stored = backend->store != NULL && kiln_store_get(backend->store, KILN_STORE_PROGRAMS, key,
@@ -344,19 +276,8 @@ bool kilni_cl_program_known(kilni_cl_backend *backend, const kilni_cl_build *bui
 void kilni_cl_program_release(kilni_cl_backend *backend, kilni_cl_program *program)
 {
     if (program != NULL) {
-        program->users--;
-        evict(backend);
+        kilni_cl_keep_leave(backend, program);
     }
-}
-
-void kilni_cl_programs_close(kilni_cl_backend *backend)
-{
-    while (backend->programs.list != NULL) {
-        kilni_cl_program *program = backend->programs.list;
-        backend->programs.list = program->next;
-        program_destroy(backend, program);
-    }
-    backend->programs.count = 0;
 }
 
 // ---- kernels ----
@@ -383,6 +304,7 @@ static kiln_status kernel_make(kilni_cl_backend *backend, kilni_cl_program *prog
                     NULL);
     kernel->next = program->kernels;
     program->kernels = kernel;
+    backend->programs.kernels++;
     *out_kernel = kernel;
     return KILN_STATUS_OK;
 }

@@ -37,6 +37,8 @@ struct kilni_cl_program {
     uint32_t n_shapes;
     uint32_t shape_capacity;
     uint32_t users; ///< built-in kernels count as one for ever
+    size_t binary_bytes; ///< of the binary that it was made of; 0: compiled here
+    uint64_t bytes; ///< of the host, as they are counted in the list
     bool storable;
     bool dirty;
 };
@@ -44,8 +46,13 @@ struct kilni_cl_program {
 typedef struct kilni_cl_programs { ///< those that a backend has made ready
     kilni_cl_program *list; ///< most recently used first
     uint32_t count;
+    uint32_t idle; ///< of them: without users
+    uint32_t kernels; ///< of all of them
+    uint64_t bytes; ///< of the host that they take, estimated
+    uint64_t limit_bytes; ///< above which those without users go
     uint32_t dirty; ///< programs whose binaries the store lacks
     uint64_t last_dirty_ns;
+    uint64_t last_saved_ns; ///< by programs_quiet
 } kilni_cl_programs;
 
 typedef struct kilni_cl_build { ///< what a program is made from
@@ -67,6 +74,5 @@ kiln_status kilni_cl_program_kernel(kilni_cl_backend *backend, kilni_cl_program 
                                     kiln_error *err);
 /// Whether kilni_cl_program_get would find a program that needs no compiler, in memory or stored.
 bool kilni_cl_program_known(kilni_cl_backend *backend, const kilni_cl_build *build);
-void kilni_cl_programs_close(kilni_cl_backend *backend);
 
 #endif

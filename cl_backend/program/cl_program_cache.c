@@ -16,7 +16,8 @@
 #include "cl_program_cache.h"
 #include "cl_state.h"
 
-static const uint64_t quiet_ns = 10000000000; ///< without a build, or another program written
+static const uint64_t quiet_ns = 10000000000; ///< without a build
+static const uint64_t apart_ns = 1000000000; ///< one program written, and the next
 
 // ---- launch shapes ----
 
@@ -138,6 +139,7 @@ static bool use_entry(kilni_cl_backend *backend, const kilni_cl_build *build, co
         program->program =
             kilni_cl_binary_load(backend->context, backend->device, &entry.binary, build->options);
     }
+    program->binary_bytes = entry.binary.length;
     return program->program != NULL && read_shapes(backend, entry.shapes, entry.n_shapes, program);
 }
 
@@ -173,81 +175,7 @@ bool kilni_cl_program_load(kilni_cl_backend *backend, const kilni_cl_build *buil
 
 // ---- saving ----
 
-/// What the driver's program was built with; the caller's (kiln_free). NULL: not known.
-static char *options_of(const kilni_cl_backend *backend, cl_program program)
-{
-    size_t length = 0;
-    if (clGetProgramBuildInfo(program, backend->device, CL_PROGRAM_BUILD_OPTIONS, 0, NULL,
-                              &length) != CL_SUCCESS) {
-        return NULL;
-    }
-    char *options = kiln_alloc(backend->env, length + 1);
-    if (options != NULL && clGetProgramBuildInfo(program, backend->device, CL_PROGRAM_BUILD_OPTIONS,
-                                                 length, options, NULL) != CL_SUCCESS) {
-        kiln_free(backend->env, options);
-        return NULL;
-    }
-    return options;
-}
-
-static bool make_again(const kilni_cl_program *program, cl_program made, cl_kernel *out_kernels)
-{
-    cl_int code = CL_SUCCESS;
-    size_t count = 0;
-    for (kilni_cl_kernel *each = program->kernels; each != NULL; each = each->next) {
-        out_kernels[count] = clCreateKernel(made, each->name, &code);
-        if (code != CL_SUCCESS) {
-            while (count > 0) {
-                clReleaseKernel(out_kernels[--count]);
-            }
-            return false;
-        }
-        count++;
-    }
-    return true;
-}
-
-/// Puts `take_made`, the same program made once more, in the place of the driver's program, and its
-/// kernels in the place of the kernels; whoever holds a kilni_cl_kernel notices nothing. Without
-/// memory nothing changes.
-static void replace_program(kilni_cl_backend *backend, kilni_cl_program *program,
-                            cl_program take_made)
-{
-    size_t count = 0;
-    for (kilni_cl_kernel *each = program->kernels; each != NULL; each = each->next) {
-        count++;
-    }
-    cl_kernel *kernels = kiln_alloc_array(backend->env, count + 1, sizeof(cl_kernel));
-    bool good = kernels != NULL && make_again(program, take_made, kernels);
-    if (good) {
-        count = 0;
-        for (kilni_cl_kernel *each = program->kernels; each != NULL; each = each->next) {
-            clReleaseKernel(each->kernel);
-            each->kernel = kernels[count++];
-        }
-    }
-    clReleaseProgram(good ? program->program : take_made);
-    program->program = good ? take_made : program->program;
-    kiln_free(backend->env, kernels);
-}
-
-/// A program that PoCL has compiled holds the compiler's form of it, 1 MiB, until its end; one that
-/// comes from a binary needs a third.
-static void use_binary(kilni_cl_backend *backend, kilni_cl_program *program, const kiln_blob *blob)
-{
-    kilni_cl_entry entry;
-    char *options = options_of(backend, program->program);
-    cl_program made = NULL;
-    if (options != NULL && kilni_cl_entry_parse(blob, &entry)) {
-        made = kilni_cl_binary_load(backend->context, backend->device, &entry.binary, options);
-    }
-    if (made != NULL) {
-        replace_program(backend, program, made);
-    }
-    kiln_free(backend->env, options);
-}
-
-static void save(kilni_cl_backend *backend, kilni_cl_program *program, bool stays)
+static void save(kilni_cl_backend *backend, kilni_cl_program *program)
 {
     kiln_blob entry = {0};
     kiln_error err = KILN_ERROR_INIT;
@@ -264,36 +192,36 @@ static void save(kilni_cl_backend *backend, kilni_cl_program *program, bool stay
         kiln_log_write(backend->env, KILN_LOG_WARN, "cl_backend", "binary of %s not stored: %s",
                        program->label, err.message);
     }
-    if (stays && backend->pocl) {
-        use_binary(backend, program, &entry);
-    }
     kiln_free(backend->env, entry.data);
+}
+
+void kilni_cl_program_save(kilni_cl_backend *backend, kilni_cl_program *program)
+{
+    if (program->dirty && backend->store != NULL && !backend->flight.lost) {
+        save(backend, program);
+    }
 }
 
 void kilni_cl_programs_save(kilni_cl_backend *backend)
 {
-    if (backend->store == NULL || backend->flight.lost) {
-        return;
-    }
     for (kilni_cl_program *each = backend->programs.list; each != NULL; each = each->next) {
-        if (each->dirty) {
-            save(backend, each, /*stays=*/false);
-        }
+        kilni_cl_program_save(backend, each);
     }
 }
 
 void kilni_cl_programs_quiet(kilni_cl_backend *backend)
 {
     kilni_cl_program *first = backend->programs.list;
-    if (backend->programs.dirty == 0 ||
-        kiln_time_ns() - backend->programs.last_dirty_ns <= quiet_ns) {
+    uint64_t now = backend->programs.dirty > 0 ? kiln_time_ns() : 0;
+    if (backend->programs.dirty == 0 || now - backend->programs.last_dirty_ns <= quiet_ns ||
+        now - backend->programs.last_saved_ns <= apart_ns) {
         return;
     }
     while (first != NULL && !first->dirty) {
         first = first->next;
     }
     if (first != NULL) {
-        save(backend, first, /*stays=*/true);
+        save(backend, first);
     }
-    backend->programs.last_dirty_ns = kiln_time_ns();
+    backend->programs.last_saved_ns = kiln_time_ns();
 }

@@ -103,6 +103,10 @@ typedef struct kiln_backend_stats {
     uint64_t bytes_pooled_peak;
     uint64_t bytes_budget; ///< what the device may hold; 0: no limit is known
     uint64_t pool_reuses; ///< allocations that an idle buffer served
+    uint64_t programs_live; ///< that the driver holds now
+    uint64_t programs_idle; ///< of them: those that nobody holds
+    uint64_t program_bytes; ///< of the host that they take, estimated
+    uint64_t kernels_live;
 } kiln_backend_stats;
 
 #ifdef __cplusplus

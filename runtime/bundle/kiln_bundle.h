@@ -132,7 +132,8 @@ KILN_NODISCARD KILN_API kiln_status kiln_bundle_facts_read(const kiln_env *env, 
 //
 // The order of the calls: create; add, once for each set of shapes; then those that are wanted of
 // single, merge, order and banks, each at most once and in this order, because each works on what
-// the ones before have left; write; destroy. Another order is FAILED_PRECONDITION.
+// the ones before have left; write, for as many folders as wanted; destroy. Another order is
+// FAILED_PRECONDITION.
 
 typedef struct kiln_bundle_maker kiln_bundle_maker; ///< a bundle that is put together
 

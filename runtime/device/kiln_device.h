@@ -137,6 +137,7 @@ typedef struct kiln_device_stats {
     uint64_t measuring_ns; ///< that tournaments took, compiling included
     uint64_t bytes_uploaded; ///< of tensors made from memory; large constants of files not
     uint64_t bytes_read; ///< by the host
+    uint64_t plans_kept; ///< in memory now
 } kiln_device_stats;
 
 #define KILN_DEVICE_STATS_INIT                                                                     \

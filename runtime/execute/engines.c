@@ -77,6 +77,7 @@ void kilni_engines_count(const kiln_device *device, kiln_device_stats *stats)
         stats->plans_searched += one.plans_searched;
         stats->plans_found += one.plans_found;
         stats->blocks_measured += one.tournaments_measured;
+        stats->plans_kept += one.plans_kept;
     }
 }
 

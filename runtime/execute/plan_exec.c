@@ -21,9 +21,7 @@ static void block_state_free(void *pointer)
     kilni_block_state *state = pointer;
     state->device->hooks->scores_free(&state->scores, &state->device->context->env);
     kilni_plan_candidates_fini(state);
-    if (state->built != NULL) {
-        state->device->backend->program->free(state->device->backend, state->built);
-    }
+    kilni_block_programs_free(state);
     for (uint32_t i = 0; i < state->n_kept; i++) {
         kilni_persistent_temp_clear(state->device, &state->kept[i]);
     }
@@ -126,6 +124,7 @@ static kiln_status prepare_block(const kilni_block_view *view, kiln_error *err)
                          "the program of %s failed here before; its operations run one by one",
                          block->fuser);
     }
+    kilni_block_programs_use(state);
     if (block->program->guard.count > 0) {
         int64_t holds = 0;
         status = kilni_plan_evaluate(view, &block->program->guard, &holds, err);

@@ -53,6 +53,10 @@ typedef struct kilni_block_state {
     bool checked; ///< compared with its unfused operations
     bool told; ///< that it runs unfused
     bool proven; ///< all of its launches have been seen to end
+    bool listed; ///< among those with a program, by the next three
+    struct kilni_block_state *newer;
+    struct kilni_block_state *older;
+    uint64_t ran_at;
     uint32_t shortages; ///< tries in a row for which memory was short
     uint32_t runs_out; ///< runs that it is left out of before it is tried again
     kilni_scores scores;

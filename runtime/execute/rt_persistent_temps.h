@@ -5,12 +5,14 @@
 /// Temporaries that plans keep from run to run (persistent_temps.c).
 
 #include "rt_binding.h"
+#include "rt_block_programs.h"
 
 /// What the executor keeps from run to run. All under the device's lock.
 typedef struct kilni_execution {
     kilni_binding **bindings; ///< of the segment that runs
     size_t bindings_capacity;
     struct kilni_persistent_temp *kept; ///< temporaries that plans keep
+    kilni_block_programs programs;
 } kilni_execution;
 
 enum { KILNI_TEMP_SOURCES = 32 };

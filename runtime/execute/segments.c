@@ -126,6 +126,7 @@ kiln_status kilni_stream_run(kilni_stream *stream, bool drain, kiln_error *err)
         device->memory.persistent = false;
         kilni_segment_unpin(segment);
         kiln_fuse_stream_done(stream->queue, segment);
+        kilni_block_programs_relieve(device);
     }
 }
 

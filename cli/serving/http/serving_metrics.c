@@ -5,6 +5,7 @@
 #include "serving_routes.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -127,17 +128,43 @@ static void put_devices(kiln_string *out, const kiln_serving *serving)
         {"kiln_device_operations_total", "counter", "Operations recorded on a device."},
         {"kiln_device_fused_blocks_total", "counter", "Fused blocks that ran on a device."},
         {"kiln_device_plans_searched_total", "counter", "Segments that fusers were asked about."},
+        {"kiln_device_plans", "gauge", "Plans that a device keeps."},
+        {"kiln_device_programs", "gauge", "Programs that the driver of a device holds."},
+        {"kiln_device_programs_idle", "gauge", "Of them: those that nobody holds."},
+        {"kiln_device_program_bytes", "gauge", "Host memory of the driver's programs, estimated."},
+        {"kiln_device_kernels", "gauge", "Kernels that the driver of a device holds."},
     };
     for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
         put_head(out, rows[k].name, rows[k].type, rows[k].help);
         for (uint32_t i = 0; i < serving->n_devices; i++) {
             kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
             kiln_device_stats_peek(serving->devices[i], &stats);
-            const uint64_t values[] = {stats.bytes_live, stats.ops_recorded, stats.blocks_fused,
-                                       stats.plans_searched};
+            const uint64_t values[] = {stats.bytes_live,
+                                       stats.ops_recorded,
+                                       stats.blocks_fused,
+                                       stats.plans_searched,
+                                       stats.plans_kept,
+                                       stats.backend.programs_live,
+                                       stats.backend.programs_idle,
+                                       stats.backend.program_bytes,
+                                       stats.backend.kernels_live};
             put_device(out, serving->devices[i], rows[k].name, values[k]);
         }
     }
+}
+
+/// Memory of this process from malloc, in use and free; it may be resident or not.
+static void put_heap(kiln_string *out)
+{
+#if defined(__GLIBC__)
+    struct mallinfo2 heap = mallinfo2();
+    put_head(out, "kiln_heap_used_bytes", "gauge", "Bytes from malloc that are in use.");
+    kiln_string_printf(out, "kiln_heap_used_bytes %zu\n", heap.uordblks + heap.hblkhd);
+    put_head(out, "kiln_heap_free_bytes", "gauge", "Bytes that malloc keeps for later.");
+    kiln_string_printf(out, "kiln_heap_free_bytes %zu\n", heap.fordblks);
+#else
+    (void)out;
+#endif
 }
 
 /// What the server over gRPC, which knows all callers, has counted.
@@ -196,6 +223,7 @@ void kilni_http_metrics_put(kiln_string *out, kiln_serving *serving, const kiln_
                        count.ready, count.others);
     put_models(out, rows);
     put_devices(out, serving);
+    put_heap(out);
     put_server(out, door);
     while (rows != NULL) {
         metrics_row *next = rows->next;

@@ -15,8 +15,10 @@
 
 kiln_status kilni_bundle_stage(kiln_bundle_maker *maker, bundle_stage stage, kiln_error *err)
 {
-    static const char *const names[] = {"create", "add", "single", "merge", "order", "banks"};
-    if (maker->stage > stage || (maker->stage == stage && stage != BUNDLE_STAGE_ADD)) {
+    static const char *const names[] = {"create", "add",   "single", "merge",
+                                        "order",  "banks", "write"};
+    bool repeats = stage == BUNDLE_STAGE_ADD || stage == BUNDLE_STAGE_WRITE;
+    if (maker->stage > stage || (maker->stage == stage && !repeats)) {
         return kiln_fail(err, FAILED_PRECONDITION,
                          "kiln_bundle_maker_%s was called after kiln_bundle_maker_%s", names[stage],
                          names[maker->stage]);
@@ -412,7 +414,10 @@ kiln_status kiln_bundle_maker_write(kiln_bundle_maker *maker, const char *folder
     const bundle_folder into = {.env = maker->env, .path = folder, .arena = &maker->arena};
     kiln_string hashes;
     kiln_string_init(&hashes, maker->env);
-    kiln_status status = make_empty(folder, err);
+    kiln_status status = kilni_bundle_stage(maker, BUNDLE_STAGE_WRITE, err);
+    if (status == KILN_STATUS_OK) {
+        status = make_empty(folder, err);
+    }
     if (status == KILN_STATUS_OK) {
         status = write_parts(maker, &into, &hashes, err);
     }

@@ -24,7 +24,8 @@ typedef enum bundle_stage {
     BUNDLE_STAGE_SINGLE = 2,
     BUNDLE_STAGE_MERGE = 3,
     BUNDLE_STAGE_ORDER = 4,
-    BUNDLE_STAGE_BANKS = 5
+    BUNDLE_STAGE_BANKS = 5,
+    BUNDLE_STAGE_WRITE = 6
 } bundle_stage;
 
 struct kiln_bundle_maker {

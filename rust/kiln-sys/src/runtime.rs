@@ -222,7 +222,8 @@ pub const KILN_OPTION_REMOTE_MEMORY: kiln_option = 29;
 pub const KILN_OPTION_WEIGHTS_LIMIT: kiln_option = 30;
 pub const KILN_OPTION_MODEL_DTYPE: kiln_option = 31;
 pub const KILN_OPTION_PLAN_LIMIT: kiln_option = 32;
-pub const KILN_OPTION_COUNT: kiln_option = 33;
+pub const KILN_OPTION_PROGRAM_LIMIT: kiln_option = 33;
+pub const KILN_OPTION_COUNT: kiln_option = 34;
 pub type kiln_origin = c_uint;
 pub const KILN_ORIGIN_DEFAULT: kiln_origin = 0;
 pub const KILN_ORIGIN_FILE: kiln_origin = 1;
@@ -1013,6 +1014,13 @@ pub struct kiln_backend_stats {
     pub bytes_budget: u64,
     /// allocations that an idle buffer served
     pub pool_reuses: u64,
+    /// that the driver holds now
+    pub programs_live: u64,
+    /// of them: those that nobody holds
+    pub programs_idle: u64,
+    /// of the host that they take, estimated
+    pub program_bytes: u64,
+    pub kernels_live: u64,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1081,6 +1089,8 @@ pub struct kiln_device_stats {
     pub bytes_uploaded: u64,
     /// by the host
     pub bytes_read: u64,
+    /// in memory now
+    pub plans_kept: u64,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1998,10 +2008,10 @@ structs! {
     kiln_tensor_const { desc, data }
     kiln_quant_layout { count, words, scales, scales_at, global_at, bytes, blocks }
     kiln_device_info { name, vendor, platform, driver, extensions, r#type, vendor_id, features, compute_units, vector_bytes, memory_align, cl_version, memory_bytes, max_alloc_bytes, local_bytes, cache_bytes, max_work_group, max_parameter_bytes, bytes_per_s, flops_f32, launch_ns, fingerprint, max_work_items, flops_f16, flops_f64, accelerated_dtypes, cl_c_version, subgroup_size, cache_line_bytes, speeds_doubtful, op_launches, subgroup_sizes }
-    kiln_backend_stats { ops_executed, kernels_launched, blas_calls, programs_built, programs_loaded, build_ns, bytes_used, bytes_peak, bytes_pooled, buffers_live, bytes_pooled_peak, bytes_budget, pool_reuses }
+    kiln_backend_stats { ops_executed, kernels_launched, blas_calls, programs_built, programs_loaded, build_ns, bytes_used, bytes_peak, bytes_pooled, buffers_live, bytes_pooled_peak, bytes_budget, pool_reuses, programs_live, programs_idle, program_bytes, kernels_live }
     kiln_context_options { struct_size, ignore_environment, config_path, allocator, log, log_user }
     kiln_device_options { struct_size, float_dtype, int_dtype, plan_for }
-    kiln_device_stats { struct_size, reserved, ops_recorded, blocks_fused, ops_fused, plans_searched, plans_found, tensors_live, backend, bytes_live, bytes_arena, bytes_pending, values_planned, early_runs, indices_outside, blocks_measured, kernels_measuring, blas_measuring, measuring_ns, bytes_uploaded, bytes_read }
+    kiln_device_stats { struct_size, reserved, ops_recorded, blocks_fused, ops_fused, plans_searched, plans_found, tensors_live, backend, bytes_live, bytes_arena, bytes_pending, values_planned, early_runs, indices_outside, blocks_measured, kernels_measuring, blas_measuring, measuring_ns, bytes_uploaded, bytes_read, plans_kept }
     kiln_graph_info { struct_size, reserved, ops, blocks, ops_fused, steps, blocks_open, blocks_failed }
     kiln_bundle_options { struct_size, no_compile, no_binaries, poison }
     kiln_bundle_value { name, dtype, rank, dims }

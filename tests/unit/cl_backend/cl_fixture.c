@@ -44,6 +44,7 @@ bool cl_fixture_env(cl_fixture *f, const cl_settings *settings)
     return set(f, KILN_OPTION_CACHE_DIR, settings->cache != NULL ? settings->cache : "off") &&
            set(f, KILN_OPTION_MEMORY_BUDGET, settings->budget) &&
            set(f, KILN_OPTION_TUNE, settings->tune) &&
+           set(f, KILN_OPTION_PROGRAM_LIMIT, settings->program_limit) &&
            set(f, KILN_OPTION_DETERMINISTIC, settings->deterministic) &&
            set(f, KILN_OPTION_KERNEL_DIR, settings->kernel_dir);
 }

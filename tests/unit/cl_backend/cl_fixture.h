@@ -23,6 +23,7 @@ typedef struct cl_settings {
     const char *address; ///< NULL: the first
     const char *tune; ///< NULL: off
     const char *deterministic; ///< NULL: not
+    const char *program_limit; ///< bytes; NULL: the option's default
 } cl_settings;
 
 /// Opens the device; skips the case when there is none, and gives false.

@@ -364,6 +364,66 @@ static void test_programs_are_shared(void)
     cl_fixture_close(&f);
 }
 
+static kiln_backend_stats stats_of(cl_fixture *f)
+{
+    kiln_backend_stats stats;
+    f->base->device->stats(f->base, &stats);
+    return stats;
+}
+
+/// Over the limit of bytes, a program without users goes. What the store lacks of it is written
+/// before, so that it is loaded when it is wanted again.
+static void test_programs_go_by_bytes(void)
+{
+    cl_fixture f;
+    kiln_built *built = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    cl_settings settings = {.cache = kiln_test_tmpdir(), .program_limit = "0"};
+    if (!cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    kiln_buffer *x = cl_fixture_buffer(&f, 32, NULL);
+    kiln_backend_stats begin = stats_of(&f);
+    for (int round = 0; round < 3; round++) {
+        KILN_CHECK_INT(build(&f, two_kernels, "scale", &built, &err), KILN_STATUS_OK);
+        run_scale(&f, built, x, 2.0f);
+        kiln_backend_stats held = stats_of(&f);
+        KILN_CHECK_INT(held.programs_live - begin.programs_live, 1);
+        KILN_CHECK_INT(held.programs_idle, 0);
+        KILN_CHECK(held.kernels_live > begin.kernels_live);
+        KILN_CHECK(held.program_bytes > begin.program_bytes);
+        f.base->program->free(f.base, built);
+        kiln_backend_stats end = stats_of(&f);
+        KILN_CHECK_INT(end.programs_live, begin.programs_live);
+        KILN_CHECK_INT(end.kernels_live, begin.kernels_live);
+        KILN_CHECK_INT(end.program_bytes, begin.program_bytes);
+        KILN_CHECK_INT(end.programs_built - begin.programs_built, 1);
+        KILN_CHECK_INT(end.programs_loaded - begin.programs_loaded, round);
+    }
+    f.base->memory->free(f.base, x);
+    cl_fixture_close(&f);
+}
+
+/// Under it, they stay for who wants them again, and are counted.
+static void test_programs_without_users_are_counted(void)
+{
+    cl_fixture f;
+    kiln_built *built = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    uint64_t idle = stats_of(&f).programs_idle;
+    for (int round = 0; round < 2; round++) {
+        KILN_CHECK_INT(build(&f, two_kernels, "scale", &built, &err), KILN_STATUS_OK);
+        KILN_CHECK_INT(stats_of(&f).programs_idle, idle);
+        f.base->program->free(f.base, built);
+        KILN_CHECK_INT(stats_of(&f).programs_idle - idle, 1);
+        KILN_CHECK(stats_of(&f).program_bytes > 0);
+    }
+    cl_fixture_close(&f);
+}
+
 /// A folder like kernels/: a file of a family replaces the embedded one, and takes the family's
 /// arguments from the embedded header. Lines keep their numbers.
 static void test_kernel_folder_like_the_tree(void)
@@ -399,4 +459,5 @@ KILN_TEST_MAIN("unit/cl_backend/program", KILN_TEST(test_launches),
                KILN_TEST(test_what_a_launch_may_not_be), KILN_TEST(test_nothing_to_launch),
                KILN_TEST(test_timing), KILN_TEST(test_contraction),
                KILN_TEST(test_built_in_kernels), KILN_TEST(test_kernel_folder_like_the_tree),
-               KILN_TEST(test_programs_are_shared))
+               KILN_TEST(test_programs_are_shared), KILN_TEST(test_programs_go_by_bytes),
+               KILN_TEST(test_programs_without_users_are_counted))

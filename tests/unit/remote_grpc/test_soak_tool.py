@@ -34,6 +34,10 @@ def case_all_of_it(folder):
     assert server and {each["process"] for each in samples} <= {"server", "train"}, samples
     assert all(each["memory_kib"] > 1024 and each["threads"] >= 2 and each["handles"] >= 3 for each in server), server
     assert all(a["seconds"] < b["seconds"] for a, b in zip(server, server[1:]))
+    counted = [each["counts"] for each in server if each["counts"]]
+    for count in ("plans", "programs", "idle", "program_bytes", "kernels", "heap_used", "sessions"):
+        assert counted and all(count in each for each in counted), (count, server)
+    assert counted[-1]["plans"] > 0 and counted[-1]["heap_used"] > 1 << 20, counted[-1]
     root = xml.etree.ElementTree.parse(os.path.join(folder, "soak.svg")).getroot()
     lines = root.findall(f"{SVG}polyline")
     assert len(lines) == 3 * len({each["process"] for each in samples}), len(lines)

@@ -116,6 +116,58 @@ static void test_plan_found_again(void)
     fixture_close(&f);
 }
 
+/// x + 1 and so on, `length` times: a plan and a program for each length.
+static void run_adds(fixture *f, int length)
+{
+    const int64_t dims[] = {8};
+    const float data[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    float out[8] = {0};
+    kiln_tensor *t = fixture_f32(f, 1, dims, data);
+    for (int i = 0; i < length; i++) {
+        kiln_tensor *next = NULL;
+        FIXTURE_OK(f, kiln_add_scalar(t, kiln_f64(1.0), &next, &f->err));
+        kiln_release(t);
+        t = next;
+    }
+    FIXTURE_OK(f, kiln_read(t, out, sizeof(out), &f->err));
+    KILN_CHECK_NEAR(out[7], 7 + length, 0);
+    kiln_release(t);
+}
+
+/// Over the limit of bytes, a block that did not run for long gives its program up, and runs again
+/// from the cache; who ran lately keeps it, and so do all where there is no cache.
+static void test_programs_are_given_up(void)
+{
+    for (int cached = 0; cached < 2; cached++) {
+        fixture f;
+        setenv("KILN_CACHE_DIR", cached ? kiln_test_tmpdir() : "off", 1);
+        bool open = fixture_open_with(&f, "opencl:0", "program-limit", "0");
+        setenv("KILN_CACHE_DIR", "off", 1);
+        if (!open) {
+            return;
+        }
+        kiln_device_stats before = KILN_DEVICE_STATS_INIT, after = KILN_DEVICE_STATS_INIT;
+        kilni_block_programs *programs = &kilni_core(f.device)->execution.programs;
+        run_adds(&f, 3);
+        run_adds(&f, 5);
+        KILN_CHECK_INT(programs->given_up, 0);
+        kiln_device_stats_get(f.device, &before);
+        KILN_CHECK(before.plans_kept >= 2 && before.backend.programs_live >= 2);
+        for (int i = 0; i < 1100; i++) {
+            run_adds(&f, 5);
+        }
+        run_adds(&f, 7);
+        KILN_CHECK_INT(programs->given_up, cached);
+        kiln_device_stats_get(f.device, &after);
+        KILN_CHECK_INT(after.backend.programs_live - before.backend.programs_live, !cached);
+        run_adds(&f, 3);
+        kiln_device_stats_get(f.device, &before);
+        KILN_CHECK_INT(before.backend.programs_built, after.backend.programs_built);
+        KILN_CHECK_INT(before.backend.programs_loaded - after.backend.programs_loaded, cached);
+        fixture_close(&f);
+    }
+}
+
 /// x * w + s with the fuser that packs w, and with `more` -x beside it: another plan with the same
 /// block. Gives how many kernels ran.
 static uint64_t packed_run_with(fixture *f, kiln_tensor *w, float first, double s, bool more)
@@ -581,10 +633,11 @@ static void test_close_with_queued_work(void)
 }
 
 KILN_TEST_MAIN("unit/runtime/fusion", KILN_TEST(test_same_bits_one_kernel),
-               KILN_TEST(test_plan_found_again), KILN_TEST(test_constants_are_packed_once),
-               KILN_TEST(test_numbers_are_packed_anew), KILN_TEST(test_packed_constants_go),
-               KILN_TEST(test_packed_constants_leave), KILN_TEST(test_samples_leave_constants),
-               KILN_TEST(test_corners_are_packed_apart), KILN_TEST(test_memory_was_short),
-               KILN_TEST(test_second_launch_fails), KILN_TEST(test_in_place_when_unfused),
-               KILN_TEST(test_kept_intermediate_is_written), KILN_TEST(test_inputs_survive),
-               KILN_TEST(test_released_unread), KILN_TEST(test_close_with_queued_work))
+               KILN_TEST(test_plan_found_again), KILN_TEST(test_programs_are_given_up),
+               KILN_TEST(test_constants_are_packed_once), KILN_TEST(test_numbers_are_packed_anew),
+               KILN_TEST(test_packed_constants_go), KILN_TEST(test_packed_constants_leave),
+               KILN_TEST(test_samples_leave_constants), KILN_TEST(test_corners_are_packed_apart),
+               KILN_TEST(test_memory_was_short), KILN_TEST(test_second_launch_fails),
+               KILN_TEST(test_in_place_when_unfused), KILN_TEST(test_kept_intermediate_is_written),
+               KILN_TEST(test_inputs_survive), KILN_TEST(test_released_unread),
+               KILN_TEST(test_close_with_queued_work))

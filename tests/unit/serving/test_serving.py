@@ -458,6 +458,9 @@ def case_metrics(folder):
                      "kiln_raw_bytes", "kiln_sessions_resumed_total"):
             assert any(line.startswith(name + " ") for line in lines), name
         assert int(next(line for line in lines if line.startswith("kiln_calls_total ")).split()[1]) >= 1, lines
+        assert int(next(line for line in lines if line.startswith("kiln_device_plans{")).split()[1]) >= 1, lines
+        for name in ("programs", "programs_idle", "program_bytes", "kernels"):
+            assert any(line.startswith(f"kiln_device_{name}{{") for line in lines), name
         typed = {line.split()[2] for line in lines if line.startswith("# TYPE ")}
         for name in {line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")}:
             assert name in typed or name.rpartition("_")[0] in typed, name

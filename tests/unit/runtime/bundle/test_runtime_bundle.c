@@ -75,6 +75,8 @@ static bool make_bundle(float expected[COUNT])
     FIXTURE_OK(&f, kiln_bundle_maker_add(maker, &work, &f.err));
     FIXTURE_OK(&f, kiln_bundle_maker_write(maker, folder, &f.err));
     KILN_CHECK_INT(kiln_bundle_maker_write(maker, folder, &f.err), KILN_STATUS_ALREADY_EXISTS);
+    KILN_CHECK_INT(kiln_bundle_maker_merge(maker, &f.err), KILN_STATUS_FAILED_PRECONDITION);
+    KILN_CHECK_CONTAINS(f.err.message, "maker_merge was called after kiln_bundle_maker_write");
     kiln_bundle_maker_destroy(maker);
     FIXTURE_OK(&f, kiln_graph_run(graph, &inputs[0], 1, &y, 1, &f.err));
     FIXTURE_OK(&f, kiln_read(y, expected, COUNT * sizeof(float), &f.err));
