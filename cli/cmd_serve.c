@@ -11,7 +11,6 @@
 #include "serve_models.h"
 #include "serve_notify.h"
 
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -384,18 +383,6 @@ out:
     return status;
 }
 
-/// PoCL reads a program into 2 MiB, fills a thirtieth, and keeps all of it. Mapped for itself that
-/// is 64 KiB of memory; in malloc's heap it is what others have written there before. glibc would
-/// map until the first such block is freed. A frame has 1 MiB, so frames stay in the heap.
-static void map_large_blocks(void)
-{
-#if defined(__GLIBC__)
-    enum { LARGE_BYTES = 2 << 20 };
-    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
-    (void)mallopt(M_TRIM_THRESHOLD, 2 * LARGE_BYTES); // what glibc itself takes beside it
-#endif
-}
-
 int cmd_serve(int argc, char **argv)
 {
     static const char *const usual[] = {"127.0.0.1:3000"};
@@ -435,7 +422,6 @@ int cmd_serve(int argc, char **argv)
     // Before any thread is made, so that all of them leave the signals to sigwait.
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
     raise_files();
-    map_large_blocks();
     kiln_status status = serve(&options, &signals, &err);
     if (status == KILN_STATUS_PERMISSION_DENIED) {
         fprintf(stderr,
