@@ -126,27 +126,15 @@ static CLBlastStatusCode run_batch(kilni_cl_backend *backend, const kilni_cl_gem
 #undef OPERAND
 #undef STRIDED
 
-// One right-hand side for a dense batch of left-hand sides is one tall product.
-static void fold_batch(kilni_cl_gemm *gemm)
-{
-    if (gemm->batch > 1 && gemm->b.batch_stride == 0 && !gemm->a.transposed &&
-        gemm->a.batch_stride == gemm->m * gemm->a.leading &&
-        gemm->c.batch_stride == gemm->m * gemm->c.leading &&
-        gemm->m <= INT32_MAX / 2 / gemm->batch) {
-        gemm->m *= gemm->batch;
-        gemm->batch = 1;
-    }
-}
-
-kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *given,
+kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *gemm,
                                kiln_error *err)
 {
     kiln_status status = kilni_cl_usable(backend, err);
     if (status == KILN_STATUS_OK) {
-        status = kilni_cl_reside(&backend->base, given->a.buffer, /*there=*/true, err);
+        status = kilni_cl_reside(&backend->base, gemm->a.buffer, /*there=*/true, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = kilni_cl_reside(&backend->base, given->b.buffer, /*there=*/true, err);
+        status = kilni_cl_reside(&backend->base, gemm->b.buffer, /*there=*/true, err);
     }
     if (status != KILN_STATUS_OK) {
         return status;
@@ -155,27 +143,25 @@ kiln_status kilni_cl_blas_gemm(kilni_cl_backend *backend, const kilni_cl_gemm *g
         backend->blas_used = true;
         atomic_fetch_add(&backends_with_blas, 1);
     }
-    kilni_cl_gemm gemm = *given;
-    kilni_cl_blas_parameters_ready(backend, gemm.dtype);
-    fold_batch(&gemm);
+    kilni_cl_blas_parameters_ready(backend, gemm->dtype);
     cl_event event;
     cl_event *want = kilni_cl_trace_event(&backend->trace, &event);
     CLBlastStatusCode code =
-        gemm.batch == 1 ? run_single(backend, &gemm, want) : run_batch(backend, &gemm, want);
+        gemm->batch == 1 ? run_single(backend, gemm, want) : run_batch(backend, gemm, want);
     if (kilni_cl_is_memory_code((cl_int)code) && backend->pool.idle_bytes > 0) {
         status = kilni_cl_drain(backend, err); // its temporaries find no room beside idle buffers
         if (status != KILN_STATUS_OK) {
             return status;
         }
         kilni_cl_pool_trim(backend);
-        code = gemm.batch == 1 ? run_single(backend, &gemm, want) : run_batch(backend, &gemm, want);
+        code = gemm->batch == 1 ? run_single(backend, gemm, want) : run_batch(backend, gemm, want);
     }
     if (kilni_cl_compiler_refuses((cl_int)code)) {
         kilni_cl_compiler_gone(backend);
         return kilni_cl_compiler_missing(backend, "CLBlast", err);
     }
     if (code != CLBlastSuccess) {
-        return blas_fail(backend, code, &gemm, err);
+        return blas_fail(backend, code, gemm, err);
     }
     backend->compiler.compiled = true;
     kilni_cl_trace_end(backend, "CLBlast gemm", event);

@@ -146,6 +146,49 @@ static void merge_inner(blas_batch *axes, kilni_cl_gemm *gemm)
     axes->loop_rank = inner;
 }
 
+// CLBlast copies the operands of a batch into whole tiles. One that is in whole tiles already it
+// reads where it lies, but (as of 1.5.3) from the start of its buffer, one dense matrix behind the
+// other, whatever offset and stride it is given. Tiles have at least 8 rows and columns of the
+// result.
+static bool is_misread(const kilni_cl_operand *x, int64_t rows, int64_t cols, bool moves)
+{
+    bool dense = x->leading == (x->transposed ? rows : cols);
+    return dense && !(x->offset == 0 && x->batch_stride == rows * cols && !moves);
+}
+
+// Whether an operand stands elsewhere in a later turn of the loop.
+static bool moves_in(const int64_t *strides, uint32_t loop_rank)
+{
+    for (uint32_t i = 0; i < loop_rank; i++) {
+        if (strides[i] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_read_right(const blas_batch *axes, const kilni_cl_gemm *gemm)
+{
+    enum { LEAST_TILE = 8 };
+    bool a_moves = moves_in(axes->stride_a, axes->loop_rank);
+    bool b_moves = moves_in(axes->stride_b, axes->loop_rank);
+    return gemm->batch == 1 ||
+           ((gemm->m % LEAST_TILE != 0 || !is_misread(&gemm->a, gemm->m, gemm->k, a_moves)) &&
+            (gemm->n % LEAST_TILE != 0 || !is_misread(&gemm->b, gemm->k, gemm->n, b_moves)));
+}
+
+// One right-hand side for a dense batch of left-hand sides is one tall product.
+static void fold_batch(kilni_cl_gemm *gemm)
+{
+    if (gemm->batch > 1 && gemm->b.batch_stride == 0 && !gemm->a.transposed &&
+        gemm->a.batch_stride == gemm->m * gemm->a.leading &&
+        gemm->m <= INT32_MAX / 2 / gemm->batch) {
+        gemm->m *= gemm->batch;
+        gemm->c.batch_stride *= gemm->batch;
+        gemm->batch = 1;
+    }
+}
+
 static kiln_status run_loop(kilni_cl_backend *backend, const blas_batch *axes,
                             const kilni_cl_gemm *first, kiln_error *err)
 {
@@ -174,18 +217,24 @@ static kiln_status run_loop(kilni_cl_backend *backend, const blas_batch *axes,
 }
 
 static kiln_status run_matmul(kilni_cl_backend *backend, const blas_matrix *a, const blas_matrix *b,
-                              const kiln_view *out, kilni_cl_gemm *gemm, kiln_error *err)
+                              const kiln_view *out, kilni_cl_gemm *gemm, bool *out_done,
+                              kiln_error *err)
 {
     uint32_t batch_rank = a->batch_rank > b->batch_rank ? a->batch_rank : b->batch_rank;
     blas_batch axes = batch_of(a, b, out, batch_rank);
     merge_inner(&axes, gemm);
     gemm->c.leading = gemm->n;
     gemm->c.batch_stride = gemm->m * gemm->n;
+    fold_batch(gemm);
+    if (!is_read_right(&axes, gemm)) {
+        return KILN_STATUS_OK;
+    }
     gemm->c.buffer = out->buffer;
     gemm->c.offset = out->offset_bytes / (int64_t)kiln_dtype_size(out->dtype);
     kiln_status status = run_loop(backend, &axes, gemm, err);
     if (status == KILN_STATUS_OK) {
         backend->stats.blas_calls++;
+        *out_done = true;
     }
     return status;
 }
@@ -237,8 +286,7 @@ kiln_status kilni_cl_blas_matmul(kilni_cl_backend *backend, const kiln_op_record
     }
     KILN_TRY(out, status, prepare(&exec, &a, transpose_a, true, &gemm.a));
     KILN_TRY(out, status, prepare(&exec, &b, transpose_b, false, &gemm.b));
-    KILN_TRY(out, status, run_matmul(backend, &a, &b, &outputs[0], &gemm, err));
-    *out_done = true;
+    KILN_TRY(out, status, run_matmul(backend, &a, &b, &outputs[0], &gemm, out_done, err));
 out:
     kilni_exec_free_scratch(&exec);
     return status;

@@ -332,6 +332,57 @@ static void test_strides(void)
     close_both(&f, reference);
 }
 
+// Whole tiles, which the library reads where they lie: right whatever stands before and between the
+// matrices of a batch. Products that it would misread run on Kiln's own kernel.
+static void test_batches_of_whole_tiles(void)
+{
+    static const struct {
+        product p;
+        uint64_t calls; ///< of the library
+    } batches[] = {
+        // dense from the start; one right side for all; a slice of a batch, alone
+        {{.a = {.rank = 3, .dims = {2, 64, 64}, .transposed = true},
+          .b = {.rank = 3, .dims = {2, 64, 64}}},
+         1},
+        {{.a = {.rank = 3, .dims = {2, 64, 64}}, .b = {.rank = 2, .dims = {64, 64}}}, 1},
+        {{.a = {.rank = 2, .dims = {64, 64}, .transposed = true, .offset = 4096},
+          .b = {.rank = 2, .dims = {64, 64}, .offset = 4096}},
+         1},
+        // the gradient of attention's values: heads of a permuted tensor, in a loop over the batch
+        {{.a = {.rank = 4, .dims = {2, 2, 64, 64}, .transposed = true},
+          .b = {.rank = 4, .dims = {2, 2, 64, 64}, .strided = true, .strides = {8192, 64, 128, 1}}},
+         0},
+        {{.a = {.rank = 4, .dims = {2, 2, 64, 64}, .strided = true, .strides = {8192, 64, 128, 1}},
+          .b = {.rank = 4, .dims = {2, 2, 64, 64}}},
+         0},
+        // every second matrix; the second one and on; one left side for all
+        {{.a = {.rank = 3,
+                .dims = {2, 64, 64},
+                .strided = true,
+                .strides = {8192, 64, 1},
+                .transposed = true},
+          .b = {.rank = 3, .dims = {2, 64, 64}}},
+         0},
+        {{.a = {.rank = 3, .dims = {2, 64, 64}},
+          .b = {.rank = 3, .dims = {2, 64, 64}, .offset = 4096}},
+         0},
+        {{.a = {.rank = 2, .dims = {64, 64}, .transposed = true},
+          .b = {.rank = 3, .dims = {2, 64, 64}}},
+         0},
+    };
+    cl_fixture f;
+    kiln_backend *reference;
+    if (!open_both(&f, &reference)) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
+        product p = batches[i].p;
+        p.dtype = KILN_DTYPE_F32;
+        check(&f, reference, &p, batches[i].calls);
+    }
+    close_both(&f, reference);
+}
+
 static void test_f64(void)
 {
     cl_fixture f;
@@ -463,6 +514,7 @@ static void test_override(void)
 }
 
 KILN_TEST_MAIN("unit/cl_backend/blas", KILN_TEST(test_sizes_and_transposes),
-               KILN_TEST(test_ranks_and_batches), KILN_TEST(test_strides), KILN_TEST(test_f64),
+               KILN_TEST(test_ranks_and_batches), KILN_TEST(test_strides),
+               KILN_TEST(test_batches_of_whole_tiles), KILN_TEST(test_f64),
                KILN_TEST(test_left_to_own_kernels), KILN_TEST(test_codes),
                KILN_TEST(test_close_gives_the_context_back), KILN_TEST(test_override))
