@@ -131,14 +131,15 @@ static slot *number_tensor(kilni_rpc_batch *batch, uint64_t tensor)
     return found;
 }
 
-static bool is_result(const kiln_v1_Run *run, uint64_t buffer)
+/// The binding of a result to this buffer, or NULL. Buffers are used again soon: the last are first.
+static kiln_v1_Binding *find_result(const kiln_v1_Run *run, uint64_t buffer)
 {
-    for (pb_size_t i = 0; i < run->outputs_count; i++) {
-        if (run->outputs[i].buffer == buffer) {
-            return true;
+    for (pb_size_t i = run->outputs_count; i > 0; i--) {
+        if (run->outputs[i - 1].buffer == buffer) {
+            return (kiln_v1_Binding *)(uintptr_t)&run->outputs[i - 1];
         }
     }
-    return false;
+    return NULL;
 }
 
 bool kilni_rpc_batch_takes(const kilni_rpc_batch *batch, const kiln_op_record *record,
@@ -164,7 +165,7 @@ bool kilni_rpc_batch_takes(const kilni_rpc_batch *batch, const kiln_op_record *r
         bool seen = is_known(batch, found);
         // The same tensor in another buffer, or another tensor in a result's: a graph is run again.
         if ((seen && !found->defined && found->buffer != inputs[i]) ||
-            (!seen && is_result(run, inputs[i]))) {
+            (!seen && find_result(run, inputs[i]) != NULL)) {
             return false;
         }
     }
@@ -175,8 +176,8 @@ bool kilni_rpc_batch_takes(const kilni_rpc_batch *batch, const kiln_op_record *r
 
 static void mix(kilni_rpc_batch *batch, const void *bytes, size_t length)
 {
-    batch->key.low = kiln_hash64(bytes, length, batch->key.low);
-    batch->key.high = kiln_hash64(bytes, length, ~batch->key.high);
+    const kiln_hash128 both[] = {batch->key, kiln_hash_bytes(bytes, length)};
+    batch->key = kiln_hash_bytes(both, sizeof(both));
 }
 
 /// Relative form: the graph's number, and nothing that changes from run to run.
@@ -261,6 +262,16 @@ static bool copy_record(kilni_rpc_batch *batch, const kiln_op_record *record, ki
     return true;
 }
 
+/// A buffer keeps the last value that goes to it: an earlier one is not even mentioned.
+static void bind_result(kiln_v1_Run *run, uint64_t value, uint64_t buffer)
+{
+    kiln_v1_Binding *binding = find_result(run, buffer);
+    if (binding == NULL) {
+        binding = &run->outputs[run->outputs_count++];
+    }
+    *binding = (kiln_v1_Binding){.value = value, .buffer = buffer};
+}
+
 kiln_status kilni_rpc_batch_add(kilni_rpc_batch *batch, const kiln_op_record *record,
                                 const uint64_t *inputs, const uint64_t *outputs, kiln_error *err)
 {
@@ -281,8 +292,7 @@ kiln_status kilni_rpc_batch_add(kilni_rpc_batch *batch, const kiln_op_record *re
         batch->defined[batch->n_defined++] = found->number;
         batch->bytes += (uint64_t)kiln_desc_bytes(&record->outputs[i]);
         if (outputs[i] != 0) {
-            run->outputs[run->outputs_count++] =
-                (kiln_v1_Binding){.value = found->number, .buffer = outputs[i]};
+            bind_result(run, found->number, outputs[i]);
         }
     }
     if (!copy_record(batch, record, &batch->records[batch->n_records])) {
@@ -295,12 +305,11 @@ kiln_status kilni_rpc_batch_add(kilni_rpc_batch *batch, const kiln_op_record *re
 /// What only this batch knew is not even mentioned.
 static void unbind(kiln_v1_Run *run, uint64_t buffer)
 {
-    for (pb_size_t i = run->outputs_count; i > 0; i--) {
-        if (run->outputs[i - 1].buffer == buffer) {
-            memmove(&run->outputs[i - 1], &run->outputs[i],
-                    (size_t)(run->outputs_count - i) * sizeof(run->outputs[0]));
-            run->outputs_count--;
-        }
+    kiln_v1_Binding *binding = find_result(run, buffer);
+    if (binding != NULL) {
+        const kiln_v1_Binding *next = binding + 1;
+        memmove(binding, next, (size_t)(run->outputs + run->outputs_count - next) * sizeof(*next));
+        run->outputs_count--;
     }
 }
 
