@@ -23,6 +23,10 @@ KILN_API uint64_t kiln_thread_id(void);
 /// Monotonic clock in nanoseconds.
 KILN_API uint64_t kiln_time_ns(void);
 
+/// A monotonic clock that costs a fifth of that one, is milliseconds behind, and is compared with
+/// itself only.
+KILN_API uint64_t kiln_time_rough_ns(void);
+
 /// Nanoseconds that this process, all its threads together, has computed; without what keeps
 /// processors awake (kiln_awake_begin).
 KILN_API uint64_t kiln_processor_ns(void);

@@ -131,7 +131,8 @@ static slot *number_tensor(kilni_rpc_batch *batch, uint64_t tensor)
     return found;
 }
 
-/// The binding of a result to this buffer, or NULL. Buffers are used again soon: the last are first.
+/// The binding of a result to this buffer, or NULL. Buffers are used again soon: the last are
+/// first.
 static kiln_v1_Binding *find_result(const kiln_v1_Run *run, uint64_t buffer)
 {
     for (pb_size_t i = run->outputs_count; i > 0; i--) {
@@ -230,15 +231,27 @@ static bool copy_attr(kilni_rpc_batch *batch, kiln_attr *attr)
     return true;
 }
 
+/// An operation without its attributes, for the graph and, with what was before it, for its hash.
+typedef struct told_op {
+    kiln_hash128 before;
+    uint32_t op;
+    uint32_t n_inputs;
+    uint32_t n_outputs;
+    uint32_t n_attrs;
+    kiln_tensor_desc descs[]; ///< inputs, then outputs
+} told_op;
+
 static bool copy_record(kilni_rpc_batch *batch, const kiln_op_record *record, kiln_op_record *copy)
 {
-    kiln_tensor_desc *descs = kiln_arena_alloc(
-        &batch->arena, sizeof(*descs) * ((size_t)record->n_inputs + record->n_outputs + 1));
+    size_t n_descs = (size_t)record->n_inputs + record->n_outputs;
+    told_op *told =
+        kiln_arena_alloc(&batch->arena, sizeof(*told) + sizeof(told->descs[0]) * n_descs);
     kiln_attr *attrs =
         kiln_arena_copy(&batch->arena, record->attrs, record->n_attrs * sizeof(*attrs));
-    if (descs == NULL || attrs == NULL) {
+    if (told == NULL || attrs == NULL) {
         return false;
     }
+    kiln_tensor_desc *descs = told->descs;
     for (size_t i = 0; i < record->n_inputs; i++) {
         descs[i] = relative(&record->inputs[i], find_slot(batch, record->inputs[i].id)->number);
     }
@@ -246,10 +259,12 @@ static bool copy_record(kilni_rpc_batch *batch, const kiln_op_record *record, ki
         descs[record->n_inputs + i] =
             relative(&record->outputs[i], find_slot(batch, record->outputs[i].id)->number);
     }
-    const uint32_t head[] = {(uint32_t)record->op, record->n_inputs, record->n_outputs,
-                             record->n_attrs};
-    mix(batch, head, sizeof(head));
-    mix(batch, descs, sizeof(*descs) * ((size_t)record->n_inputs + record->n_outputs));
+    told->before = batch->key;
+    told->op = (uint32_t)record->op;
+    told->n_inputs = record->n_inputs;
+    told->n_outputs = record->n_outputs;
+    told->n_attrs = record->n_attrs;
+    batch->key = kiln_hash_bytes(told, sizeof(*told) + sizeof(*descs) * n_descs);
     *copy = *record;
     copy->inputs = descs;
     copy->outputs = descs + record->n_inputs;
