@@ -74,6 +74,11 @@ const char *bench_models_case(size_t index);
 const char *bench_ops_case(size_t index);
 const char *bench_remote_case(size_t index);
 
+/// A case of `remote`: answers of the digits model beside a bare ping-pong and the model's own
+/// time.
+kiln_status bench_remote_digits(const bench_options *options, const kiln_env *env, uint32_t rounds,
+                                kiln_error *err);
+
 /// The programs of `fusion`, for others that measure them; false past the last. One thread at a
 /// time.
 struct choice_program;

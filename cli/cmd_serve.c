@@ -359,6 +359,7 @@ static kiln_status serve(serve_options *options, const sigset_t *signals, kiln_e
              serve_models_open(options->models, devices, n_devices, &options->server, err));
     options->server.event = log != NULL ? serve_log_write : NULL;
     options->server.event_user = log;
+    options->server.last = 1;
     KILN_TRY(out, status, api.create(devices, n_devices, &options->server, &server, err));
     KILN_TRY(out, status,
              serve_models_listen(options->models, &options->server, &api, server, log, err));

@@ -127,6 +127,8 @@ typedef struct kiln_rpc_server_options {
     uint32_t n_listen_fds; ///< with some and without `listen`, nothing else is listened at
     kiln_rpc_event_fn event; ///< is told what happens; NULL: nobody
     void *event_user;
+    uint32_t last; ///< 1: the process ends soon after the server, which then leaves gRPC running:
+                   ///< gRPC's own end may wait ten seconds for a thread of its
 } kiln_rpc_server_options;
 
 #define KILN_RPC_SERVER_OPTIONS_INIT                                                               \

@@ -23,12 +23,20 @@ KILN_API uint64_t kiln_thread_id(void);
 /// Monotonic clock in nanoseconds.
 KILN_API uint64_t kiln_time_ns(void);
 
+/// A monotonic clock that costs a fifth of that one, is milliseconds behind, and is compared with
+/// itself only.
+KILN_API uint64_t kiln_time_rough_ns(void);
+
 /// Nanoseconds that this process, all its threads together, has computed; without what keeps
 /// processors awake (kiln_awake_begin).
 KILN_API uint64_t kiln_processor_ns(void);
 
 /// As memcpy; pieces of many MiB are copied by several threads, which end with the call.
 KILN_API void kiln_copy_wide(void *target, const void *source, size_t bytes);
+
+/// As memcpy, without a place in the processor's caches: a part of so much that its beginning would
+/// have left them anyway when somebody reads it.
+KILN_API void kiln_copy_past(void *target, const void *source, size_t bytes);
 
 /// Whether the processor has AVX-512 VNNI, products of 8-bit integers, and the system lets programs
 /// use it.

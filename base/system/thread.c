@@ -17,11 +17,25 @@ uint64_t kiln_thread_id(void)
     return own;
 }
 
-uint64_t kiln_time_ns(void)
+static uint64_t read_clock(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t kiln_time_ns(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t kiln_time_rough_ns(void)
+{
+#ifdef CLOCK_MONOTONIC_COARSE
+    return read_clock(CLOCK_MONOTONIC_COARSE);
+#else
+    return read_clock(CLOCK_MONOTONIC);
+#endif
 }
 
 bool kiln_processor_has_vnni(void)

@@ -1,85 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A device behind gRPC: `kiln serve` in another process. Bytes up and down beside a raw socket that
 // copies as many, and through shared memory beside a Unix socket; operations in a row on one
-// session; one small operation with its result beside a bare ping-pong on gRPC's C core; and the
-// first result of a session whose 100 MiB of constants an earlier one has sent. Rounds are
-// interleaved.
+// session, and on eight at once; one small operation with its result beside a bare ping-pong on
+// gRPC's C core; and the first result of a session whose 100 MiB of constants an earlier one has
+// sent. Rounds are interleaved. A model's answers: bench_remote_digits.c.
 
-#define _GNU_SOURCE // pipe2
 #include "bench.h"
+#include "bench_server.h"
 #include "bench_socket.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-enum { ROUNDS = 7, MAX_ROUNDS = 101, OPERATIONS = 200000, TRIPS = 3000 };
+enum { ROUNDS = 7, MAX_ROUNDS = 101, OPERATIONS = 200000, TRIPS = 3000, SESSIONS = 8 };
 enum { WEIGHTS = 25, COLUMNS = 1024, ROWS = 1024 }; // of f32: 100 MiB
 static const size_t bulk_bytes = 256u << 20;
 static const double session_bar_ms = 50;
-
-// ---- the server ----
-
-typedef struct child {
-    pid_t process;
-    char tcp[64];
-    char path[64];
-} child;
-
-static void stop_child(child *self)
-{
-    if (self->process > 0) {
-        (void)kill(self->process, SIGTERM);
-        (void)waitpid(self->process, NULL, 0);
-        (void)unlink(self->path + strlen("unix:"));
-    }
-}
-
-static kiln_status read_line(int fd, char *out_line, size_t capacity, kiln_error *err)
-{
-    size_t length = 0;
-    while (length + 1 < capacity && read(fd, out_line + length, 1) == 1 &&
-           out_line[length] != '\n') {
-        length++;
-    }
-    out_line[length] = '\0';
-    return strstr(out_line, "grpc://") != NULL
-               ? KILN_STATUS_OK
-               : kiln_fail(err, UNAVAILABLE, "kiln serve did not start");
-}
-
-static kiln_status start_child(const bench_options *options, const char *device, child *out_child,
-                               kiln_error *err)
-{
-    extern char **environ;
-    char line[512];
-    int ends[2];
-    posix_spawn_file_actions_t actions;
-    snprintf(out_child->path, sizeof(out_child->path), "unix:/tmp/kiln-bench-%d", (int)getpid());
-    char *const argv[] = {"kiln",     "serve",       "--device", (char *)(uintptr_t)device,
-                          "--listen", "127.0.0.1:0", "--listen", out_child->path,
-                          "--grace",  "1",           NULL};
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        return kiln_fail(err, UNAVAILABLE, "no pipe for a server");
-    }
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    int failed = posix_spawn(&out_child->process, options->program, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    (void)close(ends[1]);
-    kiln_status status = failed == 0 ? read_line(ends[0], line, sizeof(line), err)
-                                     : kiln_fail(err, UNAVAILABLE, "cannot start kiln serve");
-    (void)close(ends[0]);
-    if (status == KILN_STATUS_OK) {
-        (void)sscanf(strstr(line, "grpc://"), "%63s", out_child->tcp);
-    }
-    return status;
-}
 
 // ---- bytes ----
 
@@ -286,21 +224,6 @@ static kiln_status trip_round(kiln_tensor *x, double *out_us, kiln_error *err)
     return status;
 }
 
-/// The bare ping-pong is in a library of its own, so that nothing else loads gRPC.
-typedef kiln_status (*pingpong_fn)(const kiln_env *env, uint32_t rounds, double *out_us,
-                                   kiln_error *err);
-
-static kiln_status load_pingpong(pingpong_fn *out_function, kiln_error *err)
-{
-    void *library = dlopen("libkiln_bench_peer.so", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    void *symbol = library != NULL ? dlsym(library, "kiln_bench_pingpong") : NULL;
-    if (symbol == NULL) {
-        return kiln_fail(err, NOT_FOUND, "no ping-pong to compare with: %s", dlerror());
-    }
-    memcpy(out_function, &symbol, sizeof(symbol));
-    return KILN_STATUS_OK;
-}
-
 static kiln_status operations(const bench_options *options, kiln_context *context,
                               kiln_device *device, const char *served, uint32_t rounds,
                               kiln_error *err)
@@ -309,10 +232,10 @@ static kiln_status operations(const bench_options *options, kiln_context *contex
     double per_s[MAX_ROUNDS];
     double trip_us[MAX_ROUNDS];
     double bare_us[MAX_ROUNDS];
-    pingpong_fn pingpong = NULL;
+    bench_pingpong_fn pingpong = NULL;
     kiln_tensor *x = NULL;
     kiln_status status = KILN_STATUS_OK;
-    KILN_TRY(out, status, load_pingpong(&pingpong, err));
+    KILN_TRY(out, status, bench_peer_pingpong(&pingpong, err));
     KILN_TRY(out, status, kiln_tensor_create(device, KILN_DTYPE_F32, 1, dims, NULL, &x, err));
     for (uint32_t i = 0; i <= rounds; i++) { // the first one warms up
         uint32_t at = i > 0 ? i - 1 : 0;
@@ -323,12 +246,94 @@ static kiln_status operations(const bench_options *options, kiln_context *contex
     double rate = kiln_quantile(per_s, rounds, 0.5);
     double trip = kiln_quantile(trip_us, rounds, 0.5);
     double bare = kiln_quantile(bare_us, rounds, 0.5);
-    report(options, "pipelined operations", rate, "/s", "200,000 a second", rate / 200000, 1.0,
+    report(options, "pipelined operations", rate, "/s", "1,000,000 a second", rate / 1e6, 1.0,
            served, rounds);
     report(options, "one operation and its result", trip, "us", "C-core ping-pong", bare / trip,
            0.2, served, rounds);
 out:
     kiln_release(x);
+    return status;
+}
+
+// ---- sessions at once ----
+
+/// A session of its own, and in each round a thread of its own.
+typedef struct runner {
+    kiln_context *context;
+    kiln_device *device;
+    kiln_tensor *x;
+    pthread_t thread;
+    kiln_status status;
+    kiln_error err;
+} runner;
+
+static kiln_status open_runner(runner *self, const char *address, kiln_error *err)
+{
+    const int64_t dims[] = {4};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_context_create(NULL, &self->context, err));
+    KILN_TRY(out, status, kiln_device_open(self->context, address, &self->device, err));
+    KILN_TRY(out, status,
+             kiln_tensor_create(self->device, KILN_DTYPE_F32, 1, dims, NULL, &self->x, err));
+out:
+    return status;
+}
+
+static void close_runner(runner *self)
+{
+    kiln_release(self->x);
+    kiln_device_release(self->device);
+    kiln_context_destroy(self->context);
+}
+
+static void *run_session(void *pointer)
+{
+    runner *self = pointer;
+    double own_per_s = 0;
+    self->status = pipeline_round(self->device, self->x, &own_per_s, &self->err);
+    return NULL;
+}
+
+static kiln_status runners_round(runner *runners, double *out_per_s, kiln_error *err)
+{
+    uint64_t start = kiln_time_ns();
+    kiln_status status = KILN_STATUS_OK;
+    int begun = 0;
+    while (begun < SESSIONS &&
+           pthread_create(&runners[begun].thread, NULL, run_session, &runners[begun]) == 0) {
+        begun++;
+    }
+    for (int i = 0; i < begun; i++) {
+        pthread_join(runners[i].thread, NULL);
+        if (status == KILN_STATUS_OK && runners[i].status != KILN_STATUS_OK) {
+            status = runners[i].status;
+            *err = runners[i].err;
+        }
+    }
+    *out_per_s = (double)SESSIONS * OPERATIONS * 1e9 / (double)(kiln_time_ns() - start);
+    return begun == SESSIONS ? status
+                             : kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a session");
+}
+
+static kiln_status sessions_at_once(const bench_options *options, const char *address,
+                                    const char *served, uint32_t rounds, kiln_error *err)
+{
+    runner runners[SESSIONS] = {{0}};
+    double per_s[MAX_ROUNDS];
+    kiln_status status = KILN_STATUS_OK;
+    for (int i = 0; i < SESSIONS; i++) {
+        KILN_TRY(out, status, open_runner(&runners[i], address, err));
+    }
+    for (uint32_t i = 0; i <= rounds; i++) { // the first one warms up
+        KILN_TRY(out, status, runners_round(runners, &per_s[i > 0 ? i - 1 : 0], err));
+    }
+    double rate = kiln_quantile(per_s, rounds, 0.5);
+    report(options, "operations of 8 sessions", rate, "/s", "1,500,000 a second", rate / 1.5e6, 1.0,
+           served, rounds);
+out:
+    for (int i = 0; i < SESSIONS; i++) {
+        close_runner(&runners[i]);
+    }
     return status;
 }
 
@@ -421,7 +426,8 @@ static kiln_status sessions(const bench_options *options, const char *address, c
 
 const char *bench_remote_case(size_t index)
 {
-    static const char *const names[] = {"bulk", "shared", "operations", "session"};
+    static const char *const names[] = {"bulk",     "shared",  "operations",
+                                        "sessions", "session", "digits"};
     return index < sizeof(names) / sizeof(names[0]) ? names[index] : NULL;
 }
 
@@ -429,7 +435,7 @@ kiln_status bench_remote(const bench_options *options, kiln_error *err)
 {
     const char *served = options->device != NULL ? options->device : "null";
     uint32_t rounds = options->samples > 0 ? options->samples : ROUNDS;
-    child server = {0};
+    bench_server server = {0};
     kiln_context *context = NULL;
     kiln_device *tcp = NULL;
     kiln_device *local = NULL;
@@ -437,7 +443,7 @@ kiln_status bench_remote(const bench_options *options, kiln_error *err)
     kiln_device *socket = NULL;
     kiln_status status = KILN_STATUS_OK;
     rounds = rounds < MAX_ROUNDS ? rounds : MAX_ROUNDS;
-    KILN_TRY(out, status, start_child(options, served, &server, err));
+    KILN_TRY(out, status, bench_server_start(options, served, NULL, &server, err));
     KILN_TRY(out, status, kiln_context_create(NULL, &context, err));
     KILN_TRY(out, status, kiln_device_open(context, server.tcp, &tcp, err));
     KILN_TRY(out, status, kiln_device_open(context, server.path, &local, err));
@@ -454,8 +460,14 @@ kiln_status bench_remote(const bench_options *options, kiln_error *err)
     if (bench_wanted(options, "operations")) {
         KILN_TRY(out, status, operations(options, context, local, served, rounds, err));
     }
+    if (bench_wanted(options, "sessions")) {
+        KILN_TRY(out, status, sessions_at_once(options, server.path, served, rounds, err));
+    }
     if (bench_wanted(options, "session")) {
         KILN_TRY(out, status, sessions(options, server.path, served, rounds, err));
+    }
+    if (bench_wanted(options, "digits")) {
+        KILN_TRY(out, status, bench_remote_digits(options, kiln_context_env(context), rounds, err));
     }
 out:
     kiln_device_release(socket);
@@ -463,6 +475,6 @@ out:
     kiln_device_release(local);
     kiln_device_release(tcp);
     kiln_context_destroy(context);
-    stop_child(&server);
+    bench_server_stop(&server);
     return status;
 }

@@ -131,14 +131,16 @@ static slot *number_tensor(kilni_rpc_batch *batch, uint64_t tensor)
     return found;
 }
 
-static bool is_result(const kiln_v1_Run *run, uint64_t buffer)
+/// The binding of a result to this buffer, or NULL. Buffers are used again soon: the last are
+/// first.
+static kiln_v1_Binding *find_result(const kiln_v1_Run *run, uint64_t buffer)
 {
-    for (pb_size_t i = 0; i < run->outputs_count; i++) {
-        if (run->outputs[i].buffer == buffer) {
-            return true;
+    for (pb_size_t i = run->outputs_count; i > 0; i--) {
+        if (run->outputs[i - 1].buffer == buffer) {
+            return (kiln_v1_Binding *)(uintptr_t)&run->outputs[i - 1];
         }
     }
-    return false;
+    return NULL;
 }
 
 bool kilni_rpc_batch_takes(const kilni_rpc_batch *batch, const kiln_op_record *record,
@@ -164,7 +166,7 @@ bool kilni_rpc_batch_takes(const kilni_rpc_batch *batch, const kiln_op_record *r
         bool seen = is_known(batch, found);
         // The same tensor in another buffer, or another tensor in a result's: a graph is run again.
         if ((seen && !found->defined && found->buffer != inputs[i]) ||
-            (!seen && is_result(run, inputs[i]))) {
+            (!seen && find_result(run, inputs[i]) != NULL)) {
             return false;
         }
     }
@@ -175,8 +177,8 @@ bool kilni_rpc_batch_takes(const kilni_rpc_batch *batch, const kiln_op_record *r
 
 static void mix(kilni_rpc_batch *batch, const void *bytes, size_t length)
 {
-    batch->key.low = kiln_hash64(bytes, length, batch->key.low);
-    batch->key.high = kiln_hash64(bytes, length, ~batch->key.high);
+    const kiln_hash128 both[] = {batch->key, kiln_hash_bytes(bytes, length)};
+    batch->key = kiln_hash_bytes(both, sizeof(both));
 }
 
 /// Relative form: the graph's number, and nothing that changes from run to run.
@@ -229,15 +231,27 @@ static bool copy_attr(kilni_rpc_batch *batch, kiln_attr *attr)
     return true;
 }
 
+/// An operation without its attributes, for the graph and, with what was before it, for its hash.
+typedef struct told_op {
+    kiln_hash128 before;
+    uint32_t op;
+    uint32_t n_inputs;
+    uint32_t n_outputs;
+    uint32_t n_attrs;
+    kiln_tensor_desc descs[]; ///< inputs, then outputs
+} told_op;
+
 static bool copy_record(kilni_rpc_batch *batch, const kiln_op_record *record, kiln_op_record *copy)
 {
-    kiln_tensor_desc *descs = kiln_arena_alloc(
-        &batch->arena, sizeof(*descs) * ((size_t)record->n_inputs + record->n_outputs + 1));
+    size_t n_descs = (size_t)record->n_inputs + record->n_outputs;
+    told_op *told =
+        kiln_arena_alloc(&batch->arena, sizeof(*told) + sizeof(told->descs[0]) * n_descs);
     kiln_attr *attrs =
         kiln_arena_copy(&batch->arena, record->attrs, record->n_attrs * sizeof(*attrs));
-    if (descs == NULL || attrs == NULL) {
+    if (told == NULL || attrs == NULL) {
         return false;
     }
+    kiln_tensor_desc *descs = told->descs;
     for (size_t i = 0; i < record->n_inputs; i++) {
         descs[i] = relative(&record->inputs[i], find_slot(batch, record->inputs[i].id)->number);
     }
@@ -245,10 +259,12 @@ static bool copy_record(kilni_rpc_batch *batch, const kiln_op_record *record, ki
         descs[record->n_inputs + i] =
             relative(&record->outputs[i], find_slot(batch, record->outputs[i].id)->number);
     }
-    const uint32_t head[] = {(uint32_t)record->op, record->n_inputs, record->n_outputs,
-                             record->n_attrs};
-    mix(batch, head, sizeof(head));
-    mix(batch, descs, sizeof(*descs) * ((size_t)record->n_inputs + record->n_outputs));
+    told->before = batch->key;
+    told->op = (uint32_t)record->op;
+    told->n_inputs = record->n_inputs;
+    told->n_outputs = record->n_outputs;
+    told->n_attrs = record->n_attrs;
+    batch->key = kiln_hash_bytes(told, sizeof(*told) + sizeof(*descs) * n_descs);
     *copy = *record;
     copy->inputs = descs;
     copy->outputs = descs + record->n_inputs;
@@ -259,6 +275,16 @@ static bool copy_record(kilni_rpc_batch *batch, const kiln_op_record *record, ki
         }
     }
     return true;
+}
+
+/// A buffer keeps the last value that goes to it: an earlier one is not even mentioned.
+static void bind_result(kiln_v1_Run *run, uint64_t value, uint64_t buffer)
+{
+    kiln_v1_Binding *binding = find_result(run, buffer);
+    if (binding == NULL) {
+        binding = &run->outputs[run->outputs_count++];
+    }
+    *binding = (kiln_v1_Binding){.value = value, .buffer = buffer};
 }
 
 kiln_status kilni_rpc_batch_add(kilni_rpc_batch *batch, const kiln_op_record *record,
@@ -281,8 +307,7 @@ kiln_status kilni_rpc_batch_add(kilni_rpc_batch *batch, const kiln_op_record *re
         batch->defined[batch->n_defined++] = found->number;
         batch->bytes += (uint64_t)kiln_desc_bytes(&record->outputs[i]);
         if (outputs[i] != 0) {
-            run->outputs[run->outputs_count++] =
-                (kiln_v1_Binding){.value = found->number, .buffer = outputs[i]};
+            bind_result(run, found->number, outputs[i]);
         }
     }
     if (!copy_record(batch, record, &batch->records[batch->n_records])) {
@@ -295,12 +320,11 @@ kiln_status kilni_rpc_batch_add(kilni_rpc_batch *batch, const kiln_op_record *re
 /// What only this batch knew is not even mentioned.
 static void unbind(kiln_v1_Run *run, uint64_t buffer)
 {
-    for (pb_size_t i = run->outputs_count; i > 0; i--) {
-        if (run->outputs[i - 1].buffer == buffer) {
-            memmove(&run->outputs[i - 1], &run->outputs[i],
-                    (size_t)(run->outputs_count - i) * sizeof(run->outputs[0]));
-            run->outputs_count--;
-        }
+    kiln_v1_Binding *binding = find_result(run, buffer);
+    if (binding != NULL) {
+        const kiln_v1_Binding *next = binding + 1;
+        memmove(binding, next, (size_t)(run->outputs + run->outputs_count - next) * sizeof(*next));
+        run->outputs_count--;
     }
 }
 

@@ -43,6 +43,7 @@ struct kilni_rpc_listener {
     pthread_mutex_t lock; ///< for those below
     kilni_rpc_identity identity;
     uint64_t version; ///< of the identity
+    bool last; ///< gRPC is left running
     tls_port tls_ports[PORTS];
     size_t n_tls_ports;
     kilni_rpc_activated *activated[PORTS]; ///< sockets that others have bound
@@ -292,6 +293,7 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
     }
     kilni_grpc_init(env);
     listener->env = env;
+    listener->last = options->last;
     pthread_mutex_init(&listener->lock, NULL);
     pthread_cond_init(&listener->to_sweep, NULL);
     listener->has_sweeper = pthread_create(&listener->sweeper, NULL, sweep_calls, listener) == 0;
@@ -605,6 +607,9 @@ void kilni_rpc_listener_close(kilni_rpc_listener *listener)
     kilni_grpc_destroy_queue(listener->queue, /*pluck=*/false);
     kilni_rpc_identity_fini(listener->env, &listener->identity);
     pthread_mutex_destroy(&listener->lock);
+    bool last = listener->last;
     kiln_free(listener->env, listener);
-    grpc_shutdown();
+    if (!last) { // waits for a thread that polls for ten seconds, when one has helped with a write
+        grpc_shutdown();
+    }
 }

@@ -17,6 +17,7 @@ typedef struct kilni_rpc_listen_options {
     size_t n_fds;
     const kilni_rpc_identity *identity; ///< with a certificate: TLS, but for unix
     uint64_t max_message; ///< bytes of one that is received, when more than a session's
+    bool last; ///< gRPC is left running: the process ends soon after the listener
     int *out_ports; ///< what was bound; 0 for a socket file
 } kilni_rpc_listen_options;
 

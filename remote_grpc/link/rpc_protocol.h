@@ -10,7 +10,7 @@ enum {
     KILNI_RPC_CHUNK = 1 << 20, ///< bytes of data in one frame
     KILNI_RPC_MAX_MESSAGE = 3 << 20, ///< bytes of a whole message
     KILNI_RPC_BINDINGS = 128, ///< as in kiln.options
-    KILNI_RPC_BATCH = 64, ///< operations sent together
+    KILNI_RPC_BATCH = 128, ///< operations sent together
     KILNI_RPC_TOKEN = 32, ///< bytes of a session's token and of a transfer's secret
     KILNI_RPC_WINDOW_BYTES = 32 << 20, ///< sent without an ack
     KILNI_RPC_WINDOW_FRAMES = 1024,

@@ -12,7 +12,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { STATUS_WAIT_MS = 2000 };
+enum {
+    STATUS_WAIT_MS = 2000,
+    BULK_BYTES = 512 << 10 ///< of a message: part of something larger
+};
 
 // ---- batches ----
 
@@ -519,10 +522,15 @@ void kilni_rpc_message_copy(const kilni_rpc_message *message, size_t offset, siz
 {
     const grpc_slice *end = NULL;
     const grpc_slice *piece = find_piece(message, &offset, &end);
+    bool bulk = length >= BULK_BYTES;
     for (char *to = out_bytes; length > 0 && piece < end; piece++) {
         size_t part = GRPC_SLICE_LENGTH(*piece) - offset;
         part = part < length ? part : length;
-        memcpy(to, GRPC_SLICE_START_PTR(*piece) + offset, part);
+        if (bulk) {
+            kiln_copy_past(to, GRPC_SLICE_START_PTR(*piece) + offset, part);
+        } else {
+            memcpy(to, GRPC_SLICE_START_PTR(*piece) + offset, part);
+        }
         to += part;
         length -= part;
         offset = 0;

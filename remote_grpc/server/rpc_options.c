@@ -344,6 +344,7 @@ static void set_limits(kiln_rpc_server *server, const kiln_rpc_server_options *o
     server->models = options->models;
     server->event = options->event;
     server->event_user = options->event_user;
+    server->last = options->last != 0;
     server->max_request_bytes =
         options->max_request_bytes > 0 ? options->max_request_bytes : 64 << 20;
     server->max_sessions = options->max_sessions > 0 ? options->max_sessions : 64;

@@ -126,20 +126,64 @@ static kilni_rpc_value *find_value(kilni_rpc_session *session, uint64_t id)
     return at != 0 ? &session->values[at - 1] : NULL;
 }
 
-/// Takes the hold of `tensor`.
-static kiln_status add_value(kilni_rpc_session *session, uint64_t id, kiln_tensor *tensor,
-                             uint64_t holds, kiln_error *err)
+static kiln_status expect_use(kilni_rpc_session *session, uint64_t id, kiln_error *err)
 {
-    if (session->n_values == KILNI_RPC_VALUES) {
-        kiln_release(tensor);
+    kilni_rpc_value *found = find_value(session, id);
+    if (found == NULL && session->n_values == KILNI_RPC_VALUES) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "a graph with more than %d values",
                          KILNI_RPC_VALUES);
     }
-    uint32_t *head = &session->value_heads[id % KILNI_RPC_BUCKETS];
-    session->values[session->n_values++] =
-        (kilni_rpc_value){.id = id, .holds = holds, .tensor = tensor, .next = *head};
-    *head = session->n_values;
+    if (found == NULL) {
+        uint32_t *head = &session->value_heads[id % KILNI_RPC_BUCKETS];
+        found = &session->values[session->n_values++];
+        *found = (kilni_rpc_value){.id = id, .next = *head};
+        *head = session->n_values;
+    }
+    found->uses++;
     return KILN_STATUS_OK;
+}
+
+/// Counts what uses each value, so that nothing is held longer than that.
+static kiln_status expect_uses(kilni_rpc_session *session, const kiln_ir_graph *graph,
+                               const kiln_v1_Run *run, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < kiln_ir_graph_op_count(graph); i++) {
+        const kiln_op_record *op = kiln_ir_graph_op(graph, i);
+        for (size_t k = 0; k < op->n_inputs && status == KILN_STATUS_OK; k++) {
+            status = expect_use(session, op->inputs[k].id, err);
+        }
+    }
+    for (pb_size_t i = 0; i < run->outputs_count && status == KILN_STATUS_OK; i++) {
+        status = expect_use(session, run->outputs[i].value, err);
+    }
+    return status;
+}
+
+/// Takes the hold of `tensor`, and lets it go when nothing uses the value. The verifier has seen to
+/// it that a value is defined once.
+static void define_value(kilni_rpc_session *session, uint64_t id, kiln_tensor *tensor,
+                         uint64_t holds)
+{
+    kilni_rpc_value *found = find_value(session, id);
+    if (found == NULL || found->tensor != NULL) {
+        kiln_release(tensor);
+        return;
+    }
+    found->tensor = tensor;
+    found->holds = holds;
+}
+
+/// Lets go of the operation's inputs that nothing after it uses.
+static void end_uses(kilni_rpc_session *session, const kiln_op_record *op)
+{
+    for (size_t i = 0; i < op->n_inputs; i++) {
+        kilni_rpc_value *input = find_value(session, op->inputs[i].id);
+        if (--input->uses == 0) {
+            kiln_release(input->tensor);
+            input->tensor = NULL;
+        }
+    }
 }
 
 // ---- inputs ----
@@ -272,7 +316,10 @@ static kiln_status bind_input(kilni_rpc_session *session, const kiln_tensor_desc
     kilni_rpc_entry *source = NULL;
     if (buffer == 0 && kiln_desc_count(desc) == 0) {
         kiln_status status = create_tensor(session, desc, NULL, &tensor, err);
-        return status == KILN_STATUS_OK ? add_value(session, desc->id, tensor, 0, err) : status;
+        if (status == KILN_STATUS_OK) {
+            define_value(session, desc->id, tensor, 0);
+        }
+        return status;
     }
     kiln_status status = kilni_rpc_entry_need(session, buffer, &source, err);
     if (status == KILN_STATUS_OK && source->tensor == NULL) {
@@ -284,7 +331,8 @@ static kiln_status bind_input(kilni_rpc_session *session, const kiln_tensor_desc
     if (!same_kind(source->tensor, desc)) {
         return tell_kinds(source->tensor, desc, buffer, err);
     }
-    return add_value(session, desc->id, kiln_retain(source->tensor), source->bytes, err);
+    define_value(session, desc->id, kiln_retain(source->tensor), source->bytes);
+    return KILN_STATUS_OK;
 }
 
 /// Where the graph's input number `place` is bound; as a rule at the same place.
@@ -328,7 +376,7 @@ static kiln_status find_inputs(kilni_rpc_session *session, const kiln_op_record 
 {
     for (size_t i = 0; i < op->n_inputs; i++) {
         const kilni_rpc_value *input = find_value(session, op->inputs[i].id);
-        if (input == NULL) {
+        if (input == NULL || input->tensor == NULL) {
             return kiln_fail(err, INVALID_ARGUMENT,
                              "input %zu of %s is value %llu, which nothing before it defines", i,
                              kiln_op_info_of(op->op) == NULL ? "an operation"
@@ -373,7 +421,8 @@ static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, 
     uint64_t holds = 0;
     bool view = kiln_op_info_of(op->op)->cls == KILN_CLASS_VIEW;
     if (op->op == KILN_OP_DROP) {
-        return KILN_STATUS_OK; // holds end with the frame
+        end_uses(session, op);
+        return KILN_STATUS_OK;
     }
     kiln_status status = find_inputs(session, op, inputs, &holds, err);
     if (status == KILN_STATUS_OK && op->op == KILN_OP_CUSTOM) {
@@ -400,9 +449,10 @@ static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, 
         }
     }
     for (size_t i = 0; i < op->n_outputs && status == KILN_STATUS_OK; i++) {
-        status = add_value(session, op->outputs[i].id, outputs[i],
-                           view ? holds : kiln_tensor_bytes(outputs[i]), err);
+        define_value(session, op->outputs[i].id, outputs[i],
+                     view ? holds : kiln_tensor_bytes(outputs[i]));
     }
+    end_uses(session, op);
     return status == KILN_STATUS_OK ? kilni_rpc_pace_launched(session, op, err) : status;
 }
 
@@ -436,7 +486,7 @@ static kiln_status bind_output(kilni_rpc_session *session, const kiln_v1_Binding
     const kilni_rpc_value *source = find_value(session, binding->value);
     kiln_tensor *tensor = NULL;
     kilni_rpc_entry *target = NULL;
-    if (source == NULL) {
+    if (source == NULL || source->tensor == NULL) {
         return kiln_fail(err, INVALID_ARGUMENT,
                          "an output of Run is value %llu, which its graph does not define",
                          (unsigned long long)binding->value);
@@ -483,6 +533,9 @@ kiln_status kilni_rpc_run(kilni_rpc_session *session, const kilni_rpc_frame *fra
     if (status == KILN_STATUS_OK && graph != NULL) {
         status = kilni_rpc_pace_begin(session, kiln_ir_graph_op_count(graph), err);
         paced = status == KILN_STATUS_OK;
+    }
+    if (status == KILN_STATUS_OK && graph != NULL) {
+        status = expect_uses(session, graph, run, err);
     }
     if (status == KILN_STATUS_OK && graph != NULL) {
         status = bind_inputs(session, graph, run, err);

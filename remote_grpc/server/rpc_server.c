@@ -146,6 +146,7 @@ static kiln_status listen_all(kiln_rpc_server *server, kiln_error *err)
         .n_fds = server->n_fds,
         .identity = &server->identity,
         .max_message = server->models != NULL ? server->max_request_bytes : 0,
+        .last = server->last,
         .out_ports = ports};
     kiln_status status = kilni_rpc_listen(server->env, &options, &server->listener, err);
     if (status == KILN_STATUS_OK) {

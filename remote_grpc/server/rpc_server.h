@@ -50,6 +50,7 @@ struct kiln_rpc_server {
     atomic_ullong raw_bytes; ///< that sessions hold and no operation has used
     const kiln_models *models; ///< borrowed; NULL: none
     uint64_t max_request_bytes; ///< of a call to them
+    bool last; ///< gRPC is left running
     uint32_t max_sessions;
     // Who listens where, as whom, and dials whom.
     char *listen[KILNI_RPC_ADDRESSES];

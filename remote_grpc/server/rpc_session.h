@@ -56,7 +56,8 @@ typedef struct kilni_rpc_known_graph {
 typedef struct kilni_rpc_value {
     uint64_t id;
     uint64_t holds; ///< bytes of memory that it keeps: a view all of what it is a view of
-    kiln_tensor *tensor; ///< held
+    kiln_tensor *tensor; ///< held from its definition to its last use
+    uint32_t uses; ///< by operations and outputs that are still to come
     uint32_t next; ///< in its bucket, from 1
 } kilni_rpc_value;
 

@@ -69,7 +69,7 @@ static void show(kiln_device *device, uint64_t now_ns)
 
 void kilni_stats_show(kiln_device *device)
 {
-    uint64_t now_ns = kiln_time_ns();
+    uint64_t now_ns = kiln_time_rough_ns();
     if (now_ns - device->shown.at_ns >= SHOW_AGAIN_NS) {
         show(device, now_ns);
     }
@@ -82,7 +82,7 @@ void kiln_device_stats_peek(kiln_device *device, kiln_device_stats *out_stats)
     }
     device = kilni_core(device);
     if (pthread_mutex_trylock(&device->lock) == 0) {
-        show(device, kiln_time_ns());
+        show(device, kiln_time_rough_ns());
         pthread_mutex_unlock(&device->lock);
     }
     pthread_mutex_lock(&device->shown.lock);

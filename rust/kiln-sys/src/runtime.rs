@@ -2228,11 +2228,17 @@ extern "C" {
     pub fn kiln_thread_id() -> u64;
     /// Monotonic clock in nanoseconds.
     pub fn kiln_time_ns() -> u64;
+    /// A monotonic clock that costs a fifth of that one, is milliseconds behind, and is compared with
+    /// itself only.
+    pub fn kiln_time_rough_ns() -> u64;
     /// Nanoseconds that this process, all its threads together, has computed; without what keeps
     /// processors awake (kiln_awake_begin).
     pub fn kiln_processor_ns() -> u64;
     /// As memcpy; pieces of many MiB are copied by several threads, which end with the call.
     pub fn kiln_copy_wide(target: *mut c_void, source: *const c_void, bytes: usize);
+    /// As memcpy, without a place in the processor's caches: a part of so much that its beginning would
+    /// have left them anyway when somebody reads it.
+    pub fn kiln_copy_past(target: *mut c_void, source: *const c_void, bytes: usize);
     /// Whether the processor has AVX-512 VNNI, products of 8-bit integers, and the system lets programs
     /// use it.
     pub fn kiln_processor_has_vnni() -> bool;

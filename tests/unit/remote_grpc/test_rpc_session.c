@@ -274,6 +274,38 @@ static void test_write_part_of_tensor(void)
 }
 
 /// Results of one Run count together, also those that nobody keeps.
+/// A chain in one Run needs the memory of a few of its values, not of all.
+static void test_values_end_at_their_last_use(void)
+{
+    enum { OPERATIONS = 100, COUNT = 1 << 18 };
+    static float zeros[COUNT];
+    static kiln_tensor_desc values[OPERATIONS + 1];
+    static kiln_op_record records[OPERATIONS];
+    pair self;
+    hand client;
+    if (!pair_open(&self, NULL) || !hand_open(&client, &self)) {
+        return;
+    }
+    for (size_t i = 0; i <= OPERATIONS; i++) {
+        values[i] = hand_floats(i + 1, COUNT);
+    }
+    for (size_t i = 0; i < OPERATIONS; i++) {
+        records[i] = (kiln_op_record){.op = KILN_OP_NEG,
+                                      .n_inputs = 1,
+                                      .n_outputs = 1,
+                                      .inputs = &values[i],
+                                      .outputs = &values[i + 1]};
+    }
+    hand_write(&client, 1, 0, sizeof(zeros), zeros, sizeof(zeros));
+    hand_run(&client, records, OPERATIONS, 1, 2, 0);
+    KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_OK);
+    kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
+    kiln_device_stats_get(self.local, &stats);
+    KILN_CHECK(stats.backend.bytes_peak < OPERATIONS / 2 * sizeof(zeros));
+    hand_close(&client);
+    pair_close(&self);
+}
+
 static void test_run_is_counted_whole(void)
 {
     pair self;
@@ -715,11 +747,11 @@ KILN_TEST_MAIN("unit/remote_grpc/session", KILN_TEST(test_program), KILN_TEST(te
                KILN_TEST(test_graph_run_again), KILN_TEST(test_long_graph_other_input),
                KILN_TEST(test_session_limit), KILN_TEST(test_failed_run_fails_outputs),
                KILN_TEST(test_write_part_of_tensor), KILN_TEST(test_run_is_counted_whole),
-               KILN_TEST(test_size_takes_no_memory), KILN_TEST(test_raw_bytes_of_all),
-               KILN_TEST(test_buffer_0_is_none), KILN_TEST(test_fence_is_of_its_session),
-               KILN_TEST(test_silent_server), KILN_TEST(test_acceptor_goes_on),
-               KILN_TEST(test_rude_after_greeting), KILN_TEST(test_unacknowledged_parts),
-               KILN_TEST(test_chain_within_limit), KILN_TEST(test_fence_leaves_others_failures),
-               KILN_TEST(test_view_holds_its_own), KILN_TEST(test_nobody_there),
-               KILN_TEST(test_not_beyond_loopback), KILN_TEST(test_server_goes_away),
-               KILN_TEST(test_rude_clients))
+               KILN_TEST(test_values_end_at_their_last_use), KILN_TEST(test_size_takes_no_memory),
+               KILN_TEST(test_raw_bytes_of_all), KILN_TEST(test_buffer_0_is_none),
+               KILN_TEST(test_fence_is_of_its_session), KILN_TEST(test_silent_server),
+               KILN_TEST(test_acceptor_goes_on), KILN_TEST(test_rude_after_greeting),
+               KILN_TEST(test_unacknowledged_parts), KILN_TEST(test_chain_within_limit),
+               KILN_TEST(test_fence_leaves_others_failures), KILN_TEST(test_view_holds_its_own),
+               KILN_TEST(test_nobody_there), KILN_TEST(test_not_beyond_loopback),
+               KILN_TEST(test_server_goes_away), KILN_TEST(test_rude_clients))

@@ -407,6 +407,27 @@ def case_the_end_has_an_end(folder):
         assert "the end took too long" in server.process.stderr.read()
 
 
+def varint(value):
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+
+
+def case_the_end_waits_for_no_poller(_):
+    """gRPC helps with a write that a slow reader holds up by a thread that polls for ten seconds."""
+    parts, part = 64, 1 << 20
+    total = varint(parts * part)
+    with Server(KILN, "--grace", "5") as server, grpc.insecure_channel(server.target) as channel:
+        session = channel.stream_stream("/kiln.v1.Compute/Session")(
+            iter([b"\x08\x01\x12\x02\x08\x01",
+                  b"\x22" + bytes([5 + len(total)]) + b"\x08\x01\x10\x00\x18" + total + b"\x7a\x01\x00",
+                  b"\x08\x02\x2a" + bytes([3 + len(total)]) + b"\x08\x01\x18" + total]), timeout=60 * PATIENCE)
+        next(session)
+        time.sleep(0.5)
+        assert sum(len(answer) for answer in session) > parts * part
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=60 * PATIENCE) == 0
+        assert "the end took too long" not in server.process.stderr.read()
+
+
 def resident_kib(server):
     with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
         return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
@@ -779,7 +800,7 @@ run_cases("unit/remote_grpc/serve",
            case_weights_are_kept, case_devices_of_a_server, case_client_certificates, case_tokens,
            case_renewed_while_serving, case_one_line_says_why, case_many_connections, case_service_manager, case_units,
            case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
-           case_the_end_has_an_end, case_free_memory_goes_back,
+           case_the_end_has_an_end, case_the_end_waits_for_no_poller, case_free_memory_goes_back,
            case_open_calls_have_places_of_their_own, case_rapid_resets, case_reflection, case_wire_page_is_whole,
            case_info, case_info_lists_what_is_on, case_expired_certificate, case_grpcurl, case_python_from_proto, case_operator_of_a_plugin,
            case_servers_know_each_other, case_client_library_links_no_opencl])
