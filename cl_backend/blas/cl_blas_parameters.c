@@ -73,11 +73,13 @@ static bool is_large_sound(const kilni_cl_backend *backend, kiln_dtype dtype, co
     bool staged = V(GEMMK) == 0; // else rows and columns stay in registers
     uint64_t local =
         (uint64_t)(V(SA) * V(KWG) * V(MWG) + V(SB) * V(KWG) * V(NWG)) * kiln_dtype_size(dtype);
-    return V(GEMMK) <= 1 && V(SA) <= 1 && V(SB) <= 1 && V(STRM) <= 1 && V(STRN) <= 1 &&
-           is_vector(V(VWM)) && is_vector(V(VWN)) && is_group(backend, columns, rows) &&
-           divides(V(KWI), V(KWG)) && divides(columns * V(VWM), V(MWG)) &&
-           divides(rows * V(VWN), V(NWG)) && divides(V(MDIMA) * V(VWM), V(MWG)) &&
-           divides(V(NDIMB) * V(VWN), V(NWG)) && local <= backend->info.local_bytes &&
+    return V(GEMMK) <= 1 && divides(KILNI_CL_BLAS_LEAST_TILE, V(MWG)) &&
+           divides(KILNI_CL_BLAS_LEAST_TILE, V(NWG)) && V(SA) <= 1 && V(SB) <= 1 && V(STRM) <= 1 &&
+           V(STRN) <= 1 && is_vector(V(VWM)) && is_vector(V(VWN)) &&
+           is_group(backend, columns, rows) && divides(V(KWI), V(KWG)) &&
+           divides(columns * V(VWM), V(MWG)) && divides(rows * V(VWN), V(NWG)) &&
+           divides(V(MDIMA) * V(VWM), V(MWG)) && divides(V(NDIMB) * V(VWN), V(NWG)) &&
+           local <= backend->info.local_bytes &&
            (staged ? V(KREG) == 1 && divides(V(MDIMA), columns * rows) &&
                          divides(columns * rows / V(MDIMA), V(KWG)) &&
                          divides(V(NDIMB), columns * rows) &&

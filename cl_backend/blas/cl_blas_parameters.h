@@ -15,7 +15,11 @@ typedef enum kilni_cl_blas_class {
     KILNI_CL_BLAS_CLASSES = 3
 } kilni_cl_blas_class;
 
-enum { KILNI_CL_BLAS_MOST = 16, KILNI_CL_BLAS_FORMAT = 1 };
+enum {
+    KILNI_CL_BLAS_MOST = 16,
+    KILNI_CL_BLAS_FORMAT = 1,
+    KILNI_CL_BLAS_LEAST_TILE = 4 ///< rows and columns of the large kernel's tiles, a divisor
+};
 
 typedef struct kilni_cl_blas_kernel {
     const char *name;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "cl_blas.h"
+#include "cl_blas_parameters.h"
 #include "exec_internal.h"
 
 typedef struct blas_matrix { ///< an operand as a logical matrix with batch axes in front
@@ -148,8 +149,8 @@ static void merge_inner(blas_batch *axes, kilni_cl_gemm *gemm)
 
 // CLBlast copies the operands of a batch into whole tiles. One that is in whole tiles already it
 // reads where it lies, but (as of 1.5.3) from the start of its buffer, one dense matrix behind the
-// other, whatever offset and stride it is given. Tiles have at least 8 rows and columns of the
-// result.
+// other, whatever offset and stride it is given. With the parameter GEMMK of 1, which some devices
+// have, it writes the result so, too. Tiles have at least 4 rows and columns of the result.
 static bool is_misread(const kilni_cl_operand *x, int64_t rows, int64_t cols, bool moves)
 {
     bool dense = x->leading == (x->transposed ? rows : cols);
@@ -169,12 +170,14 @@ static bool moves_in(const int64_t *strides, uint32_t loop_rank)
 
 static bool is_read_right(const blas_batch *axes, const kilni_cl_gemm *gemm)
 {
-    enum { LEAST_TILE = 8 };
+    bool rows = gemm->m % KILNI_CL_BLAS_LEAST_TILE == 0; // may be whole tiles
+    bool cols = gemm->n % KILNI_CL_BLAS_LEAST_TILE == 0;
     bool a_moves = moves_in(axes->stride_a, axes->loop_rank);
     bool b_moves = moves_in(axes->stride_b, axes->loop_rank);
-    return gemm->batch == 1 ||
-           ((gemm->m % LEAST_TILE != 0 || !is_misread(&gemm->a, gemm->m, gemm->k, a_moves)) &&
-            (gemm->n % LEAST_TILE != 0 || !is_misread(&gemm->b, gemm->k, gemm->n, b_moves)));
+    bool c_moves = gemm->c.offset != 0 || axes->loop_rank > 0;
+    return gemm->batch == 1 || ((!rows || !is_misread(&gemm->a, gemm->m, gemm->k, a_moves)) &&
+                                (!cols || !is_misread(&gemm->b, gemm->k, gemm->n, b_moves)) &&
+                                (!rows || !cols || !c_moves));
 }
 
 // One right-hand side for a dense batch of left-hand sides is one tall product.
@@ -223,14 +226,14 @@ static kiln_status run_matmul(kilni_cl_backend *backend, const blas_matrix *a, c
     uint32_t batch_rank = a->batch_rank > b->batch_rank ? a->batch_rank : b->batch_rank;
     blas_batch axes = batch_of(a, b, out, batch_rank);
     merge_inner(&axes, gemm);
+    gemm->c.buffer = out->buffer;
+    gemm->c.offset = out->offset_bytes / (int64_t)kiln_dtype_size(out->dtype);
     gemm->c.leading = gemm->n;
     gemm->c.batch_stride = gemm->m * gemm->n;
     fold_batch(gemm);
     if (!is_read_right(&axes, gemm)) {
         return KILN_STATUS_OK;
     }
-    gemm->c.buffer = out->buffer;
-    gemm->c.offset = out->offset_bytes / (int64_t)kiln_dtype_size(out->dtype);
     kiln_status status = run_loop(backend, &axes, gemm, err);
     if (status == KILN_STATUS_OK) {
         backend->stats.blas_calls++;

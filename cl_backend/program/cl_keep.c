@@ -101,16 +101,18 @@ static kilni_cl_program *oldest_idle(kilni_cl_programs *programs)
     return oldest;
 }
 
-static bool too_much(const kilni_cl_programs *programs)
+/// By bytes only where the store gives a program back: elsewhere it would be compiled again.
+static bool too_much(const kilni_cl_backend *backend)
 {
-    return programs->idle > 0 &&
-           (programs->idle > IDLE_LIMIT || programs->bytes > programs->limit_bytes);
+    const kilni_cl_programs *programs = &backend->programs;
+    bool bytes = backend->store != NULL && programs->bytes > programs->limit_bytes;
+    return programs->idle > 0 && (programs->idle > IDLE_LIMIT || bytes);
 }
 
 static void evict(kilni_cl_backend *backend)
 {
     kilni_cl_programs *programs = &backend->programs;
-    while (too_much(programs)) {
+    while (too_much(backend)) {
         kilni_cl_program *oldest = oldest_idle(programs);
         kilni_cl_program_save(backend, oldest);
         unlink_program(programs, oldest);

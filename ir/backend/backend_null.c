@@ -196,8 +196,18 @@ kiln_status kiln_ir_null_plan_for(kiln_backend *backend, const kiln_device_info 
                                 info.subgroup_size,
                                 info.cache_bytes,
                                 info.max_alloc_bytes,
-                                info.max_parameter_bytes};
-    const kiln_hash128 parts[] = {kiln_hash_bytes(host->texts, strlen(host->texts)),
+                                info.max_parameter_bytes,
+                                info.memory_align,
+                                info.memory_bytes,
+                                info.flops_f16,
+                                info.flops_f64,
+                                info.accelerated_dtypes,
+                                info.max_work_items[0],
+                                info.max_work_items[1],
+                                info.max_work_items[2]};
+    const kiln_hash128 parts[] = {kiln_hash_bytes(info.name, strlen(info.name)),
+                                  kiln_hash_bytes(info.driver, strlen(info.driver)),
+                                  kiln_hash_bytes(info.extensions, strlen(info.extensions)),
                                   kiln_hash_bytes(numbers, sizeof(numbers))};
     info.fingerprint = kiln_hash_bytes(parts, sizeof(parts));
     host->info = info;

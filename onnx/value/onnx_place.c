@@ -331,7 +331,8 @@ static kiln_status items_on(const kiln_env *env, kiln_device *device, kilni_onnx
     return KILN_STATUS_OK;
 }
 
-static kiln_status tensor_on(kiln_device *device, kilni_onnx_ref value, kiln_error *err)
+static kiln_status tensor_on(const kiln_env *env, kiln_device *device, kilni_onnx_ref value,
+                             kiln_error *err)
 {
     kiln_tensor *here = NULL;
     kiln_tensor *there = NULL;
@@ -352,6 +353,8 @@ static kiln_status tensor_on(kiln_device *device, kilni_onnx_ref value, kiln_err
         kiln_release(value->other);
         value->tensor = there;
         value->other = NULL;
+        kilni_onnx_release(env, value->turned); // which stays where it is
+        value->turned = NULL;
     }
     return status;
 }
@@ -366,5 +369,5 @@ kiln_status kilni_onnx_value_on(const kiln_env *env, kiln_device *device, kilni_
     if (value->constant && value->host != NULL) {
         return constant_on(env, device, value, out_value, err);
     }
-    return tensor_on(device, value, err);
+    return tensor_on(env, device, value, err);
 }

@@ -6,6 +6,7 @@
 
 #include "graph_parts.h"
 #include "rt_binding.h"
+#include "rt_block_programs.h"
 #include "rt_device.h"
 #include "rt_execute.h"
 #include "rt_random.h"
@@ -559,6 +560,7 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
     }
     if (status == KILN_STATUS_OK) {
         take_better_plan(graph, spec, inputs, out_evicted);
+        kilni_block_programs_relieve(device);
     }
     return status;
 }

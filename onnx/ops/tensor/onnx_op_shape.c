@@ -105,8 +105,8 @@ void kilni_onnx_op_transpose(kilni_onnx_call *call)
     kilni_onnx_ints axes;
     kilni_onnx_attr_ints(call, "perm", &axes);
     kilni_onnx_ref y = kilni_onnx_permute(call, x, axes.v, axes.count);
-    if (kilni_onnx_ok(call) && x->constant && x->desc.rank == 2 && y->turned == NULL &&
-        (axes.count == 0 || axes.v[0] == 1)) {
+    if (kilni_onnx_ok(call) && x->constant && !y->constant && x->desc.rank == 2 &&
+        y->turned == NULL && (axes.count == 0 || axes.v[0] == 1)) {
         y->turned = kilni_onnx_retain(x);
     }
     kilni_onnx_out(call, 0, y);

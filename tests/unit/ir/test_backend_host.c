@@ -179,6 +179,11 @@ static void test_null_plans_for_another(void)
     KILN_CHECK_INT(info->features,
                    KILN_FEATURE_WGMMA | KILN_FEATURE_COMPILER | KILN_FEATURE_PROGRAMS);
     KILN_CHECK(memcmp(&info->fingerprint, &here, sizeof(here)) != 0);
+    here = info->fingerprint;
+    there.name = "there";
+    there.driver = "2";
+    KILN_CHECK_INT(kiln_ir_null_plan_for(null, &there, &err), KILN_STATUS_OK);
+    KILN_CHECK(memcmp(&null->device->info(null)->fingerprint, &here, sizeof(here)) != 0);
     there.vector_bytes = 8;
     KILN_CHECK_INT(kiln_ir_null_plan_for(null, &there, &err), KILN_STATUS_INVALID_ARGUMENT);
     null->device->close(null);

@@ -43,8 +43,9 @@ def planned(model, *words):
     """Launches of fused blocks in a run on an H200."""
     text = kiln("run", model, "--random", "--runs", "2", "--tune", "off", *words, "--device", "null", "--device-facts", FACTS,
                 KILN_DETERMINISTIC="0", KILN_CACHE_DIR="off")
-    assert "null (NVIDIA H200)" in text, text
-    return int(re.search(r"^kernels launched: (\d+) a run", text, re.M)[1])
+    count = re.search(r"^kernels launched: (\d+) a run", text, re.M)
+    assert "null (NVIDIA H200)" in text and count, text
+    return int(count[1])
 
 
 def bert_on_h200(folder, *words):
@@ -94,15 +95,30 @@ def launches(folder, layers, name):
 def turned(folder):
     """Rows by a constant that is turned first, as PyTorch's newer exporter writes a linear layer."""
     helper, kind = write_models.helper, write_models.TensorProto.FLOAT
-    weights = helper.make_tensor("w", kind, [96, 32], [i % 7 - 3.0 for i in range(96 * 32)])
+    weights = helper.make_tensor("w", kind, [96, 64], [i % 7 - 3.0 for i in range(96 * 64)])
     nodes = [helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]), helper.make_node("MatMul", ["x", "t"], ["y"])]
-    graph = helper.make_graph(nodes, "turned", [helper.make_tensor_value_info("x", kind, [16, 32])],
+    graph = helper.make_graph(nodes, "turned", [helper.make_tensor_value_info("x", kind, [16, 64])],
                               [helper.make_tensor_value_info("y", kind, [16, 96])], [weights])
     path = os.path.join(folder, "turned.onnx")
     write_models.onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     text = kiln("explain", path, "--random")
-    assert re.search(r"matmul\(%\d+: f32\[16,32\], %\d+: f32\[96,32\], .*\n?.*transpose_b=true", text), text
+    assert re.search(r"matmul\(%\d+: f32\[16,64\], %\d+: f32\[96,64\], .*\n?.*transpose_b=true", text), text
     kiln("compare", path, "--random")
+
+
+def turned_over_devices(folder):
+    """Each Transpose a layer ahead of its product, so that the border of two devices lies between them."""
+    helper, kind, layers = write_models.helper, write_models.TensorProto.FLOAT, range(4)
+    weights = [helper.make_tensor(f"w{i}", kind, [256, 256], [0.01] * (256 * 256)) for i in layers]
+    turns = [helper.make_node("Transpose", [f"w{i}"], [f"t{i}"], perm=[1, 0]) for i in layers]
+    products = [helper.make_node("MatMul", [f"y{i}", f"t{i}"], [f"y{i + 1}"]) for i in layers]
+    nodes = [turns[0], turns[1], products[0], turns[2], products[1], turns[3], products[2], products[3]]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "turned", [value("y0", kind, [16, 256])], [value("y4", kind, [16, 256])], weights)
+    path = os.path.join(folder, "two.onnx")
+    write_models.onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    words = ("-d", "reference:0", "-d", "null", "-s", "memory-budget=1200K", "--tune", "off", "--runs", "2")
+    assert "null" in kiln("run", path, "--random", *words)
 
 
 CASES = {
@@ -113,6 +129,7 @@ CASES = {
     "bert_on_h200_f16": lambda folder: bert_on_h200(folder, "--model-dtype", "f16"),
     "attention_among_casts": attention_among_casts,
     "turned": turned,
+    "turned_over_devices": turned_over_devices,
 }
 
 

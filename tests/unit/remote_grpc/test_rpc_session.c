@@ -273,7 +273,6 @@ static void test_write_part_of_tensor(void)
     pair_close(&self);
 }
 
-/// Results of one Run count together, also those that nobody keeps.
 /// A chain in one Run needs the memory of a few of its values, not of all.
 static void test_values_end_at_their_last_use(void)
 {
@@ -306,6 +305,7 @@ static void test_values_end_at_their_last_use(void)
     pair_close(&self);
 }
 
+/// Results of one Run count together, also those that nobody keeps.
 static void test_run_is_counted_whole(void)
 {
     pair self;
