@@ -11,14 +11,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ANSWERS = 1000, MOST_DIGITS_ROUNDS = 101, PRINTED_BYTES = 16384 };
+enum { ANSWERS = 1000, MOST_DIGITS_ROUNDS = 101, PRINTED_BYTES = 16384, FOLDER_BYTES = 32 };
 
-static kiln_status make_digits(char *folder, kiln_error *err)
+/// A folder of models with this one; "" when there is none to be removed.
+static kiln_status make_digits(char folder[FOLDER_BYTES], kiln_error *err)
 {
     char path[128];
-    bool made = mkdtemp(folder) != NULL;
+    snprintf(folder, FOLDER_BYTES, "/tmp/kiln-bench-XXXXXX"); // filled in by mkdtemp
+    if (mkdtemp(folder) == NULL) {
+        folder[0] = '\0';
+        return kiln_fail(err, UNAVAILABLE, "no folder for a model");
+    }
     snprintf(path, sizeof(path), "%s/digits", folder);
-    made = made && mkdir(path, 0700) == 0;
+    bool made = mkdir(path, 0700) == 0;
     snprintf(path, sizeof(path), "%s/digits/1", folder);
     made = made && mkdir(path, 0700) == 0;
     snprintf(path, sizeof(path), "%s/digits/1/model.onnx", folder);
@@ -73,7 +78,7 @@ kiln_status bench_remote_digits(const bench_options *options, const kiln_env *en
                                 kiln_error *err)
 {
     const char *device = options->device != NULL ? options->device : "opencl:0";
-    char folder[] = "/tmp/kiln-bench-XXXXXX";
+    char folder[FOLDER_BYTES] = "";
     double samples[3][MOST_DIGITS_ROUNDS];
     bench_server server = {0};
     bench_pingpong_fn pingpong = NULL;
@@ -92,7 +97,7 @@ kiln_status bench_remote_digits(const bench_options *options, const kiln_env *en
     report_answer(options, device, samples, rounds);
 out:
     bench_server_stop(&server);
-    if (strstr(folder, "XXXXXX") == NULL) {
+    if (folder[0] != '\0') {
         bench_remove_tree(folder);
     }
     return status;
