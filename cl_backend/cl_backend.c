@@ -187,6 +187,14 @@ static kiln_status backend_execute(kiln_backend *base, const kiln_op_record *rec
     return status;
 }
 
+static bool backend_execute_joined(kiln_backend *base, const kiln_joined_op *ops, uint32_t n_ops)
+{
+    kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    bool done = kilni_cl_execute_joined(backend, ops, n_ops);
+    backend->stats.ops_executed += done ? n_ops : 0;
+    return done;
+}
+
 static bool backend_runs(kiln_backend *base, const kiln_op_record *record)
 {
     return kilni_cl_has_kernel(record->op) &&
@@ -259,6 +267,7 @@ static const kiln_backend_device_ops cl_device_ops = {
     .dtype_usage = backend_dtype_usage,
     .stats = backend_stats,
     .execute = backend_execute,
+    .execute_joined = backend_execute_joined,
     .runs = backend_runs,
     .flush = backend_flush,
     .sync = backend_sync,

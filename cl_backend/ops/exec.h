@@ -19,6 +19,9 @@ KILN_NODISCARD kiln_status kilni_cl_execute_own(kilni_cl_backend *backend,
                                                 const kiln_view *inputs, const kiln_view *outputs,
                                                 kiln_error *err);
 
+/// As `execute_joined` of a backend: products of the same few rows by quantised weights on GPUs.
+bool kilni_cl_execute_joined(kilni_cl_backend *backend, const kiln_joined_op *ops, uint32_t n_ops);
+
 /// The matmul operator on the BLAS library. Sets `*out_done` false when it is not for BLAS.
 KILN_NODISCARD kiln_status kilni_cl_blas_matmul(kilni_cl_backend *backend,
                                                 const kiln_op_record *record,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Launches quant_dot.cl, on GPUs quant_team.cl: few rows times the transposed of a weight of 4 or 8
-// bits. Decides which calls they take. The values and scales are read where they lie; on processors
-// the rows are laid out for the kernel by a launch before.
+// Launches quant_dot.cl: few rows times the transposed of a weight of 4 or 8 bits, on processors.
+// The values and scales are read where they lie; the rows are laid out for the kernel by a launch
+// before. Decides which calls it takes, and with exec_quant_team.c what both forms take.
 #include "exec_quant_dot.h"
 
 enum {
@@ -10,11 +10,7 @@ enum {
     DOT_ROWS = 4, ///< of a work-item
     DOT_LANES = 16, ///< words of a step
     DOT_MOST_BLOCKS = 8, ///< of a step
-    DOT_COLUMNS = 32, ///< of a work-item
-    TEAM_GROUP = 128, ///< work-items
-    TEAM_COLUMNS = 8, ///< of a work-group
-    TEAM_LOCAL = 24 * 1024, ///< bytes, at most
-    VECTOR_BITS = 128 ///< that a work-item of a team reads at once
+    DOT_COLUMNS = 32 ///< of a work-item
 };
 
 int64_t kilni_exec_quant_shift(uint64_t scheme, uint32_t axis)
@@ -51,18 +47,10 @@ static bool places_of(const kilni_exec *exec, kiln_quant_dot_shape *s)
     return s->has_global == 0 || (base + layout.global_at) % 4 == 0;
 }
 
-/// Whether steps are whole, and scales change where a kernel looks for another one.
-static bool steps_of(const kilni_exec *exec, const kiln_quant_dot_shape *s, uint32_t bits,
-                     int64_t block)
+/// Whether steps are whole, and scales change where the kernel looks for another one.
+static bool steps_of(const kiln_quant_dot_shape *s, uint32_t bits, int64_t block)
 {
-    const kiln_device_info *info = &exec->backend->info;
-    int64_t vector = VECTOR_BITS / (int64_t)bits;
-    if (kilni_exec_is_block(exec)) {
-        return s->k % step_of(bits) == 0 &&
-               (block == 0 || block * DOT_MOST_BLOCKS >= step_of(bits));
-    }
-    return s->k % vector == 0 && (block == 0 || block >= vector) && s->weight_start % 4 == 0 &&
-           info->max_work_group >= TEAM_GROUP && info->local_bytes >= TEAM_LOCAL;
+    return s->k % step_of(bits) == 0 && (block == 0 || block * DOT_MOST_BLOCKS >= step_of(bits));
 }
 
 bool kilni_exec_takes_quant_dot(const kilni_exec *exec, kiln_quant_dot_shape *out_shape)
@@ -78,13 +66,13 @@ bool kilni_exec_takes_quant_dot(const kilni_exec *exec, kiln_quant_dot_shape *ou
         return false;
     }
     int64_t block = kiln_scheme_block(b->scheme, 1);
-    *s = (kiln_quant_dot_shape){.n = b->dims[0], .k = b->dims[1]};
-    s->each = kilni_exec_is_block(exec) ? DOT_COLUMNS : TEAM_COLUMNS;
+    *s = (kiln_quant_dot_shape){.n = b->dims[0], .k = b->dims[1], .each = DOT_COLUMNS};
     s->k_shift = kilni_exec_quant_shift(b->scheme, 1);
     s->n_shift = kilni_exec_quant_shift(b->scheme, 0);
     s->m = s->k > 0 ? kiln_desc_count(a) / s->k : 0;
     return s->m > 0 && s->n > 0 && s->m <= DOT_MOST_ROWS && places_of(exec, s) &&
-           steps_of(exec, s, bits, block);
+           (kilni_exec_is_block(exec) ? steps_of(s, bits, block)
+                                      : kilni_exec_quant_team_fits(exec, s, bits, block));
 }
 
 static kiln_status kernel_for(kilni_exec *exec, const kiln_quant_dot_shape *shape, const char *name,
@@ -93,16 +81,12 @@ static kiln_status kernel_for(kilni_exec *exec, const kiln_quant_dot_shape *shap
     const kiln_tensor_desc *b = &exec->record->inputs[1];
     uint32_t bits = kiln_quant_bits(b->dtype);
     int64_t blocks = step_of(bits) >> shape->k_shift;
-    bool block_form = kilni_exec_is_block(exec);
     kilni_exec_options options = {.length = 0};
     kilni_exec_define_dtype(&options, "A", kiln_scheme_scale(b->scheme));
     kilni_exec_define(&options, "BITS", bits);
     kilni_exec_define(&options, "ROWS", shape->m == 1 ? 1 : DOT_ROWS);
-    if (block_form) {
-        kilni_exec_define(&options, "BLOCKS", blocks > 1 ? (uint32_t)blocks : 1);
-    }
-    return kilni_exec_kernel(exec, block_form ? "quant_dot.cl" : "quant_team.cl", name, &options,
-                             args);
+    kilni_exec_define(&options, "BLOCKS", blocks > 1 ? (uint32_t)blocks : 1);
+    return kilni_exec_kernel(exec, "quant_dot.cl", name, &options, args);
 }
 
 /// The rows as the kernel reads them, in scratch memory.
@@ -125,26 +109,17 @@ out:
     return status;
 }
 
-/// The rows as they lie, which a team takes to local memory itself.
-static kiln_status as_they_lie(kilni_exec *exec, kiln_quant_dot_shape *shape, kiln_buffer **out_a)
-{
-    kiln_view a = {0};
-    kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &a);
-    shape->a_start = status == KILN_STATUS_OK ? kilni_exec_start(&a) : 0;
-    *out_a = a.buffer;
-    return status;
-}
-
 kiln_status kilni_exec_quant_dot(kilni_exec *exec, kiln_quant_dot_shape *shape)
 {
     kiln_buffer *terms = NULL;
     kilni_cl_args args;
-    bool block_form = kilni_exec_is_block(exec);
     int64_t rows = shape->m == 1 ? 1 : DOT_ROWS;
-    kiln_status status =
-        block_form ? lay_out(exec, shape, &terms) : as_they_lie(exec, shape, &terms);
+    if (!kilni_exec_is_block(exec)) {
+        return kilni_exec_quant_team(exec, shape);
+    }
+    kiln_status status = lay_out(exec, shape, &terms);
     if (status == KILN_STATUS_OK) {
-        status = kernel_for(exec, shape, block_form ? "kiln_quant_dot" : "kiln_quant_team", &args);
+        status = kernel_for(exec, shape, "kiln_quant_dot", &args);
     }
     if (status != KILN_STATUS_OK) {
         return status;
@@ -156,8 +131,7 @@ kiln_status kilni_exec_quant_dot(kilni_exec *exec, kiln_quant_dot_shape *shape)
     for (int i = 0; i < 3; i++) { // values, scales and the global scale
         kilni_cl_push_buffer(&args, exec->inputs[1].buffer);
     }
-    int64_t groups =
-        kilni_exec_ceil_div(shape->n, shape->each) * kilni_exec_ceil_div(shape->m, rows);
-    return block_form ? kilni_exec_launch(exec, &args, groups, 1)
-                      : kilni_exec_launch(exec, &args, groups * TEAM_GROUP, TEAM_GROUP);
+    return kilni_exec_launch(
+        exec, &args,
+        kilni_exec_ceil_div(shape->n, shape->each) * kilni_exec_ceil_div(shape->m, rows), 1);
 }

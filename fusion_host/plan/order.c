@@ -2,7 +2,9 @@
 // The order in which blocks and single operations run. What a step needs comes before it; apart
 // from that they stay as recorded, a block where its first operation was. A block that waits for
 // something in between runs as soon as it can, and what waits for it behind it: what was recorded
-// far behind would otherwise run before, and its results be alive meanwhile. An all-reduce is begun
+// far behind would otherwise run before, and its results be alive meanwhile. Products of the same
+// rows by quantised weights run one behind the other, where they may share a launch. An all-reduce
+// is begun
 // as soon as its operand can be had, so that it travels beside the operations up to its sync.
 // Should blocks wait for each other after all, the first of them is dissolved and its operations
 // run unfused.
@@ -10,7 +12,10 @@
 
 #include "fuse_plan.h"
 
-enum { ARRANGEMENTS = 4 }; ///< views and joins, one behind the other, before an all-reduce
+enum {
+    ARRANGEMENTS = 4, ///< views and joins, one behind the other, before an all-reduce
+    PRODUCTS_APART = 64 ///< operations between products that are brought together
+};
 
 typedef struct step_order {
     const kilni_fuse_recorded *recorded;
@@ -163,6 +168,24 @@ static void begin_calls(step_order *o, uint32_t *out_order, uint32_t *count)
     }
 }
 
+// ---- products of the same rows ----
+
+/// Runs those that can run behind `op`, if it is one.
+static void run_products(step_order *o, uint32_t op, uint32_t *out_order, uint32_t *count)
+{
+    const kilni_fuse_recorded *r = o->recorded;
+    if (o->unit[op] != KILNI_FUSE_NONE || r->ops[op].op != KILN_OP_MATMUL_QUANTIZED) {
+        return;
+    }
+    for (uint32_t i = op + 1; i < o->blocks->n_covered && i - op <= PRODUCTS_APART; i++) {
+        if (!o->done[i] && o->unit[i] == KILNI_FUSE_NONE &&
+            r->ops[i].op == KILN_OP_MATMUL_QUANTIZED &&
+            r->marks[i].refs[0] == r->marks[op].refs[0] && is_ready(o, i, KILNI_FUSE_NONE)) {
+            run_unit(o, i, out_order, count);
+        }
+    }
+}
+
 // ---- all others ----
 
 static void let_wait(step_order *o, uint32_t op)
@@ -201,6 +224,7 @@ static uint32_t pass(step_order *o, uint32_t *out_order, uint32_t *count)
             o->done[op++] = true;
         } else if (unit_is_ready(o, op)) {
             run_unit(o, op, out_order, count);
+            run_products(o, op, out_order, count);
             begin_calls(o, out_order, count);
             op = next_behind(o, op);
         } else if (block == KILNI_FUSE_NONE) {

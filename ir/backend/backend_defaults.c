@@ -15,6 +15,14 @@ bool kiln_backend_runs_all(kiln_backend *backend, const kiln_op_record *record)
     return true;
 }
 
+bool kiln_backend_joins_none(kiln_backend *backend, const kiln_joined_op *ops, uint32_t n_ops)
+{
+    (void)backend;
+    (void)ops;
+    (void)n_ops;
+    return false;
+}
+
 bool kiln_device_has_groups(const kiln_device_info *info)
 {
     enum { GROUP = 256, LOCAL = 32 << 10 }; // OpenCL's full profile promises the latter

@@ -66,6 +66,7 @@ static const kiln_backend_device_ops null_device_ops = {
     .dtype_usage = kilni_host_dtype_usage,
     .stats = kilni_host_stats,
     .execute = null_execute,
+    .execute_joined = kiln_backend_joins_none,
     .runs = kiln_backend_runs_all,
     .doubt_speeds = kiln_backend_no_doubt,
     .flush = kilni_host_flush,

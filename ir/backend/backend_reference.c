@@ -106,6 +106,7 @@ static const kiln_backend_device_ops reference_device_ops = {
     .dtype_usage = kilni_host_dtype_usage,
     .stats = kilni_host_stats,
     .execute = reference_execute,
+    .execute_joined = kiln_backend_joins_none,
     .runs = kiln_backend_runs_all,
     .doubt_speeds = kiln_backend_no_doubt,
     .flush = kilni_host_flush,

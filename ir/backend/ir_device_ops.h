@@ -18,6 +18,14 @@ extern "C" {
 
 typedef struct kiln_backend kiln_backend;
 
+enum { KILN_MAX_JOINED = 8 }; ///< operations of one launch
+
+typedef struct kiln_joined_op {
+    const kiln_op_record *record;
+    const kiln_view *inputs;
+    const kiln_view *outputs;
+} kiln_joined_op;
+
 typedef struct kiln_backend_device_ops {
     uint32_t struct_size;
     /// Ends the device. All that it gave was given back; nobody calls it any more. Takes NULL.
@@ -40,12 +48,18 @@ typedef struct kiln_backend_device_ops {
     kiln_status (*sync)(kiln_backend *backend, kiln_error *err);
     /// What was predicted by the measured speeds was wrong: a later process measures them again.
     void (*doubt_speeds)(kiln_backend *backend);
+    /// Queues up to KILN_MAX_JOINED operations of one operator and one first input, none of which
+    /// reads another's result, as one launch. False: nothing is queued; `execute` takes each.
+    bool (*execute_joined)(kiln_backend *backend, const kiln_joined_op *ops, uint32_t n_ops);
 } kiln_backend_device_ops;
 
 /// Default of `runs`: every operation.
 KILN_API bool kiln_backend_runs_all(kiln_backend *backend, const kiln_op_record *record);
 /// Default of `doubt_speeds`, of a backend that measures none: nothing.
 KILN_API void kiln_backend_no_doubt(kiln_backend *backend);
+/// Default of `execute_joined`: none are.
+KILN_API bool kiln_backend_joins_none(kiln_backend *backend, const kiln_joined_op *ops,
+                                      uint32_t n_ops);
 
 #ifdef __cplusplus
 }

@@ -469,6 +469,7 @@ static const kiln_backend_device_ops device_ops = {
     .dtype_usage = client_dtype_usage,
     .stats = client_stats,
     .execute = client_execute,
+    .execute_joined = kiln_backend_joins_none,
     .runs = kiln_backend_runs_all,
     .doubt_speeds = kiln_backend_no_doubt,
     .flush = client_flush,

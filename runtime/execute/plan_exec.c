@@ -619,7 +619,13 @@ static void run_steps(const kilni_run *run)
         if (step->kind == KILN_STEP_LAUNCH) {
             run_launch(run, step, &current);
         } else {
-            run_host_step(run, step, &current);
+            uint32_t joined = kilni_plan_run_joined(run, i);
+            if (joined == 0) {
+                run_host_step(run, step, &current);
+            } else { // nothing dies before the last of them
+                i += joined - 1;
+                step = &plan->steps[i];
+            }
         }
         if (traced) {
             kilni_trace_step_end(run, i, current.mark);

@@ -33,6 +33,9 @@ void kilni_plan_note_failure(const kilni_run *run, const kiln_error *cause);
 kilni_fault *kilni_plan_fault_of(const kilni_run *run, kilni_binding *binding);
 /// Runs it, or fails its results with what its inputs failed with. `step`: NULL in a block.
 void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op);
+/// Runs the unfused operation of step `first` together with those of the steps behind it that may
+/// share its launch. The number of steps; 0: there is no other, and nothing was done.
+uint32_t kilni_plan_run_joined(const kilni_run *run, uint32_t first);
 
 // ---- one launch of a block (plan_launch.c) ----
 

@@ -201,6 +201,14 @@ static inline void error_begin(kiln_error *err)
     err->message[0] = 0;
 }
 
+static void fail_op(const kilni_run *run, uint32_t op, const kiln_error *cause)
+{
+    kilni_fault *fault = kilni_fault_create(run->device, cause);
+    fail_outputs(run, op, fault);
+    kilni_plan_note_failure(run, cause);
+    kilni_fault_release(run->device, fault);
+}
+
 void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_t op)
 {
     const kiln_op_record *record = &run->segment->ops[op];
@@ -228,8 +236,91 @@ void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_
         follow_inputs(run, op, &err) == KILN_STATUS_OK) {
         return;
     }
-    kilni_fault *fault = kilni_fault_create(run->device, &err);
-    fail_outputs(run, op, fault);
-    kilni_plan_note_failure(run, &err);
-    kilni_fault_release(run->device, fault);
+    fail_op(run, op, &err);
+}
+
+// ---- operations of one launch ----
+
+/// Whether the step is an unfused product by a quantised weight whose operands are there.
+static bool may_join(const kilni_run *run, const kiln_plan_step *step)
+{
+    if (step->kind == KILN_STEP_LAUNCH || step->block != UINT32_MAX ||
+        run->segment->ops[step->index].op != KILN_OP_MATMUL_QUANTIZED) {
+        return false;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        kilni_binding *binding = run->bindings[kilni_plan_operand_slot(run, step->index, i)];
+        if (kilni_plan_fault_of(run, binding) != NULL || !binding->bound) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/// Steps from `first` on that read the same left operand and no result of each other. Memory that
+/// one of them gives up may be another's result, so all but the last give up none.
+static uint32_t count_joined(const kilni_run *run, uint32_t first)
+{
+    const kiln_plan *plan = run->segment->plan;
+    const kiln_plan_step *steps = &plan->steps[first];
+    uint32_t most =
+        plan->n_steps - first < KILN_MAX_JOINED ? plan->n_steps - first : KILN_MAX_JOINED;
+    uint32_t n = 0;
+    while (n < most && may_join(run, &steps[n]) && (n == 0 || steps[n - 1].n_dies == 0) &&
+           kilni_plan_operand_slot(run, steps[n].index, 0) ==
+               kilni_plan_operand_slot(run, steps[0].index, 0)) {
+        for (uint32_t i = 0; i < n; i++) {
+            if (kilni_plan_operand_slot(run, steps[i].index, 2) ==
+                kilni_plan_operand_slot(run, steps[n].index, 1)) {
+                return n;
+            }
+        }
+        n++;
+    }
+    return n;
+}
+
+/// Gives results memory, of as many operations as there is memory for.
+static uint32_t place_joined(const kilni_run *run, const kiln_plan_step *steps, uint32_t n,
+                             kiln_view (*inputs)[2], kiln_view *outputs, kiln_joined_op *ops)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        kiln_error ignored = KILN_ERROR_INIT;
+        uint32_t op = steps[i].index;
+        if (place_output(run, &steps[i], op, 0, &ignored) != KILN_STATUS_OK) {
+            return i;
+        }
+        for (size_t k = 0; k < 2; k++) {
+            inputs[i][k] = run->bindings[kilni_plan_operand_slot(run, op, k)]->view;
+        }
+        outputs[i] = run->bindings[kilni_plan_operand_slot(run, op, 2)]->view;
+        ops[i] = (kiln_joined_op){&run->segment->ops[op], inputs[i], &outputs[i]};
+    }
+    return n;
+}
+
+uint32_t kilni_plan_run_joined(const kilni_run *run, uint32_t first)
+{
+    kiln_backend *backend = run->device->backend;
+    const kiln_plan_step *steps = &run->segment->plan->steps[first];
+    kiln_joined_op ops[KILN_MAX_JOINED];
+    kiln_view inputs[KILN_MAX_JOINED][2];
+    kiln_view outputs[KILN_MAX_JOINED];
+    if (!may_join(run, steps) || run->device->check.mode != KILNI_CHECK_OFF) {
+        return 0;
+    }
+    uint32_t n = count_joined(run, first);
+    n = n > 1 ? place_joined(run, steps, n, inputs, outputs, ops) : 0;
+    bool joined = n > 1 && backend->device->execute_joined(backend, ops, n);
+    for (uint32_t i = 0; i < n; i++) {
+        kiln_error err = KILN_ERROR_INIT;
+        kiln_status status = joined ? KILN_STATUS_OK
+                                    : ask_backend(run, &steps[i], ops[i].record, ops[i].inputs,
+                                                  ops[i].outputs, &err);
+        if (status != KILN_STATUS_OK ||
+            follow_inputs(run, steps[i].index, &err) != KILN_STATUS_OK) {
+            fail_op(run, steps[i].index, &err);
+        }
+    }
+    return n;
 }

@@ -124,4 +124,24 @@ typedef struct kiln_quant_dot_shape { ///< quant_dot.cl; starts in elements of t
     kiln_long global_start;
 } kiln_quant_dot_shape;
 
+typedef struct kiln_quant_team_part { ///< a product of quant_team.cl
+    kiln_long n;
+    kiln_long n_shift;
+    kiln_long has_global;
+    kiln_long out_start;
+    kiln_long weight_start;
+    kiln_long scales_start;
+    kiln_long global_start;
+    kiln_long groups;
+} kiln_quant_team_part;
+
+typedef struct kiln_quant_team_shape { ///< what its products share
+    kiln_long m;
+    kiln_long k;
+    kiln_long k_shift;
+    kiln_long k_blocks;
+    kiln_long a_start;
+    kiln_quant_team_part parts[8];
+} kiln_quant_team_shape;
+
 #endif

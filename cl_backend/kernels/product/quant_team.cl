@@ -5,9 +5,10 @@
 // registers, for all of these columns. A value stays at its bits of a half word: put behind the
 // exponent of 2^23, it becomes itself times a power of 2 by one subtraction, and the terms of the
 // rows have been divided by that power. The sums of a team meet in local memory, always in the same
-// order.
+// order. Products of the same rows are one launch, of which each has groups of its own.
 //
-// Defines: KILN_A element type of the scales, KILN_BITS, KILN_ROWS of a work-group.
+// Defines: KILN_A element type of the scales, KILN_BITS, KILN_ROWS of a work-group, KILN_PRODUCTS 1,
+// 2, 4 or 8.
 
 #include "product_args.h"
 
@@ -63,19 +64,43 @@ static inline void keep_terms(__local float *terms, __global const float *from, 
     }
 }
 
+#define PLACE(i) , __global float *out##i, __global const uint4 *weight##i
+#if KILN_PRODUCTS == 1
+#define PLACES(f) f(0)
+#elif KILN_PRODUCTS == 2
+#define PLACES(f) f(0) f(1)
+#elif KILN_PRODUCTS == 4
+#define PLACES(f) f(0) f(1) f(2) f(3)
+#else
+#define PLACES(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+#endif
+// The product that a group belongs to.
+#define CHOOSE(i)                                                                                  \
+    if (group >= 0 && group < s.parts[i].groups) {                                                 \
+        p = s.parts[i];                                                                            \
+        out = out##i;                                                                              \
+        weight = weight##i;                                                                        \
+        own_group = group;                                                                         \
+    }                                                                                              \
+    group -= s.parts[i].groups;
+
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
-kiln_quant_team(kiln_quant_dot_shape s, __global float *out, __global const float *a,
-                __global const uint4 *weight, __global const K_S(KILN_A) *scales,
-                __global const float *whole)
+kiln_quant_team(kiln_quant_team_shape s, __global const float *a PLACES(PLACE))
 {
     __local float terms[TEAM * LINE] __attribute__((aligned(16)));
     __local float sums[COLUMNS * (GROUP + SHARERS)]; // a gap, too
     __local float shares[GROUP];
     const int item = (int)get_local_id(0), lane = item % TEAM, team = item / TEAM;
-    const long groups = (s.n + s.each - 1) / s.each, vectors = s.k / VALUES;
-    const long first_column = (long)get_group_id(0) % groups * s.each;
+    kiln_quant_team_part p = s.parts[0];
+    __global float *out = out0;
+    __global const uint4 *weight = weight0;
+    long group = (long)get_group_id(0), own_group = 0;
+    PLACES(CHOOSE)
+    __global const K_S(KILN_A) *scales = (__global const K_S(KILN_A) *)weight + p.scales_start;
+    const long groups = (p.n + ALL - 1) / ALL, vectors = s.k / VALUES;
+    const long first_column = own_group % groups * ALL;
     const long column = first_column + team * COLUMNS;
-    const long row = (long)get_group_id(0) / groups * KILN_ROWS;
+    const long row = own_group / groups * KILN_ROWS;
     float sum[KILN_ROWS][COLUMNS];
     K_UNROLLED
     for (int i = 0; i < KILN_ROWS * COLUMNS; i++) {
@@ -87,9 +112,9 @@ kiln_quant_team(kiln_quant_dot_shape s, __global float *out, __global const floa
         float by[COLUMNS];
         K_UNROLLED
         for (int c = 0; c < COLUMNS; c++) { // beyond the last, it is repeated and scaled by 0
-            const long own = min(column + c, s.n - 1);
-            words[c] = weight[s.weight_start / 4 + own * vectors + at];
-            by[c] = K_LD(KILN_A, scales + s.scales_start + (own >> s.n_shift) * s.k_blocks +
+            const long own = min(column + c, p.n - 1);
+            words[c] = weight[p.weight_start / 4 + own * vectors + at];
+            by[c] = K_LD(KILN_A, scales + (own >> p.n_shift) * s.k_blocks +
                                      (at * VALUES >> s.k_shift));
         }
         K_UNROLLED
@@ -126,14 +151,14 @@ kiln_quant_team(kiln_quant_dot_shape s, __global float *out, __global const floa
         }
         shares[item] = total;
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (item < ALL && row + r < s.m && first_column + item < s.n) {
+        if (item < ALL && row + r < s.m && first_column + item < p.n) {
             total = 0.0f;
             K_UNROLLED
             for (int i = 0; i < SHARERS; i++) { // each begins at another bank
                 total += shares[item * SHARERS + (i + item) % SHARERS];
             }
-            out[s.out_start + (row + r) * s.n + first_column + item] =
-                total * (s.has_global != 0 ? whole[s.global_start] : 1.0f);
+            out[p.out_start + (row + r) * p.n + first_column + item] =
+                total * (p.has_global != 0 ? ((__global const float *)weight)[p.global_start] : 1.0f);
         }
     }
 }

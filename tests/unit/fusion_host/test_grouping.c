@@ -391,6 +391,35 @@ static void test_order_keeps_what_was_recorded(void)
     kilni_fuse_recorded_fini(&k.recorded);
 }
 
+/* Products of the same rows by quantised weights are one behind the other, but for those that wait
+ * for something and those of other rows. */
+static void test_order_of_products_of_the_same_rows(void)
+{
+    fuse_fixture f;
+    knot k;
+    uint32_t order[8], count = 0;
+    kiln_error err = KILN_ERROR_INIT;
+    const uint32_t ops[2][2] = {{1, 2}, {4, 5}};
+    const uint32_t expected[] = {KILNI_FUSE_SINGLE | 0, KILNI_FUSE_SINGLE | 3, 0, 1,
+                                 KILNI_FUSE_SINGLE | 6, KILNI_FUSE_SINGLE | 7};
+    fixture_prepare(&f);
+    knot_open(&k, &f.env, ops);
+    k.all.n_covered = 8;
+    push(&k, KILN_OP_MATMUL_QUANTIZED, 1, 2, 3);
+    push(&k, KILN_OP_NEG, 3, 0, 4);
+    push(&k, KILN_OP_NEG, 4, 0, 5);
+    push(&k, KILN_OP_MATMUL_QUANTIZED, 1, 6, 7);
+    push(&k, KILN_OP_NEG, 7, 0, 8);
+    push(&k, KILN_OP_NEG, 8, 0, 9);
+    push(&k, KILN_OP_MATMUL_QUANTIZED, 1, 9, 10);
+    push(&k, KILN_OP_MATMUL_QUANTIZED, 11, 2, 12);
+    KILN_CHECK_INT(kilni_fuse_order(&k.recorded, &k.all, order, &count, &err), KILN_STATUS_OK);
+    if (KILN_CHECK_INT(count, 6)) {
+        KILN_CHECK_MEM(order, expected, sizeof(expected));
+    }
+    kilni_fuse_recorded_fini(&k.recorded);
+}
+
 /* A block whose input a later one gives runs behind it, wherever it began. */
 static void test_a_dependence_beats_the_place(void)
 {
@@ -536,6 +565,7 @@ KILN_TEST_MAIN("unit/fusion_host/grouping", KILN_TEST(test_programs_with_one_beg
                KILN_TEST(test_a_diamond), KILN_TEST(test_frees_come_after_readers),
                KILN_TEST(test_many_operations_in_between), KILN_TEST(test_ready_and_open_at_once),
                KILN_TEST(test_nobody_is_ready), KILN_TEST(test_the_search_ends),
+               KILN_TEST(test_order_of_products_of_the_same_rows),
                KILN_TEST(test_order_keeps_what_was_recorded),
                KILN_TEST(test_a_dependence_beats_the_place),
                KILN_TEST(test_nothing_overtakes_a_block_that_waits), KILN_TEST(test_a_knot_is_cut),

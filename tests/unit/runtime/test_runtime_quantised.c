@@ -2,6 +2,7 @@
 // Quantised tensors through the public calls: bytes in and out, what may be done with them, and
 // what says no.
 
+#include "rt_device.h"
 #include "runtime_fixture.h"
 
 #include <math.h>
@@ -227,6 +228,129 @@ static void test_products(void)
     fixture_close(&f);
 }
 
+// ---- products that share a launch ----
+
+static kiln_backend real;
+static kiln_backend_device_ops joining_device;
+static bool is_joining;
+static uint32_t n_asked;
+static uint32_t asked[4];
+
+/// Says that they are one launch, and runs one after the other; or refuses.
+static bool record_joined(kiln_backend *backend, const kiln_joined_op *ops, uint32_t n_ops)
+{
+    asked[n_asked++ % 4] = n_ops;
+    for (uint32_t i = 0; is_joining && i < n_ops; i++) {
+        kiln_error err = KILN_ERROR_INIT;
+        KILN_CHECK_INT(
+            real.device->execute(backend, ops[i].record, ops[i].inputs, ops[i].outputs, &err),
+            KILN_STATUS_OK);
+    }
+    return is_joining;
+}
+
+static kiln_status open_joining(const kiln_env *env, const char *address,
+                                kiln_backend **out_backend, kiln_error *err, void *user)
+{
+    const kiln_backend_provider *reference = kiln_ir_reference_provider();
+    (void)user;
+    (void)address;
+    kiln_status status = reference->open(env, "reference", out_backend, err, reference->user);
+    if (status == KILN_STATUS_OK) {
+        real = **out_backend;
+        joining_device = *real.device;
+        joining_device.execute_joined = record_joined;
+        (*out_backend)->device = &joining_device;
+    }
+    return status;
+}
+
+static const kiln_backend_provider joining_provider = {
+    .struct_size = sizeof(kiln_backend_provider),
+    .scheme = "joining",
+    .open = open_joining,
+    .interface = KILN_BACKEND_INTERFACE,
+};
+
+static bool open_with_joining(fixture *f)
+{
+    memset(f, 0, sizeof(*f));
+    return FIXTURE_OK(f, kiln_context_create(NULL, &f->context, &f->err)) &&
+           FIXTURE_OK(f, kiln_context_add_provider(f->context, &joining_provider, &f->err)) &&
+           FIXTURE_OK(f, kiln_device_open(f->context, "joining:0", &f->device, &f->err));
+}
+
+enum { N_PRODUCTS = 4 };
+
+/// x times two weights, another row times one, and x times the first product: only the first two
+/// share their first operand and need nothing of each other.
+static void run_products(fixture *f, float out[N_PRODUCTS][16])
+{
+    const int64_t dims[] = {4, 4};
+    float data[3][16];
+    kiln_tensor *given[3] = {NULL};
+    kiln_tensor *weights[2] = {NULL};
+    kiln_tensor *products[N_PRODUCTS] = {NULL};
+    kiln_graph *graph = NULL;
+    for (int i = 0; i < 48; i++) {
+        data[i / 16][i % 16] = (float)((i * 7 + i / 16) % 11 - 5) / 4;
+    }
+    for (int i = 0; i < 3; i++) {
+        given[i] = fixture_f32(f, 2, dims, data[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        FIXTURE_OK(f, kiln_quantize_dynamic(given[i], KILN_DTYPE_Q8S, NULL, 0, KILN_DTYPE_F32, NULL,
+                                            &weights[i], &f->err));
+    }
+    FIXTURE_OK(f, kiln_sync(f->device, &f->err));
+    kiln_tensor *lefts[N_PRODUCTS] = {given[2], given[2], given[1], given[2]};
+    FIXTURE_OK(f, kiln_graph_begin(f->device, &given[1], 2, &f->err));
+    for (int i = 0; i < N_PRODUCTS; i++) {
+        kiln_tensor *right = i < 3 ? weights[i % 2] : products[0];
+        FIXTURE_OK(f, kiln_matmul_quantized(lefts[i], right, KILN_DTYPE_F32, false, true,
+                                            &products[i], &f->err));
+    }
+    FIXTURE_OK(f, kiln_graph_end(f->device, products, N_PRODUCTS, &graph, &f->err));
+    for (int i = 0; i < N_PRODUCTS; i++) {
+        kiln_release(products[i]);
+    }
+    FIXTURE_OK(f, kiln_graph_run(graph, &given[1], 2, products, N_PRODUCTS, &f->err));
+    for (int i = 0; i < N_PRODUCTS; i++) {
+        FIXTURE_OK(f, kiln_read(products[i], out[i], 16 * sizeof(float), &f->err));
+        kiln_release(products[i]);
+    }
+    kiln_graph_destroy(graph);
+    for (int i = 0; i < 3; i++) {
+        kiln_release(given[i]);
+    }
+    kiln_release(weights[0]);
+    kiln_release(weights[1]);
+}
+
+static void test_joined(void)
+{
+    fixture f;
+    float expected[N_PRODUCTS][16];
+    float actual[N_PRODUCTS][16];
+    if (!fixture_open(&f, "reference")) {
+        return;
+    }
+    run_products(&f, expected);
+    fixture_close(&f);
+    for (int i = 0; i < 2; i++) {
+        is_joining = i == 1;
+        n_asked = 0;
+        if (!open_with_joining(&f)) {
+            return;
+        }
+        run_products(&f, actual);
+        KILN_CHECK_MEM(actual, expected, sizeof(expected));
+        KILN_CHECK_INT(n_asked, 1);
+        KILN_CHECK_INT(asked[0], 2);
+        fixture_close(&f);
+    }
+}
+
 KILN_TEST_MAIN("unit/runtime/quantised", KILN_TEST(test_bytes_reference),
                KILN_TEST(test_bytes_opencl), KILN_TEST(test_moves), KILN_TEST(test_refusals),
-               KILN_TEST(test_arithmetic), KILN_TEST(test_products))
+               KILN_TEST(test_arithmetic), KILN_TEST(test_products), KILN_TEST(test_joined))
