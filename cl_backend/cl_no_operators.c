@@ -51,6 +51,14 @@ kiln_status kilni_cl_execute_own(kilni_cl_backend *backend, const kiln_op_record
                : kiln_fail(err, UNIMPLEMENTED, "this library runs bundles and has no operators");
 }
 
+bool kilni_cl_execute_joined(kilni_cl_backend *backend, const kiln_joined_op *ops, uint32_t n_ops)
+{
+    (void)backend;
+    (void)ops;
+    (void)n_ops;
+    return false;
+}
+
 kiln_status kilni_cl_blas_matmul(kilni_cl_backend *backend, const kiln_op_record *record,
                                  const kiln_view *inputs, const kiln_view *outputs, bool *out_done,
                                  kiln_error *err)

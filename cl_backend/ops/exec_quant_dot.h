@@ -14,9 +14,4 @@ int64_t kilni_exec_quant_shift(uint64_t scheme, uint32_t axis);
 bool kilni_exec_takes_quant_dot(const kilni_exec *exec, kiln_quant_dot_shape *out_shape);
 kiln_status kilni_exec_quant_dot(kilni_exec *exec, kiln_quant_dot_shape *shape);
 
-/// The same on GPUs (exec_quant_team.c). `block`: values along the sum that share a scale; 0: all.
-bool kilni_exec_quant_team_fits(const kilni_exec *exec, const kiln_quant_dot_shape *shape,
-                                uint32_t bits, int64_t block);
-kiln_status kilni_exec_quant_team(kilni_exec *exec, const kiln_quant_dot_shape *shape);
-
 #endif

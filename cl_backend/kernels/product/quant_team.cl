@@ -57,9 +57,13 @@ static inline float dot_of(uint4 words, const float *terms)
 static inline void keep_terms(__local float *terms, __global const float *from, long there,
                               int item)
 {
+    const bool aligned = ((ulong)from & 15) == 0; // one access then, otherwise four
     K_UNROLLED
     for (int i = item; i < TEAM * VALUES / 4; i += GROUP) { // a vector has whole fours
-        const float4 four = 4 * i < there ? vload4(i, from) * POWERS : (float4)(0.0f);
+        float4 four = (float4)(0.0f);
+        if (4 * i < there) {
+            four = (aligned ? ((__global const float4 *)from)[i] : vload4(i, from)) * POWERS;
+        }
         *(__local float4 *)(terms + i / (VALUES / 4) * LINE + i % (VALUES / 4) * 4) = four;
     }
 }
@@ -97,10 +101,14 @@ kiln_quant_team(kiln_quant_team_shape s, __global const float *a PLACES(PLACE))
     long group = (long)get_group_id(0), own_group = 0;
     PLACES(CHOOSE)
     __global const K_S(KILN_A) *scales = (__global const K_S(KILN_A) *)weight + p.scales_start;
-    const long groups = (p.n + ALL - 1) / ALL, vectors = s.k / VALUES;
-    const long first_column = own_group % groups * ALL;
+    const long vectors = s.k / VALUES;
+#if KILN_ROWS == 1 // there is one; a division takes as long as much of the product
+    const long first_column = own_group * ALL, row = 0;
+#else
+    const long groups = (p.n + ALL - 1) / ALL;
+    const long first_column = own_group % groups * ALL, row = own_group / groups * KILN_ROWS;
+#endif
     const long column = first_column + team * COLUMNS;
-    const long row = own_group / groups * KILN_ROWS;
     float sum[KILN_ROWS][COLUMNS];
     K_UNROLLED
     for (int i = 0; i < KILN_ROWS * COLUMNS; i++) {
