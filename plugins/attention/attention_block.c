@@ -165,7 +165,7 @@ static uint32_t push_result(at_block *block, const kf_chain_device *device, cons
         return kf_decline(host, KF_CODE_SHAPE, op->position, "heads of more than %u elements",
                           (unsigned)(at_is_small(block) ? AT_TENSOR_DEPTH : AT_MAX_DEPTH));
     }
-    if (!device->block_shape && at_local_bytes(block, device) > device->local_bytes) {
+    if (!device->block_shape && at_local_bytes(block) > device->local_bytes) {
         return kf_decline(host, KF_CODE_DEVICE, op->position,
                           "heads of %d and %d elements do not fit into local memory",
                           (int)block->depth, (int)block->width);

@@ -26,7 +26,7 @@ static void add(at_plan *plan, at_param_kind kind, uint32_t index, uint32_t axis
 static uint32_t tile_of(const at_plan *plan)
 {
     if (plan->on_tensor || plan->in_parts) {
-        return plan->on_tensor ? AT_TENSOR_KEYS : at_part_keys(plan->block, plan->device);
+        return plan->on_tensor ? AT_TENSOR_KEYS : AT_PART_KEYS;
     }
     uint32_t fits = at_group_bytes(plan->block, AT_TILE) <= plan->device->local_bytes;
     return plan->in_groups && !fits ? AT_TILE / 2 : AT_TILE;
@@ -84,7 +84,7 @@ void at_plan_make(at_plan *plan, const at_block *block, const kf_chain_device *d
 uint32_t at_group_items(const at_plan *plan)
 {
     return plan->on_tensor   ? AT_TENSOR_ITEMS
-           : plan->in_parts  ? at_part_items(plan->device)
+           : plan->in_parts  ? AT_PART_ITEMS
            : plan->in_groups ? AT_GROUP_ITEMS
                              : 1;
 }
@@ -149,18 +149,8 @@ static void emit_place(kf_text *text, const at_plan *plan)
 {
     const kf_chain *chain = &plan->block->chain;
     kf_text_add(text, "    const long batch = get_global_id(1);\n    long rest = batch;\n");
-    const uint32_t *extents = chain->values[plan->block->scores].symbols;
-    uint32_t outer = 0; // whose index is what is left
-    while (outer < at_batch(plan->block) && extents[outer] == 0) {
-        outer++;
-    }
-    for (uint32_t i = at_batch(plan->block); i > outer; i--) {
-        if (extents[i - 1] == 0) {
-            continue;
-        }
-        if (i - 1 == outer) {
-            kf_text_addf(text, "    const long i%u = rest;\n", outer);
-        } else {
+    for (uint32_t i = at_batch(plan->block); i > 0; i--) {
+        if (chain->values[plan->block->scores].symbols[i - 1] != 0) {
             kf_text_addf(text, "    const long i%u = rest %% d%u;\n    rest /= d%u;\n", i - 1,
                          i - 1, i - 1);
         }

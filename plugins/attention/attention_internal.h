@@ -27,9 +27,8 @@ enum {
     AT_TENSOR_ROWS = 128, ///< of the query that it has
     AT_TENSOR_KEYS = 128, ///< at a time
     AT_TENSOR_DEPTH = 128, ///< of a head at most
-    AT_PART_ITEMS = 512, ///< of a work-group for one row, on devices that have such
-    AT_PART_EACH = 4, ///< keys that each of its teams has at once
-    AT_PART_TURNS = 4 ///< how often
+    AT_PART_ITEMS = 128, ///< of a work-group for one row
+    AT_PART_KEYS = AT_PART_ITEMS ///< that it has
 };
 
 typedef enum at_stage {
@@ -128,16 +127,14 @@ uint32_t at_find_source(const at_block *block, at_matrix *matrix);
 /// Takes in the cast of the result back. 0: it is another operation, which is reported.
 uint32_t at_push_narrowed(at_block *block, const kf_chain_device *device, const kf_host *host,
                           const kf_op *op);
-/// For one row in parts: work-items of a work-group, elements that one reads at once, the team, a
-/// power of two, that reads a line of a head, and keys of a work-group.
-uint32_t at_part_items(const kf_chain_device *device);
+/// For one row in parts: elements that a work-item reads at once, and work-items, a power of two,
+/// that read one line of a head.
 uint32_t at_part_once(const at_block *block);
-uint32_t at_part_team(const at_block *block);
-uint32_t at_part_keys(const at_block *block, const kf_chain_device *device);
+uint32_t at_part_items(const at_block *block, int32_t length);
 /// Local memory of a work-group that takes so many keys at a time.
 uint32_t at_group_bytes(const at_block *block, uint32_t tile);
 /// Local memory that a work-group needs at least. A device with tensor cores has enough for these.
-uint32_t at_local_bytes(const at_block *block, const kf_chain_device *device);
+uint32_t at_local_bytes(const at_block *block);
 
 // ---- text ----
 

@@ -206,23 +206,13 @@ uint32_t at_group_bytes(const at_block *block, uint32_t tile)
             tile * AT_GROUP_ROWS + AT_GROUP_ROWS * across);
 }
 
-uint32_t at_part_items(const kf_chain_device *device)
-{
-    uint32_t items = AT_PART_ITEMS;
-    while (items > AT_GROUP_ITEMS && items > device->max_group) {
-        items /= 2;
-    }
-    return items;
-}
-
 uint32_t at_part_once(const at_block *block)
 {
     return 16 / kf_dtype_of(block->element).bytes;
 }
 
-uint32_t at_part_team(const at_block *block)
+uint32_t at_part_items(const at_block *block, int32_t length)
 {
-    int32_t length = block->depth > block->width ? block->depth : block->width;
     uint32_t count = 1;
     while (count * at_part_once(block) < (uint32_t)length) {
         count *= 2;
@@ -230,25 +220,20 @@ uint32_t at_part_team(const at_block *block)
     return count;
 }
 
-uint32_t at_part_keys(const at_block *block, const kf_chain_device *device)
-{
-    return at_part_items(device) / at_part_team(block) * AT_PART_EACH * AT_PART_TURNS;
-}
-
 /// Local memory of a work-group that has a part of one row.
-static uint32_t part_bytes(const at_block *block, const kf_chain_device *device)
+static uint32_t part_bytes(const at_block *block)
 {
-    uint32_t team = at_part_team(block), items = at_part_items(device), teams = items / team;
-    uint32_t sums = teams * AT_PART_EACH * (team + 1), joined = items * at_part_once(block);
-    return (uint32_t)sizeof(float) * (team * at_part_once(block) + teams * (AT_PART_EACH + 2) +
-                                      (sums > joined ? sums : joined) + 2);
+    uint32_t deep = at_part_items(block, block->depth), once = at_part_once(block);
+    uint32_t sums = AT_PART_KEYS * (deep + 1), values = AT_PART_ITEMS * once;
+    return (uint32_t)sizeof(float) *
+           (deep * once + AT_PART_KEYS + (sums > values ? sums : values) + 2);
 }
 
 /// Local memory that a work-group needs, of what a device is asked about. A device with tensor
 /// cores has enough for these.
-uint32_t at_local_bytes(const at_block *block, const kf_chain_device *device)
+uint32_t at_local_bytes(const at_block *block)
 {
-    return at_rows(block) == 0  ? part_bytes(block, device)
+    return at_rows(block) == 0  ? part_bytes(block)
            : at_is_small(block) ? 0
                                 : at_group_bytes(block, AT_TILE / 2);
 }

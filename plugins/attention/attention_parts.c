@@ -1,99 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The kernel for a query of one row on devices of many small work-items. A work-group has some keys
-// of one head, so that even one head keeps many of them busy. A team of its work-items reads a line
-// by 16 bytes each: 4 keys and their values, on their way together, then the next 4 while these are
-// added. Each team goes through its keys by itself, with a maximum of its own; what the teams have
-// meets in local memory. The work-group of a head that ends last joins the parts, in their order.
+// The kernel for a query of one row on devices of many small work-items. A work-group has 128 keys
+// of one head, so that even one head keeps many of them busy. Work-items side by side read a key by
+// 16 bytes each; what each of them sums of it meets in local memory, where the softmax of the part
+// is taken, and likewise for the values. The work-group of a head that ends last joins what its
+// parts have summed, in their order.
 #include "attention_internal.h"
 
 // PoCL refuses what it cannot unroll.
 #define UNROLL "#ifndef POCL_DEVICE_ADDRESS_BITS\n#pragma unroll 16\n#endif\n"
-
-/// The sums of a team's work-items: where a team is part of a warp by its registers, otherwise
-/// through local memory.
-static void emit_team_sums(kf_text *text, const at_plan *plan)
-{
-    if ((plan->device->features & KF_FEATURE_WGMMA) != 0 && at_part_team(plan->block) <= 32) {
-        kf_text_add(
-            text,
-            "static inline void sum_team(float *s, __local float *sums, __local float *scores, int "
-            "team, int lane) {\n" UNROLL "    for (int mask = 1; mask < TEAM; mask *= 2) {\n" UNROLL
-            "        for (int i = 0; i < EACH; i++) {\n"
-            "            float other;\n"
-            "            asm volatile(\"shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;\" : "
-            "\"=f\"(other) : \"f\"(s[i]), \"r\"(mask));\n"
-            "            s[i] += other;\n"
-            "        }\n"
-            "    }\n"
-            "}\n");
-        return;
-    }
-    kf_text_add(
-        text, "static inline void sum_team(float *s, __local float *sums, __local float *scores, "
-              "int team, int lane) {\n" UNROLL "    for (int i = 0; i < EACH; i++) {\n"
-              "        sums[(team * EACH + i) * (TEAM + 1) + lane] = s[i];\n"
-              "    }\n"
-              "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-              "    for (int i = lane; i < EACH; i += TEAM) {\n"
-              "        float x = 0;\n"
-              "        for (int a = 0; a < TEAM; a++) {\n"
-              "            x += sums[(team * EACH + i) * (TEAM + 1) + a];\n"
-              "        }\n"
-              "        scores[team * EACH + i] = x;\n"
-              "    }\n"
-              "    barrier(CLK_LOCAL_MEM_FENCE);\n" UNROLL "    for (int i = 0; i < EACH; i++) {\n"
-              "        s[i] = scores[team * EACH + i];\n"
-              "    }\n"
-              "}\n");
-}
 
 void at_emit_parts_functions(kf_text *text, const at_plan *plan)
 {
     const at_block *block = plan->block;
     kf_dtype dtype = kf_dtype_of(block->element);
     const char *raw = dtype.bytes == 2 ? "ushort" : "uint";
-    uint32_t once = at_part_once(block), team = at_part_team(block);
-    uint32_t items = at_part_items(plan->device);
+    uint32_t small = dtype.bytes == 2, quads = at_part_once(block) / 4;
     kf_text_addf(text,
                  "#define ITEMS %u\n"
                  "#define ONCE %u\n"
-                 "#define TEAM %u\n"
-                 "#define TEAMS %u\n"
-                 "#define EACH %u\n"
-                 "#define TURNS %u\n"
-                 "#define SPAN (TEAM * ONCE)\n"
-                 "#define SUMS (TEAMS * EACH * (TEAM + 1))\n"
+                 "#define QUADS %u\n"
+                 "#define DEEP %u\n"
+                 "#define WIDE %u\n"
+                 "#define KEY_TURNS (DEEP < 16 ? DEEP : 16)\n"
+                 "#define VALUE_TURNS (WIDE < 16 ? WIDE : 16)\n"
                  "#define RESULT (WIDTH + 2)\n"
+                 "#define COLUMNS_EACH ((WIDTH + ITEMS - 1) / ITEMS)\n"
                  "#ifdef POCL_DEVICE_ADDRESS_BITS\n"
                  "#define SETTLE __atomic_thread_fence(__ATOMIC_SEQ_CST)\n"
                  "#else\n"
                  "#define SETTLE mem_fence(CLK_GLOBAL_MEM_FENCE)\n"
                  "#endif\n",
-                 items, once, team, items / team, (unsigned)AT_PART_EACH, (unsigned)AT_PART_TURNS);
-    // 16 bytes of each of a turn's lines, from element `first` on; 0 behind their end and behind
-    // the last line
+                 (unsigned)AT_PART_ITEMS, at_part_once(block), quads,
+                 at_part_items(block, block->depth), at_part_items(block, block->width));
+    // 16 bytes of each of `count` lines, from element `first` on, 0 behind its end; lines past the
+    // last are the last
     kf_text_addf(
         text,
-        "static inline void read_lines(uint4 *to, __global const %s *p, long row, long col, int "
-        "first, int length, int line, int lines) {\n"
+        "static inline void read_lines(uint4 *to, int count, __global const %s *p, long row, long "
+        "col, int first, int length, int line, int step, int lines) {\n"
         "    if (col == 1 && row %% ONCE == 0 && length %% ONCE == 0 && ((ulong)p & 15) == 0) "
-        "{\n" UNROLL "        for (int i = 0; i < EACH; i++) {\n"
-        "            to[i] = first < length && line + i < lines ? *(__global const uint4 *)(p + "
-        "(line + i) * row + first) : (uint4)(0);\n"
+        "{\n" UNROLL "        for (int i = 0; i < count; i++) {\n"
+        "            to[i] = first < length ? *(__global const uint4 *)(p + min(line + i * step, "
+        "lines - 1) * row + first) : (uint4)(0);\n"
         "        }\n"
         "        return;\n"
-        "    }\n" UNROLL "    for (int i = 0; i < EACH; i++) {\n"
-        "        __global const %s *of = (__global const %s *)p + (line + i) * row;\n"
+        "    }\n" UNROLL "    for (int i = 0; i < count; i++) {\n"
+        "        __global const %s *of = (__global const %s *)p + min(line + i * step, lines - 1) "
+        "* row;\n"
         "        %s x[ONCE];\n"
         "        for (int e = 0; e < ONCE; e++) {\n"
-        "            x[e] = first + e < length && line + i < lines ? of[(first + e) * col] : 0;\n"
+        "            x[e] = first + e < length ? of[(first + e) * col] : 0;\n"
         "        }\n"
         "        to[i] = as_uint4(vload%u(0, x));\n"
         "    }\n"
         "}\n",
-        dtype.storage, raw, raw, raw, once);
+        dtype.storage, raw, raw, raw, at_part_once(block));
     kf_text_add(text, "static inline void floats_of(uint4 x, float4 *to) {\n");
-    if (dtype.bytes == 2) {
+    if (small) {
         kf_text_addf(text,
                      "    to[0] = values_%s(as_ushort4(x.lo));\n"
                      "    to[1] = values_%s(as_ushort4(x.hi));\n}\n",
@@ -101,7 +64,13 @@ void at_emit_parts_functions(kf_text *text, const at_plan *plan)
     } else {
         kf_text_add(text, "    to[0] = as_float4(x);\n}\n");
     }
-    emit_team_sums(text, plan);
+    kf_text_add(text, "static inline float most_of(__local const float *of) {\n"
+                      "    float4 most = (float4)(-INFINITY);\n"
+                      "    for (int t = 0; t < ITEMS; t += 4) {\n"
+                      "        most = fmax(most, *(__local const float4 *)(of + t));\n"
+                      "    }\n"
+                      "    return fmax(fmax(most.x, most.z), fmax(most.y, most.w));\n"
+                      "}\n");
 }
 
 /// The query, in local memory as f32, and what the operators before the product make of it.
@@ -110,7 +79,7 @@ static void emit_part_query(kf_text *text, const at_plan *plan)
     const at_block *block = plan->block;
     const char *name = kf_dtype_of(block->element).name;
     kf_text_addf(text,
-                 "    for (int d = 4 * item; d < SPAN; d += 4 * ITEMS) {\n"
+                 "    for (int d = 4 * item; d < DEEP * ONCE; d += 4 * ITEMS) {\n"
                  "        const vec v%u = part_%s(b%u + min(d, DEPTH - 1) * q_col, q_col, DEPTH - "
                  "d);\n",
                  block->query.loaded, name, block->query.source);
@@ -121,106 +90,133 @@ static void emit_part_query(kf_text *text, const at_plan *plan)
                  "        *(__local float4 *)(q + d) = select((float4)(0), v%u, (int4)(d, d + 1, d "
                  "+ 2, d + 3) < (int4)(DEPTH));\n"
                  "    }\n"
-                 "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-                 "    float4 query[ONCE / 4], o[ONCE / 4];\n"
-                 "    for (int i = 0; i < ONCE / 4; i++) {\n"
-                 "        query[i] = *(__local const float4 *)(q + piece + 4 * i);\n"
-                 "        o[i] = (float4)(0);\n"
-                 "    }\n",
+                 "    barrier(CLK_LOCAL_MEM_FENCE);\n",
                  block->query.value);
 }
 
-/// The scores of a turn's keys and what the operators make of them, into s[]; -infinity past the
-/// last key. The next turn's keys are asked for.
+/// What each work-item has of its keys' scores, into sums[].
+static void emit_part_products(kf_text *text, const at_plan *plan)
+{
+    const char *storage = kf_dtype_of(plan->block->element).storage;
+    kf_text_addf(
+        text,
+        "    {\n"
+        "        __global const %s *k = b%u + from * k_row;\n"
+        "        const int piece = item %% DEEP * ONCE;\n"
+        "        float4 query[QUADS];\n"
+        "        for (int i = 0; i < QUADS; i++) {\n"
+        "            query[i] = *(__local const float4 *)(q + piece + 4 * i);\n"
+        "        }\n"
+        "        for (int turn = 0; turn < DEEP; turn += KEY_TURNS) {\n"
+        "            const int line = turn * (ITEMS / DEEP) + item / DEEP;\n"
+        "            uint4 lines[KEY_TURNS];\n"
+        "            read_lines(lines, KEY_TURNS, k, k_row, k_col, piece, DEPTH, line, ITEMS / "
+        "DEEP, keys);\n" UNROLL "            for (int t = 0; t < KEY_TURNS; t++) {\n"
+        "                float4 key[QUADS], x = (float4)(0);\n"
+        "                floats_of(lines[t], key);\n"
+        "                for (int i = 0; i < QUADS; i++) {\n"
+        "                    x = fma(query[i], key[i], x);\n"
+        "                }\n"
+        "                sums[(line + t * (ITEMS / DEEP)) * (DEEP + 1) + item %% DEEP] = (x.x + "
+        "x.z) + (x.y + x.w);\n"
+        "            }\n"
+        "        }\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "    }\n",
+        storage, plan->block->key.source);
+}
+
+/// The scores and what the operators make of them, into p[]; -infinity past the last key.
 static void emit_part_scores(kf_text *text, const at_plan *plan)
 {
     const at_block *block = plan->block;
-    kf_text_add(text, "        float s[EACH];\n" UNROLL "        for (int i = 0; i < EACH; i++) {\n"
-                      "            float4 key[ONCE / 4], x = (float4)(0);\n"
-                      "            floats_of(k[i], key);\n"
-                      "            for (int e = 0; e < ONCE / 4; e++) {\n"
-                      "                x = fma(query[e], key[e], x);\n"
-                      "            }\n"
-                      "            s[i] = (x.x + x.z) + (x.y + x.w);\n"
-                      "        }\n"
-                      "        if (turn + 1 < TURNS) {\n");
     kf_text_addf(text,
-                 "            read_lines(k, b%u, k_row, k_col, piece, DEPTH, first + EACH, n);\n"
-                 "        }\n"
-                 "        sum_team(s, sums, scores, team, lane);\n"
-                 "        float top = high;\n" UNROLL
-                 "        for (int e = 0; e < EACH; e += 4) {\n"
-                 "            const long row = 0, col = first + e;\n"
-                 "            const int count = clamp(n - first - e, 0, 4);\n"
-                 "            const vec v%u = (vec)(s[e], s[e + 1], s[e + 2], s[e + 3]);\n",
-                 block->key.source, block->scores);
-    at_emit_scores(text, plan, "            ");
+                 "    float score = 0;\n"
+                 "    for (int a = 0; a < DEEP; a++) {\n"
+                 "        score += sums[item * (DEEP + 1) + a];\n"
+                 "    }\n"
+                 "    p[item] = score;\n"
+                 "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+                 "    if (item < TILE / 4) {\n"
+                 "        const long row = 0, col = from + 4 * item;\n"
+                 "        const int count = clamp(keys - 4 * item, 0, 4);\n"
+                 "        const vec v%u = *(__local const float4 *)(p + 4 * item);\n",
+                 block->scores);
+    at_emit_scores(text, plan, "        ");
     kf_text_addf(text,
-                 "            const vec x = select((vec)(-INFINITY), v%u, (int4)(0, 1, 2, 3) < "
-                 "(int4)(count));\n"
-                 "            s[e] = x.x;\n"
-                 "            s[e + 1] = x.y;\n"
-                 "            s[e + 2] = x.z;\n"
-                 "            s[e + 3] = x.w;\n"
-                 "            top = fmax(top, fmax(fmax(x.x, x.z), fmax(x.y, x.w)));\n"
-                 "        }\n",
+                 "        *(__local float4 *)(p + 4 * item) = select((float4)(-INFINITY), v%u, "
+                 "(int4)(0, 1, 2, 3) < (int4)(count));\n"
+                 "    }\n"
+                 "    barrier(CLK_LOCAL_MEM_FENCE);\n",
                  block->last);
 }
 
-/// Weights; what was summed for a smaller maximum is scaled down, then the weighted values are
-/// added. The next turn's values are asked for.
+/// The part's maximum `top`, weights in p[] and their sum `all`, the same in all work-items.
+static void emit_part_weights(kf_text *text)
+{
+    kf_text_add(text, "    const float top = most_of(p);\n"
+                      "    const float base = top == -INFINITY ? 0 : top;\n"
+                      "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+                      "    if (item < TILE / 4) {\n"
+                      "        __local float4 *own = (__local float4 *)(p + 4 * item);\n"
+                      "        *own = decay_float(*own - base);\n"
+                      "    }\n"
+                      "    barrier(CLK_LOCAL_MEM_FENCE);\n");
+}
+
+/// The part's sums of weighted values, into sums[0 .. WIDTH).
 static void emit_part_values(kf_text *text, const at_plan *plan)
 {
+    const char *storage = kf_dtype_of(plan->block->element).storage;
     kf_text_addf(
         text,
-        "        const float base = top == -INFINITY ? 0 : top;\n"
-        "        const float less = decay_float((vec)(high - base)).x;\n"
-        "        high = top;\n"
-        "        sum *= less;\n"
-        "        for (int i = 0; i < ONCE / 4; i++) {\n"
-        "            o[i] *= less;\n"
-        "        }\n" UNROLL "        for (int e = 0; e < EACH; e += 4) {\n"
-        "            const vec weight = decay_float((vec)(s[e], s[e + 1], s[e + 2], s[e + 3]) - "
-        "base);\n"
-        "            const float weights[4] = {weight.x, weight.y, weight.z, weight.w};\n"
-        "            sum += (weight.x + weight.z) + (weight.y + weight.w);\n" UNROLL
-        "            for (int t = 0; t < 4; t++) {\n"
-        "                float4 value[ONCE / 4];\n"
-        "                floats_of(v[e + t], value);\n"
-        "                for (int i = 0; i < ONCE / 4; i++) {\n"
-        "                    o[i] = fma((float4)(weights[t]), value[i], o[i]);\n"
+        "    {\n"
+        "        __global const %s *v = b%u + from * v_row;\n"
+        "        const int piece = item %% WIDE * ONCE;\n"
+        "        float4 o[QUADS];\n"
+        "        for (int i = 0; i < QUADS; i++) {\n"
+        "            o[i] = (float4)(0);\n"
+        "        }\n"
+        "        for (int turn = 0; turn < WIDE; turn += VALUE_TURNS) {\n"
+        "            const int line = turn * (ITEMS / WIDE) + item / WIDE;\n"
+        "            uint4 lines[VALUE_TURNS];\n"
+        "            read_lines(lines, VALUE_TURNS, v, v_row, v_col, piece, WIDTH, line, ITEMS / "
+        "WIDE, keys);\n" UNROLL "            for (int i = 0; i < VALUE_TURNS; i++) {\n"
+        "                const int t = line + i * (ITEMS / WIDE);\n"
+        "                float4 value[QUADS];\n"
+        "                floats_of(lines[i], value);\n"
+        "                for (int e = 0; e < QUADS; e++) {\n"
+        "                    o[e] = fma((float4)(p[t]), t < keys ? value[e] : (float4)(0), o[e]);\n"
         "                }\n"
         "            }\n"
         "        }\n"
-        "        if (turn + 1 < TURNS) {\n"
-        "            read_lines(v, b%u, v_row, v_col, piece, WIDTH, first + EACH, n);\n"
-        "        }\n",
-        plan->block->values.source);
+        "        for (int i = 0; i < QUADS; i++) {\n"
+        "            *(__local float4 *)(sums + item / WIDE * WIDE * ONCE + piece + 4 * i) = "
+        "o[i];\n"
+        "        }\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "    }\n",
+        storage, plan->block->values.source);
 }
 
 /// What the part has: its sums, its maximum and the sum of its weights.
 static void emit_part_result(kf_text *text)
 {
-    kf_text_add(text, "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-                      "    if (lane == 0) {\n"
-                      "        tops[team] = high;\n"
-                      "        shares[team] = sum;\n"
-                      "    }\n"
-                      "    for (int i = 0; i < ONCE / 4; i++) {\n"
-                      "        *(__local float4 *)(sums + team * SPAN + piece + 4 * i) = o[i];\n"
-                      "    }\n"
-                      "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-                      "    __global float *own = partial + (batch * parts + part) * RESULT;\n"
-                      "    high = -INFINITY;\n" UNROLL "    for (int t = 0; t < TEAMS; t++) {\n"
-                      "        high = fmax(high, tops[t]);\n"
-                      "    }\n"
-                      "    const float most = high == -INFINITY ? 0 : high;\n"
-                      "    for (int c = item; c < RESULT; c += ITEMS) {\n"
-                      "        float x = 0;\n" UNROLL "        for (int t = 0; t < TEAMS; t++) {\n"
-                      "            const float share = decay_float((vec)(tops[t] - most)).x;\n"
-                      "            x = fma(c < WIDTH ? sums[t * SPAN + c] : shares[t], share, x);\n"
+    kf_text_add(text, "    __global float *own = partial + (batch * parts + part) * RESULT;\n"
+                      "    for (int c = item; c < WIDTH; c += ITEMS) {\n"
+                      "        float x = 0;\n"
+                      "        for (int i = 0; i < ITEMS / WIDE; i++) {\n"
+                      "            x += sums[i * WIDE * ONCE + c];\n"
                       "        }\n"
-                      "        own[c] = c == WIDTH ? high : x;\n"
+                      "        own[c] = x;\n"
+                      "    }\n"
+                      "    if (item == 0) {\n"
+                      "        float4 all = (float4)(0);\n"
+                      "        for (int t = 0; t < TILE; t += 4) {\n"
+                      "            all += *(__local const float4 *)(p + t);\n"
+                      "        }\n"
+                      "        own[WIDTH] = top;\n"
+                      "        own[WIDTH + 1] = (all.x + all.z) + (all.y + all.w);\n"
                       "    }\n");
 }
 
@@ -240,64 +236,69 @@ static void emit_part_last(kf_text *text)
                       "    SETTLE;\n"
                       "    if (item == 0) {\n"
                       "        counts[batch] = 0;\n"
-                      "    }\n");
+                      "    }\n"
+                      "    __global const float *of = partial + batch * parts * RESULT;\n"
+                      "    float high = -INFINITY;\n"
+                      "    for (int i = item; i < parts; i += ITEMS) {\n"
+                      "        high = fmax(high, of[i * RESULT + WIDTH]);\n"
+                      "    }\n"
+                      "    sums[item] = high;\n"
+                      "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+                      "    high = most_of(sums);\n"
+                      "    high = high == -INFINITY ? 0 : high;\n"
+                      "    barrier(CLK_LOCAL_MEM_FENCE);\n");
 }
 
-/// 8 parts at a time are on their way together.
+/// What each part counts, into p[]; its share of all weights, into sums[].
 static void emit_part_join(kf_text *text, const at_plan *plan)
 {
-    kf_text_addf(
-        text,
-        "    __global const float *of = partial + batch * parts * RESULT;\n"
-        "    for (int c = item; c < WIDTH; c += ITEMS) {\n"
-        "        float x = 0, total = 0, so_far = -INFINITY;\n"
-        "        for (int from = 0; from < parts; from += 8) {\n"
-        "            float its_top[8], its_total[8], its[8];\n"
-        "            float top = so_far;\n" UNROLL "            for (int i = 0; i < 8; i++) {\n"
-        "                __global const float *one = of + min(from + i, parts - 1) * RESULT;\n"
-        "                its[i] = one[c];\n"
-        "                its_top[i] = one[WIDTH];\n"
-        "                its_total[i] = one[WIDTH + 1];\n"
-        "            }\n" UNROLL "            for (int i = 0; i < 8; i++) {\n"
-        "                top = from + i < parts ? fmax(top, its_top[i]) : top;\n"
-        "            }\n"
-        "            const float base = top == -INFINITY ? 0 : top;\n"
-        "            const float less = decay_float((vec)(so_far - base)).x;\n"
-        "            x *= less;\n"
-        "            total *= less;\n"
-        "            so_far = top;\n" UNROLL "            for (int i = 0; i < 8; i++) {\n"
-        "                const float share = decay_float((vec)(its_top[i] - base)).x;\n"
-        "                x = from + i < parts ? fma(its[i], share, x) : x;\n"
-        "                total = from + i < parts ? fma(its_total[i], share, total) : total;\n"
-        "            }\n"
-        "        }\n"
-        "        put_%s(out + batch * WIDTH + c, (vec)(x / total), 1);\n"
-        "    }\n",
-        kf_dtype_of(plan->block->element).name);
+    kf_text_add(
+        text, "    float x[COLUMNS_EACH], total = 0;\n"
+              "    for (int c = 0; c < COLUMNS_EACH; c++) {\n"
+              "        x[c] = 0;\n"
+              "    }\n"
+              "    for (int first = 0; first < parts; first += ITEMS) {\n"
+              "        const int there = min(parts - first, ITEMS);\n"
+              "        if (item < there) {\n"
+              "            __global const float *one = of + (first + item) * RESULT + WIDTH;\n"
+              "            p[item] = decay_float((vec)(one[0] - high)).x;\n"
+              "            sums[item] = one[1] * p[item];\n"
+              "        }\n"
+              "        barrier(CLK_LOCAL_MEM_FENCE);\n" UNROLL
+              "        for (int i = 0; i < there; i++) {\n"
+              "            total += sums[i];\n"
+              "            for (int c = 0; c < COLUMNS_EACH; c++) {\n"
+              "                x[c] = fma(of[(first + i) * RESULT + min(item + c * ITEMS, WIDTH - "
+              "1)], p[i], x[c]);\n"
+              "            }\n"
+              "        }\n"
+              "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+              "    }\n"
+              "    for (int c = 0; c < COLUMNS_EACH; c++) {\n"
+              "        if (item + c * ITEMS < WIDTH) {\n");
+    kf_text_addf(text,
+                 "            put_%s(out + batch * WIDTH + item + c * ITEMS, (vec)(x[c] / total), "
+                 "1);\n"
+                 "        }\n"
+                 "    }\n",
+                 kf_dtype_of(plan->block->element).name);
 }
 
 void at_emit_parts(kf_text *text, const at_plan *plan)
 {
-    const at_block *block = plan->block;
-    kf_text_addf(text,
-                 "    __local float q[SPAN] __attribute__((aligned(16)));\n"
-                 "    __local float sums[SUMS > ITEMS * ONCE ? SUMS : ITEMS * ONCE] "
-                 "__attribute__((aligned(16)));\n"
-                 "    __local float scores[TEAMS * EACH], tops[TEAMS], shares[TEAMS];\n"
-                 "    const int item = get_local_id(0), team = item / TEAM, lane = item %% TEAM;\n"
-                 "    const int part = get_group_id(0), parts = get_num_groups(0);\n"
-                 "    const int piece = lane * ONCE;\n"
-                 "    int first = part * TILE + team * (EACH * TURNS);\n"
-                 "    float high = -INFINITY, sum = 0;\n"
-                 "    uint4 k[EACH], v[EACH];\n"
-                 "    read_lines(k, b%u, k_row, k_col, piece, DEPTH, first, n);\n"
-                 "    read_lines(v, b%u, v_row, v_col, piece, WIDTH, first, n);\n",
-                 block->key.source, block->values.source);
+    kf_text_add(text,
+                "    __local float q[DEEP * ONCE] __attribute__((aligned(16)));\n"
+                "    __local float p[TILE] __attribute__((aligned(16)));\n"
+                "    __local float sums[TILE * (DEEP + 1) > ITEMS * ONCE ? TILE * (DEEP + 1) : "
+                "ITEMS * ONCE] __attribute__((aligned(16)));\n"
+                "    const int item = get_local_id(0), part = get_group_id(0);\n"
+                "    const int parts = get_num_groups(0), from = part * TILE;\n"
+                "    const int keys = min(n - from, TILE);\n");
     emit_part_query(text, plan);
-    kf_text_add(text, "    for (int turn = 0; turn < TURNS; turn++, first += EACH) {\n");
+    emit_part_products(text, plan);
     emit_part_scores(text, plan);
+    emit_part_weights(text);
     emit_part_values(text, plan);
-    kf_text_add(text, "    }\n");
     emit_part_result(text);
     emit_part_last(text);
     emit_part_join(text, plan);

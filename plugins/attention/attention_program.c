@@ -72,7 +72,7 @@ static void items(kf_formula *f, const at_plan *plan)
 static void parts(kf_formula *f, const at_plan *plan)
 {
     symbol(f, at_keys(plan->block));
-    kf_formula_imm_op(f, at_part_keys(plan->block, plan->device), KF_INS_CEIL_DIV);
+    kf_formula_imm_op(f, AT_PART_KEYS, KF_INS_CEIL_DIV);
 }
 
 // ---- costs ----
