@@ -7,6 +7,8 @@
 // anything; past the end of the sum nothing is read.
 #include "matmul_internal.h"
 
+enum { TURNED = 4 }; ///< lines of an operand that are turned together
+
 void mm_stride_name(const mm_plan *plan, uint32_t value, int axis, char name[32])
 {
     const kf_chain_value *v = &plan->block->chain.values[value];
@@ -241,14 +243,58 @@ void mm_left_row_name(const mm_plan *plan, char name[32])
     }
 }
 
+/// Are the operand's elements what is summed, without a prologue or another type?
+static uint32_t is_plain(const mm_plan *plan, const mm_operand *operand)
+{
+    const char *storage = kf_dtype_of(plan->block->chain.values[operand->source].dtype).storage;
+    return operand->value == operand->source && strcmp(storage, plan->type) == 0;
+}
+
 uint32_t mm_left_in_place(const mm_plan *plan)
 {
     const mm_operand *left = &plan->block->left;
-    const char *storage = kf_dtype_of(plan->block->chain.values[left->source].dtype).storage;
     char step[32];
     mm_stride_name(plan, left->source, left->inner, step);
-    return left->value == left->source && strcmp(step, "1") == 0 &&
-           strcmp(storage, plan->type) == 0;
+    return strcmp(step, "1") == 0 && is_plain(plan, left);
+}
+
+/// Turns a tile whose rows lie beside each other, squares of `side` rows and terms at a time, if it
+/// has whole ones.
+static void emit_rows_turned(kf_text *text, const mm_plan *plan, const char *step)
+{
+    static const char *const parts = "xyzw";
+    uint32_t side = plan->rows % 4 == 0 ? 4 : 2;
+    kf_text_addf(text,
+                 "    const int there = (int)min((long)%u, m - tile * %u);\n"
+                 "    if (there %% %u == 0) {\n"
+                 "        int t = first;\n"
+                 "        __global const %s *p = a + tile * %u + first * (long)%s;\n"
+                 "        for (; t + %u <= last; t += %u, p += %u * (long)%s) {\n"
+                 "            for (int i = 0; i < there; i += %u) {\n",
+                 plan->rows, plan->rows, plan->rows % 3 == 0 ? side : plan->rows, plan->type,
+                 plan->rows, step, side, side, side, step, side);
+    for (uint32_t e = 0; e < side; e++) {
+        kf_text_addf(text, "                const %s%u r%u = vload%u(0, p + %u * (long)%s + i);\n",
+                     plan->type, side, e, side, e, step);
+    }
+    for (uint32_t r = 0; r < side; r++) {
+        kf_text_addf(text, "                vstore%u((%s%u)(", side, plan->type, side);
+        for (uint32_t e = 0; e < side; e++) {
+            kf_text_addf(text, "%sr%u.%c", e == 0 ? "" : ", ", e, parts[r]);
+        }
+        kf_text_addf(text, "), 0, to + (i + %u) * %u + t - first);\n", r, plan->depth);
+    }
+    kf_text_addf(text,
+                 "            }\n"
+                 "        }\n"
+                 "        for (; t < last; t++, p += %s) {\n"
+                 "            for (int i = 0; i < there; i++) {\n"
+                 "                to[i * %u + t - first] = p[i];\n"
+                 "            }\n"
+                 "        }\n"
+                 "        continue;\n"
+                 "    }\n",
+                 step, plan->depth);
 }
 
 void mm_emit_left_rows(kf_text *text, const mm_plan *plan)
@@ -260,6 +306,9 @@ void mm_emit_left_rows(kf_text *text, const mm_plan *plan)
     mm_stride_name(plan, left->source, left->inner, step);
     const char *stride = strcmp(step, "1") == 0 ? NULL : step;
     uint32_t w = plan->width;
+    if (stride != NULL && strcmp(row, "1") == 0 && plan->rows % 2 == 0 && is_plain(plan, left)) {
+        emit_rows_turned(text, plan, step);
+    }
     kf_text_addf(text,
                  "    for (int i = 0; i < %u; i++, to += %u) {\n"
                  "        const long row = min(tile * %u + i, (long)m - 1);\n"
@@ -310,11 +359,14 @@ static void emit_pack_columns(kf_text *text, const mm_plan *plan, const char *co
     kf_text_add(text, "        }\n    }\n");
 }
 
-/// By vectors along the sum, which lies dense in memory: squares are turned in private memory.
+/// By vectors along the sum, which lies dense in memory: squares are turned in private memory. Few
+/// columns at a time are read to their end, since lines a power of two apart share few sets of the
+/// first cache.
 static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *column)
 {
     const mm_operand *right = &plan->block->right;
-    uint32_t w = plan->width, narrow = plan->narrow.storage != NULL;
+    uint32_t w = plan->width, lines = w < TURNED ? w : TURNED;
+    uint32_t narrow = plan->narrow.storage != NULL;
     kf_text_addf(text,
                  "    %s square[%u] __attribute__((aligned(64)));\n"
                  "    for (int j = 0; j < wide * %u; j += %u) {\n"
@@ -323,7 +375,7 @@ static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *col
                  "            for (int e = 0; e < %u; e++) {\n"
                  "                const long col = min(panel * %u + j + e, (long)n - 1);\n"
                  "                __global const %s *p = b + col * %s + t;\n",
-                 plan->type, w * w, plan->columns, w, w, w, w, plan->columns,
+                 plan->type, w * lines, plan->columns, lines, w, w, lines, plan->columns,
                  kf_dtype_of(plan->block->chain.values[right->source].dtype).storage, column);
     mm_emit_load(text, plan, right, NULL, "count", "                ");
     kf_text_addf(text,
@@ -336,7 +388,7 @@ static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *col
                      "            %s%s *at = to + j / %u * far + (t - first) * %u + j %% %u;\n",
                      w, plan->form == MM_FORM_PACKED ? "__global " : "", plan->type, plan->columns,
                      plan->columns, plan->columns);
-        emit_turn_whole(text, plan, w, plan->columns, "at");
+        emit_turn_whole(text, plan, lines, plan->columns, "at");
         kf_text_add(text, "            continue;\n            }\n");
     }
     kf_text_addf(text,
@@ -348,7 +400,7 @@ static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *col
                  "            }\n"
                  "        }\n"
                  "    }\n",
-                 w, narrow ? "PUT_ONE_AT(" : "", plan->columns, plan->columns, plan->columns,
+                 lines, narrow ? "PUT_ONE_AT(" : "", plan->columns, plan->columns, plan->columns,
                  narrow ? ", " : " = ", w, narrow ? ")" : "");
 }
 
