@@ -13,12 +13,14 @@
 enum { CUSTOM_WAIT_NS = 100000, CUSTOM_BYTE_NS = 5 };
 
 /// What the backend's products reach of the device's rate, CLBlast's included, as `kiln bench
-/// matmul` measured: 0.25 to 0.6 on PoCL, in tiles of at least these rows and columns. On a GPU (an
-/// H200) 0.48 when there are many results; few leave units idle, as if each unit had GPU_FILL more
+/// matmul` measured: 0.25 to 0.6 on PoCL, in tiles of at least these rows and columns; many small
+/// ones at once, most of which CLBlast would misread, reach 0.12 (an AMD EPYC). On a GPU (an H200)
+/// 0.48 when there are many results; few leave units idle, as if each unit had GPU_FILL more
 /// to do: 0.09, 0.20, 0.38 and 0.47 for products of 512 to 4096. Many
 /// small products at once reach 0.035. Its convolutions reach 0.11, and one that has few results
 /// takes 0.18 us for each term of a sum, which a work-item adds up alone.
 static const double cpu_share = 0.4;
+static const double cpu_batch_share = 0.12;
 static const double gpu_share = 0.48;
 static const double gpu_conv_share = 0.11;
 static const double gpu_batch_share = 0.035;
@@ -130,7 +132,8 @@ static double contraction_flops(const kiln_device_info *device, const kiln_op_re
     return 2 * results * terms;
 }
 
-/// Small products in a batch, which a GPU's library does one by one.
+/// Small products in a batch, which a GPU's library does one by one, and Kiln's own kernel on a
+/// processor.
 static bool is_small_batch(const kiln_op_record *record)
 {
     const kiln_tensor_desc *out = &record->outputs[0];
@@ -160,7 +163,9 @@ static double gpu_share_of(const kiln_op_record *record)
 static double contraction_ns(const kiln_device_info *device, const kiln_op_record *record)
 {
     bool gpu = device->type == KILN_DEVICE_GPU;
-    double share = gpu ? gpu_share_of(record) : cpu_share;
+    double share = gpu                      ? gpu_share_of(record)
+                   : is_small_batch(record) ? cpu_batch_share
+                                            : cpu_share;
     double ns = fmax(move_ns(device, moved_bytes(record)),
                      flops_ns(device, contraction_flops(device, record)) / share);
     return gpu ? fmax(ns, gpu_least_ns(record)) : ns;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Linear layers, their derivatives and attention as matrix products and what goes between them.
-// Leading axes are merged, so that each is one product of two matrices.
+// Leading axes stay a batch, so that elementwise operators behind a layer can join its product;
+// a sum over them needs one product of two matrices.
 #include "decompose_internal.h"
 #include "shape_internal.h"
 
@@ -15,27 +16,19 @@ static kilni_value as_matrix(kiln_expander *expander, kilni_value x)
     return desc.rank == 2 ? x : kilni_expand_reshape(expander, x, dims, 2);
 }
 
-static kilni_value like_output(kiln_expander *expander, kilni_value x)
-{
-    const kiln_tensor_desc *out = &kilni_expand_call(expander)->outputs[0];
-    return out->rank == 2 ? x : kilni_expand_reshape(expander, x, out->dims, out->rank);
-}
-
 void kiln_decompose_linear(kiln_expander *expander)
 {
-    kilni_value x = as_matrix(expander, kilni_expand_input(expander, 0));
-    kilni_value y = kilni_expand_matmul(expander, x, kilni_expand_input(expander, 1), false, false);
+    kilni_value y = kilni_expand_matmul(expander, kilni_expand_input(expander, 0),
+                                        kilni_expand_input(expander, 1), false, false);
     kilni_value bias = kilni_expand_input(expander, 2);
-    y = bias == 0 ? y : kilni_x_add(expander, y, bias);
-    kilni_expand_output(expander, 0, like_output(expander, y));
+    kilni_expand_output(expander, 0, bias == 0 ? y : kilni_x_add(expander, y, bias));
 }
 
 void kiln_decompose_linear_x_backward(kiln_expander *expander)
 {
-    kilni_value grad = as_matrix(expander, kilni_expand_input(expander, 0));
-    kilni_value y =
-        kilni_expand_matmul(expander, grad, kilni_expand_input(expander, 1), false, true);
-    kilni_expand_output(expander, 0, like_output(expander, y));
+    kilni_expand_output(expander, 0,
+                        kilni_expand_matmul(expander, kilni_expand_input(expander, 0),
+                                            kilni_expand_input(expander, 1), false, true));
 }
 
 void kiln_decompose_linear_weight_backward(kiln_expander *expander)

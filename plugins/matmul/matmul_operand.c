@@ -7,6 +7,8 @@
 // anything; past the end of the sum nothing is read.
 #include "matmul_internal.h"
 
+enum { TURNED = 4 }; ///< lines of an operand that are turned together
+
 void mm_stride_name(const mm_plan *plan, uint32_t value, int axis, char name[32])
 {
     const kf_chain_value *v = &plan->block->chain.values[value];
@@ -112,17 +114,14 @@ static void emit_turn(kf_text *text, const mm_plan *plan, const char *count)
                  count, plan->rows, plan->rows, plan->width);
 }
 
-/// The same for whole vectors, in squares of 4 or 2 terms and rows where they are multiples of
-/// that.
-static void emit_turn_whole(kf_text *text, const mm_plan *plan, const char *width)
+/// Turns the whole vectors in `square`, one for each of `lines` lines, term by term to `to`, where
+/// a term is `step` elements behind the one before: in squares of 4 or 2 terms and lines.
+static void emit_turn_whole(kf_text *text, const mm_plan *plan, uint32_t lines, uint32_t step,
+                            const char *to)
 {
     static const char *const parts = "xyzw";
-    uint32_t side = plan->rows % 4 == 0 ? 4 : 2;
-    if (plan->rows % side != 0) {
-        emit_turn(text, plan, width);
-        return;
-    }
-    for (uint32_t i = 0; i < plan->rows; i += side) {
+    uint32_t side = lines % 4 == 0 ? 4 : 2;
+    for (uint32_t i = 0; i < lines; i += side) {
         kf_text_addf(text, "            for (int e = 0; e < %u; e += %u) {\n", plan->width, side);
         for (uint32_t r = 0; r < side; r++) {
             kf_text_addf(text, "                const %s%u r%u = vload%u(0, square + %u + e);\n",
@@ -133,10 +132,52 @@ static void emit_turn_whole(kf_text *text, const mm_plan *plan, const char *widt
             for (uint32_t r = 0; r < side; r++) {
                 kf_text_addf(text, "%sr%u.%c", r == 0 ? "" : ", ", r, parts[e]);
             }
-            kf_text_addf(text, "), 0, to + (e + %u) * %u + %u);\n", e, plan->rows, i);
+            kf_text_addf(text, "), 0, %s + (e + %u) * %u + %u);\n", to, e, step, i);
         }
         kf_text_add(text, "            }\n");
     }
+}
+
+/// Stores the first `count` elements of the vector `name` at to + `at`.
+static void emit_store_part(kf_text *text, const char *name, uint32_t count, uint32_t at)
+{
+    for (uint32_t i = 0; i < count;) {
+        uint32_t part = count - i >= 4 ? 4 : count - i >= 2 ? 2 : 1;
+        if (part == 1) {
+            kf_text_addf(text, "                to[%u] = %s.s%x;\n", at + i, name, i);
+        } else {
+            kf_text_addf(text, "                vstore%u(%s.s", part, name);
+            for (uint32_t e = 0; e < part; e++) {
+                kf_text_addf(text, "%x", i + e);
+            }
+            kf_text_addf(text, ", 0, to + %u);\n", at + i);
+        }
+        i += part;
+    }
+}
+
+/// A tile whose rows lie beside each other, as those of a transposed matrix do: each term of it is
+/// a run of elements already. The last vector may reach into the rows behind the tile.
+static void emit_left_across(kf_text *text, const mm_plan *plan, const char *storage,
+                             const char *step)
+{
+    uint32_t w = plan->width, vectors = mm_share(plan->rows, w);
+    char name[16];
+    snprintf(name, sizeof(name), "v%u", plan->block->left.value);
+    kf_text_addf(text,
+                 "    if (tile * %u + %u <= m) {\n"
+                 "        __global const %s *line = a + tile * %u + first * (long)%s;\n"
+                 "        for (int t = first; t < last; t++, line += %s, to += %u) {\n",
+                 plan->rows, vectors * w, storage, plan->rows, step, step, plan->rows);
+    for (uint32_t i = 0; i < vectors; i++) {
+        kf_text_addf(text, "            {\n                __global const %s *p = line + %u;\n",
+                     storage, i * w);
+        mm_emit_load(text, plan, &plan->block->left, NULL, NULL, "                ");
+        uint32_t rest = plan->rows - i * w;
+        emit_store_part(text, name, rest < w ? rest : w, i * w);
+        kf_text_add(text, "            }\n");
+    }
+    kf_text_add(text, "        }\n        return;\n    }\n");
 }
 
 void mm_emit_left_panel(kf_text *text, const mm_plan *plan)
@@ -152,6 +193,9 @@ void mm_emit_left_panel(kf_text *text, const mm_plan *plan)
         snprintf(row, sizeof(row), "(long)k");
     }
     const char *storage = kf_dtype_of(plan->block->chain.values[left->source].dtype).storage;
+    if (strcmp(row, "1") == 0 && stride != NULL) {
+        emit_left_across(text, plan, storage, step);
+    }
     kf_text_addf(text,
                  "    %s square[%u] __attribute__((aligned(64)));\n"
                  "    for (int t = first; t < last; t += %u, to += %u) {\n"
@@ -168,7 +212,11 @@ void mm_emit_left_panel(kf_text *text, const mm_plan *plan)
                      "                PUT_OWN(v%u, square + %u);\n                line += %s;\n",
                      left->value, i * w, row);
     }
-    emit_turn_whole(text, plan, width);
+    if (plan->rows % 2 == 0) {
+        emit_turn_whole(text, plan, plan->rows, plan->rows, "to");
+    } else {
+        emit_turn(text, plan, width);
+    }
     kf_text_addf(text,
                  "            continue;\n"
                  "        }\n"
@@ -195,14 +243,58 @@ void mm_left_row_name(const mm_plan *plan, char name[32])
     }
 }
 
+/// Are the operand's elements what is summed, without a prologue or another type?
+static uint32_t is_plain(const mm_plan *plan, const mm_operand *operand)
+{
+    const char *storage = kf_dtype_of(plan->block->chain.values[operand->source].dtype).storage;
+    return operand->value == operand->source && strcmp(storage, plan->type) == 0;
+}
+
 uint32_t mm_left_in_place(const mm_plan *plan)
 {
     const mm_operand *left = &plan->block->left;
-    const char *storage = kf_dtype_of(plan->block->chain.values[left->source].dtype).storage;
     char step[32];
     mm_stride_name(plan, left->source, left->inner, step);
-    return left->value == left->source && strcmp(step, "1") == 0 &&
-           strcmp(storage, plan->type) == 0;
+    return strcmp(step, "1") == 0 && is_plain(plan, left);
+}
+
+/// Turns a tile whose rows lie beside each other, squares of `side` rows and terms at a time, if it
+/// has whole ones.
+static void emit_rows_turned(kf_text *text, const mm_plan *plan, const char *step)
+{
+    static const char *const parts = "xyzw";
+    uint32_t side = plan->rows % 4 == 0 ? 4 : 2;
+    kf_text_addf(text,
+                 "    const int there = (int)min((long)%u, m - tile * %u);\n"
+                 "    if (there %% %u == 0) {\n"
+                 "        int t = first;\n"
+                 "        __global const %s *p = a + tile * %u + first * (long)%s;\n"
+                 "        for (; t + %u <= last; t += %u, p += %u * (long)%s) {\n"
+                 "            for (int i = 0; i < there; i += %u) {\n",
+                 plan->rows, plan->rows, plan->rows % 3 == 0 ? side : plan->rows, plan->type,
+                 plan->rows, step, side, side, side, step, side);
+    for (uint32_t e = 0; e < side; e++) {
+        kf_text_addf(text, "                const %s%u r%u = vload%u(0, p + %u * (long)%s + i);\n",
+                     plan->type, side, e, side, e, step);
+    }
+    for (uint32_t r = 0; r < side; r++) {
+        kf_text_addf(text, "                vstore%u((%s%u)(", side, plan->type, side);
+        for (uint32_t e = 0; e < side; e++) {
+            kf_text_addf(text, "%sr%u.%c", e == 0 ? "" : ", ", e, parts[r]);
+        }
+        kf_text_addf(text, "), 0, to + (i + %u) * %u + t - first);\n", r, plan->depth);
+    }
+    kf_text_addf(text,
+                 "            }\n"
+                 "        }\n"
+                 "        for (; t < last; t++, p += %s) {\n"
+                 "            for (int i = 0; i < there; i++) {\n"
+                 "                to[i * %u + t - first] = p[i];\n"
+                 "            }\n"
+                 "        }\n"
+                 "        continue;\n"
+                 "    }\n",
+                 step, plan->depth);
 }
 
 void mm_emit_left_rows(kf_text *text, const mm_plan *plan)
@@ -214,6 +306,9 @@ void mm_emit_left_rows(kf_text *text, const mm_plan *plan)
     mm_stride_name(plan, left->source, left->inner, step);
     const char *stride = strcmp(step, "1") == 0 ? NULL : step;
     uint32_t w = plan->width;
+    if (stride != NULL && strcmp(row, "1") == 0 && plan->rows % 2 == 0 && is_plain(plan, left)) {
+        emit_rows_turned(text, plan, step);
+    }
     kf_text_addf(text,
                  "    for (int i = 0; i < %u; i++, to += %u) {\n"
                  "        const long row = min(tile * %u + i, (long)m - 1);\n"
@@ -264,11 +359,14 @@ static void emit_pack_columns(kf_text *text, const mm_plan *plan, const char *co
     kf_text_add(text, "        }\n    }\n");
 }
 
-/// By vectors along the sum, which lies dense in memory: squares are turned in private memory.
+/// By vectors along the sum, which lies dense in memory: squares are turned in private memory. Few
+/// columns at a time are read to their end, since lines a power of two apart share few sets of the
+/// first cache.
 static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *column)
 {
     const mm_operand *right = &plan->block->right;
-    uint32_t w = plan->width, narrow = plan->narrow.storage != NULL;
+    uint32_t w = plan->width, lines = w < TURNED ? w : TURNED;
+    uint32_t narrow = plan->narrow.storage != NULL;
     kf_text_addf(text,
                  "    %s square[%u] __attribute__((aligned(64)));\n"
                  "    for (int j = 0; j < wide * %u; j += %u) {\n"
@@ -277,12 +375,23 @@ static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *col
                  "            for (int e = 0; e < %u; e++) {\n"
                  "                const long col = min(panel * %u + j + e, (long)n - 1);\n"
                  "                __global const %s *p = b + col * %s + t;\n",
-                 plan->type, w * w, plan->columns, w, w, w, w, plan->columns,
+                 plan->type, w * lines, plan->columns, lines, w, w, lines, plan->columns,
                  kf_dtype_of(plan->block->chain.values[right->source].dtype).storage, column);
     mm_emit_load(text, plan, right, NULL, "count", "                ");
     kf_text_addf(text,
                  "                PUT_OWN(v%u, square + e * %u);\n"
-                 "            }\n"
+                 "            }\n",
+                 right->value, w);
+    if (!narrow) {
+        kf_text_addf(text,
+                     "            if (count == %u) {\n"
+                     "            %s%s *at = to + j / %u * far + (t - first) * %u + j %% %u;\n",
+                     w, plan->form == MM_FORM_PACKED ? "__global " : "", plan->type, plan->columns,
+                     plan->columns, plan->columns);
+        emit_turn_whole(text, plan, lines, plan->columns, "at");
+        kf_text_add(text, "            continue;\n            }\n");
+    }
+    kf_text_addf(text,
                  "            for (int i = 0; i < count; i++) {\n"
                  "                for (int e = 0; e < %u; e++) {\n"
                  "                    %sto[j / %u * far + (t - first + i) * %u + j %% %u + e]%s"
@@ -291,8 +400,8 @@ static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *col
                  "            }\n"
                  "        }\n"
                  "    }\n",
-                 right->value, w, w, narrow ? "PUT_ONE_AT(" : "", plan->columns, plan->columns,
-                 plan->columns, narrow ? ", " : " = ", w, narrow ? ")" : "");
+                 lines, narrow ? "PUT_ONE_AT(" : "", plan->columns, plan->columns, plan->columns,
+                 narrow ? ", " : " = ", w, narrow ? ")" : "");
 }
 
 void mm_emit_right_panels(kf_text *text, const mm_plan *plan)

@@ -66,24 +66,25 @@ static void test_dtypes(void)
     product_end(mini);
 }
 
-/// All four ways to turn, with several and with one row.
+/// All four ways to turn, with several and with one row; with whole tiles, a part of one in whole
+/// squares and sums of several pieces, in other types, too.
 static void test_turned(void)
 {
     mini_host *mini = product_begin();
     if (mini == NULL) {
         return;
     }
-    for (int i = 0; i < 12; i++) {
-        int64_t m = i < 4 ? 19 : i < 8 ? 1 : 50, n = i < 8 ? 37 : 1, k = 43;
+    for (int i = 0; i < 24; i++) {
+        uint32_t dtype = i < 16 ? KF_DTYPE_F32 : i < 20 ? KF_DTYPE_F16 : KF_DTYPE_F64;
+        int64_t m = i < 4 ? 19 : i < 8 ? 1 : i < 12 ? 50 : 44, n = i / 4 == 2 ? 1 : 37;
+        int64_t k = i < 12 ? 43 : 270;
         bool a = (i & 1) != 0, b = (i & 2) != 0;
-        if (!is_taken((size_t)i, 4)) {
+        if (!is_taken((size_t)i, 4) || (i >= 20 && mini->device.code_shape != KF_SHAPE_BLOCK)) {
             continue;
         }
         mini_clear(mini);
-        uint32_t x =
-            a ? product_matrix(mini, KF_DTYPE_F32, k, m) : product_matrix(mini, KF_DTYPE_F32, m, k);
-        uint32_t y =
-            b ? product_matrix(mini, KF_DTYPE_F32, n, k) : product_matrix(mini, KF_DTYPE_F32, k, n);
+        uint32_t x = a ? product_matrix(mini, dtype, k, m) : product_matrix(mini, dtype, m, k);
+        uint32_t y = b ? product_matrix(mini, dtype, n, k) : product_matrix(mini, dtype, k, n);
         product_of(mini, x, y, a, b);
         KILN_CHECK(product_check(mini));
     }
