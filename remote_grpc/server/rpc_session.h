@@ -11,6 +11,7 @@
 #include "rpc_link.h"
 #include "rpc_memory.h"
 #include "rpc_parties.h"
+#include "rpc_replay.h"
 #include "rpc_transfer.h"
 #include "rpc_turns.h"
 #include "rpc_vault.h"
@@ -46,11 +47,13 @@ typedef struct kilni_rpc_entry {
     struct kilni_rpc_entry *next;
 } kilni_rpc_entry;
 
+/// A graph that runs by its number.
 typedef struct kilni_rpc_known_graph {
     uint64_t id;
     uint64_t charge; ///< bytes that it counts for
     kiln_ir_graph *graph;
     struct kilni_rpc_known_graph *next;
+    kilni_rpc_replay replay;
 } kilni_rpc_known_graph;
 
 typedef struct kilni_rpc_value {
@@ -80,6 +83,7 @@ typedef struct kilni_rpc_session_options {
     kilni_rpc_limits limits;
     uint64_t max_raw_bytes; ///< of all sessions together
     atomic_ullong *raw_bytes; ///< the server's: what they hold
+    atomic_ullong *operations; ///< the server's: of all sessions, since its start
     uint64_t instance;
     uint32_t resume_seconds;
     const char *advertise; ///< "": where the client came in
@@ -244,6 +248,19 @@ void kilni_rpc_session_let_go(kilni_rpc_session *session, uint64_t bytes);
 /// Runs a graph: that of the frame, or one that is known. Gives the first failure.
 kiln_status kilni_rpc_run(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                           kiln_error *err);
+
+// ---- rpc_graphs.c ----
+
+/// The graph that the frame carries or names, which `*out_known` keeps, or NULL: it is the caller's
+/// (kiln_ir_graph_destroy). Both NULL: the frame has none. Errors: NOT_FOUND, INVALID_ARGUMENT,
+/// RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_graph_get(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                                kiln_ir_graph **out_graph, kilni_rpc_known_graph **out_known,
+                                kiln_error *err);
+
+/// Counts what it needs beside the graph to be replayed. Errors: RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_graph_charge_replay(kilni_rpc_session *session, kilni_rpc_known_graph *known,
+                                          kiln_error *err);
 
 /// Keeps a graph from the wire under its number. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_graph_learn(kilni_rpc_session *session, uint64_t id, const void *bytes,
