@@ -587,7 +587,7 @@ static bool run_replayed(kilni_rpc_session *session, kilni_rpc_known_graph *know
     kiln_tensor *outputs[KILNI_RPC_BINDINGS];
     kiln_error why = KILN_ERROR_INIT;
     size_t count = 0;
-    if (!kilni_rpc_replay_next(replay, run) || replay->work > session->pace.budget / 2) {
+    if (!kilni_rpc_graph_is_replayed(replay, run) || replay->work > session->pace.budget / 2) {
         return false;
     }
     kiln_status status = take_inputs(session, known->graph, run, inputs, &count, &why);

@@ -11,7 +11,6 @@
 #include "rpc_link.h"
 #include "rpc_memory.h"
 #include "rpc_parties.h"
-#include "rpc_replay.h"
 #include "rpc_transfer.h"
 #include "rpc_turns.h"
 #include "rpc_vault.h"
@@ -46,6 +45,18 @@ typedef struct kilni_rpc_entry {
     kilni_rpc_digest digest;
     struct kilni_rpc_entry *next;
 } kilni_rpc_entry;
+
+/// What it takes to run a known graph as a whole, without recording its operations again.
+typedef struct kilni_rpc_replay {
+    bool never; ///< each of its Runs is recorded
+    bool charged; ///< it counts for a capture too
+    uint32_t alike; ///< Runs in a row that kept the same values
+    uint32_t n_kept;
+    uint64_t kept[KILNI_RPC_BINDINGS]; ///< by them in buffers
+    uint64_t bytes; ///< of the results of its operations
+    uint64_t work; ///< that it is (rpc_pace.h)
+    kiln_graph *graph; ///< NULL: it is not captured
+} kilni_rpc_replay;
 
 /// A graph that runs by its number.
 typedef struct kilni_rpc_known_graph {
@@ -257,6 +268,12 @@ kiln_status kilni_rpc_run(kilni_rpc_session *session, const kilni_rpc_frame *fra
 kiln_status kilni_rpc_graph_get(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                                 kiln_ir_graph **out_graph, kilni_rpc_known_graph **out_known,
                                 kiln_error *err);
+
+/// Notes a Run. Whether it is to be replayed; it may have to be captured first.
+bool kilni_rpc_graph_is_replayed(kilni_rpc_replay *replay, const kiln_v1_Run *run);
+
+/// Whether the Run frees this buffer, so that nothing is kept in it.
+bool kilni_rpc_is_freed(const kiln_v1_Run *run, uint64_t buffer);
 
 /// Counts what it needs beside the graph to be replayed. Errors: RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_graph_charge_replay(kilni_rpc_session *session, kilni_rpc_known_graph *known,

@@ -150,8 +150,13 @@ static void test_other_values_are_kept(void)
     KILN_CHECK(read_float(&client, 3, 3) == 4.0f);
     run_kept(&client, GRAPH, 1, 9, 3); // nothing that the graph defines
     KILN_CHECK_INT(hand_fence(&client), KILN_STATUS_INVALID_ARGUMENT);
+    kiln_rpc_server_stats held = {.struct_size = (uint32_t)sizeof(held)};
+    kiln_rpc_server_stats_get(self.server, &held);
+    uint64_t before = held.held_bytes;
     settle(&client, &self, 1, 4, 2);
     settle(&client, &self, 1, 1, 2);
+    kiln_rpc_server_stats_get(self.server, &held);
+    KILN_CHECK(held.held_bytes <= before); // one capture at a time counts
     run_kept(&client, GRAPH, 1, 1, 2);
     hand_write(&client, 1, 0, 16, &four[3], 4); // a part: what was passed on stays
     KILN_CHECK(read_float(&client, 2, 0) == 1.0f);
