@@ -243,19 +243,12 @@ static void say_where(const serve_library *api, const kiln_rpc_server *server,
 }
 
 /// What was done, when all of it is.
-static void say_what(const kiln_rpc_server_stats *stats, kiln_device *const *devices,
-                     uint32_t n_devices)
+static void say_what(const kiln_rpc_server_stats *stats)
 {
-    uint64_t operations = 0;
-    for (uint32_t i = 0; i < n_devices; i++) {
-        kiln_device_stats device = KILN_DEVICE_STATS_INIT;
-        kiln_device_stats_get(devices[i], &device);
-        operations += device.ops_recorded;
-    }
     printf("kiln serve: %llu %s, %u %s resumed, %llu %s\n", (unsigned long long)stats->opened,
            kiln_plural(stats->opened, "session", "sessions"), stats->resumed,
-           kiln_plural(stats->resumed, "time", "times"), (unsigned long long)operations,
-           kiln_plural(operations, "operation", "operations"));
+           kiln_plural(stats->resumed, "time", "times"), (unsigned long long)stats->operations,
+           kiln_plural(stats->operations, "operation", "operations"));
     fflush(stdout);
 }
 
@@ -372,7 +365,7 @@ out:
         kiln_rpc_server_stats stats = {.struct_size = sizeof(stats)};
         api.stats(server, &stats);
         api.destroy(server);
-        say_what(&stats, devices, n_devices);
+        say_what(&stats);
     }
     serve_models_close(options->models);
     serve_log_close(log);

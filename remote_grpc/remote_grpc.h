@@ -192,6 +192,7 @@ typedef struct kiln_rpc_server_stats {
     uint64_t refused; ///< of them
     uint64_t held_bytes; ///< by all sessions
     uint64_t raw_bytes; ///< of them: written and not used yet
+    uint64_t operations; ///< of sessions, since the start
 } kiln_rpc_server_stats;
 
 /// Counts of sessions and calls.

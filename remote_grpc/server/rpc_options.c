@@ -337,6 +337,7 @@ static void set_limits(kiln_rpc_server *server, const kiln_rpc_server_options *o
     server->session.max_raw_bytes =
         options->max_raw_bytes > 0 ? options->max_raw_bytes : memory / 2;
     server->session.raw_bytes = &server->raw_bytes;
+    server->session.operations = &server->operations;
     limits->max_bytes = options->max_bytes > 0 ? options->max_bytes : memory / 2;
     limits->max_buffers = options->max_buffers > 0 ? options->max_buffers : 65536;
     limits->max_graphs = options->max_graphs > 0 ? options->max_graphs : 1024;

@@ -9,9 +9,8 @@
 
 enum { BYTE_WORK = 4, PAUSE_STEP_MS = 1000 };
 
-/// Floating-point operations, about; moving a byte counts for some. Products, sums over windows:
-/// the root is exact for a matrix product.
-static uint64_t work_of(const kiln_op_record *op)
+/// Products, sums over windows: the root is exact for a matrix product.
+uint64_t kilni_rpc_pace_work(const kiln_op_record *op)
 {
     double bytes = 0;
     double counts = 1;
@@ -88,6 +87,7 @@ kiln_status kilni_rpc_pace_begin(kilni_rpc_session *session, uint64_t operations
     uint64_t wait_ns = kilni_rpc_party_operate(options->parties, session->party, operations);
     uint64_t until = kiln_time_ns() + wait_ns;
     session->operations += operations;
+    atomic_fetch_add(options->operations, operations);
     while (wait_ns > 0 && !is_client_gone(session, 0)) {
         uint64_t now = kiln_time_ns();
         if (now >= until) {
@@ -100,13 +100,12 @@ kiln_status kilni_rpc_pace_begin(kilni_rpc_session *session, uint64_t operations
     return status == KILN_STATUS_OK ? kilni_rpc_pace_enter(session, err) : status;
 }
 
-kiln_status kilni_rpc_pace_launched(kilni_rpc_session *session, const kiln_op_record *op,
-                                    kiln_error *err)
+kiln_status kilni_rpc_pace_launched(kilni_rpc_session *session, uint64_t work, kiln_error *err)
 {
     kilni_rpc_pace *pace = &session->pace;
     kiln_event *launched = NULL;
     kiln_error ignored = KILN_ERROR_INIT; // whoever uses the result learns of it
-    pace->work += work_of(op);
+    pace->work += work;
     if (pace->work < pace->budget) {
         return KILN_STATUS_OK;
     }

@@ -16,9 +16,11 @@ kiln_status kilni_rpc_pace_enter(kilni_rpc_session *session, kiln_error *err);
 /// (the client is gone), UNAVAILABLE.
 kiln_status kilni_rpc_pace_begin(kilni_rpc_session *session, uint64_t operations, kiln_error *err);
 
-/// An operation was recorded. When enough was, waits for it and lets others have the device; the
+/// Floating-point operations, about, of an operation; moving a byte counts for some.
+uint64_t kilni_rpc_pace_work(const kiln_op_record *op);
+
+/// So much work was recorded. When it is enough, waits for it and lets others have the device; the
 /// turn is the session's again afterwards, also after an error. Errors: CANCELLED, UNAVAILABLE.
-kiln_status kilni_rpc_pace_launched(kilni_rpc_session *session, const kiln_op_record *op,
-                                    kiln_error *err);
+kiln_status kilni_rpc_pace_launched(kilni_rpc_session *session, uint64_t work, kiln_error *err);
 
 #endif

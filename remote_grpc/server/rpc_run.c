@@ -1,112 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A Run on the server: inputs are bound to buffers, each operation is recorded through the runtime,
-// outputs go to buffers. Graphs may be kept by number and run again. Knows no operator by name: the
-// table, the verifier and the runtime decide what is right.
+// outputs go to buffers. A known graph that is run again and again is captured, and then run as a
+// whole. Knows no operator by name: the table, the verifier and the runtime decide what is right.
 
 #include "rpc_pace.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { GRAPH_CHARGE = 8 }; ///< bytes of memory for a byte of the wire, at most about
-
-// ---- known graphs ----
-
-static kilni_rpc_known_graph **find_graph(kilni_rpc_session *session, uint64_t id)
-{
-    kilni_rpc_known_graph **link = &session->graphs[id % KILNI_RPC_BUCKETS];
-    while (*link != NULL && (*link)->id != id) {
-        link = &(*link)->next;
-    }
-    return link;
-}
-
-void kilni_rpc_graph_forget(kilni_rpc_session *session, uint64_t id)
-{
-    kilni_rpc_known_graph **link = find_graph(session, id);
-    kilni_rpc_known_graph *found = *link;
-    if (found != NULL) {
-        *link = found->next;
-        kilni_rpc_session_let_go(session, found->charge);
-        session->held_graphs--;
-        kiln_ir_graph_destroy(found->graph);
-        kiln_free(session->env, found);
-    }
-}
-
-void kilni_rpc_graph_forget_all(kilni_rpc_session *session)
-{
-    for (size_t i = 0; i < KILNI_RPC_BUCKETS; i++) {
-        while (session->graphs[i] != NULL) {
-            kilni_rpc_graph_forget(session, session->graphs[i]->id);
-        }
-    }
-}
-
-/// Takes `graph`, also on failure.
-static kiln_status learn_graph(kilni_rpc_session *session, uint64_t id, kiln_ir_graph *graph,
-                               uint64_t wire_bytes, kiln_error *err)
-{
-    uint64_t charge = GRAPH_CHARGE * wire_bytes;
-    kilni_rpc_graph_forget(session, id);
-    kiln_status status = kilni_rpc_session_charge(session, charge, err);
-    if (status == KILN_STATUS_OK && session->held_graphs >= session->options->limits.max_graphs) {
-        status =
-            kiln_fail(err, RESOURCE_EXHAUSTED, "the session knows %llu graphs, the most allowed",
-                      (unsigned long long)session->held_graphs);
-    }
-    kilni_rpc_known_graph *fresh =
-        status == KILN_STATUS_OK ? kiln_alloc(session->env, sizeof(*fresh)) : NULL;
-    if (status == KILN_STATUS_OK && fresh == NULL) {
-        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to keep a graph");
-    }
-    if (status != KILN_STATUS_OK) {
-        kiln_ir_graph_destroy(graph);
-        return status;
-    }
-    *fresh = (kilni_rpc_known_graph){.id = id, .charge = charge, .graph = graph};
-    *find_graph(session, id) = fresh;
-    kilni_rpc_session_hold(session, charge);
-    session->held_graphs++;
-    return KILN_STATUS_OK;
-}
-
-kiln_status kilni_rpc_graph_learn(kilni_rpc_session *session, uint64_t id, const void *bytes,
-                                  size_t length, kiln_error *err)
-{
-    kiln_ir_graph *graph = NULL;
-    kiln_status status = kiln_ir_decode(session->env, bytes, length, &graph, err);
-    return status == KILN_STATUS_OK ? learn_graph(session, id, graph, length, err) : status;
-}
-
-/// The graph that the frame carries or names; `*out_owned` when it has to be destroyed.
-static kiln_status get_graph(kilni_rpc_session *session, const kilni_rpc_frame *frame,
-                             kiln_ir_graph **out_graph, bool *out_owned, kiln_error *err)
-{
-    uint64_t id = frame->body.body.run.graph;
-    kiln_ir_graph *graph = NULL;
-    *out_owned = false;
-    if (frame->graph_length == 0 && id != 0) {
-        kilni_rpc_known_graph *known = *find_graph(session, id);
-        if (known == NULL) {
-            return kiln_fail(err, NOT_FOUND, "there is no graph %llu", (unsigned long long)id);
-        }
-        *out_graph = known->graph;
-        return KILN_STATUS_OK;
-    }
-    if (frame->graph_length == 0) {
-        return KILN_STATUS_OK; // only frees
-    }
-    kiln_status status =
-        kiln_ir_decode(session->env, frame->graph, frame->graph_length, &graph, err);
-    if (status == KILN_STATUS_OK && id != 0) {
-        status = learn_graph(session, id, graph, frame->graph_length, err);
-        graph = status == KILN_STATUS_OK ? graph : NULL;
-    }
-    *out_owned = id == 0;
-    *out_graph = graph;
-    return status;
-}
 
 // ---- values ----
 
@@ -115,6 +15,14 @@ static void begin_values(kilni_rpc_session *session)
     session->n_values = 0;
     session->run_bytes = 0;
     memset(session->value_heads, 0, sizeof(session->value_heads));
+}
+
+static void end_values(kilni_rpc_session *session)
+{
+    for (size_t i = 0; i < session->n_values; i++) {
+        kiln_release(session->values[i].tensor);
+    }
+    session->n_values = 0;
 }
 
 static kilni_rpc_value *find_value(kilni_rpc_session *session, uint64_t id)
@@ -309,17 +217,13 @@ static kiln_status make_tensor(kilni_rpc_session *session, kilni_rpc_entry *sour
     return status;
 }
 
-static kiln_status bind_input(kilni_rpc_session *session, const kiln_tensor_desc *desc,
-                              uint64_t buffer, kiln_error *err)
+/// The tensor in `buffer`, as the graph describes it; the caller's to release.
+static kiln_status take_input(kilni_rpc_session *session, const kiln_tensor_desc *desc,
+                              uint64_t buffer, kiln_tensor **out_tensor, kiln_error *err)
 {
-    kiln_tensor *tensor = NULL;
     kilni_rpc_entry *source = NULL;
     if (buffer == 0 && kiln_desc_count(desc) == 0) {
-        kiln_status status = create_tensor(session, desc, NULL, &tensor, err);
-        if (status == KILN_STATUS_OK) {
-            define_value(session, desc->id, tensor, 0);
-        }
-        return status;
+        return create_tensor(session, desc, NULL, out_tensor, err);
     }
     kiln_status status = kilni_rpc_entry_need(session, buffer, &source, err);
     if (status == KILN_STATUS_OK && source->tensor == NULL) {
@@ -331,7 +235,7 @@ static kiln_status bind_input(kilni_rpc_session *session, const kiln_tensor_desc
     if (!same_kind(source->tensor, desc)) {
         return tell_kinds(source->tensor, desc, buffer, err);
     }
-    define_value(session, desc->id, kiln_retain(source->tensor), source->bytes);
+    *out_tensor = kiln_retain(source->tensor);
     return KILN_STATUS_OK;
 }
 
@@ -349,23 +253,57 @@ static const kiln_v1_Binding *find_binding(const kiln_v1_Run *run, size_t place,
     return NULL;
 }
 
-static kiln_status bind_inputs(kilni_rpc_session *session, const kiln_ir_graph *graph,
-                               const kiln_v1_Run *run, kiln_error *err)
+/// The inputs of the graph, up to `*out_count` of them also after an error: the caller's to
+/// release.
+static kiln_status take_inputs(kilni_rpc_session *session, const kiln_ir_graph *graph,
+                               const kiln_v1_Run *run, kiln_tensor **out_tensors, size_t *out_count,
+                               kiln_error *err)
 {
     size_t count = 0;
     const kiln_tensor_desc *inputs = kiln_ir_graph_inputs(graph, &count);
+    *out_count = 0;
     for (size_t i = 0; i < count; i++) {
-        const kiln_v1_Binding *binding = find_binding(run, i, inputs[i].id);
+        const kiln_v1_Binding *binding =
+            i < KILNI_RPC_BINDINGS ? find_binding(run, i, inputs[i].id) : NULL;
         if (binding == NULL) {
             return kiln_fail(err, INVALID_ARGUMENT, "input %llu of the graph has no buffer",
                              (unsigned long long)inputs[i].id);
         }
-        kiln_status status = bind_input(session, &inputs[i], binding->buffer, err);
+        kiln_status status = take_input(session, &inputs[i], binding->buffer, &out_tensors[i], err);
         if (status != KILN_STATUS_OK) {
             return status;
         }
+        *out_count = i + 1;
     }
     return KILN_STATUS_OK;
+}
+
+/// Takes the tensors.
+static void define_inputs(kilni_rpc_session *session, const kiln_ir_graph *graph,
+                          kiln_tensor *const *tensors, size_t count)
+{
+    size_t all = 0;
+    const kiln_tensor_desc *inputs = kiln_ir_graph_inputs(graph, &all);
+    for (size_t i = 0; i < count; i++) {
+        define_value(session, inputs[i].id, tensors[i], kiln_tensor_bytes(tensors[i]));
+    }
+}
+
+static void release_all(kiln_tensor *const *tensors, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        kiln_release(tensors[i]);
+    }
+}
+
+static kiln_status bind_inputs(kilni_rpc_session *session, const kiln_ir_graph *graph,
+                               const kiln_v1_Run *run, kiln_error *err)
+{
+    kiln_tensor *tensors[KILNI_RPC_BINDINGS];
+    size_t count = 0;
+    kiln_status status = take_inputs(session, graph, run, tensors, &count, err);
+    define_inputs(session, graph, tensors, count);
+    return status;
 }
 
 // ---- operations ----
@@ -414,6 +352,7 @@ static bool is_together(const kiln_op_record *op)
     return kiln_op_info_of(op->op)->cls == KILN_CLASS_COLLECTIVE;
 }
 
+/// Records the operation as it is, and ends the values that it is the last to use.
 static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, kiln_error *err)
 {
     kiln_tensor *inputs[KILN_MAX_INPUTS];
@@ -425,27 +364,14 @@ static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, 
         return KILN_STATUS_OK;
     }
     kiln_status status = find_inputs(session, op, inputs, &holds, err);
-    if (status == KILN_STATUS_OK && op->op == KILN_OP_CUSTOM) {
-        // Only its own rule knows what it gives, and that is charged below.
-        status = kiln_custom_check(session->device, op, err);
-    }
-    if (status == KILN_STATUS_OK && !view) {
-        status = charge(session, op, err);
-    }
-    if (status == KILN_STATUS_OK && is_together(op)) {
-        kilni_rpc_pace_give(session);
-    }
     if (status == KILN_STATUS_OK) {
         status = kiln_record(session->device, op->op, inputs, op->n_inputs, op->attrs, op->n_attrs,
                              outputs, err);
-        if (status == KILN_STATUS_OK && op->op == KILN_OP_ALL_REDUCE) { // in order anyway
-            status = kiln_collective_resolve(outputs[0], err);
-            if (status != KILN_STATUS_OK) {
-                kiln_release(outputs[0]);
-            }
-        }
-        if (is_together(op)) {
-            kilni_rpc_pace_take(session);
+    }
+    if (status == KILN_STATUS_OK && op->op == KILN_OP_ALL_REDUCE) { // in order anyway
+        status = kiln_collective_resolve(outputs[0], err);
+        if (status != KILN_STATUS_OK) {
+            kiln_release(outputs[0]);
         }
     }
     for (size_t i = 0; i < op->n_outputs && status == KILN_STATUS_OK; i++) {
@@ -453,7 +379,32 @@ static kiln_status record(kilni_rpc_session *session, const kiln_op_record *op, 
                      view ? holds : kiln_tensor_bytes(outputs[i]));
     }
     end_uses(session, op);
-    return status == KILN_STATUS_OK ? kilni_rpc_pace_launched(session, op, err) : status;
+    return status;
+}
+
+/// Records the operation if its results may be held, in the session's turn.
+static kiln_status record_in_turn(kilni_rpc_session *session, const kiln_op_record *op,
+                                  kiln_error *err)
+{
+    // Only a custom operation's own rule knows what it gives, and that is charged.
+    kiln_status status =
+        op->op == KILN_OP_CUSTOM ? kiln_custom_check(session->device, op, err) : KILN_STATUS_OK;
+    if (status == KILN_STATUS_OK && kiln_op_info_of(op->op)->cls != KILN_CLASS_VIEW) {
+        status = charge(session, op, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    if (is_together(op)) {
+        kilni_rpc_pace_give(session);
+    }
+    status = record(session, op, err);
+    if (is_together(op)) {
+        kilni_rpc_pace_take(session);
+    }
+    return status == KILN_STATUS_OK && op->op != KILN_OP_DROP
+               ? kilni_rpc_pace_launched(session, kilni_rpc_pace_work(op), err)
+               : status;
 }
 
 // ---- outputs ----
@@ -470,32 +421,13 @@ static kiln_status keep_value(const kilni_rpc_value *source, kiln_tensor **out_t
     return KILN_STATUS_OK;
 }
 
-static bool is_freed(const kiln_v1_Run *run, uint64_t buffer)
-{
-    for (pb_size_t i = 0; i < run->frees_count; i++) {
-        if (run->frees[i] == buffer) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static kiln_status bind_output(kilni_rpc_session *session, const kiln_v1_Binding *binding,
+/// Puts the tensor, which it takes, in the buffer.
+static kiln_status fill_buffer(kilni_rpc_session *session, uint64_t buffer, kiln_tensor *tensor,
                                kiln_error *err)
 {
-    const kilni_rpc_value *source = find_value(session, binding->value);
-    kiln_tensor *tensor = NULL;
     kilni_rpc_entry *target = NULL;
-    if (source == NULL || source->tensor == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT,
-                         "an output of Run is value %llu, which its graph does not define",
-                         (unsigned long long)binding->value);
-    }
-    kiln_status status = keep_value(source, &tensor, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_entry_renew(session, binding->buffer, kiln_tensor_bytes(tensor), &target,
-                                       err);
-    }
+    kiln_status status =
+        kilni_rpc_entry_renew(session, buffer, kiln_tensor_bytes(tensor), &target, err);
     if (status != KILN_STATUS_OK) {
         kiln_release(tensor);
         return status;
@@ -505,6 +437,20 @@ static kiln_status bind_output(kilni_rpc_session *session, const kiln_v1_Binding
     return KILN_STATUS_OK;
 }
 
+static kiln_status bind_output(kilni_rpc_session *session, const kiln_v1_Binding *binding,
+                               kiln_error *err)
+{
+    const kilni_rpc_value *source = find_value(session, binding->value);
+    kiln_tensor *tensor = NULL;
+    if (source == NULL || source->tensor == NULL) {
+        return kiln_fail(err, INVALID_ARGUMENT,
+                         "an output of Run is value %llu, which its graph does not define",
+                         (unsigned long long)binding->value);
+    }
+    kiln_status status = keep_value(source, &tensor, err);
+    return status == KILN_STATUS_OK ? fill_buffer(session, binding->buffer, tensor, err) : status;
+}
+
 /// Binds what there is. After a failure, `*first`, the other buffers must not keep what was in
 /// them: they have failed.
 static void bind_outputs(kilni_rpc_session *session, const kiln_v1_Run *run, kiln_error *first)
@@ -512,7 +458,7 @@ static void bind_outputs(kilni_rpc_session *session, const kiln_v1_Run *run, kil
     for (pb_size_t i = 0; i < run->outputs_count; i++) {
         const kiln_v1_Binding *binding = &run->outputs[i];
         kiln_error own = KILN_ERROR_INIT;
-        if (is_freed(run, binding->buffer)) {
+        if (kilni_rpc_is_freed(run, binding->buffer)) {
             continue;
         }
         if (bind_output(session, binding, &own) != KILN_STATUS_OK) {
@@ -522,31 +468,166 @@ static void bind_outputs(kilni_rpc_session *session, const kiln_v1_Run *run, kil
     }
 }
 
+// ---- operation by operation ----
+
+static void run_recorded(kilni_rpc_session *session, const kiln_ir_graph *graph,
+                         const kiln_v1_Run *run, kiln_error *err)
+{
+    begin_values(session);
+    kiln_status status = expect_uses(session, graph, run, err);
+    if (status == KILN_STATUS_OK) {
+        status = bind_inputs(session, graph, run, err);
+    }
+    for (size_t i = 0; status == KILN_STATUS_OK && i < kiln_ir_graph_op_count(graph); i++) {
+        status = record_in_turn(session, kiln_ir_graph_op(graph, i), err);
+    }
+    bind_outputs(session, run, err);
+    end_values(session);
+}
+
+// ---- as a whole ----
+
+static bool has_twice(kiln_tensor *const *tensors, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (tensors[i] == tensors[k]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/// The tensors of what the Runs keep. A view that would have to be copied to be kept is none.
+static kiln_status find_kept(kilni_rpc_session *session, const kilni_rpc_replay *replay,
+                             kiln_tensor **out_tensors, kiln_error *err)
+{
+    for (uint32_t i = 0; i < replay->n_kept; i++) {
+        const kilni_rpc_value *value = find_value(session, replay->kept[i]);
+        if (value == NULL || value->tensor == NULL ||
+            value->holds > kiln_tensor_bytes(value->tensor)) {
+            return kiln_fail(err, FAILED_PRECONDITION, "value %llu cannot be kept as it is",
+                             (unsigned long long)replay->kept[i]);
+        }
+        out_tensors[i] = value->tensor;
+    }
+    return KILN_STATUS_OK;
+}
+
+/// Records the operations of the graph once more, to be run as a whole from now on.
+static kiln_status capture(kilni_rpc_session *session, kilni_rpc_known_graph *known,
+                           const kiln_v1_Run *run, kiln_tensor *const *inputs, size_t n_inputs,
+                           kiln_error *err)
+{
+    kilni_rpc_replay *replay = &known->replay;
+    const kiln_ir_graph *graph = known->graph;
+    kiln_tensor *kept[KILNI_RPC_BINDINGS];
+    kiln_status status = has_twice(inputs, n_inputs)
+                             ? kiln_fail(err, FAILED_PRECONDITION, "an input is there twice")
+                             : kilni_rpc_graph_charge_replay(session, known, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_graph_begin(session->device, inputs, n_inputs, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    begin_values(session);
+    status = expect_uses(session, graph, run, err);
+    for (size_t i = 0; i < n_inputs; i++) {
+        (void)kiln_retain(inputs[i]);
+    }
+    define_inputs(session, graph, inputs, n_inputs);
+    for (size_t i = 0; status == KILN_STATUS_OK && i < kiln_ir_graph_op_count(graph); i++) {
+        status = record(session, kiln_ir_graph_op(graph, i), err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = find_kept(session, replay, kept, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_graph_end(session->device, kept, replay->n_kept, &replay->graph, err);
+    } else {
+        kiln_graph_cancel(session->device);
+    }
+    end_values(session);
+    return status;
+}
+
+/// Whether its results may be held.
+static kiln_status charge_all(const kilni_rpc_replay *replay, kilni_rpc_session *session,
+                              kiln_error *err)
+{
+    kiln_status status = kilni_rpc_check_bytes(&session->options->limits, 0, replay->bytes, err);
+    return status == KILN_STATUS_OK ? kilni_rpc_session_charge(session, replay->bytes, err)
+                                    : status;
+}
+
+static void fill_kept(kilni_rpc_session *session, const kiln_v1_Run *run,
+                      kiln_tensor *const *outputs, kiln_error *err)
+{
+    uint32_t at = 0;
+    for (pb_size_t i = 0; i < run->outputs_count; i++) {
+        uint64_t buffer = run->outputs[i].buffer;
+        kiln_error own = KILN_ERROR_INIT;
+        if (!kilni_rpc_is_freed(run, buffer) &&
+            fill_buffer(session, buffer, outputs[at++], &own) != KILN_STATUS_OK) {
+            *err = err->code != 0 ? *err : own;
+            kilni_rpc_entry_fail(session, buffer, err);
+        }
+    }
+}
+
+/// Runs the graph as a whole, and gives whether it has. When it cannot, nothing is done, and why
+/// does not matter: recorded one by one, the operations either can, or the right one tells why.
+static bool run_replayed(kilni_rpc_session *session, kilni_rpc_known_graph *known,
+                         const kiln_v1_Run *run, kiln_error *err)
+{
+    kilni_rpc_replay *replay = &known->replay;
+    kiln_tensor *inputs[KILNI_RPC_BINDINGS];
+    kiln_tensor *outputs[KILNI_RPC_BINDINGS];
+    kiln_error why = KILN_ERROR_INIT;
+    size_t count = 0;
+    if (!kilni_rpc_graph_is_replayed(replay, run) || replay->work > session->pace.budget / 2) {
+        return false;
+    }
+    kiln_status status = take_inputs(session, known->graph, run, inputs, &count, &why);
+    if (status == KILN_STATUS_OK && replay->graph == NULL) {
+        status = capture(session, known, run, inputs, count, &why);
+        replay->never = status != KILN_STATUS_OK;
+    }
+    if (status == KILN_STATUS_OK) {
+        status = charge_all(replay, session, &why);
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_graph_run(replay->graph, inputs, count, outputs, replay->n_kept, &why);
+    }
+    release_all(inputs, count);
+    if (status != KILN_STATUS_OK) {
+        return false;
+    }
+    fill_kept(session, run, outputs, err);
+    if (kilni_rpc_pace_launched(session, replay->work, &why) != KILN_STATUS_OK && err->code == 0) {
+        *err = why;
+    }
+    return true;
+}
+
 kiln_status kilni_rpc_run(kilni_rpc_session *session, const kilni_rpc_frame *frame, kiln_error *err)
 {
     const kiln_v1_Run *run = &frame->body.body.run;
     kiln_ir_graph *graph = NULL;
-    bool owned = false;
+    kilni_rpc_known_graph *known = NULL;
     bool paced = false;
-    begin_values(session);
-    kiln_status status = get_graph(session, frame, &graph, &owned, err);
+    kiln_status status = kilni_rpc_graph_get(session, frame, &graph, &known, err);
     if (status == KILN_STATUS_OK && graph != NULL) {
         status = kilni_rpc_pace_begin(session, kiln_ir_graph_op_count(graph), err);
         paced = status == KILN_STATUS_OK;
     }
-    if (status == KILN_STATUS_OK && graph != NULL) {
-        status = expect_uses(session, graph, run, err);
-    }
-    if (status == KILN_STATUS_OK && graph != NULL) {
-        status = bind_inputs(session, graph, run, err);
-    }
-    for (size_t i = 0;
-         graph != NULL && status == KILN_STATUS_OK && i < kiln_ir_graph_op_count(graph); i++) {
-        status = record(session, kiln_ir_graph_op(graph, i), err);
-    }
-    bind_outputs(session, run, err);
-    for (size_t i = 0; i < session->n_values; i++) {
-        kiln_release(session->values[i].tensor);
+    if (!paced) {
+        begin_values(session);
+        bind_outputs(session, run, err);
+    } else if (known == NULL || !run_replayed(session, known, run, err)) {
+        run_recorded(session, graph, run, err);
     }
     for (pb_size_t i = 0; i < run->frees_count; i++) {
         kilni_rpc_entry_remove(session, run->frees[i]);
@@ -554,7 +635,7 @@ kiln_status kilni_rpc_run(kilni_rpc_session *session, const kilni_rpc_frame *fra
     if (paced) {
         kilni_rpc_pace_give(session);
     }
-    if (owned) {
+    if (known == NULL) {
         kiln_ir_graph_destroy(graph);
     }
     return (kiln_status)err->code;

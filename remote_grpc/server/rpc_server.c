@@ -188,6 +188,7 @@ kiln_status kiln_rpc_server_create(kiln_device *const *devices, uint32_t n_devic
     server->env = env;
     atomic_init(&server->health, 1);
     atomic_init(&server->raw_bytes, 0);
+    atomic_init(&server->operations, 0);
     atomic_init(&server->model_calls, 0);
     kilni_rpc_parties_init(&server->parties, env);
     pthread_mutex_init(&server->lock, NULL);
@@ -342,6 +343,7 @@ void kiln_rpc_server_stats_get(kiln_rpc_server *server, kiln_rpc_server_stats *o
     stats.served = server->served;
     stats.refused = server->refused;
     stats.raw_bytes = atomic_load(&server->raw_bytes);
+    stats.operations = atomic_load(&server->operations);
     stats.held_bytes = kilni_rpc_parties_bytes(&server->parties);
     for (int kind = 0; kind < KILNI_RPC_KINDS; kind++) {
         stats.calls += server->calls[kind];

@@ -48,6 +48,7 @@ struct kiln_rpc_server {
     kilni_rpc_dtypes dtypes[KILNI_RPC_DEVICES];
     kilni_rpc_session_options session;
     atomic_ullong raw_bytes; ///< that sessions hold and no operation has used
+    atomic_ullong operations; ///< of sessions, since the start
     const kiln_models *models; ///< borrowed; NULL: none
     uint64_t max_request_bytes; ///< of a call to them
     bool last; ///< gRPC is left running

@@ -111,11 +111,7 @@ static void fill_load(kiln_rpc_server *server, kiln_v1_InfoResponse_Load *load)
     load->calls = atomic_load(&server->model_calls);
     load->raw_bytes = atomic_load(&server->raw_bytes);
     load->draining = atomic_load(&server->draining);
-    for (uint32_t i = 0; i < server->session.n_devices; i++) {
-        kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
-        kiln_device_stats_peek(server->devices[i], &stats);
-        load->operations += stats.ops_recorded;
-    }
+    load->operations = atomic_load(&server->operations);
 }
 
 static kiln_status send_info(kiln_rpc_server *server, kilni_rpc_party *party,

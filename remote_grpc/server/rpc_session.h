@@ -46,11 +46,25 @@ typedef struct kilni_rpc_entry {
     struct kilni_rpc_entry *next;
 } kilni_rpc_entry;
 
+/// What it takes to run a known graph as a whole, without recording its operations again.
+typedef struct kilni_rpc_replay {
+    bool never; ///< each of its Runs is recorded
+    bool charged; ///< it counts for a capture too
+    uint32_t alike; ///< Runs in a row that kept the same values
+    uint32_t n_kept;
+    uint64_t kept[KILNI_RPC_BINDINGS]; ///< by them in buffers
+    uint64_t bytes; ///< of the results of its operations
+    uint64_t work; ///< that it is (rpc_pace.h)
+    kiln_graph *graph; ///< NULL: it is not captured
+} kilni_rpc_replay;
+
+/// A graph that runs by its number.
 typedef struct kilni_rpc_known_graph {
     uint64_t id;
     uint64_t charge; ///< bytes that it counts for
     kiln_ir_graph *graph;
     struct kilni_rpc_known_graph *next;
+    kilni_rpc_replay replay;
 } kilni_rpc_known_graph;
 
 typedef struct kilni_rpc_value {
@@ -80,6 +94,7 @@ typedef struct kilni_rpc_session_options {
     kilni_rpc_limits limits;
     uint64_t max_raw_bytes; ///< of all sessions together
     atomic_ullong *raw_bytes; ///< the server's: what they hold
+    atomic_ullong *operations; ///< the server's: of all sessions, since its start
     uint64_t instance;
     uint32_t resume_seconds;
     const char *advertise; ///< "": where the client came in
@@ -244,6 +259,25 @@ void kilni_rpc_session_let_go(kilni_rpc_session *session, uint64_t bytes);
 /// Runs a graph: that of the frame, or one that is known. Gives the first failure.
 kiln_status kilni_rpc_run(kilni_rpc_session *session, const kilni_rpc_frame *frame,
                           kiln_error *err);
+
+// ---- rpc_graphs.c ----
+
+/// The graph that the frame carries or names, which `*out_known` keeps, or NULL: it is the caller's
+/// (kiln_ir_graph_destroy). Both NULL: the frame has none. Errors: NOT_FOUND, INVALID_ARGUMENT,
+/// RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_graph_get(kilni_rpc_session *session, const kilni_rpc_frame *frame,
+                                kiln_ir_graph **out_graph, kilni_rpc_known_graph **out_known,
+                                kiln_error *err);
+
+/// Notes a Run. Whether it is to be replayed; it may have to be captured first.
+bool kilni_rpc_graph_is_replayed(kilni_rpc_replay *replay, const kiln_v1_Run *run);
+
+/// Whether the Run frees this buffer, so that nothing is kept in it.
+bool kilni_rpc_is_freed(const kiln_v1_Run *run, uint64_t buffer);
+
+/// Counts what it needs beside the graph to be replayed. Errors: RESOURCE_EXHAUSTED.
+kiln_status kilni_rpc_graph_charge_replay(kilni_rpc_session *session, kilni_rpc_known_graph *known,
+                                          kiln_error *err);
 
 /// Keeps a graph from the wire under its number. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED.
 kiln_status kilni_rpc_graph_learn(kilni_rpc_session *session, uint64_t id, const void *bytes,

@@ -189,6 +189,7 @@ static void put_server(kiln_string *out, const kiln_serving_door *door)
         {"kiln_session_bytes", "gauge", "Bytes that sessions hold.", stats.held_bytes},
         {"kiln_raw_bytes", "gauge", "Of them: bytes that no operation has used yet.",
          stats.raw_bytes},
+        {"kiln_session_operations_total", "counter", "Operations of sessions.", stats.operations},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         put_head(out, rows[i].name, rows[i].type, rows[i].help);

@@ -455,7 +455,7 @@ def case_metrics(folder):
                      f"kiln_compute_seconds_count{{{label}}} 1", 'kiln_model_versions{state="unavailable"} 3'):
             assert code == 200 and line in lines, line
         for name in ("kiln_sessions", "kiln_calls_total", "kiln_calls_refused_total", "kiln_session_bytes",
-                     "kiln_raw_bytes", "kiln_sessions_resumed_total"):
+                     "kiln_raw_bytes", "kiln_session_operations_total", "kiln_sessions_resumed_total"):
             assert any(line.startswith(name + " ") for line in lines), name
         assert int(next(line for line in lines if line.startswith("kiln_calls_total ")).split()[1]) >= 1, lines
         assert int(next(line for line in lines if line.startswith("kiln_device_plans{")).split()[1]) >= 1, lines
