@@ -11,6 +11,7 @@
 #include "serve_models.h"
 #include "serve_notify.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -313,8 +314,12 @@ static void *end_in_time(void *grace_seconds)
 {
     static const char said[] = "kiln serve: the end took too long; what was not stored is lost\n";
     const struct timespec rest = {.tv_sec = (time_t)(uintptr_t)grace_seconds};
+    struct pollfd log = {.fd = STDERR_FILENO, .events = POLLOUT};
     (void)nanosleep(&rest, NULL);
-    (void)!write(STDERR_FILENO, said, sizeof(said) - 1);
+    // A pipe that nobody reads may be full.
+    if (poll(&log, 1, 0) == 1 && (log.revents & POLLOUT) != 0) {
+        (void)!write(STDERR_FILENO, said, sizeof(said) - 1);
+    }
     _exit(CLI_OK);
 }
 

@@ -210,11 +210,31 @@ static const kilni_saved *weights_find(const weights_file *file, const char *nam
 
 // ---- what is loaded ----
 
+/// Of bytes in a file, through memory of the host for this tensor alone.
+static kiln_status tensor_of_file(kiln_device *device, const kilni_saved *saved,
+                                  kiln_tensor **out_tensor, kiln_error *err)
+{
+    const kiln_env *env = kiln_context_env(kiln_device_context(device));
+    void *bytes = kiln_alloc(env, saved->bytes + 1);
+    if (bytes == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", saved->bytes);
+    }
+    kiln_status status = kilni_saved_read(saved, bytes, err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_tensor_create(device, saved->dtype, saved->rank, saved->dims, bytes,
+                                    out_tensor, err);
+    }
+    kiln_free(env, bytes);
+    return status;
+}
+
 kiln_status kilni_saved_tensor(kiln_device *device, const kilni_saved *saved,
                                kiln_tensor **out_tensor, kiln_error *err)
 {
-    kiln_status status = kiln_tensor_create(device, saved->dtype, saved->rank, saved->dims,
-                                            saved->data, out_tensor, err);
+    kiln_status status = saved->data == NULL
+                             ? tensor_of_file(device, saved, out_tensor, err)
+                             : kiln_tensor_create(device, saved->dtype, saved->rank, saved->dims,
+                                                  saved->data, out_tensor, err);
     if (status != KILN_STATUS_OK) {
         (void)kiln_error_context(err, "tensor %.64s", saved->name);
     }

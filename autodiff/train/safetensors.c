@@ -11,7 +11,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,8 +35,8 @@ enum { SAVED_DTYPES = sizeof(saved_dtypes) / sizeof(saved_dtypes[0]) };
 
 struct kilni_safetensors {
     const kiln_env *env;
-    void *pages; ///< NULL: the bytes are the caller's
-    size_t page_bytes;
+    int file; ///< -1: the bytes are the caller's
+    size_t start; ///< of the tensors in it
     json_t *header; ///< names and notes lie in it
     kilni_saved *tensors;
     size_t count;
@@ -88,9 +87,9 @@ static kiln_status read_shape(const json_t *row, kilni_saved *out_tensor, kiln_e
     return KILN_STATUS_OK;
 }
 
-/// `out_tensor->data` becomes its place in `data`, of which there are `bytes`.
-static kiln_status read_place(const json_t *row, const unsigned char *data, size_t bytes,
-                              kilni_saved *out_tensor, kiln_error *err)
+/// Where it lies in the `bytes` behind the header.
+static kiln_status read_place(const json_t *row, size_t bytes, kilni_saved *out_tensor,
+                              kiln_error *err)
 {
     const json_t *offsets = json_object_get(row, "data_offsets");
     const json_t *first = json_array_get(offsets, 0); // NULL of what is no array
@@ -108,17 +107,17 @@ static kiln_status read_place(const json_t *row, const unsigned char *data, size
         return kiln_fail(err, DATA_LOSS, "%zu bytes, where its shape and dtype have %zu",
                          end - start, out_tensor->bytes);
     }
-    out_tensor->data = data + start;
+    out_tensor->at = start;
     return KILN_STATUS_OK;
 }
 
-static kiln_status read_tensor(const json_t *row, const unsigned char *data, size_t bytes,
-                               kilni_saved *out_tensor, kiln_error *err)
+static kiln_status read_tensor(const json_t *row, size_t bytes, kilni_saved *out_tensor,
+                               kiln_error *err)
 {
     kiln_status status = KILN_STATUS_OK;
     KILN_TRY(out, status, read_dtype(row, out_tensor, err));
     KILN_TRY(out, status, read_shape(row, out_tensor, err));
-    KILN_TRY(out, status, read_place(row, data, bytes, out_tensor, err));
+    KILN_TRY(out, status, read_place(row, bytes, out_tensor, err));
 out:
     if (status != KILN_STATUS_OK) {
         (void)kiln_error_context(err, "tensor %.64s", out_tensor->name);
@@ -143,31 +142,31 @@ static int compare_places(const void *a, const void *b)
 {
     const kilni_saved *left = a;
     const kilni_saved *right = b;
-    if (left->data != right->data) {
-        return (const unsigned char *)left->data < (const unsigned char *)right->data ? -1 : 1;
+    if (left->at != right->at) {
+        return left->at < right->at ? -1 : 1;
     }
     return (left->bytes > right->bytes) - (left->bytes < right->bytes); // empty ones first
 }
 
 /// No gaps, no overlaps, no rest.
-static kiln_status check_places(const kilni_safetensors *file, const unsigned char *data,
-                                size_t bytes, kiln_error *err)
+static kiln_status check_places(const kilni_safetensors *file, size_t bytes, kiln_error *err)
 {
-    const unsigned char *at = data;
+    size_t at = 0;
     for (size_t i = 0; i < file->count; i++) {
         const kilni_saved *tensor = &file->tensors[i];
-        if ((const unsigned char *)tensor->data != at) {
+        if (tensor->at != at) {
             return kiln_fail(err, DATA_LOSS, "tensor %.64s %s", tensor->name,
-                             (const unsigned char *)tensor->data < at ? "overlaps the one before it"
-                                                                      : "leaves a gap before it");
+                             tensor->at < at ? "overlaps the one before it"
+                                             : "leaves a gap before it");
         }
         at += tensor->bytes;
     }
-    size_t rest = bytes - (size_t)(at - data);
+    size_t rest = bytes - at;
     return rest == 0 ? KILN_STATUS_OK
                      : kiln_fail(err, DATA_LOSS, "%zu bytes behind the last tensor", rest);
 }
 
+/// `data` are the tensors' bytes, or NULL: in the file.
 static kiln_status read_header(kilni_safetensors *file, const unsigned char *data, size_t bytes,
                                kiln_error *err)
 {
@@ -187,97 +186,145 @@ static kiln_status read_header(kilni_safetensors *file, const unsigned char *dat
         } else {
             kilni_saved *tensor = &file->tensors[file->count++];
             tensor->name = name;
-            status = read_tensor(row, data, bytes, tensor, err);
+            status = read_tensor(row, bytes, tensor, err);
+            tensor->data = data != NULL ? data + tensor->at : NULL;
+            tensor->file = data == NULL ? file : NULL;
         }
         if (status != KILN_STATUS_OK) {
             return status;
         }
     }
     qsort(file->tensors, file->count, sizeof(*file->tensors), compare_places);
-    return check_places(file, data, bytes, err);
+    return check_places(file, bytes, err);
 }
 
-static kiln_status parse_into(kilni_safetensors *file, const unsigned char *data, size_t bytes,
-                              kiln_error *err)
+/// How long the header is, of a file of `bytes`.
+static kiln_status read_start(const unsigned char start[START_BYTES], size_t bytes,
+                              size_t *out_length, kiln_error *err)
 {
     uint64_t length = 0;
-    json_error_t where;
-    if (bytes < START_BYTES) {
-        return kiln_fail(err, DATA_LOSS, "a file of %zu bytes", bytes);
-    }
     for (size_t i = 0; i < START_BYTES; i++) {
-        length |= (uint64_t)data[i] << (8 * i);
+        length |= (uint64_t)start[i] << (8 * i);
     }
     if (length > MOST_HEADER_BYTES || length > bytes - START_BYTES) {
         return kiln_fail(err, DATA_LOSS, "a header of %llu bytes in a file of %zu",
                          (unsigned long long)length, bytes);
     }
-    file->header = json_loadb((const char *)data + START_BYTES, (size_t)length,
-                              JSON_REJECT_DUPLICATES, &where);
-    if (!json_is_object(file->header)) {
-        return kiln_fail(err, DATA_LOSS, "its header is no JSON object: %.100s",
-                         file->header == NULL ? where.text : "something else");
+    *out_length = (size_t)length;
+    return KILN_STATUS_OK;
+}
+
+static kiln_status parse_header(kilni_safetensors *file, const char *text, size_t length,
+                                kiln_error *err)
+{
+    json_error_t where;
+    file->start = START_BYTES + length;
+    file->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &where);
+    return json_is_object(file->header)
+               ? KILN_STATUS_OK
+               : kiln_fail(err, DATA_LOSS, "its header is no JSON object: %.100s",
+                           file->header == NULL ? where.text : "something else");
+}
+
+static kiln_status make_file(const kiln_env *env, int descriptor, kilni_safetensors **out_file,
+                             kiln_error *err)
+{
+    kilni_safetensors *file = kiln_alloc(env, sizeof(*file));
+    *out_file = file;
+    if (file == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a file's header");
     }
-    size_t before = START_BYTES + (size_t)length;
-    return read_header(file, data + before, bytes - before, err);
+    file->env = env;
+    file->file = descriptor;
+    return KILN_STATUS_OK;
 }
 
 kiln_status kilni_safetensors_parse(const kiln_env *env, const void *data, size_t bytes,
                                     kilni_safetensors **out_file, kiln_error *err)
 {
+    const unsigned char *start = data;
+    kilni_safetensors *file = NULL;
+    size_t length = 0;
+    kiln_status status = KILN_STATUS_OK;
     *out_file = NULL;
-    kilni_safetensors *file = kiln_alloc(env, sizeof(*file));
-    if (file == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a file's header");
+    if (bytes < START_BYTES) {
+        return kiln_fail(err, DATA_LOSS, "a file of %zu bytes", bytes);
     }
-    file->env = env;
-    kiln_status status = parse_into(file, data, bytes, err);
+    KILN_TRY(out, status, make_file(env, -1, &file, err));
+    KILN_TRY(out, status, read_start(start, bytes, &length, err));
+    KILN_TRY(out, status, parse_header(file, (const char *)start + START_BYTES, length, err));
+    KILN_TRY(out, status, read_header(file, start + file->start, bytes - file->start, err));
+    *out_file = file;
+    file = NULL;
+out:
+    kilni_safetensors_close(file);
+    return status;
+}
+
+/// Of an open file, whole or not at all.
+static kiln_status read_at(int file, size_t at, void *out_bytes, size_t bytes, kiln_error *err)
+{
+    if (kilni_base_read_at(file, at, out_bytes, bytes)) {
+        return KILN_STATUS_OK;
+    }
+    return errno == ENODATA ? kiln_fail(err, DATA_LOSS, "the file ends before byte %zu", at + bytes)
+                            : kiln_fail(err, UNAVAILABLE, "%s", strerror(errno));
+}
+
+static kiln_status read_file(kilni_safetensors *file, kiln_error *err)
+{
+    struct stat info;
+    unsigned char start[START_BYTES];
+    size_t length = 0;
+    kiln_status status = KILN_STATUS_OK;
+    char *text = NULL;
+    if (fstat(file->file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < START_BYTES) {
+        return kiln_fail(err, DATA_LOSS, "not a file of tensors");
+    }
+    KILN_TRY(out, status, read_at(file->file, 0, start, START_BYTES, err));
+    KILN_TRY(out, status, read_start(start, (size_t)info.st_size, &length, err));
+    text = kiln_alloc(file->env, length + 1);
+    if (text == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a file's header");
+        goto out;
+    }
+    KILN_TRY(out, status, read_at(file->file, START_BYTES, text, length, err));
+    KILN_TRY(out, status, parse_header(file, text, length, err));
+    KILN_TRY(out, status, read_header(file, NULL, (size_t)info.st_size - file->start, err));
+out:
+    kiln_free(file->env, text);
+    return status;
+}
+
+kiln_status kilni_safetensors_open(const kiln_env *env, const char *path,
+                                   kilni_safetensors **out_file, kiln_error *err)
+{
+    kilni_safetensors *file = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    *out_file = NULL;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) {
+        return kiln_fail(err, NOT_FOUND, "%s: %s", path, strerror(errno));
+    }
+    status = make_file(env, descriptor, &file, err);
+    if (status != KILN_STATUS_OK) {
+        (void)close(descriptor);
+        return status;
+    }
+    status = read_file(file, err);
     if (status != KILN_STATUS_OK) {
         kilni_safetensors_close(file);
+        (void)kiln_error_context(err, "%s", path);
         return status;
     }
     *out_file = file;
     return KILN_STATUS_OK;
 }
 
-static kiln_status map_pages(const char *path, void **out_pages, size_t *out_bytes, kiln_error *err)
+kiln_status kilni_saved_read(const kilni_saved *saved, void *out_bytes, kiln_error *err)
 {
-    struct stat info;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return kiln_fail(err, NOT_FOUND, "%s", strerror(errno));
-    }
-    bool good = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
-    *out_pages =
-        good ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
-    (void)close(file);
-    if (*out_pages == MAP_FAILED) {
-        return kiln_fail(err, DATA_LOSS, "not a file of tensors");
-    }
-    *out_bytes = (size_t)info.st_size;
-    return KILN_STATUS_OK;
-}
-
-kiln_status kilni_safetensors_open(const kiln_env *env, const char *path,
-                                   kilni_safetensors **out_file, kiln_error *err)
-{
-    void *pages = NULL;
-    size_t bytes = 0;
-    *out_file = NULL;
-    kiln_status status = map_pages(path, &pages, &bytes, err);
-    if (status == KILN_STATUS_OK) {
-        status = kilni_safetensors_parse(env, pages, bytes, out_file, err);
-        if (status != KILN_STATUS_OK) {
-            (void)munmap(pages, bytes);
-        }
-    }
-    if (status != KILN_STATUS_OK) {
-        (void)kiln_error_context(err, "%s", path);
-        return status;
-    }
-    (*out_file)->pages = pages;
-    (*out_file)->page_bytes = bytes;
-    return KILN_STATUS_OK;
+    const kilni_safetensors *file = saved->file;
+    return read_at(file->file, file->start + saved->at, out_bytes, saved->bytes, err);
 }
 
 void kilni_safetensors_close(kilni_safetensors *file)
@@ -285,8 +332,8 @@ void kilni_safetensors_close(kilni_safetensors *file)
     if (file == NULL) {
         return;
     }
-    if (file->pages != NULL) {
-        (void)munmap(file->pages, file->page_bytes);
+    if (file->file >= 0) {
+        (void)close(file->file);
     }
     json_decref(file->header);
     kiln_free(file->env, file->tensors);

@@ -9,14 +9,18 @@
 
 #include "ir.h"
 
+typedef struct kilni_safetensors kilni_safetensors;
+
 /// One tensor of a file, or to be written to one.
 typedef struct kilni_saved {
     const char *name;
     kiln_dtype dtype;
     size_t rank;
     int64_t dims[KILN_MAX_RANK];
-    const void *data; ///< row-major; of a file: inside it
+    const void *data; ///< row-major; NULL: in `file`
     size_t bytes;
+    const kilni_safetensors *file; ///< where `data` is NULL
+    size_t at; ///< of a file: behind its header
 } kilni_saved;
 
 /// Text that a file carries beside its tensors.
@@ -25,18 +29,20 @@ typedef struct kilni_saved_note {
     const char *text;
 } kilni_saved_note;
 
-typedef struct kilni_safetensors kilni_safetensors;
-
 /// Reads what is in memory, which stays the caller's and outlives `*out_file`. Errors: DATA_LOSS,
 /// UNIMPLEMENTED (a dtype that Kiln has not, a rank above its limit), RESOURCE_EXHAUSTED.
 kiln_status kilni_safetensors_parse(const kiln_env *env, const void *data, size_t bytes,
                                     kilni_safetensors **out_file, kiln_error *err);
 
-/// Maps a file and reads it. Errors: also NOT_FOUND.
+/// Opens a file and reads its header. A file that becomes shorter later is damaged for who reads a
+/// tensor of it, and no more: it is not mapped. Errors: also NOT_FOUND, UNAVAILABLE.
 kiln_status kilni_safetensors_open(const kiln_env *env, const char *path,
                                    kilni_safetensors **out_file, kiln_error *err);
 
-/// Frees what was read, and the file's pages. Takes NULL.
+/// Reads a tensor whose bytes are in its file. Errors: UNAVAILABLE, DATA_LOSS.
+kiln_status kilni_saved_read(const kilni_saved *saved, void *out_bytes, kiln_error *err);
+
+/// Closes the file and frees what was read. Takes NULL.
 void kilni_safetensors_close(kilni_safetensors *file);
 
 /// The tensors in the order in which they lie in the file.

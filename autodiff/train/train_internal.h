@@ -53,7 +53,7 @@ kiln_status kilni_saving_add(kilni_saving *saving, const char *prefix, const cha
                              kiln_tensor *tensor, kiln_error *err);
 void kilni_saving_fini(kilni_saving *saving);
 
-/// A tensor of what was saved. Errors: as kiln_tensor_create.
+/// A tensor of what was saved. Errors: as kiln_tensor_create and kilni_saved_read.
 kiln_status kilni_saved_tensor(kiln_device *device, const kilni_saved *saved,
                                kiln_tensor **out_tensor, kiln_error *err);
 /// The same, which must look as `like`. Errors: also NOT_FOUND when `saved` is NULL,

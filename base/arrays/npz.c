@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #ifdef KILN_WITH_ZLIB
@@ -19,13 +18,17 @@
 
 enum { END_BYTES = 22, ENTRY_BYTES = 46, LOCAL_BYTES = 30, STORED = 0, DEFLATED = 8 };
 
+/// The file is read and not mapped: one that becomes shorter meanwhile is damaged, and no more.
 typedef struct archive {
-    const unsigned char *bytes;
+    int file;
     size_t length;
+    unsigned char *directory;
+    size_t directory_bytes;
+    size_t count; ///< entries of it
 } archive;
 
 typedef struct entry {
-    const unsigned char *data;
+    size_t at; ///< its bytes
     size_t packed;
     size_t length;
     unsigned method;
@@ -41,38 +44,89 @@ static size_t u32_at(const unsigned char *at)
     return u16_at(at) | u16_at(at + 2) << 16;
 }
 
-/// The record that ends the archive; behind it is a comment at most.
-static const unsigned char *find_end(const archive *a)
+/// Errors: UNAVAILABLE; DATA_LOSS where the file has become shorter.
+static kiln_status read_at(const archive *a, size_t at, void *out_bytes, size_t bytes,
+                           kiln_error *err)
 {
-    for (size_t back = END_BYTES; back <= a->length && back <= END_BYTES + 65535; back++) {
-        const unsigned char *at = a->bytes + a->length - back;
-        if (memcmp(at, "PK\5\6", 4) == 0) {
-            return at;
+    if (kilni_base_read_at(a->file, at, out_bytes, bytes)) {
+        return KILN_STATUS_OK;
+    }
+    return errno == ENODATA
+               ? kiln_fail(err, DATA_LOSS, "the archive ends before byte %zu", at + bytes)
+               : kiln_fail(err, UNAVAILABLE, "%s", strerror(errno));
+}
+
+/// `bytes` of the file, to be freed. Errors: also RESOURCE_EXHAUSTED.
+static kiln_status read_part(const archive *a, size_t at, size_t bytes, unsigned char **out_part,
+                             kiln_error *err)
+{
+    *out_part = malloc(bytes + 1);
+    if (*out_part == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
+    }
+    kiln_status status = read_at(a, at, *out_part, bytes, err);
+    if (status != KILN_STATUS_OK) {
+        free(*out_part);
+        *out_part = NULL;
+    }
+    return status;
+}
+
+/// The record that ends the archive; behind it is a comment at most.
+static const unsigned char *find_end(const unsigned char *last, size_t bytes)
+{
+    for (size_t back = END_BYTES; back <= bytes; back++) {
+        if (memcmp(last + bytes - back, "PK\5\6", 4) == 0) {
+            return last + bytes - back;
         }
     }
     return NULL;
+}
+
+static kiln_status read_directory(archive *a, kiln_error *err)
+{
+    const size_t most = END_BYTES + 65535;
+    size_t bytes = a->length < most ? a->length : most;
+    unsigned char *last = NULL;
+    kiln_status status = read_part(a, a->length - bytes, bytes, &last, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    const unsigned char *end = find_end(last, bytes);
+    size_t start = end != NULL ? u32_at(end + 16) : 0;
+    size_t end_at = end != NULL ? a->length - bytes + (size_t)(end - last) : 0;
+    a->count = end != NULL ? u16_at(end + 10) : 0;
+    free(last);
+    if (end == NULL || start > end_at) {
+        return kiln_fail(err, DATA_LOSS,
+                         end == NULL ? "not a .npz file" : "the archive's directory is damaged");
+    }
+    a->directory_bytes = end_at - start;
+    return read_part(a, start, a->directory_bytes, &a->directory, err);
 }
 
 /// From an entry of the directory to its bytes, which a header of its own precedes.
 static kiln_status find_data(const archive *a, const unsigned char *record, entry *out_entry,
                              kiln_error *err)
 {
+    unsigned char head[LOCAL_BYTES];
     size_t local = u32_at(record + 42);
     *out_entry = (entry){.packed = u32_at(record + 20), .length = u32_at(record + 24)};
     out_entry->method = (unsigned)u16_at(record + 10);
     if (out_entry->packed == UINT32_MAX || out_entry->length == UINT32_MAX || local == UINT32_MAX) {
         return kiln_fail(err, UNIMPLEMENTED, "an archive with 64-bit sizes");
     }
-    if (a->length < LOCAL_BYTES || local > a->length - LOCAL_BYTES ||
-        memcmp(a->bytes + local, "PK\3\4", 4) != 0) {
+    kiln_status status = read_at(a, local, head, LOCAL_BYTES, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    if (memcmp(head, "PK\3\4", 4) != 0) {
         return kiln_fail(err, DATA_LOSS, "the directory points at no entry");
     }
-    const unsigned char *head = a->bytes + local;
-    size_t start = local + LOCAL_BYTES + u16_at(head + 26) + u16_at(head + 28);
-    if (start > a->length || out_entry->packed > a->length - start) {
+    out_entry->at = local + LOCAL_BYTES + u16_at(head + 26) + u16_at(head + 28);
+    if (out_entry->at > a->length || out_entry->packed > a->length - out_entry->at) {
         return kiln_fail(err, DATA_LOSS, "the archive ends inside an entry");
     }
-    out_entry->data = a->bytes + start;
     return KILN_STATUS_OK;
 }
 
@@ -80,20 +134,15 @@ static kiln_status find_data(const archive *a, const unsigned char *record, entr
 static kiln_status find_entry(const archive *a, size_t index, char out_name[KILN_NPZ_NAME_ROOM],
                               entry *out_entry, kiln_error *err)
 {
-    const unsigned char *end = find_end(a);
-    if (end == NULL) {
-        return kiln_fail(err, DATA_LOSS, "not a .npz file");
-    }
-    size_t at = u32_at(end + 16), count = u16_at(end + 10);
-    for (size_t i = 0; i < count; i++) {
-        if (a->length < ENTRY_BYTES || at > a->length - ENTRY_BYTES ||
-            memcmp(a->bytes + at, "PK\1\2", 4) != 0) {
+    size_t at = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        const unsigned char *record = a->directory + at;
+        if (a->directory_bytes - at < ENTRY_BYTES || memcmp(record, "PK\1\2", 4) != 0) {
             return kiln_fail(err, DATA_LOSS, "the archive's directory is damaged");
         }
-        const unsigned char *record = a->bytes + at;
         size_t name = u16_at(record + 28);
         at += ENTRY_BYTES + name + u16_at(record + 30) + u16_at(record + 32);
-        if (at > a->length) {
+        if (at > a->directory_bytes) {
             return kiln_fail(err, DATA_LOSS, "the archive's directory is damaged");
         }
         const char *text = (const char *)record + ENTRY_BYTES;
@@ -109,9 +158,9 @@ static kiln_status find_entry(const archive *a, size_t index, char out_name[KILN
 }
 
 #ifdef KILN_WITH_ZLIB
-static bool inflate_entry(const entry *e, unsigned char *target)
+static bool inflate_entry(const entry *e, const unsigned char *packed, unsigned char *target)
 {
-    z_stream stream = {.next_in = (Bytef *)e->data,
+    z_stream stream = {.next_in = (Bytef *)packed,
                        .avail_in = (uInt)e->packed,
                        .next_out = target,
                        .avail_out = (uInt)e->length};
@@ -123,17 +172,35 @@ static bool inflate_entry(const entry *e, unsigned char *target)
     return inflateEnd(&stream) == Z_OK && whole;
 }
 #else
-static bool inflate_entry(const entry *e, unsigned char *target)
+static bool inflate_entry(const entry *e, const unsigned char *packed, unsigned char *target)
 {
     (void)e;
+    (void)packed;
     (void)target;
     return false; // built without zlib
 }
 #endif
 
-static kiln_status read_entry(const entry *e, kiln_npy *out_array, kiln_error *err)
+static kiln_status unpack_entry(const archive *a, const entry *e, unsigned char **out_bytes,
+                                kiln_error *err)
+{
+    unsigned char *packed = NULL;
+    kiln_status status = read_part(a, e->at, e->packed, &packed, err);
+    *out_bytes = status == KILN_STATUS_OK ? malloc(e->length + 1) : NULL;
+    if (status == KILN_STATUS_OK && *out_bytes == NULL) {
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", e->length);
+    } else if (status == KILN_STATUS_OK && !inflate_entry(e, packed, *out_bytes)) {
+        status = kiln_fail(err, DATA_LOSS, "an entry cannot be inflated");
+    }
+    free(packed);
+    return status;
+}
+
+static kiln_status read_entry(const archive *a, const entry *e, kiln_npy *out_array,
+                              kiln_error *err)
 {
     bool stored = e->method == STORED && e->packed == e->length;
+    unsigned char *bytes = NULL;
     if (!stored && e->method != DEFLATED) {
         return kiln_fail(err, UNIMPLEMENTED, "compression method %u of zip", e->method);
     }
@@ -141,16 +208,8 @@ static kiln_status read_entry(const entry *e, kiln_npy *out_array, kiln_error *e
     if (!stored && e->length / 1100 > e->packed) {
         return kiln_fail(err, DATA_LOSS, "an entry of %zu bytes from %zu", e->length, e->packed);
     }
-    unsigned char *bytes = malloc(e->length + 1);
-    if (bytes == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %zu bytes", e->length);
-    }
-    if (stored) {
-        memcpy(bytes, e->data, e->length);
-    }
-    kiln_status status = stored || inflate_entry(e, bytes)
-                             ? KILN_STATUS_OK
-                             : kiln_fail(err, DATA_LOSS, "an entry cannot be inflated");
+    kiln_status status =
+        stored ? read_part(a, e->at, e->length, &bytes, err) : unpack_entry(a, e, &bytes, err);
     FILE *file =
         status == KILN_STATUS_OK && e->length > 0 ? fmemopen(bytes, e->length, "rb") : NULL;
     if (file != NULL) {
@@ -163,39 +222,34 @@ static kiln_status read_entry(const entry *e, kiln_npy *out_array, kiln_error *e
     return status;
 }
 
-static kiln_status map_file(const char *path, archive *out_archive, kiln_error *err)
+static kiln_status open_archive(const char *path, archive *out_archive, kiln_error *err)
 {
     struct stat info;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
+    out_archive->file = open(path, O_RDONLY | O_CLOEXEC);
+    if (out_archive->file < 0) {
         return kiln_fail(err, NOT_FOUND, "%s", strerror(errno));
     }
-    bool good = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
-    void *bytes =
-        good ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
-    close(file);
-    if (bytes == MAP_FAILED) {
+    if (fstat(out_archive->file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
         return kiln_fail(err, DATA_LOSS, "not a .npz file");
     }
-    *out_archive = (archive){bytes, (size_t)info.st_size};
-    return KILN_STATUS_OK;
+    out_archive->length = (size_t)info.st_size;
+    return read_directory(out_archive, err);
 }
 
 kiln_status kiln_npz_read(const char *path, size_t index, char out_name[KILN_NPZ_NAME_ROOM],
                           kiln_npy *out_array, kiln_error *err)
 {
-    archive a = {0};
+    archive a = {.file = -1};
     entry e = {0};
-    kiln_status status = map_file(path, &a, err);
-    if (status != KILN_STATUS_OK) {
-        (void)kiln_error_context(err, "%s", path);
-        return status;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, open_archive(path, &a, err));
+    KILN_TRY(out, status, find_entry(&a, index, out_name, &e, err));
+    KILN_TRY(out, status, read_entry(&a, &e, out_array, err));
+out:
+    if (a.file >= 0) {
+        (void)close(a.file);
     }
-    status = find_entry(&a, index, out_name, &e, err);
-    if (status == KILN_STATUS_OK) {
-        status = read_entry(&e, out_array, err);
-    }
-    munmap((void *)a.bytes, a.length);
+    free(a.directory);
     if (status != KILN_STATUS_OK) {
         (void)kiln_error_context(err, "%s", path);
     }

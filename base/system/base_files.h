@@ -2,8 +2,8 @@
 #ifndef KILN_BASE_BASE_FILES_H
 #define KILN_BASE_BASE_FILES_H
 
-/// Files that several processes share: the lock beside them, and putting a new one in the place of
-/// an old one. For Kiln's own modules; not installed. Any thread may call any function.
+/// Files that others change: the lock beside them, putting a new one in the place of an old one,
+/// and reading parts. For Kiln's own modules; not installed. Any thread may call any function.
 
 #include <stdio.h>
 
@@ -26,5 +26,9 @@ KILN_NODISCARD FILE *kilni_base_replace_begin(const char *path, char *out_beside
 /// false, with errno: that of the last write that failed, if no other call came between.
 KILN_NODISCARD bool kilni_base_replace_end(FILE *take_file, const char *beside, const char *path,
                                            bool keep);
+
+/// Reads the `bytes` of an open file that begin at `at`. Errors: false, with errno; ENODATA where
+/// the file ends before.
+KILN_NODISCARD bool kilni_base_read_at(int file, size_t at, void *out_bytes, size_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Files that several processes share. Decides how long a lock is waited for and what is said when
 // there is none, and how a file takes another's place: written beside it under a name that no
-// other thread or process has, flushed, renamed.
+// other thread or process has, flushed, renamed. A part of a file is read whole or not at all.
 #define _GNU_SOURCE // flock
 #include "base_files.h"
 
@@ -123,4 +123,18 @@ bool kilni_base_replace_end(FILE *take_file, const char *beside, const char *pat
     }
     errno = code;
     return false;
+}
+
+bool kilni_base_read_at(int file, size_t at, void *out_bytes, size_t bytes)
+{
+    unsigned char *to = out_bytes;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = pread(file, to + done, bytes - done, (off_t)(at + done));
+        if (got == 0 || (got < 0 && errno != EINTR)) {
+            errno = got == 0 ? ENODATA : errno;
+            return false;
+        }
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return true;
 }

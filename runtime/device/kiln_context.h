@@ -8,6 +8,9 @@
 /// call; what it returns is borrowed and lives as long as the context; it can fail with
 /// INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is INVALID_ARGUMENT; a
 /// function without a status then does nothing and gives 0.
+///
+/// A process that is forked after a device was opened has none of its threads: it calls nothing of
+/// Kiln, where it would wait for ever, and leaves by exec or _exit. Its parent goes on.
 
 #include "base.h"
 

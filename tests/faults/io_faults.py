@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 KILN, TREE, IO_FAULTS = sys.argv[1:4]
 sys.path.append(os.path.join(TREE, "tests", "structure"))
@@ -207,6 +208,29 @@ def bundle(folder):
     return bad, tries
 
 
+def inputs(folder):
+    """Arrays of an archive that cannot be read, and that are cut short while they are: told, with the file."""
+    bad, tries = [], 0
+    own, out = os.path.join(folder, "in"), os.path.join(folder, "y.npy")
+    os.mkdir(own)
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        whole, given = os.path.join(folder, "whole.npz"), os.path.join(own, "x.npz")
+        with zipfile.ZipFile(whole, "w", method) as archive:
+            archive.write(INPUT, "image.npy")
+        command = [KILN, "run", MODEL, "--device", "reference", "--input", given, "--output", out]
+        shutil.copy(whole, given)
+        code, said, calls = under("read", 0, own, *command, KILN_CACHE_DIR="off")
+        assert code == 0 and calls > 0, f"an archive without a fault: {code}, {calls} calls: {said}"
+        for kind, again in (("read", ""), ("read", "+"), ("cut", "")):
+            for k in range(1, calls + 1):
+                tries += 1
+                shutil.copy(whole, given)
+                code, said, _ = under(kind, f"{k}{again}", own, *command, KILN_CACHE_DIR="off")
+                if code != 1 or given not in said or WORDS["EIO"] not in said and kind == "read":
+                    bad.append(f"{kind} at {k}{again} of {calls}, method {method}: ends with {code}: {said}")
+    return bad, tries
+
+
 def nowhere(folder):
     """Devices that are full, folders that are none, descriptors that are closed."""
     bad = []
@@ -233,7 +257,7 @@ def nowhere(folder):
 
 
 # What is tried: the name of a case, and what gives (problems, tries) in a folder.
-CASES = {"outputs": outputs, "nowhere": nowhere, "bundle": bundle,
+CASES = {"outputs": outputs, "inputs": inputs, "nowhere": nowhere, "bundle": bundle,
          **{f"cache-{kind}": functools.partial(cache, kind=kind, few=few)
             for kind, few in (("ENOSPC", 2), ("EIO", 2), ("EINTR", 1), ("short", 1), ("read", 2), ("kill", 10))}}
 

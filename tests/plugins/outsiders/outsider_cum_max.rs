@@ -18,6 +18,8 @@ __kernel void cum_max(__global const float *x, __global float *out, long length)
 }
 ";
 
+const SHORTEST: i64 = 64;
+
 struct CumMax(Cost);
 
 impl Fuser for CumMax {
@@ -55,6 +57,11 @@ impl Rows {
         let (input, result) = (op.inputs()[0], op.outputs()[0]);
         if !plain(input) || !plain(result) {
             return decline(KF_CODE_LAYOUT, "only dense f32 tensors");
+        }
+        // Each row is a group of its own, which costs more than a few elements do.
+        let row = result.symbols().last().and_then(|length| op.extent(*length));
+        if row.map_or(true, |length| length < SHORTEST) {
+            return decline(KF_CODE_SHAPE, "only rows that are worth a group");
         }
         let is = |key| op.attr(key).and_then(Value::as_bool).unwrap_or(false);
         let last = result.rank() as i64 - 1;

@@ -3,6 +3,7 @@
 """`kiln serve` from outside: where it listens, whom it lets in, health and reflection, a client in another language,
 and the library that links no OpenCL. Arguments: kiln, the source folder, client_only, libkiln_client.so."""
 import concurrent.futures
+import contextlib
 import importlib
 import json
 import os
@@ -407,6 +408,29 @@ def case_the_end_has_an_end(folder):
         assert "the end took too long" in server.process.stderr.read()
 
 
+def case_the_end_waits_for_no_reader(folder):
+    """Nobody reads what is said of that, and the pipe is full."""
+    trace = os.path.join(folder, "trace")
+    unread, full = os.pipe()
+    os.set_blocking(full, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(full, bytes(4096))
+    os.set_blocking(full, True)
+    with subprocess.Popen([KILN, "serve", "--device", "reference", "--listen", "127.0.0.1:0", "--grace", "1", "--trace",
+                           trace], stdout=subprocess.PIPE, stderr=full) as server:
+        server.stdout.readline()
+        os.remove(trace)
+        os.mkfifo(trace)
+        server.terminate()
+        try:
+            assert server.wait(timeout=60 * PATIENCE) == 0
+        finally:
+            server.kill()
+            os.close(unread)
+            os.close(full)
+
+
 def varint(value):
     return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
 
@@ -800,7 +824,8 @@ run_cases("unit/remote_grpc/serve",
            case_weights_are_kept, case_devices_of_a_server, case_client_certificates, case_tokens,
            case_renewed_while_serving, case_one_line_says_why, case_many_connections, case_service_manager, case_units,
            case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
-           case_the_end_has_an_end, case_the_end_waits_for_no_poller, case_free_memory_goes_back,
+           case_the_end_has_an_end, case_the_end_waits_for_no_reader, case_the_end_waits_for_no_poller,
+           case_free_memory_goes_back,
            case_open_calls_have_places_of_their_own, case_rapid_resets, case_reflection, case_wire_page_is_whole,
            case_info, case_info_lists_what_is_on, case_expired_certificate, case_grpcurl, case_python_from_proto, case_operator_of_a_plugin,
            case_servers_know_each_other, case_client_library_links_no_opencl])

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The short way in and out: one call opens context and device, one ends all that was made there.
+// Ways in and out: one call opens context and device, one ends all that was made there; who ends
+// each object alone may do so in any order; and a process that is forked leaves its parent alone.
+#define _GNU_SOURCE // fork, waitpid
+#include "faults.h"
 #include "harness.h"
 #include "kiln.h"
 
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const float DATA[4] = {-2, -1, 1, 2};
 static const int64_t DIMS[1] = {4};
@@ -107,6 +112,151 @@ static void test_device_of_the_environment(void)
     unsetenv("KILN_DEVICE");
 }
 
+// ---- objects that end one by one ----
+
+enum { ENDED_CONTEXT, ENDED_DEVICE, ENDED_STREAM, ENDED_INPUT, ENDED_PENDING, ENDED_GRAPH, ENDS };
+
+typedef struct objects {
+    kiln_context *context;
+    kiln_device *device;
+    kiln_stream *stream;
+    kiln_tensor *input;
+    kiln_tensor *pending; ///< recorded, and not run when the first object ends
+    kiln_graph *graph;
+} objects;
+
+static bool make_objects(const kiln_allocator *allocator, const char *address, objects *all)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
+    kiln_tensor *inside = NULL;
+    options.allocator = allocator;
+    bool failed =
+        kiln_context_create(&options, &all->context, &err) ||
+        kiln_device_open(all->context, address, &all->device, &err) ||
+        kiln_stream_create(all->device, &all->stream, &err) ||
+        kiln_tensor_create(all->device, KILN_DTYPE_F32, 1, DIMS, DATA, &all->input, &err) ||
+        kiln_graph_begin(all->device, &all->input, 1, &err) ||
+        kiln_neg(all->input, &inside, &err) ||
+        kiln_graph_end(all->device, &inside, 1, &all->graph, &err);
+    kiln_release(inside);
+    failed = failed || kiln_stream_set(all->device, all->stream, &err) ||
+             kiln_relu(all->input, &all->pending, &err);
+    if (failed) {
+        KILN_FAIL("%s", err.message);
+    }
+    return !failed;
+}
+
+static void end_object(objects *all, int which)
+{
+    switch (which) {
+    case ENDED_CONTEXT:
+        kiln_context_destroy(all->context);
+        break;
+    case ENDED_DEVICE:
+        kiln_device_release(all->device);
+        break;
+    case ENDED_STREAM:
+        kiln_stream_release(all->stream);
+        break;
+    case ENDED_INPUT:
+        kiln_release(all->input);
+        break;
+    case ENDED_PENDING:
+        kiln_release(all->pending);
+        break;
+    default:
+        kiln_graph_destroy(all->graph);
+        break;
+    }
+}
+
+/// The objects in the order of that number, of all 720.
+static void end_in_order(objects *all, int number)
+{
+    int left[ENDS] = {0, 1, 2, 3, 4, 5};
+    for (int n = ENDS; n > 0; n--) {
+        int at = number % n;
+        number /= n;
+        end_object(all, left[at]);
+        left[at] = left[n - 1];
+    }
+}
+
+static void end_in_orders(const char *address, int step)
+{
+    kiln_faults counted;
+    kiln_faults_init(&counted);
+    for (int number = 0; number < 720; number += step) {
+        objects all = {0};
+        if (!make_objects(&counted.allocator, address, &all)) {
+            return;
+        }
+        end_in_order(&all, number);
+        if (!KILN_CHECK_INT((int)atomic_load(&counted.live), 0)) {
+            KILN_FAIL("%s, order %d", address, number);
+            return;
+        }
+    }
+}
+
+static void test_ends_in_every_order(void)
+{
+    end_in_orders("reference", 1);
+}
+
+static void test_ends_of_opencl(void)
+{
+    kiln_device *device = NULL;
+    if (kiln_open("opencl:0", &device, NULL) != KILN_STATUS_OK) {
+        kiln_test_skip("no OpenCL device");
+        return;
+    }
+    kiln_close(device);
+    end_in_orders("opencl:0", 47);
+}
+
+/// As kiln_context.h asks: a forked process calls nothing of Kiln and leaves by _exit or exec.
+static void leave_forked(const char *address)
+{
+    kiln_device *device = NULL;
+    kiln_tensor *x = NULL;
+    kiln_tensor *y = NULL;
+    float v[4] = {0};
+    kiln_error err = KILN_ERROR_INIT;
+    if (kiln_open(address, &device, &err) != KILN_STATUS_OK) {
+        return;
+    }
+    bool failed = kiln_tensor_create(device, KILN_DTYPE_F32, 1, DIMS, DATA, &x, &err) ||
+                  kiln_neg(x, &y, &err); // queued when the process is forked
+    KILN_CHECK(!failed);
+    for (int way = 0; way < 2; way++) {
+        int status = 1;
+        pid_t child = fork();
+        if (child == 0 && way == 0) {
+            _exit(0);
+        } else if (child == 0) {
+            execl("/bin/true", "true", (char *)NULL);
+            _exit(127);
+        }
+        KILN_CHECK(child > 0 && waitpid(child, &status, 0) == child);
+        KILN_CHECK_INT(status, 0);
+    }
+    KILN_CHECK_INT(kiln_read(y, v, sizeof(v), &err), KILN_STATUS_OK);
+    const float want[4] = {2, 1, -1, -2};
+    KILN_CHECK_MEM(v, want, sizeof(want));
+    kiln_close(device);
+}
+
+static void test_forked(void)
+{
+    leave_forked("reference");
+    leave_forked("opencl:0");
+}
+
 KILN_TEST_MAIN("unit/runtime/open", KILN_TEST(test_one_chain),
                KILN_TEST(test_first_failure_is_told), KILN_TEST(test_released_before),
-               KILN_TEST(test_device_ends), KILN_TEST(test_device_of_the_environment))
+               KILN_TEST(test_device_ends), KILN_TEST(test_device_of_the_environment),
+               KILN_TEST(test_ends_in_every_order), KILN_TEST(test_ends_of_opencl),
+               KILN_TEST(test_forked))

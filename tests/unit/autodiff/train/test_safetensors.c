@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const kiln_env *env(void)
 {
@@ -163,10 +164,49 @@ static void test_written(void)
         for (size_t i = 0; i < 2; i++) {
             KILN_CHECK_STR(all[i].name, tensors[i].name);
             KILN_CHECK_INT(all[i].dtype, tensors[i].dtype);
-            KILN_CHECK_MEM(all[i].data, tensors[i].data, tensors[i].bytes);
+            unsigned char back[16] = {0};
+            KILN_CHECK_INT(kilni_saved_read(&all[i], back, &err), KILN_STATUS_OK);
+            KILN_CHECK_MEM(back, tensors[i].data, tensors[i].bytes);
         }
     }
     KILN_CHECK_STR(kilni_safetensors_note(file, "kiln.steps"), "12");
+    kilni_safetensors_close(file);
+}
+
+/// Between the reading of the header and that of a tensor.
+static void test_cut_short(void)
+{
+    static float floats[5000];
+    const kilni_saved tensors[] = {
+        {.name = "first",
+         .dtype = KILN_DTYPE_F32,
+         .rank = 1,
+         .dims = {5000},
+         .data = floats,
+         .bytes = 20000},
+        {.name = "last",
+         .dtype = KILN_DTYPE_F32,
+         .rank = 1,
+         .dims = {5000},
+         .data = floats,
+         .bytes = 20000},
+    };
+    const char *path = kiln_test_path(kiln_test_tmpdir(), "c.safetensors");
+    static float back[5000];
+    kilni_safetensors *file = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    floats[4999] = 1;
+    KILN_CHECK_INT(kilni_safetensors_write(env(), path, tensors, 2, NULL, 0, &err), KILN_STATUS_OK);
+    if (!KILN_CHECK_INT(kilni_safetensors_open(env(), path, &file, &err), KILN_STATUS_OK)) {
+        return;
+    }
+    KILN_CHECK_INT(truncate(path, 30000), 0);
+    KILN_CHECK_INT(kilni_saved_read(kilni_safetensors_find(file, "first"), back, &err),
+                   KILN_STATUS_OK);
+    KILN_CHECK(back[4999] == 1.0f);
+    KILN_CHECK_INT(kilni_saved_read(kilni_safetensors_find(file, "last"), back, &err),
+                   KILN_STATUS_DATA_LOSS);
+    KILN_CHECK_CONTAINS(err.message, "the file ends before byte");
     kilni_safetensors_close(file);
 }
 
@@ -196,4 +236,5 @@ static void test_not_written(void)
 }
 
 KILN_TEST_MAIN("unit/autodiff/safetensors", KILN_TEST(test_sound), KILN_TEST(test_lies),
-               KILN_TEST(test_header_length), KILN_TEST(test_written), KILN_TEST(test_not_written))
+               KILN_TEST(test_header_length), KILN_TEST(test_written), KILN_TEST(test_cut_short),
+               KILN_TEST(test_not_written))
