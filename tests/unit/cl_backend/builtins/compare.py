@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""builtins.py HEADER PROGRAM: whether quirks/cl_builtins.c declares what the driver's opencl-c.h declares.
+"""compare.py HEADER PROGRAM: whether quirks/cl_builtins.c declares what the driver's opencl-c.h declares.
 
 Every function that it declares has the overloads, attributes and types that it has in the header, none more and none
 less; and it knows every other function of the header by name. PROGRAM says what is declared for the text of its

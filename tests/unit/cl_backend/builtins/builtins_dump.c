@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // builtins_dump OPTIONS: what declares the built-in functions that the text on standard input
-// names, for builtins.py. Exit status 1: the text is for the driver's header.
+// names, for compare.py. Exit status 1: the text is for the driver's header.
 
 #include <stdio.h>
 

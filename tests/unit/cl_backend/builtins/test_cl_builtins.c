@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Programs that bring declarations of the built-in functions they call: what they compute, and
 // which are left to the driver's header. Whether the declarations are the header's is
-// builtins.py's.
+// compare.py's.
 
 #include <stdio.h>
 #include <string.h>
