@@ -39,6 +39,7 @@ typedef struct kiln_cl_counters { ///< beside kiln_backend_stats
     uint64_t host_waits;
     uint64_t packed; ///< launches whose arguments were one value
     uint64_t programs_ahead; ///< of those loaded: before they were asked for
+    uint64_t programs_declared; ///< compiled without the driver's header of built-in functions
 } kiln_cl_counters;
 
 /// Whether `backend` is of this folder. Needs no lock.

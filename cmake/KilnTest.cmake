@@ -45,14 +45,15 @@ endfunction()
 # the others do not; `./dev test` leaves it to `./dev test --rest`.
 #
 # kiln_test(NAME SOURCES ... DEPS <modules> [LIBS ...] [LABELS ...] [TIMEOUT seconds] [LONG_TIMEOUT seconds]
-#           [ARGS ...] [OCLGRIND words...] [OCLGRIND_STRICT])
+#           [ARGS ...] [OCLGRIND words...] [OCLGRIND_STRICT] [SHARED_CONTEXT])
 #
 # NAME is the path below tests/ (unit/ir/test_shape). The program is linked with the static modules named
 # in DEPS and sees the private headers of every module. OCLGRIND registers a second run of the cases
 # whose name contains one of the words, on oclgrind's device (labels oclgrind and rest); OCLGRIND_STRICT watches
-# for uninitialised values too, which is slow and wants a device of its own for each call.
+# for uninitialised values too, which is slow and wants a device of its own for each call. SHARED_CONTEXT: the cases
+# share one context of OpenCL (tests/support/context_layer.c), but not under a sanitizer, which looks for lost ones.
 function(kiln_test name)
-    cmake_parse_arguments(arg "OCLGRIND_STRICT" "TIMEOUT;LONG_TIMEOUT"
+    cmake_parse_arguments(arg "OCLGRIND_STRICT;SHARED_CONTEXT" "TIMEOUT;LONG_TIMEOUT"
         "SOURCES;DEPS;LIBS;LABELS;ARGS;OCLGRIND" ${ARGN})
     if(NOT KILN_TESTS)
         return()
@@ -86,6 +87,11 @@ function(kiln_test name)
     endif()
     set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT} LABELS "${arg_LABELS}")
     kiln_test_environment(${name})
+    if(arg_SHARED_CONTEXT AND TARGET kiln_context_layer AND NOT KILN_SANITIZE)
+        add_dependencies(${target} kiln_context_layer)
+        set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
+            "OPENCL_LAYERS=${CMAKE_BINARY_DIR}/tests/bin/context_layer.so")
+    endif()
     set(strict)
     if(arg_OCLGRIND_STRICT)
         set(strict --strict)

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "cl_builtins.h"
 #include "cl_compiler.h"
 #include "cl_device.h"
 #include "cl_state.h"
@@ -63,7 +64,7 @@ bool kilni_cl_compiles(kiln_backend *base, bool ask)
     cl_int code = CL_SUCCESS;
     cl_program program = clCreateProgramWithSource(backend->context, 1, &text, NULL, &code);
     if (code == CL_SUCCESS) {
-        code = clBuildProgram(program, 1, &backend->device, "", NULL, NULL);
+        code = clBuildProgram(program, 1, &backend->device, KILNI_CL_BUILTINS_OPTION, NULL, NULL);
     }
     if (program != NULL) {
         clReleaseProgram(program);

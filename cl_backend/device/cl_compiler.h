@@ -14,6 +14,7 @@ typedef enum kilni_cl_ptx { ///< programs for another target than the driver's o
 
 typedef struct kilni_cl_compiler {
     const char *exact_options; ///< for strict arithmetic, with a space at the end
+    bool declares; ///< texts may bring declarations of built-in functions (cl_builtins.h)
     bool compiles; ///< source; else only what is stored
     bool compiled; ///< some source, well or not: it does have a compiler
     bool doubted; ///< it has none, as a process before noted

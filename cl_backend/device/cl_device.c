@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl_builtins.h"
 #include "cl_capabilities.h"
 #include "cl_device.h"
 #include "cl_error.h"
@@ -482,6 +483,8 @@ kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err
     estimate_speeds(backend);
     backend->pocl = strcmp(info->platform, "Portable Computing Language") == 0;
     kilni_cl_device_capabilities(backend);
+    backend->compiler.declares = backend->pocl && info->type == KILN_DEVICE_CPU &&
+                                 kilni_cl_builtins_known(info->driver, info->extensions);
     uint64_t single = kilni_cl_device_number(backend->device, CL_DEVICE_SINGLE_FP_CONFIG);
     backend->compiler.exact_options = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0
                                           ? "-cl-fp32-correctly-rounded-divide-sqrt "

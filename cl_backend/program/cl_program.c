@@ -8,6 +8,7 @@
 
 #include "cl_ahead.h"
 #include "cl_binary.h"
+#include "cl_builtins.h"
 #include "cl_compiler.h"
 #include "cl_error.h"
 #include "cl_keep.h"
@@ -116,6 +117,15 @@ static create_with_il_fn find_create_with_il(const kilni_cl_backend *backend)
     return entry.function;
 }
 
+static cl_program source_program(kilni_cl_backend *backend, const kilni_cl_build *build,
+                                 const kiln_string *declared, cl_int *out_code)
+{
+    const char *texts[3] = {opening, declared != NULL ? declared->text : "", build->code};
+    size_t lengths[3] = {sizeof(opening) - 1, declared != NULL ? declared->length : 0,
+                         build->length};
+    return clCreateProgramWithSource(backend->context, 3, texts, lengths, out_code);
+}
+
 static cl_program create_program(kilni_cl_backend *backend, const kilni_cl_build *build,
                                  cl_int *out_code)
 {
@@ -135,9 +145,55 @@ static cl_program create_program(kilni_cl_backend *backend, const kilni_cl_build
         return create != NULL ? create(backend->context, build->code, build->length, out_code)
                               : NULL;
     }
-    const char *texts[2] = {opening, build->code};
-    size_t lengths[2] = {sizeof(opening) - 1, build->length};
-    return clCreateProgramWithSource(backend->context, 2, texts, lengths, out_code);
+    return source_program(backend, build, NULL, out_code);
+}
+
+/// With declarations of what its text names, where the driver would read all there are: the program
+/// as it is with those. NULL: it is for the driver's.
+static cl_program build_declared(kilni_cl_backend *backend, const kilni_cl_build *build)
+{
+    cl_program program = NULL;
+    cl_int code = CL_SUCCESS;
+    kiln_string declared;
+    kiln_string options;
+    kiln_string_init(&declared, backend->env);
+    kiln_string_init(&options, backend->env);
+    kiln_string_printf(&options, "%s " KILNI_CL_BUILTINS_OPTION, build->options);
+    if (backend->compiler.declares && build->format == KILN_SOURCE_OPENCL_C && !options.failed &&
+        kilni_cl_builtins_declare(build->code, build->length, build->options, &declared)) {
+        program = source_program(backend, build, &declared, &code);
+        if (code == CL_SUCCESS) {
+            code = clBuildProgram(program, 1, &backend->device, options.text, NULL, NULL);
+        }
+        if (code != CL_SUCCESS && program != NULL) {
+            kiln_log_write(backend->env, KILN_LOG_DEBUG, "cl_backend",
+                           "%s is compiled with the driver's header", build->label);
+            clReleaseProgram(program);
+            program = NULL;
+        }
+    }
+    backend->counters.programs_declared += program != NULL;
+    kiln_string_fini(&declared);
+    kiln_string_fini(&options);
+    return program;
+}
+
+cl_program kilni_cl_program_build(kilni_cl_backend *backend, const kilni_cl_build *build,
+                                  cl_int *out_code)
+{
+    cl_program program = build_declared(backend, build);
+    *out_code = CL_SUCCESS;
+    if (program != NULL) {
+        return program;
+    }
+    program = create_program(backend, build, out_code);
+    if (*out_code == CL_SUCCESS) {
+        *out_code = clBuildProgram(program, 1, &backend->device, build->options, NULL, NULL);
+    } else if (program != NULL) {
+        clReleaseProgram(program);
+        program = NULL;
+    }
+    return program;
 }
 
 /// The first program for another target waits for the trial; what the store has was made after one.
@@ -164,11 +220,8 @@ static kiln_status compile(kilni_cl_backend *backend, const kilni_cl_build *buil
     kiln_log_write(backend->env, KILN_LOG_INFO, "cl_backend", "compiling %s", build->label);
     uint64_t begin = kiln_time_ns();
     cl_int code = CL_SUCCESS;
-    program->program = create_program(backend, build, &code);
-    bool created = code == CL_SUCCESS;
-    if (created) {
-        code = clBuildProgram(program->program, 1, &backend->device, build->options, NULL, NULL);
-    }
+    program->program = kilni_cl_program_build(backend, build, &code);
+    bool created = program->program != NULL;
     if (created && code == CL_SUCCESS && build->format == KILN_SOURCE_OPENCL_C &&
         kilni_cl_ptx_target(build->options) != NULL) {
         kiln_status status = try_ptx(backend, build, err);

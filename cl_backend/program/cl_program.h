@@ -72,6 +72,10 @@ void kilni_cl_program_release(kilni_cl_backend *backend, kilni_cl_program *progr
 kiln_status kilni_cl_program_kernel(kilni_cl_backend *backend, kilni_cl_program *program,
                                     const char *name, kilni_cl_kernel **out_kernel,
                                     kiln_error *err);
+/// The driver's own program of a source or a binary, built; with an error it may be there for its
+/// log. NULL: none could be made.
+cl_program kilni_cl_program_build(kilni_cl_backend *backend, const kilni_cl_build *build,
+                                  cl_int *out_code);
 /// Whether kilni_cl_program_get would find a program that needs no compiler, in memory or stored.
 bool kilni_cl_program_known(kilni_cl_backend *backend, const kilni_cl_build *build);
 

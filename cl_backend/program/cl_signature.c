@@ -7,6 +7,7 @@
 
 #include "cl_backend.h"
 #include "cl_error.h"
+#include "cl_program.h"
 #include "cl_state.h"
 
 enum { TYPE_ROOM = 192, NAME_ROOM = 128 };
@@ -111,11 +112,13 @@ kiln_status kiln_cl_arguments(kiln_backend *base, const char *text, const char *
     kiln_string_init(&all, backend->env);
     kiln_string_printf(&all, "%s %s -cl-kernel-arg-info", options,
                        exact ? backend->compiler.exact_options : "");
+    kilni_cl_build build = {.format = KILN_SOURCE_OPENCL_C,
+                            .code = text,
+                            .length = strlen(text),
+                            .options = all.text,
+                            .label = "a text"};
     cl_program program =
-        all.failed ? NULL : clCreateProgramWithSource(backend->context, 1, &text, NULL, &code);
-    if (program != NULL) {
-        code = clBuildProgram(program, 1, &backend->device, all.text, NULL, NULL);
-    }
+        all.failed ? NULL : kilni_cl_program_build(kilni_cl_backend_of(base), &build, &code);
     kiln_status status =
         all.failed           ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for compiler options")
         : code == CL_SUCCESS ? tell_all(backend, program, take, user, err)

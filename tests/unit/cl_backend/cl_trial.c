@@ -26,6 +26,14 @@ bool cl_trial_open(cl_trial *t, kiln_device_type form)
 
 void cl_trial_close(cl_trial *t)
 {
+    kiln_backend_stats stats;
+    kiln_cl_counters counters;
+    t->f.base->device->stats(t->f.base, &stats);
+    kiln_cl_counters_get(t->f.base, &counters);
+    // No kernel of Kiln's own is left to the driver's header of built-in functions.
+    if (t->f.backend->compiler.declares) {
+        KILN_CHECK_INT(counters.programs_declared, stats.programs_built);
+    }
     t->judge->device->close(t->judge);
     cl_fixture_close(&t->f);
 }
