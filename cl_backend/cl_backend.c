@@ -505,6 +505,9 @@ kiln_status kiln_cl_open_auxiliary(kiln_backend *base, kiln_backend **out_lane, 
     kiln_status status = kiln_cl_open_queue(backend->env, backend->context, queue, out_lane, err);
     clReleaseCommandQueue(queue); // the new backend has a hold of its own
     if (status == KILN_STATUS_OK) {
+        kilni_cl_backend *lane = kilni_cl_backend_of(*out_lane);
+        lane->info.features = backend->info.features; // it is the same device
+        lane->flight.keeps_copies = true;
         kilni_cl_set_budget(*out_lane, backend->pool.budget);
     }
     return status;

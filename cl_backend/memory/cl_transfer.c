@@ -247,8 +247,9 @@ kiln_status kiln_cl_write(kiln_backend *base, kiln_buffer *given, size_t offset,
     if (status != KILN_STATUS_OK || bytes == 0) {
         return status;
     }
+    cl_event event = NULL;
     cl_int code = clEnqueueWriteBuffer(backend->queue, buffer->mem, CL_FALSE, offset, bytes, source,
-                                       0, NULL, NULL);
+                                       0, NULL, backend->flight.keeps_copies ? &event : NULL);
     if (code != CL_SUCCESS) {
         return kilni_cl_fail(backend, err, code, "an upload of %zu bytes", bytes);
     }
@@ -256,5 +257,9 @@ kiln_status kiln_cl_write(kiln_backend *base, kiln_buffer *given, size_t offset,
     kilni_cl_record_write(backend,
                           &(kiln_cl_recorded_buffer){.buffer = given, .bytes = buffer->bytes},
                           offset, source, bytes);
-    return kilni_cl_queued(backend, err);
+    status = kilni_cl_queued(backend, err);
+    if (event != NULL) {
+        kilni_cl_set_last(backend, event);
+    }
+    return status;
 }

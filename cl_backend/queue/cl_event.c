@@ -46,7 +46,7 @@ kiln_status kiln_cl_mark(kiln_backend *base, kiln_cl_event **out_event, kiln_err
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    cl_int code = clEnqueueMarkerWithWaitList(backend->queue, 0, NULL, &event->event);
+    cl_int code = kilni_cl_all_done(backend, &event->event);
     if (code == CL_SUCCESS) {
         code = clFlush(backend->queue);
     }

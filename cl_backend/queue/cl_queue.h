@@ -19,7 +19,9 @@ typedef struct kilni_cl_flight { ///< what is in the queue, and what came of it
     atomic_uint user_events; ///< in the queue, and not signalled
     atomic_int failed_signal; ///< status that a user event was signalled with
     bool keeps_last; ///< a driver that makes an event for each command anyway, and Kiln's own queue
-    cl_event last; ///< then: of the last command, if that is a launch; else NULL
+    bool keeps_copies; ///< an auxiliary queue, whose markers a driver may hold up behind the
+                       ///< kernels of other queues, as NVIDIA's does
+    cl_event last; ///< then: of the last command, if that is a launch, or a copy; else NULL
     bool awake; ///< the device is this machine's processors, which must not sleep meanwhile
     bool lost; ///< DEVICE_LOST until reopened
     char lost_why[200];
@@ -35,10 +37,10 @@ kiln_status kilni_cl_queued(kilni_cl_backend *backend, kiln_error *err);
 /// clWaitForEvents for one event.
 cl_int kilni_cl_await(const kilni_cl_backend *backend, cl_event event);
 
-/// Says which launch is the last command, behind kilni_cl_queued; the event's hold goes to the
-/// queue. NULL: what the last command is has no event.
+/// Says which command is the last, behind kilni_cl_queued; the event's hold goes to the queue.
+/// NULL: what the last command is has no event.
 void kilni_cl_set_last(kilni_cl_backend *backend, cl_event take_event);
-/// An event that is passed when all that is queued is done: the last launch's, or a new marker's.
+/// An event that is passed when all that is queued is done: the last command's, or a new marker's.
 cl_int kilni_cl_all_done(kilni_cl_backend *backend, cl_event *out_event);
 
 /// Waits for the queue and reports what failed since the last wait.

@@ -302,12 +302,10 @@ static bool computes_on_views(kiln_coll_memory *memory)
     return strcmp(backend_of(memory)->scheme, "grpc") != 0;
 }
 
-/// Runs one operation on flat views of one length.
-static kiln_status execute_flat(kiln_coll_memory *memory, kiln_op op, const kiln_view *inputs,
-                                uint16_t n_inputs, const kiln_attr *attr, const kiln_view *output,
-                                kiln_error *err)
+kiln_status kilni_execute_flat(kiln_backend *backend, kiln_op op, const kiln_view *inputs,
+                               uint16_t n_inputs, const kiln_attr *attr, const kiln_view *output,
+                               kiln_error *err)
 {
-    kiln_backend *backend = backend_of(memory);
     kiln_tensor_desc descs[3];
     for (uint16_t i = 0; i <= n_inputs; i++) {
         const kiln_view *view = i < n_inputs ? &inputs[i] : output;
@@ -321,8 +319,16 @@ static kiln_status execute_flat(kiln_coll_memory *memory, kiln_op op, const kiln
                                    .inputs = descs,
                                    .outputs = &descs[n_inputs],
                                    .attrs = attr};
+    return backend->device->execute(backend, &record, inputs, output, err);
+}
+
+static kiln_status execute_flat(kiln_coll_memory *memory, kiln_op op, const kiln_view *inputs,
+                                uint16_t n_inputs, const kiln_attr *attr, const kiln_view *output,
+                                kiln_error *err)
+{
     lock(memory);
-    kiln_status status = backend->device->execute(backend, &record, inputs, output, err);
+    kiln_status status =
+        kilni_execute_flat(backend_of(memory), op, inputs, n_inputs, attr, output, err);
     unlock(memory);
     return status;
 }
@@ -410,20 +416,25 @@ out:
     return status;
 }
 
-static kiln_status memory_reduce(kiln_coll_memory *memory, const kiln_coll_area *target,
-                                 const kiln_coll_area *left, const kiln_coll_area *right,
-                                 kiln_coll_op op, kiln_error *err)
+kiln_op kilni_coll_operation(kiln_coll_op op)
 {
     static const kiln_op ops[KILN_COLL_OP_COUNT] = {
         [KILN_COLL_SUM] = KILN_OP_ADD,     [KILN_COLL_MEAN] = KILN_OP_ADD,
         [KILN_COLL_MIN] = KILN_OP_MINIMUM, [KILN_COLL_MAX] = KILN_OP_MAXIMUM,
         [KILN_COLL_PROD] = KILN_OP_MUL,
     };
+    return ops[op];
+}
+
+static kiln_status memory_reduce(kiln_coll_memory *memory, const kiln_coll_area *target,
+                                 const kiln_coll_area *left, const kiln_coll_area *right,
+                                 kiln_coll_op op, kiln_error *err)
+{
     const kiln_view inputs[] = {view_of(left), view_of(right)};
     const kiln_view output = view_of(target);
     kiln_status status = KILN_STATUS_UNIMPLEMENTED;
     if (computes_on_views(memory)) {
-        status = execute_flat(memory, ops[op], inputs, 2, NULL, &output, err);
+        status = execute_flat(memory, kilni_coll_operation(op), inputs, 2, NULL, &output, err);
     }
     return status == KILN_STATUS_UNIMPLEMENTED
                ? reduce_on_host(memory, target, left, right, op, err)

@@ -44,6 +44,15 @@ typedef struct kilni_device_memory {
 kiln_status kilni_device_memory_create(kiln_device *device, kilni_device_memory **out_memory,
                                        kiln_error *err);
 
+/// The operator that combines two; the sum's of a mean.
+kiln_op kilni_coll_operation(kiln_coll_op op);
+
+/// target = op(inputs), of flat views of one length, on one of the device's backends, under the
+/// lock that guards it. `attr`: the operation's, or NULL.
+kiln_status kilni_execute_flat(kiln_backend *backend, kiln_op op, const kiln_view *inputs,
+                               uint16_t n_inputs, const kiln_attr *attr, const kiln_view *output,
+                               kiln_error *err);
+
 /// A call that was not started. Under the device's lock.
 void kilni_rank_call_free(kiln_device *device, kilni_rank_call *call, const kiln_error *result);
 

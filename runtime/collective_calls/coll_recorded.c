@@ -15,10 +15,94 @@
 
 #include <string.h>
 
+// ---- two devices with memory of their own ----
+
+// Such devices exchange their values whole, which is as many bytes as a ring sends, and each
+// combines them in its own queue, behind the wait for the exchange. On an auxiliary queue the
+// combining could wait for all that the device's own queue has been given: NVIDIA's driver runs
+// kernels of all queues of a context in the order of their coming, only copies beside them.
+
+typedef struct combination {
+    kilni_behind behind; ///< comes first
+    kiln_view result; ///< of the storage that has this
+    kilni_binding both; ///< the values of rank 0, then those of rank 1
+    kiln_coll_op op;
+} combination;
+
+static bool exchanges(const kiln_collective *collective, kiln_dtype dtype)
+{
+    bool does = collective->count == 2 && collective->total == 2 &&
+                (dtype == KILN_DTYPE_F32 || dtype == KILN_DTYPE_F64);
+    for (uint32_t i = 0; i < 2 && does; i++) {
+        does = collective->ranks[i].memory->base.stream != NULL;
+    }
+    return does;
+}
+
+static kiln_status combine(kiln_device *device, kilni_behind *base, kiln_error *err)
+{
+    combination *self = (combination *)base;
+    kiln_view halves[2];
+    kiln_view result = self->result;
+    int64_t count = self->both.view.dims[0] / 2;
+    for (int i = 0; i < 2; i++) {
+        halves[i] = self->both.view;
+        halves[i].dims[0] = count;
+        halves[i].offset_bytes += i * count * (int64_t)kiln_dtype_size(result.dtype);
+    }
+    result.rank = 1;
+    result.dims[0] = count;
+    result.strides[0] = 1;
+    kiln_status status = kilni_execute_flat(device->backend, kilni_coll_operation(self->op), halves,
+                                            2, NULL, &result, err);
+    if (status == KILN_STATUS_OK && self->op == KILN_COLL_MEAN) {
+        const kiln_attr two = kilni_attr_f64(2);
+        status =
+            kilni_execute_flat(device->backend, KILN_OP_DIV_SCALAR, &result, 1, &two, &result, err);
+    }
+    return status;
+}
+
+static void free_combination(kiln_device *device, kilni_behind *base)
+{
+    combination *self = (combination *)base;
+    kilni_binding_clear(device, &self->both);
+    kiln_free(&device->context->env, self);
+}
+
+/// The call brings both values, to memory of its own, and `output` is what they are combined into.
+static kiln_status expect_exchange(kiln_device *device, kilni_rank_call *call,
+                                   const kiln_tensor_desc *desc, const kilni_binding *output,
+                                   kiln_coll_op op, kiln_error *err)
+{
+    const kiln_tensor_desc both = {.id = kilni_tensor_ids(1),
+                                   .dtype = desc->dtype,
+                                   .rank = 1,
+                                   .dims = {2 * kiln_desc_count(desc)}};
+    combination *self = kiln_alloc(&device->context->env, sizeof(*self));
+    if (self == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a call");
+    }
+    *self = (combination){
+        .behind = {.run = combine, .free = free_combination}, .result = output->view, .op = op};
+    kiln_status status = kilni_binding_alloc(device, &both, &self->both, err);
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rank_call_expect(device, call, output, err);
+    }
+    if (status != KILN_STATUS_OK) {
+        free_combination(device, &self->behind);
+        return status;
+    }
+    kilni_binding_clear(device, &call->output);
+    kilni_binding_share(&call->output, &self->both, &self->both.view);
+    kilni_storage_set_behind(device, output->storage, &self->behind);
+    return KILN_STATUS_OK;
+}
+
 // ---- operations ----
 
 /// The member's part of a recorded all-reduce. Under the device's lock.
-static kiln_status run_all_reduce(kiln_device *device, const kilni_rank_start *how,
+static kiln_status run_all_reduce(kiln_device *device, kilni_rank_start *how,
                                   const kiln_tensor_desc *desc, const kilni_binding *input,
                                   kilni_binding *output, kiln_error *err)
 {
@@ -33,7 +117,12 @@ static kiln_status run_all_reduce(kiln_device *device, const kilni_rank_start *h
     if (!output->bound) {
         KILN_TRY(out, status, kilni_binding_alloc(device, desc, output, err));
     }
-    KILN_TRY(out, status, kilni_rank_call_expect(device, call, output, err));
+    if (kiln_desc_count(desc) > 0 && exchanges(how->collective, desc->dtype)) {
+        KILN_TRY(out, status, expect_exchange(device, call, desc, output, how->op, err));
+        how->kind = KILN_COLL_ALL_GATHER;
+    } else {
+        KILN_TRY(out, status, kilni_rank_call_expect(device, call, output, err));
+    }
     KILN_TRY(out, status, kilni_rank_call_start(how, desc, call, err));
     call = NULL; // the event's now
     KILN_TRY(out, status, device->backend->device->flush(device->backend, err));

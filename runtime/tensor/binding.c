@@ -95,6 +95,7 @@ void kilni_binding_clear(kiln_device *device, kilni_binding *binding)
     if (storage != NULL && --storage->refs == 0) {
         kilni_dependencies_release(storage->dependencies);
         storage->dependencies = NULL;
+        kilni_storage_set_behind(device, storage, NULL);
         if (!storage->planned) {
             device->memory.live -= storage->bytes;
             device->backend->memory->free(device->backend, storage->buffer);

@@ -62,6 +62,28 @@ static kiln_status await_all(kiln_device *device, kilni_dependencies *dependenci
     return status;
 }
 
+void kilni_storage_set_behind(kiln_device *device, kilni_storage *storage,
+                              kilni_behind *take_behind)
+{
+    kilni_behind *before = storage->behind;
+    storage->behind = take_behind;
+    if (before != NULL) {
+        before->free(device, before);
+    }
+}
+
+static kiln_status run_behind(kiln_device *device, kilni_storage *storage, kiln_error *err)
+{
+    if (storage->behind == NULL) {
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = storage->behind->run(device, storage->behind, err);
+    if (status == KILN_STATUS_OK) {
+        kilni_storage_set_behind(device, storage, NULL);
+    }
+    return status;
+}
+
 kiln_status kilni_binding_await(kiln_device *device, const kilni_binding *binding, kiln_error *err)
 {
     kilni_dependencies *dependencies =
@@ -69,7 +91,7 @@ kiln_status kilni_binding_await(kiln_device *device, const kilni_binding *bindin
     if (dependencies != NULL && kilni_device_has_user_events(device)) {
         kiln_status status = await_all(device, dependencies, err);
         kilni_dependencies_release(dependencies);
-        return status;
+        return status == KILN_STATUS_OK ? run_behind(device, binding->storage, err) : status;
     }
     // A device whose work is done by the host waits where that is done. Others may use it
     // meanwhile.

@@ -29,6 +29,7 @@ typedef struct kilni_storage {
     kiln_buffer *buffer;
     kilni_dependencies
         *dependencies; ///< of results of collective calls and what was computed from them; or NULL
+    struct kilni_behind *behind; ///< the last step to its value (rt_dependency.h), or NULL
     bool foreign; ///< others may see it too: never written over
     bool comes_again; ///< its bytes can be had from the host again: it may leave the device
     uint8_t leaves; ///< how often it did, having been packed

@@ -48,7 +48,18 @@ kiln_status kilni_binding_status(const kilni_binding *binding, kiln_error *err);
 
 /// Makes what is done on the device from now on wait for what the binding's value depends on: by a
 /// user event in its queue, or, on a device without (kilni_device_has_user_events), here and now,
-/// with the lock given up meanwhile.
+/// with the lock given up meanwhile. What has to be done behind the wait is done.
 kiln_status kilni_binding_await(kiln_device *device, const kilni_binding *binding, kiln_error *err);
+
+/// The last step to the value of a storage, which has it until the device's own queue takes the
+/// step, behind its first wait for the value. On devices with user events.
+typedef struct kilni_behind {
+    kiln_status (*run)(kiln_device *device, struct kilni_behind *self, kiln_error *err);
+    void (*free)(kiln_device *device, struct kilni_behind *self);
+} kilni_behind;
+
+/// Frees the one before. NULL: there is none from now on.
+void kilni_storage_set_behind(kiln_device *device, kilni_storage *storage,
+                              kilni_behind *take_behind);
 
 #endif

@@ -23,7 +23,7 @@ static void test_device_waits(void)
     scene self;
     kiln_tensor *sums[MOST] = {NULL};
     kiln_tensor *results[MOST] = {NULL};
-    if (scene_init(&self, &opencl, 30000)) {
+    if (scene_init(&self, kiln_test_param(), 30000)) {
         int64_t id = kiln_collective_id(self.group);
         uint64_t begin = kiln_time_ns();
         KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "sum", id, 0, &sums[0], NULL), 0);
@@ -40,6 +40,53 @@ static void test_device_waits(void)
     }
     release_all(sums);
     release_all(results);
+    scene_fini(&self);
+}
+
+/// Every way to combine, of one element and of as many as travel in pieces: the same bits on both.
+static void test_ways(void)
+{
+    static const char *const ways[] = {"sum", "mean", "min", "max", "prod"};
+    const int64_t counts[] = {1, 5000003};
+    scene self;
+    bool ok = scene_init(&self, kiln_test_param(), 30000);
+    float *data = malloc(3 * (size_t)counts[1] * sizeof(*data));
+    for (int c = 0; c < 2 && ok && KILN_CHECK(data != NULL); c++) {
+        int64_t count = counts[c];
+        float *of[3] = {data, data + count, data + 2 * count};
+        for (int way = 0; way < 5 && ok; way++) {
+            kiln_tensor *t[2] = {NULL};
+            kiln_tensor *out[MOST] = {NULL};
+            for (uint32_t rank = 0; rank < 2; rank++) {
+                for (int64_t i = 0; i < count; i++) {
+                    of[rank][i] = (float)((i * 7 + rank * 3) % 1013) / 7 - 40;
+                }
+                KILN_CHECK_INT(kiln_tensor_create(self.set.devices[rank], KILN_DTYPE_F32, 1, &count,
+                                                  of[rank], &t[rank], NULL),
+                               0);
+                KILN_CHECK_INT(kiln_all_reduce(t[rank], ways[way], kiln_collective_id(self.group),
+                                               rank, &out[rank], NULL),
+                               0);
+                KILN_CHECK_INT(kiln_flush(self.set.devices[rank], NULL), 0);
+            }
+            for (uint32_t rank = 0; rank < 2 && ok; rank++) {
+                KILN_CHECK_INT(kiln_collective_resolve(out[rank], NULL), 0);
+                ok = KILN_CHECK_INT(
+                    kiln_read(out[rank], of[2], (size_t)count * sizeof(float), NULL), 0);
+                for (int64_t i = 0; i < count && ok; i++) {
+                    float x = of[0][i];
+                    float y = of[1][i];
+                    const float wanted[] = {x + y, (x + y) / 2, x < y ? x : y, x < y ? y : x,
+                                            x * y};
+                    ok = KILN_CHECK(of[2][i] == wanted[way]);
+                }
+            }
+            kiln_release(t[0]);
+            kiln_release(t[1]);
+            release_all(out);
+        }
+    }
+    free(data);
     scene_fini(&self);
 }
 
@@ -117,7 +164,7 @@ static void test_failure_follows(void)
     kiln_tensor *later = NULL;
     kiln_error err = KILN_ERROR_INIT;
     float data[COUNT];
-    if (!scene_init(&self, &opencl, 3000)) {
+    if (!scene_init(&self, kiln_test_param(), 3000)) {
         scene_fini(&self);
         return;
     }
@@ -213,7 +260,7 @@ static void test_failure_after_sync(void)
     kiln_error err = KILN_ERROR_INIT;
     const struct timespec nap = {.tv_nsec = 200000000};
     options.deadline_ns = 3000000000u;
-    if (scene_init(&self, &opencl, 30000) &&
+    if (scene_init(&self, kiln_test_param(), 30000) &&
         KILN_CHECK_INT(kiln_collective_create(self.set.devices, 2, &options, &failing, NULL), 0)) {
         int64_t id = kiln_collective_id(self.group);
         syncer own = {self.set.devices[0], KILN_STATUS_OK};
@@ -478,14 +525,20 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_refusals, "refusals, reference", &references),
 #ifdef TEST_WITH_OPENCL
         KILN_TEST_PARAM(test_in_place, "in place, opencl", &opencl),
+        KILN_TEST_PARAM(test_in_place, "in place, memory apart", &opencl_apart),
         KILN_TEST_PARAM(test_in_place_refused, "in place, refused, mixed", &mixed),
         KILN_TEST_PARAM(test_group_outlives_refusals, "sound group, mixed", &mixed),
         KILN_TEST_PARAM(test_refusals, "refusals, opencl", &opencl),
-        KILN_TEST(test_device_waits),
-        KILN_TEST(test_failure_follows),
+        KILN_TEST_PARAM(test_device_waits, "device waits", &opencl),
+        KILN_TEST_PARAM(test_device_waits, "device waits, memory apart", &opencl_apart),
+        KILN_TEST_PARAM(test_failure_follows, "failure follows", &opencl),
+        KILN_TEST_PARAM(test_failure_follows, "failure follows, memory apart", &opencl_apart),
+        KILN_TEST_PARAM(test_ways, "ways, opencl", &opencl),
+        KILN_TEST_PARAM(test_ways, "ways, memory apart", &opencl_apart),
         KILN_TEST(test_behind_another_group),
         KILN_TEST(test_crossed_groups),
-        KILN_TEST(test_failure_after_sync),
+        KILN_TEST_PARAM(test_failure_after_sync, "failure after sync", &opencl),
+        KILN_TEST_PARAM(test_failure_after_sync, "failure after sync, memory apart", &opencl_apart),
         KILN_TEST(test_resolve_without_memory),
         KILN_TEST(test_budget_of_lanes),
 #endif

@@ -88,7 +88,8 @@ static void test_graphs(void)
 {
     scene self;
     kiln_graph *graphs[MOST] = {NULL};
-    if (scene_init(&self, &opencl, 30000) && check_unresolved(&self) && record(&self, graphs)) {
+    if (scene_init(&self, kiln_test_param(), 30000) && check_unresolved(&self) &&
+        record(&self, graphs)) {
         for (int i = 0; i < ROUNDS && replay(&self, graphs); i++) {
         }
     }
@@ -105,7 +106,7 @@ static void test_unread_results(void)
     kiln_tensor *sum = NULL;
     kiln_tensor *y = NULL;
     kiln_graph *graph = NULL;
-    if (scene_init(&self, &opencl, 3000)) {
+    if (scene_init(&self, kiln_test_param(), 3000)) {
         int64_t id = kiln_collective_id(self.group);
         KILN_CHECK_INT(kiln_all_reduce(self.inputs[0], "sum", id, 0, &sum, NULL), 0);
         kiln_release(sum);
@@ -155,7 +156,7 @@ static void test_graphs_outlive_group(void)
 {
     scene self;
     kiln_graph *graphs[MOST] = {NULL};
-    if (scene_init(&self, &opencl, 2000) && record(&self, graphs)) {
+    if (scene_init(&self, kiln_test_param(), 2000) && record(&self, graphs)) {
         uint64_t begin = kiln_time_ns();
         replay_fails(&self, graphs, 0, KILN_STATUS_DEADLINE_EXCEEDED, "rank 1");
         KILN_CHECK(kiln_time_ns() - begin < 3000000000u); // the deadline + 1 s
@@ -199,10 +200,14 @@ static void test_graphs_refused(void)
 int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
-        KILN_TEST(test_graphs),
+        KILN_TEST_PARAM(test_graphs, "graphs", &opencl),
+        KILN_TEST_PARAM(test_graphs, "graphs, memory apart", &opencl_apart),
         KILN_TEST(test_graphs_refused),
-        KILN_TEST(test_graphs_outlive_group),
-        KILN_TEST(test_unread_results),
+        KILN_TEST_PARAM(test_graphs_outlive_group, "graphs outlive group", &opencl),
+        KILN_TEST_PARAM(test_graphs_outlive_group, "graphs outlive group, memory apart",
+                        &opencl_apart),
+        KILN_TEST_PARAM(test_unread_results, "unread results", &opencl),
+        KILN_TEST_PARAM(test_unread_results, "unread results, memory apart", &opencl_apart),
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
     return kiln_test_run("collective/recorded_graphs", cases, sizeof(cases) / sizeof(cases[0]),

@@ -10,6 +10,7 @@
 #include "harness.h"
 #include "rt_device.h"
 #ifdef TEST_WITH_OPENCL
+#include "cl_queue.h"
 #include "cl_state.h"
 #endif
 
@@ -122,6 +123,7 @@ static cl_event hold(kiln_backend *base, pthread_mutex_t *lock)
     pthread_mutex_lock(lock);
     cl_event gate = clCreateUserEvent(backend->context, NULL);
     KILN_CHECK_INT(clEnqueueBarrierWithWaitList(backend->queue, 1, &gate, NULL), CL_SUCCESS);
+    kilni_cl_set_last(backend, NULL);
     pthread_mutex_unlock(lock);
     return gate;
 }

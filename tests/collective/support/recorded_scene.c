@@ -2,12 +2,18 @@
 // Opening and closing of groups on devices, and what their members' tensors hold.
 #include "recorded_scene.h"
 
+#include "coll_memory.h"
 #include "collective.h"
 #include "harness.h"
+#include "rt_device.h"
+#ifdef TEST_WITH_OPENCL
+#include "cl_state.h"
+#endif
 
-const setting references = {3, {"reference:0", "reference:1", "reference:2"}, NULL};
-const setting opencl = {2, {"opencl:0", "opencl:1"}, NULL};
-const setting mixed = {3, {"opencl:1", "reference:0", "opencl:0"}, NULL};
+const setting references = {3, {"reference:0", "reference:1", "reference:2"}, NULL, false};
+const setting opencl = {2, {"opencl:0", "opencl:1"}, NULL, false};
+const setting opencl_apart = {2, {"opencl:0", "opencl:1"}, NULL, true};
+const setting mixed = {3, {"opencl:1", "reference:0", "opencl:0"}, NULL, false};
 
 float value_at(uint32_t rank, int64_t i)
 {
@@ -23,6 +29,15 @@ float sum_at(const scene *self, int64_t i)
     return sum;
 }
 
+static void set_apart(kiln_device *device)
+{
+#ifdef TEST_WITH_OPENCL
+    kilni_cl_backend_of(device->backend)->info.features &= ~(uint32_t)KILN_FEATURE_UNIFIED_MEMORY;
+#else
+    (void)device;
+#endif
+}
+
 bool scene_init(scene *self, const setting *what, uint64_t deadline_ms)
 {
     kiln_error err = KILN_ERROR_INIT;
@@ -34,11 +49,14 @@ bool scene_init(scene *self, const setting *what, uint64_t deadline_ms)
     if (!device_set_open_with(&self->set, what->allocator, what->addresses, what->count)) {
         return false;
     }
+    for (uint32_t i = 0; i < what->count && what->apart; i++) {
+        set_apart(self->set.devices[i]);
+    }
     if (kiln_collective_create(self->set.devices, what->count, &options, &self->group, &err) != 0) {
         KILN_FAIL("%s", err.message);
         return false;
     }
-    bool ok = true;
+    bool ok = KILN_CHECK(!what->apart || self->group->ranks[0].memory->base.stream != NULL);
     for (uint32_t rank = 0; rank < self->count && ok; rank++) {
         for (int64_t i = 0; i < COUNT; i++) {
             data[i] = value_at(rank, i);

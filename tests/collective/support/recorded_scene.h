@@ -12,10 +12,12 @@ typedef struct setting {
     uint32_t count;
     const char *addresses[MOST];
     const kiln_allocator *allocator; ///< NULL: the C library's
+    bool apart; ///< OpenCL devices that are taken for such with memory of their own
 } setting;
 
 extern const setting references; ///< three
 extern const setting opencl; ///< two
+extern const setting opencl_apart; ///< likewise
 extern const setting mixed; ///< one reference between two of OpenCL's
 
 typedef struct scene {
