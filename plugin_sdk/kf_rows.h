@@ -7,6 +7,7 @@
 //   kf_rows_push_fitting  the same, given back when the fuser's own rule says no
 //   kf_rows_is_full   does a value vary along the reduced axes?
 //   kf_rows_value_axis  the axis of a value that an axis of the space is
+//   kf_rows_is_even   do rows end with whole vectors? _near: at multiples of their size?
 //   kf_rows_combine   text that joins two partial results; _identity what it starts from
 // A value's phase is the number of reductions that must be finished one after the other before it
 // can be computed. A softmax is taken apart into its five operations. f16 and bf16 are accumulated
@@ -226,6 +227,28 @@ static inline void kf_rows_term(kf_text *text, uint32_t kind, uint32_t partial, 
     }
 }
 
+/// Where the text defines JOIN_PTX, the larger or smaller f32 of two is one instruction of
+/// NVIDIA's, from compute capability 8.0 on, which gives NaN when either is; of two zeros the
+/// positive one is the larger.
+static inline void kf_rows_join_ptx(kf_text *text, uint32_t kind, uint32_t width)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *name = kind == KF_OP_MIN ? "min" : "max";
+    uint32_t lane;
+    kf_text_addf(text,
+                 "#ifdef JOIN_PTX\nstatic inline float%u join_%u_f32(float%u a, float%u b) {\n"
+                 "    float%u r;\n",
+                 width, kind, width, width, width);
+    for (lane = 0; lane < width; lane++) {
+        const char digit[2] = {digits[lane], '\0'};
+        kf_text_addf(text,
+                     "    asm(\"%s.NaN.f32 %%0, %%1, %%2;\" : \"=f\"(r.s%s) : \"f\"(a.s%s), "
+                     "\"f\"(b.s%s));\n",
+                     name, digit, digit, digit);
+    }
+    kf_text_add(text, "    return r;\n}\n#else\n");
+}
+
 /// Functions over vectors of V: join_K_X, half_K_X (all lanes joined, in every lane) and only_X
 /// (the first `count` lanes, others `rest`), for one kind and partial type. K is the kind's number.
 static inline void kf_rows_functions(kf_text *text, uint32_t kind, uint32_t partial, uint32_t width)
@@ -233,12 +256,18 @@ static inline void kf_rows_functions(kf_text *text, uint32_t kind, uint32_t part
     kf_dtype dtype = kf_dtype_of(partial);
     uint32_t step, lane;
     static const char digits[] = "0123456789abcdef";
+    uint32_t extreme = partial == KF_DTYPE_F32 &&
+                       (kind == KF_OP_MAX || kind == KF_OP_MAX_ABS || kind == KF_OP_MIN);
+    if (extreme) {
+        kf_rows_join_ptx(text, kind, width);
+    }
     kf_text_addf(text, "static inline %s%u join_%u_%s(%s%u a, %s%u b) {\n    return ",
                  dtype.compute, width, kind, dtype.name, dtype.compute, width, dtype.compute,
                  width);
     kf_rows_combine(text, kind, partial, width, "a", "b");
-    kf_text_addf(text, ";\n}\nstatic inline %s%u half_%u_%s(%s%u a) {\n", dtype.compute, width,
-                 kind, dtype.name, dtype.compute, width);
+    kf_text_addf(text, ";\n}\n%sstatic inline %s%u half_%u_%s(%s%u a) {\n",
+                 extreme ? "#endif\n" : "", dtype.compute, width, kind, dtype.name, dtype.compute,
+                 width);
     for (step = width / 2; step > 0; step /= 2) {
         kf_text_addf(text, "    a = join_%u_%s(a, a.s", kind, dtype.name);
         for (lane = 0; lane < width; lane++) {
@@ -301,6 +330,41 @@ static inline void kf_rows_team_function(kf_text *text, uint32_t kind, uint32_t 
                  "    return (%s%u)(seats[0]);\n}\n",
                  kind, dtype.name, dtype.compute, width, dtype.compute, width, dtype.compute,
                  width);
+}
+
+// ---- whole vectors ----
+
+/// Is the innermost extent of the space a multiple of `width`? As far as the host knows.
+static inline uint32_t kf_rows_is_even(const kf_rows *rows, uint32_t width)
+{
+    uint32_t i;
+    for (i = 0; i < rows->chain.n_values; i++) {
+        if (rows->places[i].form == KF_ROWS_ON_AXES && rows->places[i].mask == kf_rows_all(rows) &&
+            rows->chain.values[i].id != KF_NONE && rows->chain.values[i].div_by % width == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/// In an even space, the dtypes, as bits, whose vectors in all tensors that are walked along a row
+/// lie at multiples of their size: one access of memory each, by NEAR_x.
+static inline uint64_t kf_rows_near(const kf_rows *rows, uint32_t width, uint32_t mem_align)
+{
+    uint64_t near_ones = ~0ull;
+    uint32_t i;
+    for (i = 0; i < rows->chain.n_values; i++) {
+        const kf_chain_value *value = &rows->chain.values[i];
+        uint32_t bytes = kf_dtype_of(value->dtype).bytes * width;
+        uint32_t there = !value->computed || kf_chain_is_output(value);
+        uint32_t start = value->zero_offset ? mem_align : 1u << value->align_log2;
+        if (there && kf_rows_is_full(rows, i) &&
+            (!value->contiguous || start == 0 || start % bytes != 0 ||
+             rows->places[i].form == KF_ROWS_TURNED)) {
+            near_ones &= ~(1ull << value->dtype);
+        }
+    }
+    return near_ones;
 }
 
 // ---- estimates ----

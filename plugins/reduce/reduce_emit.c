@@ -71,6 +71,14 @@ static void emit_functions(const rd_emitter *e)
         read |= value->computed ? 0 : 1ull << value->dtype;
         written |= kf_chain_is_output(value) ? 1ull << value->dtype : 0;
     }
+    if (e->plan->group != 0 && (e->plan->device->features & KF_FEATURE_WGMMA) != 0) {
+        kf_text_add(e->text, "#define JOIN_PTX\n");
+    }
+    for (uint32_t dtype = 1; dtype < 64; dtype++) {
+        if (((read | written) & e->plan->near) >> dtype & 1u) {
+            kf_text_addf(e->text, "#define NEAR_%s\n", kf_dtype_of(dtype).name);
+        }
+    }
     kf_chain_functions(e->text, &e->rows->chain, e->plan->width, e->plan->wide, read, written, 0);
     kf_text_addf(e->text, "typedef %s udx;\n", e->plan->wide ? "ulong" : "uint");
     emit_access(e, read, written);

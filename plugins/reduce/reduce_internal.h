@@ -55,6 +55,9 @@ typedef struct rd_plan {
     uint32_t width; ///< elements of a vector
     uint32_t wide; ///< 1: 64-bit indices; what is never in memory is walked, too
     uint32_t group; ///< work-items of a work-group, 0 in block shape
+    uint32_t ahead; ///< vectors of a line that a lane of a group asks for at once; 0: it does not
+    uint32_t even; ///< then: a line is whole vectors
+    uint64_t near; ///< likewise, dtypes whose vectors all lie at multiples of their size
     uint32_t columns; ///< 1: vectors lie along a kept axis; 0: along a reduced one
     uint32_t vectors; ///< of one item, in column form, at most
     uint32_t split; ///< 1: parts of a result, joined by a second launch
@@ -68,6 +71,8 @@ typedef struct rd_plan {
 
 uint32_t rd_fits(const kf_rows *rows, const kf_host *host, uint32_t position);
 uint32_t rd_is_ready(const kf_rows *rows);
+/// Groups of axes that are reduced.
+uint32_t rd_count_reduced(const rd_plan *plan);
 void rd_plan_make(rd_plan *plan, const kf_rows *rows, const kf_chain_device *device,
                   uint32_t split);
 

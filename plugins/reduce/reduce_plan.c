@@ -7,6 +7,7 @@
 
 enum {
     GPU_GROUP = 256,
+    AHEAD = 8,
     COLUMN_BYTES = 16384, // of partial results of one item in column form: near the first cache
     FEW_COLUMN_VECTORS = 4, // whole cache lines
     MIN_COLUMN_VECTORS = 32, // long lines of memory, where parts give every unit work
@@ -179,6 +180,15 @@ static uint32_t most_vectors(const rd_plan *plan)
                                           : vectors;
 }
 
+uint32_t rd_count_reduced(const rd_plan *plan)
+{
+    uint32_t count = 0;
+    for (uint32_t g = 0; g < plan->n_groups; g++) {
+        count += plan->groups[g].reduced;
+    }
+    return count;
+}
+
 void rd_plan_make(rd_plan *plan, const kf_rows *rows, const kf_chain_device *device, uint32_t split)
 {
     memset(plan, 0, sizeof(*plan));
@@ -200,6 +210,11 @@ void rd_plan_make(rd_plan *plan, const kf_rows *rows, const kf_chain_device *dev
         if (kf_rows_is_reduction(&rows->chain.ops[i]) && plan->n_results < RD_MAX_RESULTS) {
             plan->results[plan->n_results++] = (uint16_t)i;
         }
+    }
+    if (plan->group != 0 && !plan->columns && rd_count_reduced(plan) == 1) {
+        plan->ahead = AHEAD;
+        plan->even = kf_rows_is_even(rows, plan->width);
+        plan->near = plan->even ? kf_rows_near(rows, plan->width, device->mem_align) : 0;
     }
     plan->vectors = plan->columns && device->block_shape ? most_vectors(plan) : 1;
     list_params(plan);

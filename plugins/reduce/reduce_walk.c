@@ -216,6 +216,10 @@ static void join_stretch(const rd_emitter *e)
 static void emit_count(const rd_emitter *e)
 {
     uint32_t last = e->plan->n_groups - 1;
+    if (e->plan->even) {
+        kf_text_addf(e->text, "            const int count = %u;\n", e->plan->width);
+        return;
+    }
     kf_text_addf(e->text, "            const int count = e%u - i < %u ? (int)(e%u - i) : %u;\n",
                  last, e->plan->width, last, e->plan->width);
 }
@@ -228,13 +232,61 @@ static void emit_body(const rd_emitter *e, char prefix)
     emit_terms(e, prefix);
 }
 
+static uint32_t is_loaded(const rd_emitter *e, uint32_t value)
+{
+    return !rd_value_of(e, value)->computed && rd_is_full(e, value);
+}
+
+/// The vectors of one line by a lane of a group: a few are under way at a time.
+static void emit_line(const rd_emitter *e)
+{
+    kf_text_addf(e->text,
+                 "        for (udx b = begin + (udx)lane; b < end; b += (udx)lanes * %u) {\n",
+                 AHEAD);
+    for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
+        if (is_loaded(e, i)) {
+            kf_text_addf(e->text, "        %s%u l%u[%u];\n", rd_dtype_of(e, i).compute,
+                         e->plan->width, i, e->plan->ahead);
+        }
+    }
+    for (int joins = 0; joins < 2; joins++) {
+        kf_text_addf(e->text,
+                     "        #pragma unroll\n        for (int j = 0; j < %u; j++) {\n"
+                     "            const udx u = b + (udx)j * (udx)lanes;\n"
+                     "            const idx i = (idx)u * %u;\n",
+                     e->plan->ahead, e->plan->width);
+        emit_count(e);
+        kf_text_add(e->text, "            if (u < end) {\n");
+        for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
+            if (is_loaded(e, i) && joins) {
+                kf_text_addf(e->text, "            const %s%u v%u = l%u[j];\n",
+                             rd_dtype_of(e, i).compute, e->plan->width, i, i);
+            } else if (is_loaded(e, i)) {
+                emit_load(e, i, "            ");
+                kf_text_addf(e->text, "            l%u[j] = v%u;\n", i, i);
+            }
+        }
+        if (joins) {
+            rd_emit_ops(e, 1, 0, "            ");
+            emit_full_outputs(e);
+            emit_terms(e, 'm');
+        }
+        kf_text_add(e->text, "            }\n        }\n");
+    }
+    kf_text_add(e->text, "        }\n");
+}
+
 /// A unit is a vector; the vectors of one row of the last group follow each other.
 void rd_emit_rows(const rd_emitter *e)
 {
     uint32_t last = e->plan->n_groups - 1, width = e->plan->width;
+    declare_partials(e, 'm', "");
+    if (e->plan->ahead != 0) {
+        emit_line(e);
+        return;
+    }
     kf_text_addf(e->text, "        const udx line = ((udx)e%u + %u) / %u;\n", last, width - 1,
                  width);
-    declare_partials(e, 'm', "");
     if (e->plan->group != 0) {
         kf_text_add(e->text, "        for (udx u = begin + (udx)lane; u < end; u += (udx)lanes) {\n"
                              "        const udx outer = u / line;\n");
@@ -276,21 +328,12 @@ void rd_emit_column(const rd_emitter *e)
     emit_count(e);
 }
 
-static uint32_t count_reduced(const rd_emitter *e)
-{
-    uint32_t count = 0;
-    for (uint32_t g = 0; g < e->plan->n_groups; g++) {
-        count += e->plan->groups[g].reduced;
-    }
-    return count;
-}
-
 /// Where the rows of a slab are: their coordinates are worked out once for all columns.
 static void emit_slab(const rd_emitter *e)
 {
     kf_text_add(e->text,
                 "        const int high = to - base < slab ? (int)(to - base) : (int)slab;\n");
-    if (count_reduced(e) == 1) {
+    if (rd_count_reduced(e->plan) == 1) {
         return;
     }
     for (uint32_t g = 0; g < e->plan->n_groups; g++) {
@@ -343,7 +386,7 @@ static void emit_down(const rd_emitter *e, const char *condition, uint32_t ahead
     for (uint32_t g = 0; g < e->plan->n_groups; g++) {
         if (e->plan->groups[g].reduced) {
             kf_text_addf(e->text,
-                         count_reduced(e) == 1
+                         rd_count_reduced(e->plan) == 1
                              ? "            const idx c%u = (idx)(base + (udx)k);\n"
                              : "            const idx c%u = s%u[k];\n",
                          g, g);
@@ -375,7 +418,7 @@ static void emit_whole_slab(const rd_emitter *e, const char *height)
     snprintf(condition, sizeof(condition),
              "if (count == %u && high == %s) {\n            const int count = %u, tall = %s;",
              e->plan->width, height, e->plan->width, height);
-    emit_down(e, condition, e->plan->device->is_cpu && count_reduced(e) == 1);
+    emit_down(e, condition, e->plan->device->is_cpu && rd_count_reduced(e->plan) == 1);
     kf_text_add(e->text, "            else ");
 }
 

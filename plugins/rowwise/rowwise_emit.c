@@ -77,6 +77,9 @@ static void emit_functions(const rw_emitter *e)
         turned |= !value->computed && rw_is_turned(e->rows, i) ? 1ull << value->dtype : 0;
         written |= kf_chain_is_output(value) ? 1ull << value->dtype : 0;
     }
+    if (e->plan->group != 0 && (e->plan->device->features & KF_FEATURE_WGMMA) != 0) {
+        kf_text_add(e->text, "#define JOIN_PTX\n");
+    }
     for (uint32_t dtype = 1; dtype < 64; dtype++) {
         if (((read | written) & e->plan->near) >> dtype & 1u) {
             kf_text_addf(e->text, "#define NEAR_%s\n", kf_dtype_of(dtype).name);

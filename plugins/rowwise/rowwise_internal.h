@@ -12,7 +12,7 @@ enum {
     RW_MAX_PARAMS = KF_CHAIN_VALUES + KF_CHAIN_NUMBERS,
     RW_NO_VALUE = 0xFFFF,
     RW_MAX_TURNED = 8,
-    RW_HELD = 4 ///< vectors of a row that a work-item of a GPU keeps in registers
+    RW_HELD = 4 ///< vectors of a row that a work-item of a GPU keeps in registers, usually
 };
 
 /// The kernel's parameters.
@@ -51,6 +51,7 @@ typedef struct rw_plan {
     uint32_t wide; ///< 1: 64-bit indices
     uint32_t group; ///< work-items of a work-group, 0 in block shape
     uint32_t even; ///< 1: a row is whole vectors
+    uint32_t held; ///< vectors of a row that a work-item of a GPU keeps in registers
     uint64_t near; ///< dtypes whose vectors all lie at multiples of their size
     uint32_t kept; ///< axes as bits
     uint32_t n_groups;
@@ -98,7 +99,7 @@ uint32_t rw_is_turned(const kf_rows *rows, uint32_t value);
 // scalars, eG extents of merged axes; rN where input N's row starts; vN values, kN one that may
 // come from the slot, mN partial results of a reduction, gN and hN those of one stretch of a row,
 // yN the first of two vectors, nN where a NaN was met; on a GPU lN what a pass reads and wN what it
-// keeps for others, RW_HELD vectors of each; of a parameter of the space's second shape
+// keeps for others, `held` vectors of each; of a parameter of the space's second shape
 // fN elements, each for bN neighbours; where passes take turns, `base` is what is taken off
 // before a power, `lost` what rounding took from their sum.
 

@@ -370,7 +370,7 @@ void rw_emit_held(const rw_emitter *e)
         if (value != RW_NO_VALUE && !seen[value]) {
             seen[value] = 1;
             kf_text_addf(e->text, "        %s%u w%u[%u];\n", rw_dtype_of(e, value).compute,
-                         e->plan->width, value, RW_HELD);
+                         e->plan->width, value, e->plan->held);
         }
     }
 }
@@ -383,7 +383,7 @@ static void open_held(const rw_emitter *e)
                  "        #pragma unroll\n"
                  "        for (int j = 0; j < %u; j++) {\n"
                  "            const idx i = (lane + j * lanes) * %u;\n",
-                 RW_HELD, width);
+                 e->plan->held, width);
     emit_count(e);
 }
 
@@ -403,7 +403,7 @@ static void emit_held_vectors(const rw_emitter *e, uint32_t loop)
     for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
         if (is_loaded(e, needs, i)) {
             kf_text_addf(e->text, "        %s%u l%u[%u];\n", rw_dtype_of(e, i).compute,
-                         e->plan->width, i, RW_HELD);
+                         e->plan->width, i, e->plan->held);
         }
     }
     open_held(e);
@@ -442,7 +442,7 @@ static void emit_other_vectors(const rw_emitter *e, uint32_t loop)
                  "        for (udx u = ((udx)lane + (udx)lanes * %u) * %u; u < (udx)live; "
                  "u += (udx)lanes * %u) {\n"
                  "            const idx i = (idx)u;\n",
-                 RW_HELD, width, width);
+                 e->plan->held, width, width);
     emit_count(e);
     emit_loads(e, needs, "            ");
     emit_ops(e, needs, 0, e->rows->chain.n_ops, "            ");

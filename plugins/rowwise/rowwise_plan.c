@@ -438,37 +438,19 @@ static uint32_t stream_from(const rw_plan *plan)
     return !plan->device->is_cpu ? 0 : limit > 0x7fffffffu ? 0x7fffffffu : (uint32_t)limit;
 }
 
-/// Does the space's row end with a whole vector? Its last axis is that of a value of its own axes.
-static uint32_t is_even(const rw_plan *plan)
+/// More than usual where one tensor is read and nothing of its size is written: then reading is all
+/// there is to do, and fewer work-items have less to join.
+static uint32_t held_vectors(const rw_plan *plan)
 {
-    const kf_rows *rows = plan->rows;
-    for (uint32_t i = 0; i < rows->chain.n_values; i++) {
-        if (rows->places[i].form == KF_ROWS_ON_AXES && rows->places[i].mask == kf_rows_all(rows) &&
-            rows->chain.values[i].id != KF_NONE &&
-            rows->chain.values[i].div_by % plan->width == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/// The dtypes whose vectors, in all tensors that are walked along a row, lie at multiples of their
-/// size: one access of memory each.
-static uint64_t near_dtypes(const rw_plan *plan)
-{
-    uint64_t near = plan->even ? ~0ull : 0;
+    uint32_t read = 0;
     for (uint32_t i = 0; i < plan->rows->chain.n_values; i++) {
         const kf_chain_value *value = &plan->rows->chain.values[i];
-        uint32_t bytes = kf_dtype_of(value->dtype).bytes * plan->width;
-        uint32_t there = !value->computed || kf_chain_is_output(value);
-        uint32_t start = value->zero_offset ? plan->device->mem_align : 1u << value->align_log2;
-        if (there && kf_rows_is_full(plan->rows, i) &&
-            (!value->contiguous || start == 0 || start % bytes != 0 ||
-             rw_is_turned(plan->rows, i))) {
-            near &= ~(1ull << value->dtype);
+        if (kf_rows_is_full(plan->rows, i) && kf_chain_is_output(value)) {
+            return RW_HELD;
         }
+        read += kf_rows_is_full(plan->rows, i) && !value->computed;
     }
-    return near;
+    return read == 1 ? 2 * RW_HELD : RW_HELD;
 }
 
 void rw_plan_make(rw_plan *plan, const kf_rows *rows, const kf_chain_device *device)
@@ -488,8 +470,9 @@ void rw_plan_make(rw_plan *plan, const kf_rows *rows, const kf_chain_device *dev
         plan->wide = plan->wide || !rows->chain.values[i].fits_i32;
         plan->loops = rw_is_written(rows, i, rows->phases) ? rows->phases + 1 : plan->loops;
     }
-    plan->even = plan->group != 0 && is_even(plan);
-    plan->near = near_dtypes(plan);
+    plan->even = plan->group != 0 && kf_rows_is_even(rows, plan->width);
+    plan->near = plan->even ? kf_rows_near(rows, plan->width, device->mem_align) : 0;
+    plan->held = held_vectors(plan);
     plan->running = plan->group == 0 ? running_maximum(rows) : RW_NO_VALUE;
     merge_axes(plan);
     choose_cached(plan);

@@ -45,7 +45,7 @@ static void share_formula(kf_formula *f, const rw_program *p)
     kf_formula_imm_op(f, MANY_ROWS, KF_INS_MUL);
     kf_formula_append(f, kf_formula_expr(&p->n_rows));
     kf_formula_op(f, KF_INS_LE);
-    kf_formula_imm(f, RW_HELD * (int64_t)p->plan.width);
+    kf_formula_imm(f, p->plan.held * (int64_t)p->plan.width);
     kf_formula_imm(f, p->plan.width);
     kf_formula_op(f, KF_INS_SELECT);
 }
