@@ -332,41 +332,6 @@ static inline void kf_rows_team_function(kf_text *text, uint32_t kind, uint32_t 
                  width);
 }
 
-// ---- whole vectors ----
-
-/// Is the innermost extent of the space a multiple of `width`? As far as the host knows.
-static inline uint32_t kf_rows_is_even(const kf_rows *rows, uint32_t width)
-{
-    uint32_t i;
-    for (i = 0; i < rows->chain.n_values; i++) {
-        if (rows->places[i].form == KF_ROWS_ON_AXES && rows->places[i].mask == kf_rows_all(rows) &&
-            rows->chain.values[i].id != KF_NONE && rows->chain.values[i].div_by % width == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/// In an even space, the dtypes, as bits, whose vectors in all tensors that are walked along a row
-/// lie at multiples of their size: one access of memory each, by NEAR_x.
-static inline uint64_t kf_rows_near(const kf_rows *rows, uint32_t width, uint32_t mem_align)
-{
-    uint64_t near_ones = ~0ull;
-    uint32_t i;
-    for (i = 0; i < rows->chain.n_values; i++) {
-        const kf_chain_value *value = &rows->chain.values[i];
-        uint32_t bytes = kf_dtype_of(value->dtype).bytes * width;
-        uint32_t there = !value->computed || kf_chain_is_output(value);
-        uint32_t start = value->zero_offset ? mem_align : 1u << value->align_log2;
-        if (there && kf_rows_is_full(rows, i) &&
-            (!value->contiguous || start == 0 || start % bytes != 0 ||
-             rows->places[i].form == KF_ROWS_TURNED)) {
-            near_ones &= ~(1ull << value->dtype);
-        }
-    }
-    return near_ones;
-}
-
 // ---- estimates ----
 
 enum { KF_ROWS_TURNED_COST = 8 }; // of reading a transposed matrix line by line: measured

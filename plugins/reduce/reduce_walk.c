@@ -242,7 +242,7 @@ static void emit_line(const rd_emitter *e)
 {
     kf_text_addf(e->text,
                  "        for (udx b = begin + (udx)lane; b < end; b += (udx)lanes * %u) {\n",
-                 AHEAD);
+                 e->plan->ahead);
     for (uint32_t i = 0; i < e->rows->chain.n_values; i++) {
         if (is_loaded(e, i)) {
             kf_text_addf(e->text, "        %s%u l%u[%u];\n", rd_dtype_of(e, i).compute,

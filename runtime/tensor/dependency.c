@@ -178,6 +178,16 @@ bool kilni_storage_expect(kilni_storage *storage, kilni_future *future)
     return done;
 }
 
+void kilni_storage_set_behind(kiln_device *device, kilni_storage *storage,
+                              kilni_behind *take_behind)
+{
+    kilni_behind *before = storage->behind;
+    storage->behind = take_behind;
+    if (before != NULL) {
+        before->free(device, before);
+    }
+}
+
 kiln_status kilni_binding_status(const kilni_binding *binding, kiln_error *err)
 {
     if (binding->fault != NULL) {

@@ -62,16 +62,6 @@ static kiln_status await_all(kiln_device *device, kilni_dependencies *dependenci
     return status;
 }
 
-void kilni_storage_set_behind(kiln_device *device, kilni_storage *storage,
-                              kilni_behind *take_behind)
-{
-    kilni_behind *before = storage->behind;
-    storage->behind = take_behind;
-    if (before != NULL) {
-        before->free(device, before);
-    }
-}
-
 static kiln_status run_behind(kiln_device *device, kilni_storage *storage, kiln_error *err)
 {
     if (storage->behind == NULL) {
