@@ -209,6 +209,7 @@ void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_
     }
     kiln_error err;
     error_begin(&err);
+    kilni_repeat_refuse(run->repeat);
     for (size_t i = 0; i < record->n_inputs; i++) {
         kilni_binding *binding = run->bindings[kilni_plan_operand_slot(run, op, i)];
         if (kilni_plan_fault_of(run, binding) != NULL) {
