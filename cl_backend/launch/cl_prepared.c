@@ -3,6 +3,7 @@
 // stay. They are set again only after one of them was replaced.
 
 #include "cl_prepared.h"
+#include "cl_buffer.h"
 #include "cl_built.h"
 #include "cl_error.h"
 #include "cl_keep.h"
@@ -24,6 +25,14 @@ typedef struct prepared { ///< what a kiln_prepared is here
 static prepared *prepared_of(kiln_prepared *given)
 {
     return (prepared *)(void *)given;
+}
+
+/// Its memory may not go unnoticed from now on.
+static void mark(kiln_buffer *buffer)
+{
+    if (buffer != NULL) {
+        kilni_cl_buffer_of(buffer)->prepared = true;
+    }
 }
 
 static kiln_status own_kernel(kilni_cl_backend *backend, const kilni_cl_kernel *shared,
@@ -81,6 +90,9 @@ kiln_status kilni_cl_prepare(kiln_backend *base, kiln_built *built, const kiln_l
     status = make_kernels(backend, &shared, made, err);
     if (status == KILN_STATUS_OK) {
         kilni_cl_keep_use(backend, shared.plain->program, /*is_new=*/false);
+        for (uint32_t i = 0; i < launch->n_args; i++) {
+            mark(launch->args[i].kind == KILN_VALUE_BUFFER ? launch->args[i].buffer : NULL);
+        }
         *out_prepared = (kiln_prepared *)(void *)made;
         return KILN_STATUS_OK;
     }
@@ -95,6 +107,7 @@ void kilni_cl_replace(kiln_backend *base, kiln_prepared *given, uint32_t arg, ki
 {
     prepared *launch = prepared_of(given);
     (void)base;
+    mark(buffer);
     launch->values[arg].buffer = buffer;
     launch->stale = true;
 }

@@ -45,7 +45,7 @@ struct kiln_backend { ///< first member of every backend; the tables are static
     const kiln_backend_peer_ops *peer; ///< NULL: its bytes pass through this host
     const kiln_backend_trace_ops *trace;
     const kiln_backend_prepared_ops *prepared; ///< NULL: launches are not prepared
-    uint64_t gone; ///< grows when the device's memory behind any buffer goes back or moves
+    uint64_t gone; ///< grows when memory of a buffer that a prepared launch had goes or moves
 };
 
 /// Whether this composite is recorded as simpler operations on this backend: always for class

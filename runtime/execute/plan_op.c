@@ -102,6 +102,9 @@ static kiln_status execute_on(const kilni_run *run, const kiln_plan_step *step,
     if (planned) {
         kilni_layout_learn(run, number);
     }
+    if (run->repeat != NULL) {
+        kilni_repeat_note_op(run->repeat, run, record, inputs, outputs);
+    }
     return status;
 }
 
@@ -111,6 +114,7 @@ static kiln_status ask_backend(const kilni_run *run, const kiln_plan_step *step,
 {
     kiln_backend *backend = run->device->backend;
     if (record->op == KILN_OP_CUSTOM && !backend->device->runs(backend, record)) {
+        kilni_repeat_refuse(run->repeat);
         return kilni_custom_on_host(run->device, record, inputs, outputs, err);
     }
     kiln_status status = execute_on(run, step, record, inputs, outputs, err);
@@ -131,6 +135,9 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
     }
     kilni_binding *first = run->bindings[kilni_plan_operand_slot(run, op, record->n_inputs)];
     uint32_t slot = kilni_plan_operand_slot(run, op, 0);
+    if (run->repeat != NULL && (step == NULL || kilni_collective_is(record))) {
+        kilni_repeat_refuse(run->repeat);
+    }
     if (kilni_collective_is(record) &&
         !run->device->hooks->collective_is_served(run->device, record, run->bindings[slot])) {
         if (record->op == KILN_OP_ALL_REDUCE && kilni_plan_is_dying(step, slot) &&
@@ -178,6 +185,9 @@ static kiln_status follow_inputs(const kilni_run *run, uint32_t op, kiln_error *
     for (size_t i = 0; i < record->n_inputs; i++) {
         kilni_dependencies *dependencies =
             kilni_binding_dependencies(run->bindings[kilni_plan_operand_slot(run, op, i)]);
+        if (dependencies != NULL) {
+            kilni_repeat_refuse(run->repeat);
+        }
         for (size_t k = 0; dependencies != NULL && k < record->n_outputs; k++) {
             const kilni_binding *target =
                 run->bindings[kilni_plan_operand_slot(run, op, record->n_inputs + k)];
@@ -209,10 +219,10 @@ void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_
     }
     kiln_error err;
     error_begin(&err);
-    kilni_repeat_refuse(run->repeat);
     for (size_t i = 0; i < record->n_inputs; i++) {
         kilni_binding *binding = run->bindings[kilni_plan_operand_slot(run, op, i)];
         if (kilni_plan_fault_of(run, binding) != NULL) {
+            kilni_repeat_refuse(run->repeat);
             fail_outputs(run, op, binding->fault);
             return;
         }
@@ -229,6 +239,7 @@ void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_
         follow_inputs(run, op, &err) == KILN_STATUS_OK) {
         return;
     }
+    kilni_repeat_refuse(run->repeat);
     kilni_fault *fault = kilni_fault_create(run->device, &err);
     fail_outputs(run, op, fault);
     kilni_plan_note_failure(run, &err);

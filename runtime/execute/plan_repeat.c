@@ -1,52 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Runs that repeat. A run of a plan notes its launches; when all that it did were launches of
-// proven blocks, in memory that is the same at the next run or known to come from outside, they are
-// prepared, and later runs enqueue them. Decides what can be repeated and when that ends.
+// Runs that repeat. A run of a plan notes its launches and the operations that the backend
+// executed; when that was all, in memory that is the same at the next run or known to come from
+// outside, the launches are prepared, and later runs enqueue them. Decides what can be repeated and
+// when that ends.
 
-#include "plan_internal.h"
+#include "repeat_parts.h"
 #include "rt_context.h"
-#include "rt_device.h"
-#include "rt_repeat.h"
 #include "rt_trace.h"
 
 #include <stdlib.h>
-
-typedef struct noted_launch {
-    kilni_block_state *state;
-    kiln_launch launch; ///< its arguments begin at number `first`
-    uint32_t first;
-} noted_launch;
-
-typedef struct noted_arg {
-    kiln_launch_arg value;
-    bool stays; ///< a buffer that the next run has as well
-} noted_arg;
-
-typedef struct place { ///< an argument whose buffer comes from outside
-    uint32_t launch;
-    uint32_t arg;
-} place;
-
-struct kilni_repeat {
-    kiln_device *device;
-    kilni_repeat *next; ///< of the device's
-    bool refused; ///< while it notes
-    bool ready; ///< it can run
-    noted_launch *launches;
-    uint32_t n_launches;
-    uint32_t capacity;
-    noted_arg *args;
-    uint32_t n_args;
-    uint32_t args_capacity;
-    kiln_prepared **prepared; ///< of each launch
-    kiln_buffer **outside; ///< those that are set
-    uint32_t n_outside;
-    uint32_t *first_place; ///< per number, and one more
-    place *places;
-    uint64_t gone; ///< of the backend, when it was prepared
-    kilni_device_counts before; ///< while it notes
-    kilni_device_counts each; ///< what one run adds
-};
 
 // ---- noting ----
 
@@ -106,13 +68,18 @@ static bool is_of_constants(const kilni_block_view *view, uint32_t temp)
     return constants;
 }
 
+static bool tensor_stays(const kilni_run *run, uint32_t slot)
+{
+    const kilni_storage *storage = run->bindings[slot]->storage;
+    return storage == NULL || storage->planned;
+}
+
 /// Whether an argument's memory is the same at each run: a layout's, or a temporary's that is kept.
 static bool stays(const kilni_block_view *view, const kiln_program_arg *arg,
                   const kilni_temp_list *temps)
 {
     if (arg->kind != KILN_ARG_TEMP) {
-        const kilni_binding *binding = view->run->bindings[kilni_plan_slot_of(view, arg->ref)];
-        return binding->storage == NULL || binding->storage->planned;
+        return tensor_stays(view->run, kilni_plan_slot_of(view, arg->ref));
     }
     const kilni_binding *temp = &temps->bindings[arg->ref];
     const kilni_block_state *state = view->block->state;
@@ -127,22 +94,54 @@ void kilni_repeat_note(kilni_repeat *repeat, const kilni_block_view *view,
     const kiln_env *env = &repeat->device->context->env;
     uint32_t first = repeat->n_args;
     if (repeat->refused ||
-        !make_room(env, (void **)&repeat->launches, sizeof(noted_launch), repeat->n_launches,
+        !make_room(env, (void **)&repeat->launches, sizeof(kilni_noted_launch), repeat->n_launches,
                    repeat->n_launches + 1, &repeat->capacity) ||
-        !make_room(env, (void **)&repeat->args, sizeof(noted_arg), first, first + launch->n_args,
-                   &repeat->args_capacity)) {
+        !make_room(env, (void **)&repeat->args, sizeof(kilni_noted_arg), first,
+                   first + launch->n_args, &repeat->args_capacity)) {
         repeat->refused = true;
         return;
     }
     const kiln_program_launch *form = &view->block->program->launches[launch->launch];
     for (uint32_t i = 0; i < launch->n_args; i++) {
         bool buffer = launch->args[i].kind == KILN_VALUE_BUFFER;
-        repeat->args[first + i] = (noted_arg){
+        repeat->args[first + i] = (kilni_noted_arg){
             .value = launch->args[i], .stays = !buffer || stays(view, &form->args[i], temps)};
     }
     repeat->n_args += launch->n_args;
     repeat->launches[repeat->n_launches++] =
-        (noted_launch){.state = view->block->state, .launch = *launch, .first = first};
+        (kilni_noted_launch){.state = view->block->state, .launch = *launch, .first = first};
+}
+
+void kilni_repeat_note_op(kilni_repeat *repeat, const kilni_run *run, const kiln_op_record *record,
+                          const kiln_view *inputs, const kiln_view *outputs)
+{
+    const kiln_env *env = &repeat->device->context->env;
+    uint32_t op = (uint32_t)(record - run->segment->ops);
+    uint32_t first = repeat->n_args;
+    uint32_t count = (uint32_t)record->n_inputs + (uint32_t)record->n_outputs;
+    if (repeat->refused || op >= run->segment->plan->n_ops ||
+        !make_room(env, (void **)&repeat->ops, sizeof(kilni_noted_op), repeat->n_ops,
+                   repeat->n_ops + 1, &repeat->ops_capacity) ||
+        !make_room(env, (void **)&repeat->args, sizeof(kilni_noted_arg), first, first + count,
+                   &repeat->args_capacity) ||
+        !make_room(env, (void **)&repeat->views, sizeof(kiln_view), repeat->n_views,
+                   repeat->n_views + count, &repeat->views_capacity)) {
+        repeat->refused = true;
+        return;
+    }
+    repeat->ops[repeat->n_ops++] = (kilni_noted_op){.record = record,
+                                                    .before = repeat->n_launches,
+                                                    .first = first,
+                                                    .first_view = repeat->n_views};
+    for (uint32_t i = 0; i < count; i++) {
+        const kiln_view *view = i < record->n_inputs ? &inputs[i] : &outputs[i - record->n_inputs];
+        repeat->args[first + i] =
+            (kilni_noted_arg){.value = {.kind = KILN_VALUE_BUFFER, .buffer = view->buffer},
+                              .stays = tensor_stays(run, kilni_plan_operand_slot(run, op, i))};
+        repeat->views[repeat->n_views + i] = *view;
+    }
+    repeat->n_args += count;
+    repeat->n_views += count;
 }
 
 // ---- preparing ----
@@ -182,8 +181,8 @@ static uint32_t sort_known(known_buffer *known, kiln_buffer *const *outside, uin
 
 /// The number that a launch's argument follows; `n_outside`: none. False: its memory is another one
 /// at the next run, and nobody knows which.
-static bool find_number(const kilni_repeat *repeat, const noted_arg *arg, const known_buffer *known,
-                        uint32_t count, uint32_t *out_number)
+static bool find_number(const kilni_repeat *repeat, const kilni_noted_arg *arg,
+                        const known_buffer *known, uint32_t count, uint32_t *out_number)
 {
     const known_buffer key = {.buffer = arg->value.buffer};
     const known_buffer *found = NULL;
@@ -194,22 +193,35 @@ static bool find_number(const kilni_repeat *repeat, const noted_arg *arg, const 
     return found != NULL || arg->stays;
 }
 
+/// The arguments of a launch, or of an operation, counted on behind the launches.
+static uint32_t args_of(const kilni_repeat *repeat, uint32_t item, uint32_t *out_count)
+{
+    if (item < repeat->n_launches) {
+        *out_count = repeat->launches[item].launch.n_args;
+        return repeat->launches[item].first;
+    }
+    const kilni_noted_op *op = &repeat->ops[item - repeat->n_launches];
+    *out_count = (uint32_t)op->record->n_inputs + (uint32_t)op->record->n_outputs;
+    return op->first;
+}
+
 /// Lists the arguments of each number, in the order of numbers.
 static bool list_places(kilni_repeat *repeat, const known_buffer *known, uint32_t count)
 {
     uint32_t *first = repeat->first_place;
     for (uint32_t pass = 0; pass < 2; pass++) {
-        for (uint32_t l = 0; l < repeat->n_launches; l++) {
-            const noted_launch *noted = &repeat->launches[l];
-            for (uint32_t i = 0; i < noted->launch.n_args; i++) {
+        for (uint32_t item = 0; item < repeat->n_launches + repeat->n_ops; item++) {
+            uint32_t n_args = 0;
+            const kilni_noted_arg *args = &repeat->args[args_of(repeat, item, &n_args)];
+            for (uint32_t i = 0; i < n_args; i++) {
                 uint32_t number = 0;
-                if (!find_number(repeat, &repeat->args[noted->first + i], known, count, &number)) {
+                if (!find_number(repeat, &args[i], known, count, &number)) {
                     return false;
                 }
                 if (number < repeat->n_outside && pass == 0) {
                     first[number + 1]++;
                 } else if (number < repeat->n_outside) {
-                    repeat->places[first[number]++] = (place){l, i};
+                    repeat->places[first[number]++] = (kilni_noted_place){item, i};
                 }
             }
         }
@@ -240,8 +252,9 @@ static bool prepare_all(kilni_repeat *repeat)
     kiln_backend *backend = repeat->device->backend;
     kiln_error err = KILN_ERROR_INIT;
     repeat->gone = backend->gone;
+    repeat->unbound = repeat->device->arena.unbound;
     for (uint32_t l = 0; l < repeat->n_launches; l++) {
-        noted_launch *noted = &repeat->launches[l];
+        kilni_noted_launch *noted = &repeat->launches[l];
         kiln_launch_arg args[KILN_LAUNCH_ARGS_MAX];
         for (uint32_t i = 0; i < noted->launch.n_args; i++) {
             args[i] = repeat->args[noted->first + i].value;
@@ -292,6 +305,7 @@ bool kilni_repeat_holds(const kilni_repeat *repeat)
 {
     const kiln_device *device = repeat->device;
     return repeat->ready && repeat->gone == device->backend->gone &&
+           (repeat->n_ops == 0 || repeat->unbound == device->arena.unbound) &&
            kilni_trace_of(device) == NULL && device->check.records == NULL &&
            device->check.mode != KILNI_CHECK_ALWAYS;
 }
@@ -304,23 +318,49 @@ void kilni_repeat_replace(kilni_repeat *repeat, uint32_t outside, kiln_buffer *b
     }
     repeat->outside[outside] = buffer;
     for (uint32_t i = repeat->first_place[outside]; i < repeat->first_place[outside + 1]; i++) {
-        const place *at = &repeat->places[i];
-        backend->prepared->replace(backend, repeat->prepared[at->launch], at->arg, buffer);
+        const kilni_noted_place *at = &repeat->places[i];
+        if (at->item < repeat->n_launches) {
+            backend->prepared->replace(backend, repeat->prepared[at->item], at->arg, buffer);
+        } else {
+            const kilni_noted_op *op = &repeat->ops[at->item - repeat->n_launches];
+            repeat->views[op->first_view + at->arg].buffer = buffer;
+        }
+    }
+}
+
+static void use_programs(const kilni_repeat *repeat)
+{
+    for (uint32_t i = 0; i < repeat->n_launches; i++) {
+        if (i == 0 || repeat->launches[i].state != repeat->launches[i - 1].state) {
+            kilni_block_programs_use(repeat->launches[i].state);
+        }
     }
 }
 
 kiln_status kilni_repeat_run(kilni_repeat *repeat, bool *out_begun, kiln_error *err)
 {
     kiln_device *device = repeat->device;
-    uint32_t done = 0;
-    for (uint32_t i = 0; i < repeat->n_launches; i++) {
-        if (i == 0 || repeat->launches[i].state != repeat->launches[i - 1].state) {
-            kilni_block_programs_use(repeat->launches[i].state);
+    kiln_backend *backend = device->backend;
+    kiln_status status = KILN_STATUS_OK;
+    uint32_t launch = 0;
+    use_programs(repeat);
+    for (uint32_t i = 0; i <= repeat->n_ops && status == KILN_STATUS_OK; i++) {
+        const kilni_noted_op *op = i < repeat->n_ops ? &repeat->ops[i] : NULL;
+        uint32_t until = op != NULL ? op->before : repeat->n_launches;
+        uint32_t done = 0;
+        if (launch < until) {
+            status = backend->prepared->enqueue(backend, &repeat->prepared[launch], until - launch,
+                                                &done, err);
+            *out_begun = *out_begun || done > 0;
+            launch = until;
+        }
+        if (op != NULL && status == KILN_STATUS_OK) {
+            const kiln_view *views = &repeat->views[op->first_view];
+            *out_begun = true;
+            status = backend->device->execute(backend, op->record, views,
+                                              views + op->record->n_inputs, err);
         }
     }
-    kiln_status status = device->backend->prepared->enqueue(device->backend, repeat->prepared,
-                                                            repeat->n_launches, &done, err);
-    *out_begun = done > 0;
     if (status == KILN_STATUS_OK) {
         device->counts.runs_repeated++;
         device->counts.blocks_fused += repeat->each.blocks_fused;
@@ -328,66 +368,4 @@ kiln_status kilni_repeat_run(kilni_repeat *repeat, bool *out_begun, kiln_error *
         device->counts.values_planned += repeat->each.values_planned;
     }
     return status;
-}
-
-// ---- the end ----
-
-/// What it holds of the backend goes; the rest is its owner's.
-static void end(kilni_repeat *repeat)
-{
-    kiln_backend *backend = repeat->device->backend;
-    repeat->ready = false;
-    repeat->refused = true;
-    for (uint32_t l = 0; repeat->prepared != NULL && l < repeat->n_launches; l++) {
-        backend->prepared->unprepare(backend, repeat->prepared[l]);
-        repeat->prepared[l] = NULL;
-    }
-}
-
-void kilni_repeat_free(kilni_repeat *repeat)
-{
-    if (repeat == NULL) {
-        return;
-    }
-    const kiln_env *env = &repeat->device->context->env;
-    kilni_repeat **link = &repeat->device->execution.repeats;
-    end(repeat);
-    while (*link != repeat) {
-        link = &(*link)->next;
-    }
-    *link = repeat->next;
-    kiln_free(env, repeat->launches);
-    kiln_free(env, repeat->args);
-    kiln_free(env, (void *)repeat->prepared);
-    kiln_free(env, (void *)repeat->outside);
-    kiln_free(env, repeat->first_place);
-    kiln_free(env, repeat->places);
-    kiln_free(env, repeat);
-}
-
-void kilni_repeat_lose_block(kiln_device *device, const kilni_block_state *state)
-{
-    for (kilni_repeat *repeat = device->execution.repeats; repeat != NULL; repeat = repeat->next) {
-        bool has = false;
-        for (uint32_t l = 0; l < repeat->n_launches && !has; l++) {
-            has = repeat->launches[l].state == state;
-        }
-        if (has) {
-            end(repeat);
-        }
-    }
-}
-
-void kilni_repeat_lose_buffer(kiln_device *device, const kiln_buffer *buffer)
-{
-    for (kilni_repeat *repeat = device->execution.repeats; repeat != NULL; repeat = repeat->next) {
-        bool has = false;
-        for (uint32_t i = 0; i < repeat->n_args && !has; i++) {
-            has = repeat->args[i].value.kind == KILN_VALUE_BUFFER &&
-                  repeat->args[i].value.buffer == buffer;
-        }
-        if (has) {
-            end(repeat);
-        }
-    }
 }

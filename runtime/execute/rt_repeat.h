@@ -29,7 +29,7 @@ bool kilni_repeat_holds(const kilni_repeat *repeat);
 /// The buffer of number `outside` from now on.
 void kilni_repeat_replace(kilni_repeat *repeat, uint32_t outside, kiln_buffer *buffer);
 
-/// Enqueues it. On failure `*out_begun` says whether any of it was.
+/// Enqueues it. `*out_begun`, false before, says whether any of it was, also on failure.
 kiln_status kilni_repeat_run(kilni_repeat *repeat, bool *out_begun, kiln_error *err);
 void kilni_repeat_free(kilni_repeat *repeat);
 

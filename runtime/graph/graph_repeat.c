@@ -28,7 +28,8 @@ typedef struct seen_constant {
 
 struct kilni_graph_repeat {
     kilni_repeat *launches; ///< NULL: what was prepared is void
-    uint32_t tries; ///< runs that were noted and could not be repeated
+    bool unused; ///< what was prepared has not been repeated yet
+    uint32_t tries; ///< runs in a row that were noted in vain
     uint32_t rest; ///< runs until the next is noted
     seen_input *inputs; ///< of each input
     seen_constant *constants;
@@ -109,6 +110,12 @@ static bool may_repeat(const kiln_graph *graph, const kilni_graph_specialisation
     return may;
 }
 
+static void note_in_vain(kilni_graph_repeat *repeat)
+{
+    repeat->unused = false;
+    repeat->rest = 1u << repeat->tries++;
+}
+
 kilni_repeat *kilni_graph_repeat_begin(const kiln_graph *graph, kilni_graph_specialisation *spec,
                                        kiln_tensor *const *inputs, bool advancing)
 {
@@ -123,13 +130,34 @@ kilni_repeat *kilni_graph_repeat_begin(const kiln_graph *graph, kilni_graph_spec
         repeat->rest--;
         return NULL;
     }
+    if (!may_repeat(graph, spec, inputs, advancing)) {
+        return NULL;
+    }
     kilni_repeat_free(repeat->launches);
-    repeat->launches =
-        may_repeat(graph, spec, inputs, advancing) ? kilni_repeat_begin(graph->device) : NULL;
+    repeat->launches = NULL;
+    if (repeat->unused) {
+        note_in_vain(repeat);
+        return NULL;
+    }
+    repeat->launches = kilni_repeat_begin(graph->device);
     for (size_t i = 0; i < graph->n_inputs; i++) {
         repeat->inputs[i].buffer = inputs[i]->binding.view.buffer;
     }
     return repeat->launches;
+}
+
+/// An output that the run made, as opposed to one that is there before.
+static bool is_made(const kiln_graph *graph, const kilni_graph_specialisation *spec, size_t output)
+{
+    return graph->input_of[output] >= graph->n_inputs && spec->outputs[output]->captured;
+}
+
+/// Whether a result is all that is in its buffer, dense.
+static bool is_whole(const kilni_binding *result, const kiln_tensor_desc *desc)
+{
+    return result->fault == NULL && result->storage != NULL && !result->storage->planned &&
+           result->storage->bytes == (uint64_t)kiln_desc_bytes(desc) &&
+           result->view.offset_bytes == 0 && kiln_view_is_contiguous(&result->view);
 }
 
 /// Whether each carried value went on in its own memory, and each result has a buffer of its own.
@@ -140,21 +168,14 @@ static bool results_are_plain(const kiln_graph *graph, const kilni_graph_special
     for (uint32_t k = 0; k < graph->n_carries && plain; k++) {
         const kilni_carry *carry = &graph->carries[k];
         const kilni_binding *next = &inputs[carry->input]->binding;
-        plain = next->storage != NULL && !next->storage->planned &&
+        plain = is_whole(next, &inputs[carry->input]->desc) &&
                 next->view.buffer == spec->repeat->inputs[carry->input].buffer;
     }
     for (size_t i = 0; i < graph->n_outputs && plain; i++) {
         const kilni_binding *result = kilni_graph_result(graph, spec, inputs, i);
-        plain = result->fault == NULL && result->view.offset_bytes == 0 &&
-                (result->storage == NULL || !result->storage->planned);
+        plain = !is_made(graph, spec, i) || is_whole(result, &spec->outputs[i]->desc);
     }
     return plain;
-}
-
-/// An output that the run made, as opposed to one that is there before.
-static bool is_made(const kiln_graph *graph, const kilni_graph_specialisation *spec, size_t output)
-{
-    return graph->input_of[output] >= graph->n_inputs && spec->outputs[output]->captured;
 }
 
 static bool keep(const kiln_graph *graph, kilni_graph_specialisation *spec,
@@ -194,13 +215,12 @@ void kilni_graph_repeat_end(const kiln_graph *graph, kilni_graph_specialisation 
                             kiln_tensor *const *inputs)
 {
     kilni_graph_repeat *repeat = spec->repeat;
-    if (keep(graph, spec, inputs)) {
-        repeat->tries = 0;
-        return;
+    repeat->unused = keep(graph, spec, inputs);
+    if (!repeat->unused) {
+        kilni_repeat_free(repeat->launches);
+        repeat->launches = NULL;
+        note_in_vain(repeat);
     }
-    kilni_repeat_free(repeat->launches);
-    repeat->launches = NULL;
-    repeat->rest = 1u << repeat->tries++;
 }
 
 // ---- repeating one ----
@@ -360,13 +380,16 @@ static bool repeat_one(const kiln_graph *graph, kilni_graph_specialisation *spec
     kiln_error err = KILN_ERROR_INIT;
     bool begun = false;
     if (!make_results(graph, spec) ||
-        kilni_graph_make_outputs(graph, spec, inputs, out_tensors, NULL) != KILN_STATUS_OK) {
+        kilni_graph_make_outputs(graph, spec, inputs, out_tensors, NULL) != KILN_STATUS_OK ||
+        !kilni_repeat_holds(repeat->launches)) { // memory may have been given back for them
         goto out;
     }
     place_all(graph, spec, inputs);
     if (kilni_repeat_run(repeat->launches, &begun, &err) == KILN_STATUS_OK) {
         give_all(graph, spec, inputs, out_tensors);
         begun = true;
+        repeat->unused = false;
+        repeat->tries = 0;
     } else if (begun) {
         fail_all(graph, spec, inputs, out_tensors, &err);
     }

@@ -609,21 +609,17 @@ static kiln_status run(kiln_graph *graph, kiln_tensor *const *inputs, size_t n_i
     if (graph == NULL || (inputs == NULL && n_inputs > 0)) {
         return kiln_fail(err, INVALID_ARGUMENT, "graph and inputs must not be NULL");
     }
-    if (n_inputs == graph->n_inputs && n_outputs == graph->n_outputs) {
-        pthread_mutex_lock(&graph->device->lock);
-        bool done = kilni_graph_run_again(graph, inputs, advancing != NULL, out_tensors);
-        pthread_mutex_unlock(&graph->device->lock);
-        if (done) {
-            return KILN_STATUS_OK;
-        }
-    }
-    kiln_status status = check_inputs(graph, inputs, n_inputs, n_outputs, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
     kilni_graph_specialisation *evicted = NULL;
     pthread_mutex_lock(&graph->device->lock);
-    status = run_locked(graph, inputs, advancing, out_tensors, &evicted, err);
+    if (n_inputs == graph->n_inputs && n_outputs == graph->n_outputs &&
+        kilni_graph_run_again(graph, inputs, advancing != NULL, out_tensors)) {
+        pthread_mutex_unlock(&graph->device->lock);
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = check_inputs(graph, inputs, n_inputs, n_outputs, err);
+    if (status == KILN_STATUS_OK) {
+        status = run_locked(graph, inputs, advancing, out_tensors, &evicted, err);
+    }
     kiln_tensor **leftover_inputs = graph->leftover_inputs;
     kiln_tensor **leftover_outputs = graph->leftover_outputs;
     graph->leftover_inputs = NULL;
