@@ -34,9 +34,9 @@ static kiln_graph *capture_carried(fixture *f, kiln_tensor *x, kiln_tensor *y)
     FIXTURE_OK(f, kiln_graph_begin(f->device, inputs, 2, &f->err));
     FIXTURE_OK(f, kiln_mul_scalar(x, kiln_f64(0.5), &half, &f->err));
     FIXTURE_OK(f, kiln_add(half, y, &next, &f->err));
+    kiln_release(half); // held until the end, it would be a value that wants memory of its own
     FIXTURE_OK(f, kiln_graph_carry(f->device, x, next, &f->err));
     FIXTURE_OK(f, kiln_graph_end(f->device, NULL, 0, &graph, &f->err));
-    kiln_release(half);
     kiln_release(next);
     return graph;
 }
