@@ -18,6 +18,7 @@ typedef struct prepared { ///< what a kiln_prepared is here
     kilni_cl_launch_kernels kernels;
     kilni_cl_args args; ///< which of the two is enqueued
     bool stale; ///< the arguments are to be set
+    uint64_t gone; ///< of the backend, when they were set
     kiln_launch launch;
     kiln_launch_arg values[]; ///< its arguments
 } prepared;
@@ -120,9 +121,10 @@ kiln_status kilni_cl_enqueue_prepared(kiln_backend *base, kiln_prepared *const *
     *out_done = 0;
     for (uint32_t i = 0; i < count; i++) {
         prepared *each = prepared_of(given[i]);
-        if (each->stale) {
+        if (each->stale || each->gone != backend->base.gone) { // memory may go during a run, too
             each->args = kilni_cl_built_args(backend, &each->kernels, &each->launch);
             each->stale = each->args.code != CL_SUCCESS;
+            each->gone = backend->base.gone;
         }
         status = kilni_cl_enqueue(&each->args, each->launch.n_dims, each->launch.global,
                                   kilni_cl_built_local(&each->kernels, &each->launch), err);

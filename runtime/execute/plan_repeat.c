@@ -10,12 +10,18 @@
 
 #include <stdlib.h>
 
+/// Whether each run is looked at by somebody else.
+static bool is_watched(const kiln_device *device)
+{
+    return kilni_trace_of(device) != NULL || device->check.records != NULL ||
+           device->check.mode != KILNI_CHECK_OFF;
+}
+
 // ---- noting ----
 
 kilni_repeat *kilni_repeat_begin(kiln_device *device)
 {
-    if (device->backend->prepared == NULL || kilni_trace_of(device) != NULL ||
-        device->check.records != NULL || device->check.mode == KILNI_CHECK_ALWAYS) {
+    if (device->backend->prepared == NULL || is_watched(device) || device->awaited != NULL) {
         return NULL;
     }
     kilni_repeat *repeat = kiln_alloc(&device->context->env, sizeof(*repeat));
@@ -305,9 +311,7 @@ bool kilni_repeat_holds(const kilni_repeat *repeat)
 {
     const kiln_device *device = repeat->device;
     return repeat->ready && repeat->gone == device->backend->gone &&
-           (repeat->n_ops == 0 || repeat->unbound == device->arena.unbound) &&
-           kilni_trace_of(device) == NULL && device->check.records == NULL &&
-           device->check.mode != KILNI_CHECK_ALWAYS;
+           (repeat->n_ops == 0 || repeat->unbound == device->arena.unbound) && !is_watched(device);
 }
 
 void kilni_repeat_replace(kilni_repeat *repeat, uint32_t outside, kiln_buffer *buffer)

@@ -3,8 +3,8 @@
 #define KILN_RUNTIME_GRAPH_PARTS_H
 
 /// What capturing a graph (kiln_graph.c), specialisation it to shapes and running it
-/// (graph_specialisation.c), repeating a run (graph_repeat.c) and carrying results over to the next
-/// run (graph_carry.c) share.
+/// (graph_specialisation.c), its results (graph_results.c), repeating a run (graph_repeat.c) and
+/// carrying results over to the next run (graph_carry.c) share.
 
 #include "memory_internal.h"
 #include "rt_device.h"
@@ -88,6 +88,10 @@ kiln_status kilni_graph_specialisation_create(kiln_device *device, kilni_stream 
 /// that the graph holds no memory of theirs.
 kiln_status kilni_graph_stand_in(kiln_graph *graph, kiln_tensor *const *inputs, kiln_error *err);
 
+// ---- results (graph_results.c) ----
+
+/// Which input a result is; n_inputs when it is none.
+size_t kilni_graph_input_of(const kiln_graph *graph, size_t result);
 /// The tensors of a run's outputs, before there are values: an input that is passed on is as long
 /// as that run's.
 kiln_status kilni_graph_make_outputs(const kiln_graph *graph,

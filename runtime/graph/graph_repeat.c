@@ -12,7 +12,7 @@
 #include "rt_tensor.h"
 #include "rt_trace.h"
 
-enum { TRIES = 12 }; ///< after that a specialisation is not asked again
+enum { MOST_REST_LOG2 = 10 }; ///< of the runs between two that are noted in vain
 
 typedef struct seen_input {
     const kiln_tensor *tensor;
@@ -29,7 +29,7 @@ typedef struct seen_constant {
 struct kilni_graph_repeat {
     kilni_repeat *launches; ///< NULL: what was prepared is void
     bool unused; ///< what was prepared has not been repeated yet
-    uint32_t tries; ///< runs in a row that were noted in vain
+    uint32_t tries; ///< runs in a row that were noted in vain, as far as they count
     uint32_t rest; ///< runs until the next is noted
     seen_input *inputs; ///< of each input
     seen_constant *constants;
@@ -84,8 +84,11 @@ static kilni_graph_repeat *make(const kiln_graph *graph, const kilni_graph_speci
     repeat->constants = kiln_alloc_array(env, spec->n_tensors + 1u, sizeof(*repeat->constants));
     repeat->results = kiln_alloc_array(env, graph->n_outputs + 1, sizeof(*repeat->results));
     if (repeat->inputs == NULL || repeat->constants == NULL || repeat->results == NULL) {
-        repeat->tries = TRIES;
-        return repeat;
+        kiln_free(env, repeat->inputs);
+        kiln_free(env, repeat->constants);
+        kiln_free(env, repeat->results);
+        kiln_free(env, repeat);
+        return NULL;
     }
     for (uint32_t i = 0; i < spec->n_tensors; i++) {
         const kiln_tensor *token = spec->segment->tokens[i];
@@ -113,17 +116,18 @@ static bool may_repeat(const kiln_graph *graph, const kilni_graph_specialisation
 static void note_in_vain(kilni_graph_repeat *repeat)
 {
     repeat->unused = false;
-    repeat->rest = 1u << repeat->tries++;
+    repeat->rest = 1u << repeat->tries;
+    repeat->tries += repeat->tries < MOST_REST_LOG2;
 }
 
 kilni_repeat *kilni_graph_repeat_begin(const kiln_graph *graph, kilni_graph_specialisation *spec,
                                        kiln_tensor *const *inputs, bool advancing)
 {
-    if (spec->repeat == NULL && spec->segment != NULL) {
+    if (spec->repeat == NULL && spec->segment != NULL && graph->device->backend->prepared != NULL) {
         spec->repeat = make(graph, spec);
     }
     kilni_graph_repeat *repeat = spec->repeat;
-    if (repeat == NULL || repeat->tries == TRIES) {
+    if (repeat == NULL) {
         return NULL;
     }
     if (repeat->rest > 0) {
@@ -271,7 +275,7 @@ static bool inputs_allow(const kiln_graph *graph, const kilni_graph_specialisati
             return false;
         }
         bool same = tensor == seen[i].tensor && tensor->desc.id == seen[i].id;
-        if (!is_plain(tensor) || (!same && !can_be_input(spec, i, tensor)) ||
+        if ((!same && !can_be_input(spec, i, tensor)) || !is_plain(tensor) ||
             (graph->carry_of[i] != UINT32_MAX && !is_only_callers(tensor))) {
             return false;
         }

@@ -220,12 +220,6 @@ static kiln_status map_outside(kiln_graph *graph, const kilni_graph_specialisati
     return KILN_STATUS_OK;
 }
 
-/// Which input a result is; n_inputs when it is none.
-static size_t find_input(const kiln_graph *graph, size_t result)
-{
-    return result < graph->n_outputs ? graph->input_of[result] : graph->n_inputs;
-}
-
 /// The recorder gave each result a hold; only outputs keep theirs.
 static void drop_holds(const kilni_graph_specialisation *base, kiln_tensor **map)
 {
@@ -263,7 +257,7 @@ static kiln_status rebind(kiln_graph *graph, kiln_tensor *const *inputs,
     status = record_again(base, stream, map, err);
     for (size_t i = 0; i < kilni_graph_results(graph) && status == KILN_STATUS_OK; i++) {
         kiln_tensor *output = base->outputs[i];
-        size_t input = find_input(graph, i);
+        size_t input = kilni_graph_input_of(graph, i);
         scratch.outputs[i] = kiln_retain(input < graph->n_inputs ? scratch.inputs[input]
                                          : output->captured      ? map[output->slot]
                                                                  : output);
@@ -421,36 +415,6 @@ static kiln_status fill_bindings(kiln_graph *graph, kilni_graph_specialisation *
         }
     }
     return status;
-}
-
-const kilni_binding *kilni_graph_result(const kiln_graph *graph,
-                                        const kilni_graph_specialisation *spec,
-                                        kiln_tensor *const *inputs, size_t result)
-{
-    const kiln_tensor *tensor = spec->outputs[result];
-    size_t input = find_input(graph, result);
-    if (input < graph->n_inputs) {
-        return &inputs[input]->binding;
-    }
-    return tensor->captured ? spec->bindings[tensor->slot] : &tensor->binding;
-}
-
-kiln_status kilni_graph_make_outputs(const kiln_graph *graph,
-                                     const kilni_graph_specialisation *spec,
-                                     kiln_tensor *const *inputs, kiln_tensor **out_tensors,
-                                     kiln_error *err)
-{
-    for (size_t i = 0; i < graph->n_outputs; i++) {
-        size_t input = find_input(graph, i);
-        out_tensors[i] = kilni_tensor_new(spec->outputs[i]->handle, input < graph->n_inputs
-                                                                        ? &inputs[input]->desc
-                                                                        : &spec->outputs[i]->desc);
-        if (out_tensors[i] == NULL) {
-            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
-        }
-        out_tensors[i]->desc.small = graph->specialisations->outputs[i]->desc.small;
-    }
-    return KILN_STATUS_OK;
 }
 
 static void give_results(kiln_graph *graph, const kilni_graph_specialisation *spec,
