@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Results of a graph's runs: their tensors, and where each of them is.
+// Results of a graph's runs: makes their tensors, and finds where each of them is, in the run's own
+// memory, with an input that is passed on, or outside.
 
 #include "graph_parts.h"
 #include "rt_tensor.h"
