@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Replays that only enqueue: their results are those of ordinary runs, with new inputs, results
 // that are held, memory that went, and values that others hold.
+#include "rt_block_programs.h"
 #include "rt_device.h"
 #include "runtime_fixture.h"
 
@@ -212,6 +213,103 @@ static void test_memory_that_went(void)
     fixture_close(&f);
 }
 
+/// Programs that are given up are built again, by a run that is not repeated.
+static void test_programs_that_went(void)
+{
+    fixture f;
+    carried c;
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    if (begin(&f, &c)) {
+        step_and_check(&f, &c, /*again=*/true);
+        step(&f, &c); // under way, while its program goes
+        pthread_mutex_lock(&f.device->lock);
+        kilni_block_programs_free(f.device->execution.programs.oldest);
+        pthread_mutex_unlock(&f.device->lock);
+        step_and_check(&f, &c, /*again=*/false);
+        until_repeated(&f, &c);
+        step(&f, &c);
+    }
+    finish(&c); // a graph that goes with launches under way
+    fixture_close(&f);
+}
+
+/// Two graphs write over the same tensor in turns, and each has tensors of its own, too.
+static void test_graphs_in_turns(void)
+{
+    fixture f;
+    carried c, d;
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    if (begin(&f, &c)) {
+        memcpy(&d, &c, sizeof(d));
+        d.tensors[1] = fixture_f32(&f, 1, one_axis, scaled);
+        memcpy(d.y, scaled, sizeof(d.y));
+        d.graph = capture_carried(&f, d.tensors[0], d.tensors[1]);
+        uint64_t before = repeated(&f);
+        for (int i = 0; i < 2 * MANY; i++) {
+            step(&f, &c);
+            d.tensors[0] = c.tensors[0];
+            memcpy(d.x, c.x, sizeof(d.x));
+            step(&f, &d);
+            c.tensors[0] = d.tensors[0];
+            memcpy(c.x, d.x, sizeof(c.x));
+        }
+        check_values(&f, c.tensors[0], c.x);
+        KILN_CHECK(repeated(&f) - before > 2 * MANY); // so it is both of them
+        kiln_release(d.tensors[1]);
+        kiln_graph_destroy(d.graph);
+    }
+    finish(&c);
+    fixture_close(&f);
+}
+
+/// Numbers drawn anew, and runs that are checked, are the business of ordinary runs.
+static void test_draws_and_checks(void)
+{
+    fixture f;
+    carried c;
+    kiln_graph *graph = NULL;
+    kiln_tensor *drawn = NULL, *sum = NULL;
+    float before[LENGTH] = {0}, now[LENGTH];
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    kiln_tensor *x = fixture_f32(&f, 1, one_axis, start);
+    FIXTURE_OK(&f, kiln_graph_begin(f.device, &x, 1, &f.err));
+    FIXTURE_OK(&f, kiln_random_uniform(f.device, one_axis, 1, KILN_DTYPE_F32, kiln_f64(0),
+                                       kiln_f64(1), &drawn, &f.err));
+    FIXTURE_OK(&f, kiln_add(x, drawn, &sum, &f.err));
+    kiln_release(drawn);
+    FIXTURE_OK(&f, kiln_graph_end(f.device, &sum, 1, &graph, &f.err));
+    kiln_release(sum);
+    for (int i = 0; i < MANY; i++) {
+        FIXTURE_OK(&f, kiln_graph_run(graph, &x, 1, &sum, 1, &f.err));
+        FIXTURE_OK(&f, kiln_read(sum, now, sizeof(now), &f.err));
+        KILN_CHECK(memcmp(before, now, sizeof(now)) != 0);
+        memcpy(before, now, sizeof(now));
+        kiln_release(sum);
+    }
+    KILN_CHECK_INT(repeated(&f), 0);
+    kiln_release(x);
+    kiln_graph_destroy(graph);
+    fixture_close(&f);
+    if (fixture_open_with(&f, "opencl:0", "check", "first")) {
+        memcpy(c.x, start, sizeof(start));
+        memcpy(c.y, added, sizeof(added));
+        c.tensors[0] = fixture_f32(&f, 1, one_axis, start);
+        c.tensors[1] = fixture_f32(&f, 1, one_axis, added);
+        c.graph = capture_carried(&f, c.tensors[0], c.tensors[1]);
+        for (int i = 0; i < MANY; i++) {
+            step_and_check(&f, &c, /*again=*/false);
+        }
+        finish(&c);
+        fixture_close(&f);
+    }
+}
+
 /// Two results, with values that die inside and a constant.
 static kiln_graph *capture_results(fixture *f, kiln_tensor *x, kiln_tensor *w)
 {
@@ -384,5 +482,7 @@ static void test_operations_between(void)
 }
 
 KILN_TEST_MAIN("unit/runtime/repeat", KILN_TEST(test_new_inputs), KILN_TEST(test_values_of_others),
-               KILN_TEST(test_memory_that_went), KILN_TEST(test_results_are_held),
-               KILN_TEST(test_operations_between), KILN_TEST(test_shapes_and_misuse))
+               KILN_TEST(test_memory_that_went), KILN_TEST(test_programs_that_went),
+               KILN_TEST(test_graphs_in_turns), KILN_TEST(test_draws_and_checks),
+               KILN_TEST(test_results_are_held), KILN_TEST(test_operations_between),
+               KILN_TEST(test_shapes_and_misuse))
