@@ -5,6 +5,7 @@
 #include "rt_device.h"
 #include "runtime_fixture.h"
 
+#include <pthread.h>
 #include <string.h>
 
 enum { LENGTH = 4, MANY = 24 };
@@ -314,6 +315,58 @@ static void test_draws_and_checks(void)
     }
 }
 
+typedef struct neighbour { ///< who records and waits on the same device
+    kiln_device *device;
+    uint32_t failures;
+} neighbour;
+
+static void *work_beside(void *user)
+{
+    neighbour *self = user;
+    for (int i = 0; i < 100; i++) {
+        kiln_tensor *x = NULL, *sum = NULL;
+        float back[LENGTH] = {0}, expected[LENGTH];
+        kiln_error err = KILN_ERROR_INIT;
+        bool fine =
+            kiln_tensor_create(self->device, KILN_DTYPE_F32, 1, one_axis, start, &x, &err) == 0 &&
+            kiln_add_scalar(x, kiln_f64(i), &sum, &err) == 0 &&
+            kiln_read(sum, back, sizeof(back), &err) == 0;
+        for (int k = 0; k < LENGTH; k++) {
+            expected[k] = start[k] + (float)i;
+        }
+        self->failures += !fine || memcmp(back, expected, sizeof(back)) != 0;
+        kiln_release(x);
+        kiln_release(sum);
+    }
+    return NULL;
+}
+
+/// Another thread takes and gives back memory of the same device in between.
+static void test_a_thread_beside(void)
+{
+    fixture f;
+    carried c;
+    pthread_t thread;
+    if (!fixture_open(&f, "opencl:0")) {
+        return;
+    }
+    if (begin(&f, &c)) {
+        neighbour beside = {.device = f.device};
+        uint64_t before = repeated(&f);
+        KILN_CHECK_INT(pthread_create(&thread, NULL, work_beside, &beside), 0);
+        for (int i = 0; i < 20 * MANY; i++) {
+            new_input(&f, &c, i % 2 == 0 ? scaled : start);
+            step(&f, &c);
+        }
+        pthread_join(thread, NULL);
+        KILN_CHECK_INT(beside.failures, 0);
+        check_values(&f, c.tensors[0], c.x);
+        KILN_CHECK(repeated(&f) - before > MANY);
+    }
+    finish(&c);
+    fixture_close(&f);
+}
+
 /// Two results, with values that die inside and a constant.
 static kiln_graph *capture_results(fixture *f, kiln_tensor *x, kiln_tensor *w)
 {
@@ -385,6 +438,53 @@ static void test_results_are_held(void)
     for (int i = 0; i < MANY; i++) {
         kiln_release(inputs[i]);
     }
+    kiln_graph_destroy(graph);
+    fixture_close(&f);
+}
+
+/// Results are held until there is no memory; when they go, runs are repeated again.
+static void test_memory_that_is_short(void)
+{
+    enum { MOST = 512 };
+    fixture f;
+    kiln_tensor *held[2 * MOST] = {NULL};
+    float expected[2][LENGTH];
+    if (!fixture_open_with(&f, "opencl:0", "memory-budget", "65536")) {
+        return;
+    }
+    kiln_tensor *w = fixture_f32(&f, 1, one_axis, scaled);
+    kiln_tensor *x = fixture_f32(&f, 1, one_axis, start);
+    kiln_graph *graph = capture_results(&f, x, w);
+    kiln_release(w);
+    expect(start, expected);
+    for (int round = 0; round < 3; round++) {
+        int count = 0;
+        uint64_t before = repeated(&f);
+        kiln_status status = KILN_STATUS_OK;
+        while (status == KILN_STATUS_OK && count < MOST) {
+            float back[LENGTH];
+            kiln_error err = KILN_ERROR_INIT;
+            status = kiln_graph_run(graph, &x, 1, &held[2 * count], 2, &err);
+            if (status == KILN_STATUS_OK) {
+                status = kiln_read(held[2 * count++], back, sizeof(back), &err);
+            }
+        }
+        KILN_CHECK_INT(status, KILN_STATUS_RESOURCE_EXHAUSTED);
+        KILN_CHECK(count > MANY);
+        KILN_CHECK(repeated(&f) - before > MANY / 2);
+        for (int i = 0; i < count; i++) {
+            if (i < count - 1) { // the last one has none
+                check_values(&f, held[2 * i], expected[0]);
+                check_values(&f, held[2 * i + 1], expected[1]);
+            }
+            kiln_release(held[2 * i]);
+            kiln_release(held[2 * i + 1]);
+        }
+        kiln_error err = KILN_ERROR_INIT;
+        status = kiln_sync(f.device, &err); // says what failed, once
+        KILN_CHECK(status == KILN_STATUS_OK || status == KILN_STATUS_RESOURCE_EXHAUSTED);
+    }
+    kiln_release(x);
     kiln_graph_destroy(graph);
     fixture_close(&f);
 }
@@ -487,6 +587,7 @@ static void test_operations_between(void)
 
 KILN_TEST_MAIN("unit/runtime/repeat", KILN_TEST(test_new_inputs), KILN_TEST(test_values_of_others),
                KILN_TEST(test_memory_that_went), KILN_TEST(test_programs_that_went),
-               KILN_TEST(test_graphs_in_turns), KILN_TEST(test_draws_and_checks),
+               KILN_TEST(test_graphs_in_turns), KILN_TEST(test_a_thread_beside),
+               KILN_TEST(test_memory_that_is_short), KILN_TEST(test_draws_and_checks),
                KILN_TEST(test_results_are_held), KILN_TEST(test_operations_between),
                KILN_TEST(test_shapes_and_misuse))
