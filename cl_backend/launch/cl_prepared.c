@@ -8,6 +8,7 @@
 #include "cl_error.h"
 #include "cl_keep.h"
 #include "cl_launch.h"
+#include "cl_queue.h"
 #include "cl_state.h"
 
 #include <string.h>
@@ -143,9 +144,11 @@ void kilni_cl_unprepare(kiln_backend *base, kiln_prepared *given)
     if (made == NULL) {
         return;
     }
-    clReleaseKernel(made->plain.kernel);
-    if (made->packed.kernel != NULL) {
-        clReleaseKernel(made->packed.kernel);
+    if (!kilni_cl_is_stuck(backend)) { // a driver may wait for a kernel that does not end
+        clReleaseKernel(made->plain.kernel);
+        if (made->packed.kernel != NULL) {
+            clReleaseKernel(made->packed.kernel);
+        }
     }
     kilni_cl_keep_leave(backend, made->plain.program);
     kiln_free(backend->env, made);
