@@ -315,6 +315,25 @@ static void test_draws_and_checks(void)
     }
 }
 
+/// What a tournament found runs, and is repeated; a run with a tournament never is.
+static void test_measured_blocks(void)
+{
+    fixture f;
+    carried c;
+    if (!fixture_open_with(&f, "opencl:0", "tune", "full")) {
+        return;
+    }
+    if (begin(&f, &c)) {
+        KILN_CHECK(f.device->counts.kernels_measuring > 0);
+        for (int i = 0; i < MANY; i++) {
+            step(&f, &c);
+            check_values(&f, c.tensors[0], c.x);
+        }
+    }
+    finish(&c);
+    fixture_close(&f);
+}
+
 typedef struct neighbour { ///< who records and waits on the same device
     kiln_device *device;
     uint32_t failures;
@@ -587,7 +606,7 @@ static void test_operations_between(void)
 
 KILN_TEST_MAIN("unit/runtime/repeat", KILN_TEST(test_new_inputs), KILN_TEST(test_values_of_others),
                KILN_TEST(test_memory_that_went), KILN_TEST(test_programs_that_went),
-               KILN_TEST(test_graphs_in_turns), KILN_TEST(test_a_thread_beside),
-               KILN_TEST(test_memory_that_is_short), KILN_TEST(test_draws_and_checks),
-               KILN_TEST(test_results_are_held), KILN_TEST(test_operations_between),
-               KILN_TEST(test_shapes_and_misuse))
+               KILN_TEST(test_graphs_in_turns), KILN_TEST(test_measured_blocks),
+               KILN_TEST(test_a_thread_beside), KILN_TEST(test_memory_that_is_short),
+               KILN_TEST(test_draws_and_checks), KILN_TEST(test_results_are_held),
+               KILN_TEST(test_operations_between), KILN_TEST(test_shapes_and_misuse))
