@@ -20,6 +20,7 @@
 #include "cl_measure.h"
 #include "cl_origin.h"
 #include "cl_pool.h"
+#include "cl_prepared.h"
 #include "cl_program.h"
 #include "cl_program_cache.h"
 #include "cl_queue.h"
@@ -314,6 +315,14 @@ static const kiln_backend_program_ops cl_program_ops = {
     .compiles = kilni_cl_compiles,
 };
 
+static const kiln_backend_prepared_ops cl_prepared_ops = {
+    .struct_size = sizeof(kiln_backend_prepared_ops),
+    .prepare = kilni_cl_prepare,
+    .replace = kilni_cl_replace,
+    .enqueue = kilni_cl_enqueue_prepared,
+    .unprepare = kilni_cl_unprepare,
+};
+
 static const kiln_backend_arena_ops cl_arena_ops = {
     .struct_size = sizeof(kiln_backend_arena_ops),
     .alloc = kilni_cl_alloc_arena,
@@ -339,6 +348,7 @@ static const kiln_backend tables = {
     .arena = &cl_arena_ops,
     .queue = &cl_queue_ops,
     .trace = &cl_trace_ops,
+    .prepared = &cl_prepared_ops,
 };
 
 bool kiln_cl_is(const kiln_backend *backend)

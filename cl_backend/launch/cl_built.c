@@ -310,42 +310,50 @@ static void push_value(kilni_cl_args *args, const kiln_launch_arg *arg)
     }
 }
 
-static kiln_status prepare(kilni_cl_backend *backend, built *made, const kiln_launch *launch,
-                           kilni_cl_args *out_args, const size_t **out_local, kiln_error *err)
+kiln_status kilni_cl_built_kernels(kiln_built *given, const kiln_launch *launch,
+                                   kilni_cl_launch_kernels *out_kernels, kiln_error *err)
 {
+    const built *made = built_of(given);
     if (launch->launch >= made->n_kernels || launch->n_dims < 1 || launch->n_dims > 3) {
         return kiln_fail(err, INVALID_ARGUMENT, "launch %u of %u, over %u dimensions",
                          launch->launch, made->n_kernels, launch->n_dims);
     }
-    kilni_cl_kernel *kernel = made->kernels[launch->launch];
-    kiln_status status = check_count(kernel, launch->n_args, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
-    kilni_cl_kernel *packed = made->packed[launch->launch];
-    if (packed == NULL || !kilni_cl_packed_args(backend, packed, launch, out_args)) {
-        *out_args = kilni_cl_args_begin(backend, kernel);
+    out_kernels->plain = made->kernels[launch->launch];
+    out_kernels->packed = made->packed[launch->launch];
+    return check_count(out_kernels->plain, launch->n_args, err);
+}
+
+kilni_cl_args kilni_cl_built_args(kilni_cl_backend *backend, const kilni_cl_launch_kernels *kernels,
+                                  const kiln_launch *launch)
+{
+    kilni_cl_args args;
+    if (kernels->packed == NULL || !kilni_cl_packed_args(backend, kernels->packed, launch, &args)) {
+        args = kilni_cl_args_begin(backend, kernels->plain);
         for (uint32_t i = 0; i < launch->n_args; i++) {
-            push_value(out_args, &launch->args[i]);
+            push_value(&args, &launch->args[i]);
         }
     }
-    *out_local = launch->local[0] != 0 ? launch->local : NULL;
-    if (*out_local == NULL && kernel->required_local[0] != 0) {
-        *out_local = kernel->required_local;
-    }
-    return KILN_STATUS_OK;
+    return args;
+}
+
+const size_t *kilni_cl_built_local(const kilni_cl_launch_kernels *kernels,
+                                   const kiln_launch *launch)
+{
+    const size_t *required = kernels->plain->required_local;
+    return launch->local[0] != 0 ? launch->local : required[0] != 0 ? required : NULL;
 }
 
 kiln_status kilni_cl_built_launch(kiln_backend *base, kiln_built *given, const kiln_launch *launch,
                                   kiln_error *err)
 {
-    kilni_cl_args args;
-    const size_t *local = NULL;
-    kiln_status status =
-        prepare(kilni_cl_backend_of(base), built_of(given), launch, &args, &local, err);
-    return status == KILN_STATUS_OK
-               ? kilni_cl_enqueue(&args, launch->n_dims, launch->global, local, err)
-               : status;
+    kilni_cl_launch_kernels kernels;
+    kiln_status status = kilni_cl_built_kernels(given, launch, &kernels, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    kilni_cl_args args = kilni_cl_built_args(kilni_cl_backend_of(base), &kernels, launch);
+    return kilni_cl_enqueue(&args, launch->n_dims, launch->global,
+                            kilni_cl_built_local(&kernels, launch), err);
 }
 
 static kiln_status timing_queue(kilni_cl_backend *backend, kiln_error *err)
@@ -383,8 +391,8 @@ kiln_status kilni_cl_built_time(kiln_backend *base, kiln_built *given, const kil
                                 uint64_t *out_ns, kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kilni_cl_launch_kernels kernels;
     kilni_cl_args args;
-    const size_t *local = NULL;
     cl_event event = NULL;
     kiln_status status = KILN_STATUS_OK;
     *out_ns = 0;
@@ -395,10 +403,11 @@ kiln_status kilni_cl_built_time(kiln_backend *base, kiln_built *given, const kil
     }
     KILN_TRY(out, status, kilni_cl_drain(backend, err));
     KILN_TRY(out, status, timing_queue(backend, err));
-    KILN_TRY(out, status, prepare(backend, built_of(given), launch, &args, &local, err));
+    KILN_TRY(out, status, kilni_cl_built_kernels(given, launch, &kernels, err));
+    args = kilni_cl_built_args(backend, &kernels, launch);
     KILN_TRY(out, status,
              kilni_cl_enqueue_on(&args, backend->timing_queue, launch->n_dims, launch->global,
-                                 local, &event, err));
+                                 kilni_cl_built_local(&kernels, launch), &event, err));
     KILN_TRY(out, status, event_time(backend, event, out_ns, err));
 out:
     if (event != NULL) {

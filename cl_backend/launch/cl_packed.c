@@ -25,7 +25,24 @@ extern cl_int clSetKernelExecInfo(cl_kernel kernel, cl_uint name, size_t bytes, 
 
 // ---- text ----
 
-/// How parameter `i` of the kernel is made of 64 bits; NULL: it is not.
+/// Addresses and numbers of 64 bits come first, then those of 32.
+typedef struct counts {
+    uint32_t whole;
+    uint32_t halves;
+} counts;
+
+static bool is_half(const kiln_program_arg *arg)
+{
+    return arg->kind != KILN_ARG_TENSOR && arg->kind != KILN_ARG_TEMP &&
+           kiln_dtype_size(arg->dtype) == 4;
+}
+
+static size_t bytes_of(counts n)
+{
+    return n.whole * sizeof(uint64_t) + (n.halves + 1u) / 2u * sizeof(uint64_t);
+}
+
+/// How a parameter of the kernel is made of the member that it is packed in; NULL: it is not.
 static const char *unpacked(const kiln_program_arg *arg)
 {
     if (arg->kind == KILN_ARG_TENSOR || arg->kind == KILN_ARG_TEMP) {
@@ -33,7 +50,7 @@ static const char *unpacked(const kiln_program_arg *arg)
     }
     switch (arg->kind == KILN_ARG_LOCAL ? KILN_DTYPE_NONE : arg->dtype) {
     case KILN_DTYPE_F32:
-        return "as_float((uint)";
+        return "as_float(";
     case KILN_DTYPE_F64:
         return "as_double(";
     case KILN_DTYPE_I32:
@@ -49,13 +66,16 @@ static const char *unpacked(const kiln_program_arg *arg)
 static bool fits(const kilni_cl_backend *backend, const kiln_program_launch *launch)
 {
     uint32_t n_buffers = 0;
-    bool known = launch->n_args * sizeof(uint64_t) <= backend->info.max_parameter_bytes;
+    counts n = {0, 0};
+    bool known = true;
     for (uint32_t i = 0; i < launch->n_args && known; i++) {
         kiln_arg_kind kind = launch->args[i].kind;
         n_buffers += kind == KILN_ARG_TENSOR || kind == KILN_ARG_TEMP;
         known = unpacked(&launch->args[i]) != NULL;
+        n.halves += known && is_half(&launch->args[i]);
     }
-    return known && n_buffers > FEW_BUFFERS;
+    n.whole = launch->n_args - n.halves;
+    return known && n_buffers > FEW_BUFFERS && bytes_of(n) <= backend->info.max_parameter_bytes;
 }
 
 /// A kernel that several launches use may have a different local size in each.
@@ -122,16 +142,24 @@ static void write_local(const kiln_program_launch *launch, kiln_string *text)
 
 static void write_kernel(const kiln_program_launch *launch, uint32_t index, kiln_string *text)
 {
-    kiln_string_printf(text,
-                       "\ntypedef struct { ulong at[%u]; } kiln_packed_%u;\n"
-                       "__kernel ",
-                       launch->n_args, index);
+    counts n = {0, 0};
+    for (uint32_t i = 0; i < launch->n_args; i++) {
+        n.halves += is_half(&launch->args[i]);
+    }
+    kiln_string_printf(text, "\ntypedef struct { ulong at[%u]; ", launch->n_args - n.halves);
+    if (n.halves > 0) {
+        kiln_string_printf(text, "uint half_at[%u]; ", (n.halves + 1u) / 2u * 2u);
+    }
+    kiln_string_printf(text, "} kiln_packed_%u;\n__kernel ", index);
+    n.halves = 0;
     write_local(launch, text);
     kiln_string_printf(text, "void kiln_run_packed_%u(const kiln_packed_%u kiln_args)\n{\n    %s(",
                        index, index, launch->kernel);
     for (uint32_t i = 0; i < launch->n_args; i++) {
-        kiln_string_printf(text, "%s%skiln_args.at[%u])", i == 0 ? "" : ",\n        ",
-                           unpacked(&launch->args[i]), i);
+        bool half = is_half(&launch->args[i]);
+        kiln_string_printf(text, "%s%skiln_args.%s[%u])", i == 0 ? "" : ",\n        ",
+                           unpacked(&launch->args[i]), half ? "half_at" : "at",
+                           half ? n.halves++ : n.whole++);
     }
     kiln_string_printf(text, ");\n}\n");
 }
@@ -178,11 +206,13 @@ static bool note_shared(shared_list *list, void *shared)
     return true;
 }
 
-static bool pack(const kiln_launch_arg *arg, shared_list *list, uint64_t *out_value)
+/// The value of an argument; `*out_half`: it has 32 bits.
+static bool pack(const kiln_launch_arg *arg, shared_list *list, uint64_t *out_value, bool *out_half)
 {
     const kilni_cl_buffer *buffer = NULL;
     switch (arg->kind) {
     case KILN_VALUE_BYTES:
+        *out_half = arg->length == sizeof(uint32_t);
         *out_value = arg->bytes;
         return true;
     case KILN_VALUE_BUFFER:
@@ -198,22 +228,33 @@ bool kilni_cl_packed_args(kilni_cl_backend *backend, kilni_cl_kernel *packed,
                           const kiln_launch *launch, kilni_cl_args *out_args)
 {
     enum { SVM_PTRS = 0x11B6 };
-    uint64_t values[KILN_LAUNCH_ARGS_MAX];
+    uint64_t values[KILN_LAUNCH_ARGS_MAX + 1];
+    uint32_t halves[KILN_LAUNCH_ARGS_MAX + 1];
+    counts n = {0, 0};
     shared_list list = {.count = 0};
     if (launch->n_args > KILN_LAUNCH_ARGS_MAX) {
         return false;
     }
     for (uint32_t i = 0; i < launch->n_args; i++) {
-        if (!pack(&launch->args[i], &list, &values[i])) {
+        bool half = false;
+        uint64_t value = 0;
+        if (!pack(&launch->args[i], &list, &value, &half)) {
             return false;
         }
+        if (half) {
+            halves[n.halves++] = (uint32_t)value;
+        } else {
+            values[n.whole++] = value;
+        }
     }
+    halves[n.halves] = 0; // the struct's size is a multiple of 8
+    memcpy(&values[n.whole], halves, bytes_of(n) - n.whole * sizeof(uint64_t));
     if (clSetKernelExecInfo(packed->kernel, SVM_PTRS, list.count * sizeof(void *), list.at) !=
         CL_SUCCESS) {
         return false;
     }
     backend->counters.packed++;
     *out_args = kilni_cl_args_begin(backend, packed);
-    kilni_cl_push_bytes(out_args, values, launch->n_args * sizeof(uint64_t));
+    kilni_cl_push_bytes(out_args, values, bytes_of(n));
     return true;
 }

@@ -21,6 +21,7 @@ typedef struct kilni_cl_buffer {
     size_t capacity; ///< of `mem`
     uint32_t size_class;
     bool sub; ///< part of another buffer: in no account
+    bool prepared; ///< an argument of a launch that was prepared, at some time
     bool lent; ///< a sub-buffer that an operation uses as its temporary
     void *svm; ///< what `mem` is made over, when sub-buffers need that
     kilni_cl_slab *slab; ///< what it is a piece of

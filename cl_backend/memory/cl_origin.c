@@ -148,6 +148,7 @@ static kiln_status give_back(kilni_cl_backend *backend, kilni_cl_buffer *buffer,
     }
     clReleaseMemObject(buffer->mem);
     buffer->mem = NULL;
+    backend->base.gone += buffer->prepared;
     kilni_cl_pool_leave(backend, buffer->capacity);
     buffer->capacity = 0;
     pool->leaving_bytes += buffer->bytes;

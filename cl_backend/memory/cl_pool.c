@@ -70,6 +70,7 @@ void kilni_cl_reset_peaks(kiln_backend *base)
 static void release_buffer(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
 {
     kilni_cl_record_gone(backend, (kiln_buffer *)(void *)buffer);
+    backend->base.gone += buffer->prepared;
     if (kilni_cl_is_stuck(backend)) {
         kilni_cl_buffer **end = &backend->pool.stranded;
         while (*end != NULL) {

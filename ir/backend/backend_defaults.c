@@ -300,8 +300,9 @@ static kiln_status check_table(const kiln_backend *backend, const table_rule *ru
         .size = sizeof(kiln_backend_##member##_ops), .may_be_absent = absent                       \
     }
 static const table_rule rules[] = {
-    RULE(device, false), RULE(memory, false), RULE(transfer, false), RULE(trace, false),
-    RULE(program, true), RULE(arena, true),   RULE(queue, true),     RULE(peer, true),
+    RULE(device, false), RULE(memory, false), RULE(transfer, false),
+    RULE(trace, false),  RULE(program, true), RULE(arena, true),
+    RULE(queue, true),   RULE(peer, true),    RULE(prepared, true),
 };
 #undef RULE
 

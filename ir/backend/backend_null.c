@@ -59,6 +59,52 @@ static kiln_status program_time(kiln_backend *backend, kiln_built *built, const 
     return program_launch(backend, built, launch, err);
 }
 
+// ---- prepared launches ----
+
+struct kiln_prepared {
+    uint32_t n_args; ///< of the launch
+};
+
+static kiln_status null_prepare(kiln_backend *backend, kiln_built *built, const kiln_launch *launch,
+                                kiln_prepared **out_prepared, kiln_error *err)
+{
+    *out_prepared = NULL;
+    if (launch->launch >= built->program->n_launches) {
+        return kiln_fail(err, INVALID_ARGUMENT, "null: launch %u of a program with %u",
+                         launch->launch, built->program->n_launches);
+    }
+    *out_prepared = kiln_alloc(backend->env, sizeof(**out_prepared));
+    if (*out_prepared == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "null: no memory for a launch");
+    }
+    (*out_prepared)->n_args = launch->n_args;
+    return KILN_STATUS_OK;
+}
+
+static void null_replace(kiln_backend *backend, kiln_prepared *prepared, uint32_t arg,
+                         kiln_buffer *buffer)
+{
+    (void)backend;
+    (void)prepared;
+    (void)arg;
+    (void)buffer;
+}
+
+static kiln_status null_enqueue(kiln_backend *backend, kiln_prepared *const *prepared,
+                                uint32_t count, uint32_t *out_done, kiln_error *err)
+{
+    (void)prepared;
+    (void)err;
+    ((kilni_host_backend *)backend)->stats.kernels_launched += count;
+    *out_done = count;
+    return KILN_STATUS_OK;
+}
+
+static void null_unprepare(kiln_backend *backend, kiln_prepared *prepared)
+{
+    kiln_free(backend->env, prepared);
+}
+
 static const kiln_backend_device_ops null_device_ops = {
     .struct_size = sizeof(kiln_backend_device_ops),
     .close = kilni_host_close,
@@ -102,6 +148,14 @@ static const kiln_backend_program_ops program_ops = {
     .compiles = kiln_backend_compiles_all,
 };
 
+static const kiln_backend_prepared_ops null_prepared_ops = {
+    .struct_size = sizeof(kiln_backend_prepared_ops),
+    .prepare = null_prepare,
+    .replace = null_replace,
+    .enqueue = null_enqueue,
+    .unprepare = null_unprepare,
+};
+
 static const kiln_backend null_tables = {
     .struct_size = sizeof(kiln_backend),
     .scheme = "null",
@@ -111,6 +165,7 @@ static const kiln_backend null_tables = {
     .program = &program_ops,
     .arena = &kilni_host_arena_ops,
     .trace = &kiln_backend_no_trace,
+    .prepared = &null_prepared_ops,
 };
 
 /// Figures of an ordinary CPU, so that fusers find fusing worth it.

@@ -30,7 +30,7 @@ extern "C" {
 
 /// The version of the tables. It grows with every entry and table that is appended; a provider of
 /// an older one is refused.
-enum { KILN_BACKEND_INTERFACE = 2 };
+enum { KILN_BACKEND_INTERFACE = 3 };
 
 struct kiln_backend { ///< first member of every backend; the tables are static
     uint32_t struct_size;
@@ -44,6 +44,8 @@ struct kiln_backend { ///< first member of every backend; the tables are static
     const kiln_backend_queue_ops *queue; ///< NULL: nothing is queued in this process
     const kiln_backend_peer_ops *peer; ///< NULL: its bytes pass through this host
     const kiln_backend_trace_ops *trace;
+    const kiln_backend_prepared_ops *prepared; ///< NULL: launches are not prepared
+    uint64_t gone; ///< grows when memory of a buffer that a prepared launch had goes or moves
 };
 
 /// Whether this composite is recorded as simpler operations on this backend: always for class

@@ -17,6 +17,7 @@ extern "C" {
 
 typedef struct kiln_backend kiln_backend;
 typedef struct kiln_built kiln_built; ///< a program made ready; each backend defines its own
+typedef struct kiln_prepared kiln_prepared; ///< a launch with its arguments; likewise
 
 typedef struct kiln_launch_arg { ///< a kernel argument with its value
     enum {
@@ -64,6 +65,24 @@ typedef struct kiln_backend_program_ops {
     /// feature, and then gets KILN_FEATURE_PREPARED.
     bool (*compiles)(kiln_backend *backend, bool ask);
 } kiln_backend_program_ops;
+
+/// Launches that are queued many times. A backend with programs offers the whole table or none of
+/// it; without it every launch is a `launch`. All that is prepared is void once `gone` of the
+/// backend has grown: from then on it may only be unprepared.
+typedef struct kiln_backend_prepared_ops {
+    uint32_t struct_size;
+    /// The arguments are copied; the buffers stay the caller's. What it needs of `built` it holds,
+    /// until `unprepare`. UNIMPLEMENTED: not now.
+    kiln_status (*prepare)(kiln_backend *backend, kiln_built *built, const kiln_launch *launch,
+                           kiln_prepared **out_prepared, kiln_error *err);
+    /// Gives argument `arg`, which is a buffer, another one.
+    void (*replace)(kiln_backend *backend, kiln_prepared *prepared, uint32_t arg,
+                    kiln_buffer *buffer);
+    /// Queues launches in their order. `*out_done`: how many, also on failure.
+    kiln_status (*enqueue)(kiln_backend *backend, kiln_prepared *const *prepared, uint32_t count,
+                           uint32_t *out_done, kiln_error *err);
+    void (*unprepare)(kiln_backend *backend, kiln_prepared *prepared); ///< takes NULL
+} kiln_backend_prepared_ops;
 
 /// Default of `ready`: OK.
 KILN_API kiln_status kiln_backend_is_ready(kiln_backend *backend, const kiln_program *program,

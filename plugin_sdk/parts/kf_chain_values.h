@@ -20,7 +20,9 @@ extern "C" {
 #ifndef KF_CHAIN_PARAM_BYTES
 #define KF_CHAIN_PARAM_BYTES 1024u // of a kernel, also where a device takes more
 #endif
+#ifndef KF_CHAIN_IDS
 #define KF_CHAIN_IDS 512u // tensor ids beyond this are not taken
+#endif
 
 typedef struct kf_chain_device { ///< what kernels depend on
     uint64_t features; // KF_FEATURE_*

@@ -11,9 +11,10 @@
 /// values and numbers, numbered from 0 in order of first sight.
 
 // Many short chains: more of everything than a fuser of one chain needs.
-#define KF_CHAIN_OPS 264u
-#define KF_CHAIN_VALUES 524u
-#define KF_CHAIN_NUMBERS 264u
+#define KF_CHAIN_OPS 1040u
+#define KF_CHAIN_VALUES 1600u
+#define KF_CHAIN_NUMBERS 1040u
+#define KF_CHAIN_IDS 2048u
 // NVIDIA names 4352, of which CUDA promises a kernel's own arguments 4096.
 #define KF_CHAIN_PARAM_BYTES 4096u
 #include "kf_chain.h"

@@ -45,6 +45,7 @@ typedef struct kilni_device_counts {
     uint64_t blocks_fused;
     uint64_t ops_fused;
     uint64_t values_planned; ///< values that a layout gave memory to
+    uint64_t runs_repeated; ///< replays that only enqueued
     uint64_t indices_outside;
     uint64_t kernels_measuring; ///< launched by tournaments
     uint64_t blas_measuring;

@@ -8,6 +8,7 @@
 #include "rt_block_programs.h"
 #include "rt_context.h"
 #include "rt_device.h"
+#include "rt_repeat.h"
 
 enum { LATELY = 1024 }; ///< runs of blocks in which nobody loses a program
 
@@ -43,6 +44,7 @@ void kilni_block_programs_free(kilni_block_state *state)
     if (state->listed) {
         unlink_state(&state->device->execution.programs, state);
     }
+    kilni_repeat_lose_block(state->device, state);
     if (state->built != NULL) {
         backend->program->free(backend, state->built);
         state->built = NULL;

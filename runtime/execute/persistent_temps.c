@@ -7,6 +7,7 @@
 #include "rt_binding.h"
 #include "rt_device.h"
 #include "rt_persistent_temps.h"
+#include "rt_repeat.h"
 
 /// Memory of a layout is the same at each run, whatever is in it.
 static bool is_planned(const kilni_binding *binding)
@@ -101,6 +102,7 @@ void kilni_persistent_temp_clear(kiln_device *device, kilni_persistent_temp *kep
 {
     if (kept->temp.bound) {
         unlink_kept(device, kept);
+        kilni_repeat_lose_buffer(device, kept->temp.view.buffer);
     }
     for (uint32_t i = 0; i < kept->n_sources; i++) {
         kilni_storage *storage = kept->sources[i].storage;

@@ -291,6 +291,9 @@ static kiln_status launch_watched(block_run *current, const kiln_plan_step *step
     uint64_t deadline_ns =
         state->proven ? 0 : view->run->device->hooks->before_launch(view->run, view->block);
     current->unseen = current->unseen || deadline_ns == 0;
+    if (deadline_ns != 0 || step == NULL) { // the next run does not wait, or has it
+        kilni_repeat_refuse(view->run->repeat);
+    }
     kiln_status status = kilni_plan_enqueue(view, step, index, &current->temps, err);
     if (status == KILN_STATUS_OK && deadline_ns != 0 &&
         !view->run->device->hooks->after_launch(view->run, view->block,
@@ -433,6 +436,7 @@ static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_
         state->told = true;
     }
     current->unfused = true;
+    kilni_repeat_refuse(run->repeat);
     drop_temps(run, current); // the unfused operations may need the memory
     run_block_unfused(&current->view);
 }
@@ -566,6 +570,7 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
         fault = current->lost;
     }
     if (fault != NULL || !kilni_plan_writes_something(&current->view, launch)) {
+        kilni_repeat_refuse(run->repeat);
         fail_launch(current, launch, fault);
         return;
     }
@@ -582,9 +587,13 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
     if (status == KILN_STATUS_OK) {
         if (kilni_plan_follow_launch(&current->view, launch, &current->dependencies, &err) ==
             KILN_STATUS_OK) {
+            if (current->dependencies != NULL) {
+                kilni_repeat_refuse(run->repeat);
+            }
             return;
         }
     }
+    kilni_repeat_refuse(run->repeat);
     // Nothing of this launch was enqueued, so its inputs are whole; the block's may have died.
     block_failed(run, current->view.block, &err);
     current->unseen = true;

@@ -8,6 +8,7 @@
 #include "rt_binding.h"
 #include "rt_execute.h"
 #include "rt_persistent_temps.h"
+#include "rt_repeat.h"
 #include "rt_run.h"
 #include "rt_tensor.h"
 #include "rt_tune.h"
@@ -109,6 +110,12 @@ kilni_fault *kilni_plan_input_fault(const kilni_block_view *view,
 kiln_status kilni_plan_follow_launch(const kilni_block_view *view,
                                      const kiln_program_launch *launch,
                                      kilni_dependencies **dependencies, kiln_error *err);
+/// A launch that was enqueued; what it depends on is at the next run the same (plan_repeat.c).
+void kilni_repeat_note(kilni_repeat *repeat, const kilni_block_view *view,
+                       const kilni_temp_list *temps, const kiln_launch *launch);
+/// An operation that the backend has executed, one of the run's segment.
+void kilni_repeat_note_op(kilni_repeat *repeat, const kilni_run *run, const kiln_op_record *record,
+                          const kiln_view *inputs, const kiln_view *outputs);
 /// Fails all that a launch would write; without a fault those without elements get their bindings.
 void kilni_plan_each_written(const kilni_block_view *view, const kiln_program_launch *launch,
                              kilni_fault *fault);

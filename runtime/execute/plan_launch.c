@@ -274,7 +274,11 @@ kiln_status kilni_plan_enqueue(const kilni_block_view *view, const kiln_plan_ste
         return status;
     }
     const kilni_block_state *state = view->block->state;
-    return device->backend->program->launch(device->backend, state->built, &ready, err);
+    status = device->backend->program->launch(device->backend, state->built, &ready, err);
+    if (view->run->repeat != NULL) {
+        kilni_repeat_note(view->run->repeat, view, temps, &ready);
+    }
+    return status;
 }
 
 kiln_status kilni_plan_launch_numbers(const kilni_block_view *view,

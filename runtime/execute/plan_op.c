@@ -102,6 +102,9 @@ static kiln_status execute_on(const kilni_run *run, const kiln_plan_step *step,
     if (planned) {
         kilni_layout_learn(run, number);
     }
+    if (run->repeat != NULL) {
+        kilni_repeat_note_op(run->repeat, run, record, inputs, outputs);
+    }
     return status;
 }
 
@@ -111,6 +114,7 @@ static kiln_status ask_backend(const kilni_run *run, const kiln_plan_step *step,
 {
     kiln_backend *backend = run->device->backend;
     if (record->op == KILN_OP_CUSTOM && !backend->device->runs(backend, record)) {
+        kilni_repeat_refuse(run->repeat);
         return kilni_custom_on_host(run->device, record, inputs, outputs, err);
     }
     kiln_status status = execute_on(run, step, record, inputs, outputs, err);
@@ -131,6 +135,9 @@ static kiln_status execute_op(const kilni_run *run, const kiln_plan_step *step, 
     }
     kilni_binding *first = run->bindings[kilni_plan_operand_slot(run, op, record->n_inputs)];
     uint32_t slot = kilni_plan_operand_slot(run, op, 0);
+    if (run->repeat != NULL && (step == NULL || kilni_collective_is(record))) {
+        kilni_repeat_refuse(run->repeat);
+    }
     if (kilni_collective_is(record) &&
         !run->device->hooks->collective_is_served(run->device, record, run->bindings[slot])) {
         if (record->op == KILN_OP_ALL_REDUCE && kilni_plan_is_dying(step, slot) &&
@@ -178,6 +185,9 @@ static kiln_status follow_inputs(const kilni_run *run, uint32_t op, kiln_error *
     for (size_t i = 0; i < record->n_inputs; i++) {
         kilni_dependencies *dependencies =
             kilni_binding_dependencies(run->bindings[kilni_plan_operand_slot(run, op, i)]);
+        if (dependencies != NULL) {
+            kilni_repeat_refuse(run->repeat);
+        }
         for (size_t k = 0; dependencies != NULL && k < record->n_outputs; k++) {
             const kilni_binding *target =
                 run->bindings[kilni_plan_operand_slot(run, op, record->n_inputs + k)];
@@ -203,6 +213,7 @@ static inline void error_begin(kiln_error *err)
 
 static void fail_op(const kilni_run *run, uint32_t op, const kiln_error *cause)
 {
+    kilni_repeat_refuse(run->repeat);
     kilni_fault *fault = kilni_fault_create(run->device, cause);
     fail_outputs(run, op, fault);
     kilni_plan_note_failure(run, cause);
@@ -220,6 +231,7 @@ void kilni_plan_run_op(const kilni_run *run, const kiln_plan_step *step, uint32_
     for (size_t i = 0; i < record->n_inputs; i++) {
         kilni_binding *binding = run->bindings[kilni_plan_operand_slot(run, op, i)];
         if (kilni_plan_fault_of(run, binding) != NULL) {
+            kilni_repeat_refuse(run->repeat);
             fail_outputs(run, op, binding->fault);
             return;
         }
@@ -312,6 +324,9 @@ uint32_t kilni_plan_run_joined(const kilni_run *run, uint32_t first)
     uint32_t n = count_joined(run, first);
     n = n > 1 ? place_joined(run, steps, n, inputs, outputs, ops) : 0;
     bool joined = n > 1 && backend->device->execute_joined(backend, ops, n);
+    if (joined) { // a repeat knows launches of blocks and operations one by one
+        kilni_repeat_refuse(run->repeat);
+    }
     for (uint32_t i = 0; i < n; i++) {
         kiln_error err = KILN_ERROR_INIT;
         kiln_status status = joined ? KILN_STATUS_OK

@@ -13,6 +13,7 @@ typedef struct kilni_execution {
     size_t bindings_capacity;
     struct kilni_persistent_temp *kept; ///< temporaries that plans keep
     kilni_block_programs programs;
+    struct kilni_repeat *repeats; ///< runs that are kept to be repeated
 } kilni_execution;
 
 enum { KILNI_TEMP_SOURCES = 32 };

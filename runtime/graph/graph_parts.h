@@ -3,11 +3,16 @@
 #define KILN_RUNTIME_GRAPH_PARTS_H
 
 /// What capturing a graph (kiln_graph.c), specialisation it to shapes and running it
-/// (graph_specialisation.c) and carrying results over to the next run (graph_carry.c) share.
+/// (graph_specialisation.c), its results (graph_results.c), repeating a run (graph_repeat.c) and
+/// carrying results over to the next run (graph_carry.c) share.
 
 #include "memory_internal.h"
 #include "rt_device.h"
+#include "rt_run.h"
 #include "rt_tensor.h"
+
+/// What a specialisation's last run enqueued (graph_repeat.c).
+typedef struct kilni_graph_repeat kilni_graph_repeat;
 
 /// A captured segment for one set of input shapes.
 typedef struct kilni_graph_specialisation {
@@ -21,6 +26,7 @@ typedef struct kilni_graph_specialisation {
     uint32_t *draws; ///< operations that draw random numbers at each run
     uint32_t n_draws;
     bool stays; ///< a better plan was found, but could not be taken
+    kilni_graph_repeat *repeat; ///< NULL: it has not run
     struct kilni_graph_specialisation *next;
 } kilni_graph_specialisation;
 
@@ -81,6 +87,35 @@ kiln_status kilni_graph_specialisation_create(kiln_device *device, kilni_stream 
 /// Puts placeholders where the captured specialisation mentions `inputs`, the tensors of begin, so
 /// that the graph holds no memory of theirs.
 kiln_status kilni_graph_stand_in(kiln_graph *graph, kiln_tensor *const *inputs, kiln_error *err);
+
+// ---- results (graph_results.c) ----
+
+/// Which input a result is; n_inputs when it is none.
+size_t kilni_graph_input_of(const kiln_graph *graph, size_t result);
+/// The tensors of a run's outputs, before there are values: an input that is passed on is as long
+/// as that run's.
+kiln_status kilni_graph_make_outputs(const kiln_graph *graph,
+                                     const kilni_graph_specialisation *spec,
+                                     kiln_tensor *const *inputs, kiln_tensor **out_tensors,
+                                     kiln_error *err);
+/// Where a result of a run is.
+const kilni_binding *kilni_graph_result(const kiln_graph *graph,
+                                        const kilni_graph_specialisation *spec,
+                                        kiln_tensor *const *inputs, size_t result);
+
+// ---- runs that repeat (graph_repeat.c; all under the lock) ----
+
+/// Runs the graph as it ran before, where that is possible. False: nothing was done.
+bool kilni_graph_run_again(const kiln_graph *graph, kiln_tensor *const *inputs, bool advancing,
+                           kiln_tensor **out_tensors);
+/// For a run of the executor that is about to begin, its inputs placed, the carried ones not yet
+/// taken; NULL: it is not noted.
+kilni_repeat *kilni_graph_repeat_begin(const kiln_graph *graph, kilni_graph_specialisation *spec,
+                                       kiln_tensor *const *inputs, bool advancing);
+/// That run is over, its results given, its bindings still there.
+void kilni_graph_repeat_end(const kiln_graph *graph, kilni_graph_specialisation *spec,
+                            kiln_tensor *const *inputs);
+void kilni_graph_repeat_free(const kiln_graph *graph, kilni_graph_specialisation *spec);
 
 // ---- what is carried (graph_carry.c; all but release under the lock) ----
 

@@ -28,6 +28,7 @@ void kilni_graph_specialisation_free(kiln_graph *graph, kilni_graph_specialisati
     }
     kiln_device *device = graph->device;
     pthread_mutex_lock(&device->lock);
+    kilni_graph_repeat_free(graph, spec);
     if (spec->segment != NULL) {
         kilni_segment_unpin(spec->segment);
         kiln_fuse_stream_done(spec->stream->queue, spec->segment);
@@ -219,12 +220,6 @@ static kiln_status map_outside(kiln_graph *graph, const kilni_graph_specialisati
     return KILN_STATUS_OK;
 }
 
-/// Which input a result is; n_inputs when it is none.
-static size_t find_input(const kiln_graph *graph, size_t result)
-{
-    return result < graph->n_outputs ? graph->input_of[result] : graph->n_inputs;
-}
-
 /// The recorder gave each result a hold; only outputs keep theirs.
 static void drop_holds(const kilni_graph_specialisation *base, kiln_tensor **map)
 {
@@ -262,7 +257,7 @@ static kiln_status rebind(kiln_graph *graph, kiln_tensor *const *inputs,
     status = record_again(base, stream, map, err);
     for (size_t i = 0; i < kilni_graph_results(graph) && status == KILN_STATUS_OK; i++) {
         kiln_tensor *output = base->outputs[i];
-        size_t input = find_input(graph, i);
+        size_t input = kilni_graph_input_of(graph, i);
         scratch.outputs[i] = kiln_retain(input < graph->n_inputs ? scratch.inputs[input]
                                          : output->captured      ? map[output->slot]
                                                                  : output);
@@ -422,47 +417,16 @@ static kiln_status fill_bindings(kiln_graph *graph, kilni_graph_specialisation *
     return status;
 }
 
-/// Where a result of a run is.
-static const kilni_binding *find_result(const kiln_graph *graph,
-                                        const kilni_graph_specialisation *spec,
-                                        kiln_tensor *const *inputs, size_t result)
-{
-    const kiln_tensor *tensor = spec->outputs[result];
-    size_t input = find_input(graph, result);
-    if (input < graph->n_inputs) {
-        return &inputs[input]->binding;
-    }
-    return tensor->captured ? spec->bindings[tensor->slot] : &tensor->binding;
-}
-
-/// The tensors of a run's outputs, before there are values: an input that is passed on is as long
-/// as that run's.
-static kiln_status make_outputs(const kiln_graph *graph, const kilni_graph_specialisation *spec,
-                                kiln_tensor *const *inputs, kiln_tensor **out_tensors,
-                                kiln_error *err)
-{
-    for (size_t i = 0; i < graph->n_outputs; i++) {
-        size_t input = find_input(graph, i);
-        out_tensors[i] = kilni_tensor_new(spec->outputs[i]->handle, input < graph->n_inputs
-                                                                        ? &inputs[input]->desc
-                                                                        : &spec->outputs[i]->desc);
-        if (out_tensors[i] == NULL) {
-            return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a tensor's record");
-        }
-        out_tensors[i]->desc.small = graph->specialisations->outputs[i]->desc.small;
-    }
-    return KILN_STATUS_OK;
-}
-
 static void give_results(kiln_graph *graph, const kilni_graph_specialisation *spec,
                          kiln_tensor *const *inputs, kiln_tensor **advancing,
                          kiln_tensor **out_tensors)
 {
     for (size_t i = 0; i < graph->n_outputs; i++) {
-        kilni_tensor_settle(out_tensors[i], find_result(graph, spec, inputs, i));
+        kilni_tensor_settle(out_tensors[i], kilni_graph_result(graph, spec, inputs, i));
     }
     for (uint32_t k = 0; advancing != NULL && k < graph->n_carries; k++) {
-        const kilni_binding *binding = find_result(graph, spec, inputs, graph->n_outputs + k);
+        const kilni_binding *binding =
+            kilni_graph_result(graph, spec, inputs, graph->n_outputs + k);
         kilni_carry_give(graph, k, binding, advancing);
     }
 }
@@ -529,7 +493,7 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    status = make_outputs(graph, spec, inputs, out_tensors, err);
+    status = kilni_graph_make_outputs(graph, spec, inputs, out_tensors, err);
     if (status == KILN_STATUS_OK && advancing != NULL) {
         status = kilni_carry_prepare(graph, spec, inputs, err);
     }
@@ -539,6 +503,9 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
     if (status == KILN_STATUS_OK) {
         status = set_draws(spec, /*on=*/true, err);
     }
+    kilni_repeat *repeat = status == KILN_STATUS_OK
+                               ? kilni_graph_repeat_begin(graph, spec, inputs, advancing != NULL)
+                               : NULL;
     if (status == KILN_STATUS_OK && advancing != NULL) {
         kilni_carry_take(graph, inputs);
     }
@@ -546,13 +513,17 @@ static kiln_status run_locked(kiln_graph *graph, kiln_tensor *const *inputs,
         kilni_run run = {.device = device,
                          .engine = spec->stream->engine,
                          .segment = spec->segment,
-                         .bindings = spec->bindings};
+                         .bindings = spec->bindings,
+                         .repeat = repeat};
         uint64_t start_ns = kilni_trace_now(device);
         kilni_plan_run(&run);
         kilni_trace_span(device, KILNI_SPAN_RUN, "graph", start_ns);
     }
     if (status == KILN_STATUS_OK) {
         give_results(graph, spec, inputs, advancing, out_tensors);
+    }
+    if (repeat != NULL) {
+        kilni_graph_repeat_end(graph, spec, inputs);
     }
     (void)set_draws(spec, /*on=*/false, NULL);
     for (uint32_t i = 0; i < spec->n_tensors; i++) {
@@ -602,13 +573,17 @@ static kiln_status run(kiln_graph *graph, kiln_tensor *const *inputs, size_t n_i
     if (graph == NULL || (inputs == NULL && n_inputs > 0)) {
         return kiln_fail(err, INVALID_ARGUMENT, "graph and inputs must not be NULL");
     }
-    kiln_status status = check_inputs(graph, inputs, n_inputs, n_outputs, err);
-    if (status != KILN_STATUS_OK) {
-        return status;
-    }
     kilni_graph_specialisation *evicted = NULL;
     pthread_mutex_lock(&graph->device->lock);
-    status = run_locked(graph, inputs, advancing, out_tensors, &evicted, err);
+    if (n_inputs == graph->n_inputs && n_outputs == graph->n_outputs &&
+        kilni_graph_run_again(graph, inputs, advancing != NULL, out_tensors)) {
+        pthread_mutex_unlock(&graph->device->lock);
+        return KILN_STATUS_OK;
+    }
+    kiln_status status = check_inputs(graph, inputs, n_inputs, n_outputs, err);
+    if (status == KILN_STATUS_OK) {
+        status = run_locked(graph, inputs, advancing, out_tensors, &evicted, err);
+    }
     kiln_tensor **leftover_inputs = graph->leftover_inputs;
     kiln_tensor **leftover_outputs = graph->leftover_outputs;
     graph->leftover_inputs = NULL;

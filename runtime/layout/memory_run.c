@@ -47,6 +47,7 @@ static void unbind(kilni_layout *layout)
     }
     *link = layout->next_bound;
     layout->bound = false;
+    device->arena.unbound++;
 }
 
 bool kilni_arena_drop(kiln_device *device)

@@ -16,6 +16,7 @@ typedef struct kilni_arena {
     uint64_t bytes;
     bool busy; ///< a run has it
     bool off; ///< the backend cuts no arenas
+    uint64_t unbound; ///< how often a layout lost its windows
     kilni_layout *bound; ///< layouts with windows in it, through `next_bound`
 } kilni_arena;
 

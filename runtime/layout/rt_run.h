@@ -7,6 +7,9 @@
 #include "rt_arena.h"
 #include "rt_binding.h"
 
+/// What a run enqueued, to be enqueued again (rt_repeat.h).
+typedef struct kilni_repeat kilni_repeat;
+
 /// A segment with the bindings of its tensors, in the order of the plan's numbers.
 typedef struct kilni_run {
     kiln_device *device;
@@ -14,6 +17,7 @@ typedef struct kilni_run {
     const kiln_fuse_segment *segment;
     kilni_binding **bindings;
     kilni_layout *layout; ///< NULL: the pool gives all memory
+    kilni_repeat *repeat; ///< is told what the run does; or NULL
 } kilni_run;
 
 #endif

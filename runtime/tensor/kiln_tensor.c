@@ -122,12 +122,17 @@ void kilni_tensor_settle(kiln_tensor *tensor, const kilni_binding *binding)
     }
 }
 
-void kilni_tensor_renew(kiln_tensor *tensor, const kilni_binding *binding)
+void kilni_tensor_rename(kiln_tensor *tensor, uint64_t id)
 {
-    tensor->desc.id = next_id(tensor->device);
+    tensor->desc.id = id;
     tensor->desc.flags = 0;
     tensor->param = 0;
     atomic_store_explicit(&tensor->mark, 0, memory_order_relaxed);
+}
+
+void kilni_tensor_renew(kiln_tensor *tensor, const kilni_binding *binding)
+{
+    kilni_tensor_rename(tensor, next_id(tensor->device));
     kilni_tensor_settle(tensor, binding);
 }
 

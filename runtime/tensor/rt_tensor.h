@@ -88,6 +88,8 @@ void kilni_tensor_disown(kiln_tensor *tensor);
 /// another tensor in the same record.
 void kilni_tensor_settle(kiln_tensor *tensor, const kilni_binding *binding);
 void kilni_tensor_renew(kiln_tensor *tensor, const kilni_binding *binding);
+/// The record stands for another value, of which `id` is the first that has it (kilni_tensor_ids).
+void kilni_tensor_rename(kiln_tensor *tensor, uint64_t id);
 
 /// Takes one of the user's holds from a tensor. The caller has the device's lock and another hold
 /// on the device.

@@ -92,15 +92,19 @@ static void test_providers_of_before_are_refused(void)
     kiln_backend_provider before[2] = {listed, listed};
     before[0].struct_size = offsetof(kiln_backend_provider, interface);
     before[1].interface = KILN_BACKEND_INTERFACE - 1;
+    const uint32_t said[2] = {1, KILN_BACKEND_INTERFACE - 1};
     for (size_t i = 0; i < 2; i++) {
+        char expected[160];
         kiln_context *context = NULL;
         kiln_error err = KILN_ERROR_INIT;
         KILN_CHECK_INT(kiln_context_create(NULL, &context, &err), KILN_STATUS_OK);
         KILN_CHECK_INT(kiln_context_add_provider(context, &before[i], &err),
                        KILN_STATUS_FAILED_PRECONDITION);
-        KILN_CHECK_STR(err.message,
-                       "provider \"listed\" has backends of interface 1, and 2 is needed: build it "
-                       "again with the headers of this Kiln");
+        snprintf(expected, sizeof(expected),
+                 "provider \"listed\" has backends of interface %u, and %d is needed: build it "
+                 "again with the headers of this Kiln",
+                 said[i], KILN_BACKEND_INTERFACE);
+        KILN_CHECK_STR(err.message, expected);
         kiln_context_destroy(context);
     }
 }
