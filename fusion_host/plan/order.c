@@ -4,10 +4,9 @@
 // something in between runs as soon as it can, and what waits for it behind it: what was recorded
 // far behind would otherwise run before, and its results be alive meanwhile. Products of the same
 // rows by quantised weights run one behind the other, where they may share a launch. An all-reduce
-// is begun
-// as soon as its operand can be had, so that it travels beside the operations up to its sync.
-// Should blocks wait for each other after all, the first of them is dissolved and its operations
-// run unfused.
+// is begun as soon as its operand can be had, so that it travels beside the operations up to its
+// sync. Should blocks wait for each other after all, the first of them is dissolved and its
+// operations run unfused.
 #include <string.h>
 
 #include "fuse_plan.h"

@@ -64,6 +64,10 @@ void kiln_collective_assume_resolved(kiln_tensor *tensor)
         return;
     }
     pthread_mutex_lock(&tensor->device->lock);
-    tensor->unresolved = false;
+    // The device's own queue may still have the last step to do, behind what has come.
+    if (tensor->unresolved && !tensor->captured) {
+        tensor->unresolved = resolve_locked(tensor, NULL) != KILN_STATUS_OK &&
+                             kilni_binding_status(&tensor->binding, NULL) == KILN_STATUS_OK;
+    }
     pthread_mutex_unlock(&tensor->device->lock);
 }

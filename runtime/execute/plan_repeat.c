@@ -260,14 +260,15 @@ static bool prepare_all(kilni_repeat *repeat)
     repeat->gone = backend->gone;
     repeat->unbound = repeat->device->arena.unbound;
     for (uint32_t l = 0; l < repeat->n_launches; l++) {
-        kilni_noted_launch *noted = &repeat->launches[l];
+        const kilni_noted_launch *noted = &repeat->launches[l];
+        kiln_launch launch = noted->launch;
         kiln_launch_arg args[KILN_LAUNCH_ARGS_MAX];
         for (uint32_t i = 0; i < noted->launch.n_args; i++) {
             args[i] = repeat->args[noted->first + i].value;
         }
-        noted->launch.args = args;
-        if (backend->prepared->prepare(backend, noted->state->built, &noted->launch,
-                                       &repeat->prepared[l], &err) != KILN_STATUS_OK) {
+        launch.args = args;
+        if (backend->prepared->prepare(backend, noted->state->built, &launch, &repeat->prepared[l],
+                                       &err) != KILN_STATUS_OK) {
             return false;
         }
     }

@@ -235,8 +235,8 @@ static bool can_be_input(const kilni_graph_specialisation *spec, size_t number,
 {
     const kiln_tensor_desc *like = &spec->inputs[number]->desc;
     return tensor->device == spec->stream->device && !tensor->captured &&
-           tensor->desc.dtype == like->dtype && tensor->desc.scheme == like->scheme &&
-           kiln_desc_same_shape(&tensor->desc, like) &&
+           kiln_tensor_dtype(tensor) == kiln_tensor_dtype(spec->inputs[number]) &&
+           tensor->desc.scheme == like->scheme && kiln_desc_same_shape(&tensor->desc, like) &&
            kiln_view_is_contiguous(&tensor->binding.view);
 }
 

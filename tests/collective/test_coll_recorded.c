@@ -90,6 +90,28 @@ static void test_ways(void)
     scene_fini(&self);
 }
 
+/// Who knows otherwise that the calls have ended says so, and has the result.
+static void test_assumed(void)
+{
+    scene self;
+    kiln_tensor *sums[MOST] = {NULL};
+    if (scene_init(&self, kiln_test_param(), 30000)) {
+        for (uint32_t rank = 0; rank < self.count; rank++) {
+            KILN_CHECK_INT(kiln_all_reduce(self.inputs[rank], "sum", kiln_collective_id(self.group),
+                                           rank, &sums[rank], NULL),
+                           0);
+            KILN_CHECK_INT(kiln_flush(self.set.devices[rank], NULL), 0);
+        }
+        KILN_CHECK_INT(kiln_collective_barrier(self.group, NULL), 0);
+        for (uint32_t rank = 0; rank < self.count; rank++) {
+            kiln_collective_assume_resolved(sums[rank]);
+            holds(&self, sums[rank], 1, 0);
+        }
+    }
+    release_all(sums);
+    scene_fini(&self);
+}
+
 static uint64_t budget_of(kiln_backend *backend)
 {
     kiln_backend_stats stats = {0};
@@ -533,6 +555,8 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_device_waits, "device waits, memory apart", &opencl_apart),
         KILN_TEST_PARAM(test_failure_follows, "failure follows", &opencl),
         KILN_TEST_PARAM(test_failure_follows, "failure follows, memory apart", &opencl_apart),
+        KILN_TEST_PARAM(test_assumed, "assumed, opencl", &opencl),
+        KILN_TEST_PARAM(test_assumed, "assumed, memory apart", &opencl_apart),
         KILN_TEST_PARAM(test_ways, "ways, opencl", &opencl),
         KILN_TEST_PARAM(test_ways, "ways, memory apart", &opencl_apart),
         KILN_TEST(test_behind_another_group),

@@ -412,16 +412,16 @@ def case_the_end_waits_for_no_reader(folder):
     """Nobody reads what is said of that, and the pipe is full."""
     trace = os.path.join(folder, "trace")
     unread, full = os.pipe()
-    os.set_blocking(full, False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(full, bytes(4096))
-    os.set_blocking(full, True)
     with subprocess.Popen([KILN, "serve", "--device", "reference", "--listen", "127.0.0.1:0", "--grace", "1", "--trace",
                            trace], stdout=subprocess.PIPE, stderr=full) as server:
         server.stdout.readline()
         os.remove(trace)
         os.mkfifo(trace)
+        os.set_blocking(full, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(full, bytes(4096))
+        os.set_blocking(full, True)
         server.terminate()
         try:
             assert server.wait(timeout=60 * PATIENCE) == 0

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""compare.py HEADER PROGRAM: whether quirks/cl_builtins.c declares what the driver's opencl-c.h declares.
+"""compare.py HEADER PROGRAM COMPILER: whether quirks/cl_builtins.c declares what the driver's opencl-c.h declares.
 
 Every function that it declares has the overloads, attributes and types that it has in the header, none more and none
 less; and it knows every other function of the header by name. PROGRAM says what is declared for the text of its
-standard input, and fails where the text is for the header. The last line is "N passed, N failed"."""
+standard input, and fails where the text is for the header; COMPILER is one of C. The last line is "N passed, N failed";
+without the header nothing is compared."""
+import os
 import re
 import subprocess
 import sys
@@ -23,7 +25,7 @@ WORDS = {"void", "half", "float", "double", "char", "short", "int", "long", "uch
 
 
 def preprocessed(text, *arguments):
-    command = ["gcc", "-E", "-P", "-undef", "-x", "c", *(f"-D{define}" for define in DEFINES), *arguments, "-"]
+    command = [sys.argv[3], "-E", "-P", "-undef", "-x", "c", *(f"-D{define}" for define in DEFINES), *arguments, "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     return "\n".join(line for line in done.stdout.split("\n") if not line.startswith("#"))
 
@@ -62,7 +64,10 @@ def declared(program, text):
 
 
 def main():
-    header, program = sys.argv[1:]
+    header, program, _ = sys.argv[1:]
+    if not os.path.exists(header):
+        print(f"SKIP headers: there is no {header}\nkiln-test: 0 passed, 0 failed, 1 skipped")
+        return 0
     with open(header, encoding="utf-8") as file:
         real = functions(preprocessed(file.read(), "-I", header.rsplit("/", 1)[0]))
     passed = failed = 0
