@@ -33,7 +33,8 @@ static const char text[] =
     "  float rest = modf(a * 3.25f, &whole);\n"
     "  d[i] = pow(fabs(d[i]), 1.5) + fma(a, whole, rest) + clamp(d[i], -1.0, 1.0) + hypot(a, "
     "2.0f);\n"
-    "  x[32 + i] = fmax(dot(v.lo, v.hi), min(a, 3.0f)) + native_sqrt(fabs(a)) + mad24(3, (int)i, 1);\n"
+    "  x[32 + i] = fmax(dot(v.lo, v.hi), min(a, 3.0f)) + native_sqrt(fabs(a)) +\n"
+    "              mad24(3, (int)i, 1);\n"
     "  atomic_add(&n[0], mul_hi((int)1 << 30, (int)i + 1) + popcount(i) + any(v > 0.0f));\n"
     "  atomic_max(&n[1], rotate((int)i, 3));\n"
     "}\n";
