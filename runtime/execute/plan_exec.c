@@ -426,6 +426,14 @@ static void count_block(const kilni_run *run, block_run *current)
     }
 }
 
+static void leave_fusion(const kilni_run *run, block_run *current)
+{
+    current->unfused = true;
+    kilni_repeat_refuse(run->repeat);
+    drop_temps(run, current); // the unfused operations may need the memory
+    run_block_unfused(&current->view);
+}
+
 static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_error *cause)
 {
     kilni_block_state *state = current->view.block->state;
@@ -435,10 +443,7 @@ static void give_up_fusion(const kilni_run *run, block_run *current, const kiln_
     if (state != NULL && !run->device->samples.measuring) {
         state->told = true;
     }
-    current->unfused = true;
-    kilni_repeat_refuse(run->repeat);
-    drop_temps(run, current); // the unfused operations may need the memory
-    run_block_unfused(&current->view);
+    leave_fusion(run, current);
 }
 
 /// Compares the block with its unfused operations, in checked mode: the results are theirs then.
@@ -542,11 +547,11 @@ static bool is_made_before(const kilni_run *run, const kiln_plan_block *block, u
 
 /// Whether the block's operations can still run unfused: only what dies is written over, and it
 /// loses its place with that.
-static bool inputs_are_whole(const block_run *current)
+static bool can_leave(const block_run *current)
 {
     const kilni_run *run = current->view.run;
     const kiln_plan_block *block = current->view.block;
-    for (uint32_t at = 0; at < block->n_ops; at++) {
+    for (uint32_t at = 0; current->started && at < block->n_ops; at++) {
         uint32_t op = block->ops[at];
         for (size_t i = 0; i < run->segment->ops[op].n_inputs; i++) {
             uint32_t slot = kilni_plan_operand_slot(run, op, i);
@@ -568,6 +573,10 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
     kilni_fault *fault = kilni_plan_input_fault(&current->view, launch);
     if (fault == NULL && uses_temp(launch, KILN_ACCESS_READ)) {
         fault = current->lost;
+    }
+    if (fault != NULL && can_leave(current)) {
+        leave_fusion(run, current); // only what depends on what failed fails with it
+        return;
     }
     if (fault != NULL || !kilni_plan_writes_something(&current->view, launch)) {
         kilni_repeat_refuse(run->repeat);
@@ -597,7 +606,7 @@ static void run_launch(const kilni_run *run, const kiln_plan_step *step, block_r
     // Nothing of this launch was enqueued, so its inputs are whole; the block's may have died.
     block_failed(run, current->view.block, &err);
     current->unseen = true;
-    if (!current->started || inputs_are_whole(current)) {
+    if (can_leave(current)) {
         give_up_fusion(run, current, &err);
         return;
     }

@@ -41,7 +41,7 @@ typedef struct scenario {
 } scenario;
 
 static cl_faults *faults;
-static char armed[64]; ///< which fault came last, for what is said of it later
+static char armed[64]; ///< which fault comes, for what is said of it
 static float data[N];
 static const int64_t dims[] = {N};
 
@@ -221,10 +221,10 @@ static void close_world(world *w)
     kiln_context_destroy(w->context);
 }
 
-static void arm(uint64_t at, int32_t code, bool persistent)
+static void arm(const char *when, uint64_t at, int32_t code, bool persistent)
 {
-    snprintf(armed, sizeof(armed), "%d at %llu%s", code, (unsigned long long)at,
-             persistent ? " and each after it" : "");
+    snprintf(armed, sizeof(armed), "%s:%llu:%d%s", when, (unsigned long long)at, code,
+             persistent ? ":on" : "");
     faults->name[0] = '\0';
     atomic_store(&faults->seen, 0);
     atomic_store(&faults->code, code);
@@ -257,28 +257,28 @@ static bool is_right(const float *out, size_t count, const wanted *want)
 }
 
 /// What the fault left: the tensor from before, and the next run.
-static void check_after(world *w, const scenario *s, const wanted *want, uint64_t k)
+static void check_after(world *w, const scenario *s, const wanted *want)
 {
     static float out[MOST_RESULTS];
     size_t count = 0;
     kiln_status status = kiln_read(w->before, out, sizeof(data), &w->err);
     if (status != KILN_STATUS_OK || memcmp(out, data, sizeof(data)) != 0) {
-        KILN_FAIL("%s, %s at %llu: a tensor from before cannot be read: %s", s->name, faults->name,
-                  (unsigned long long)k, w->err.message);
+        KILN_FAIL("%s, %s at %s: a tensor from before cannot be read: %s", s->name, faults->name,
+                  armed, w->err.message);
     }
     status = s->run(w, out, &count);
     if (status != KILN_STATUS_OK || !is_right(out, count, want)) {
-        KILN_FAIL("%s, %s at %llu: the next run gives %s: %s", s->name, faults->name,
-                  (unsigned long long)k, kiln_status_name(status), w->err.message);
+        KILN_FAIL("%s, %s at %s: the next run gives %s: %s", s->name, faults->name, armed,
+                  kiln_status_name(status), w->err.message);
     }
 }
 
-static void check_status(const scenario *s, kiln_status status, const world *w, uint64_t k)
+static void check_status(const scenario *s, kiln_status status, const world *w)
 {
     bool told =
         status != KILN_STATUS_OK && w->err.message[0] != '\0' && (kiln_status)w->err.code == status;
     if (status == KILN_STATUS_INVALID_ARGUMENT || (status != KILN_STATUS_OK && !told)) {
-        KILN_FAIL("%s, %s at %llu gives %s: %s", s->name, faults->name, (unsigned long long)k,
+        KILN_FAIL("%s, %s at %s gives %s: %s", s->name, faults->name, armed,
                   kiln_status_name(status), w->err.message);
     }
 }
@@ -290,19 +290,19 @@ static void fail_warm(world *w, const scenario *s, const wanted *want, uint64_t 
     static float out[MOST_RESULTS];
     size_t count = 0;
     w->err = (kiln_error)KILN_ERROR_INIT;
-    arm(k, code, persistent);
+    arm("warm", k, code, persistent);
     kiln_status status = s->run(w, out, &count);
     atomic_store(&faults->fail_at, 0);
-    check_status(s, status, w, k);
+    check_status(s, status, w);
     if (status == KILN_STATUS_OK && !is_right(out, count, want)) {
-        KILN_FAIL("%s, %s at %llu: all is well, and the result is wrong", s->name, faults->name,
-                  (unsigned long long)k);
+        KILN_FAIL("%s, %s at %s: all is well, and the result is wrong", s->name, faults->name,
+                  armed);
     }
     if (is_lost(w)) {
         close_world(w);
         KILN_CHECK(open_world(w, s));
     }
-    check_after(w, s, want, k);
+    check_after(w, s, want);
 }
 
 /// One fault while the device is opened and used for the first time.
@@ -312,17 +312,17 @@ static void fail_cold(const scenario *s, const wanted *want, uint64_t k, int32_t
     static float out[MOST_RESULTS];
     size_t count = 0;
     world w;
-    arm(k, code, persistent);
+    arm("cold", k, code, persistent);
     bool opened = open_world(&w, s);
     kiln_status status = opened ? s->run(&w, out, &count) : (kiln_status)w.err.code;
     atomic_store(&faults->fail_at, 0);
-    check_status(s, status, &w, k);
+    check_status(s, status, &w);
     if (status == KILN_STATUS_OK && !is_right(out, count, want)) {
-        KILN_FAIL("%s, cold, %s at %llu: all is well, and the result is wrong", s->name,
-                  faults->name, (unsigned long long)k);
+        KILN_FAIL("%s, %s at %s: all is well, and the result is wrong", s->name, faults->name,
+                  armed);
     }
     if (opened && !is_lost(&w)) {
-        check_after(&w, s, want, k);
+        check_after(&w, s, want);
     }
     close_world(&w);
 }
@@ -343,7 +343,7 @@ static bool learn(const scenario *s, wanted *want, uint64_t *out_cold, uint64_t 
     world w;
     size_t count = 0;
     static float again[MOST_RESULTS];
-    arm(0, 0, false);
+    arm("none", 0, 0, false);
     bool opened = open_world(&w, s);
     if (!opened) {
         kiln_test_skip("no OpenCL device: %s", w.err.message);
@@ -353,7 +353,7 @@ static bool learn(const scenario *s, wanted *want, uint64_t *out_cold, uint64_t 
     KILN_CHECK_INT(s->run(&w, want->values, &want->count), KILN_STATUS_OK);
     *out_cold = atomic_load(&faults->seen);
     for (int i = 0; i < 3; i++) {
-        arm(0, 0, false);
+        arm("none", 0, 0, false);
         KILN_CHECK_INT(s->run(&w, again, &count), KILN_STATUS_OK);
         KILN_CHECK(is_right(again, count, want));
     }
@@ -361,6 +361,24 @@ static bool learn(const scenario *s, wanted *want, uint64_t *out_cold, uint64_t 
     KILN_CHECK(*out_warm > 0);
     close_world(&w);
     return true;
+}
+
+/// One fault, as a failure names it: warm or cold, its call, its code, and whether others follow.
+static void fail_only(world *w, const scenario *s, const wanted *want, const char *fault)
+{
+    char when[8] = "", on[4] = "";
+    unsigned long long k = 0;
+    int code = 0;
+    int n = sscanf(fault, "%7[a-z]:%llu:%d:%3s", when, &k, &code, on);
+    bool warm = strcmp(when, "warm") == 0;
+    if (!KILN_CHECK(n >= 3 && k > 0 && code < 0 && (warm || strcmp(when, "cold") == 0))) {
+        return;
+    }
+    if (warm) {
+        fail_warm(w, s, want, k, code, strcmp(on, "on") == 0);
+    } else {
+        fail_cold(s, want, k, code, strcmp(on, "on") == 0);
+    }
 }
 
 static void test_faults(void)
@@ -375,6 +393,12 @@ static void test_faults(void)
     static float out[MOST_RESULTS];
     size_t count = 0;
     KILN_CHECK_INT(s->run(&w, out, &count), KILN_STATUS_OK);
+    const char *only = getenv("KILN_TEST_CL_FAULT");
+    if (only != NULL) {
+        fail_only(&w, s, &want, only);
+        close_world(&w);
+        return;
+    }
     for (uint64_t k = 1; k <= warm; k = next_of(k, warm, 12)) {
         int32_t code = codes[tries++ % (sizeof(codes) / sizeof(codes[0]))];
         fail_warm(&w, s, &want, k, code, false);

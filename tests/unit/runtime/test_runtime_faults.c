@@ -91,6 +91,51 @@ static void test_fault_through_temporaries(void)
     fixture_close(&f);
 }
 
+/// Of a block only what depends on the operand that failed fails with it: one launch may make
+/// values of several runs.
+static void test_fault_beside_a_value(void)
+{
+    fixture f;
+    const int64_t large[] = {1 << 20}, dims[] = {64}; // 4 MiB
+    float back[64];
+    if (!fixture_open_with(&f, "opencl:0", "memory-budget", "10M")) {
+        return;
+    }
+    kiln_tensor *x = fixture_f32(&f, 1, large, NULL), *b = fixture_f32(&f, 1, dims, NULL);
+    kiln_tensor *y = NULL, *z = NULL, *sums[2] = {NULL};
+    FIXTURE_OK(&f, kiln_sum(x, NULL, 0, false, &sums[0], &f.err));
+    FIXTURE_OK(&f, kiln_exp(x, &y, &f.err));
+    FIXTURE_OK(&f, kiln_sync(f.device, &f.err));
+    FIXTURE_OK(&f, kiln_exp(y, &z, &f.err)); // does not fit beside the first two
+    FIXTURE_OK(&f, kiln_sum(z, NULL, 0, false, &sums[1], &f.err));
+    KILN_CHECK_INT(kiln_sync(f.device, &f.err), KILN_STATUS_RESOURCE_EXHAUSTED);
+    for (int failed = 0; failed < 2; failed++) {
+        kiln_tensor *without = NULL, *with = NULL;
+        kiln_device_stats before = KILN_DEVICE_STATS_INIT, after = KILN_DEVICE_STATS_INIT;
+        kiln_device_stats_get(f.device, &before);
+        FIXTURE_OK(&f, kiln_exp(b, &without, &f.err));
+        FIXTURE_OK(&f, kiln_add(without, sums[failed], &with, &f.err));
+        FIXTURE_OK(&f, kiln_read(without, back, sizeof(back), &f.err));
+        KILN_CHECK(back[0] == 1.0f && back[63] == 1.0f);
+        KILN_CHECK_INT(kiln_read(with, back, sizeof(back), &f.err),
+                       failed != 0 ? KILN_STATUS_RESOURCE_EXHAUSTED : KILN_STATUS_OK);
+        kiln_device_stats_get(f.device, &after);
+        if (failed == 0 && after.ops_fused - before.ops_fused != 2) {
+            kiln_test_skip("no fuser takes both operations here");
+        }
+        KILN_CHECK(failed != 0 || after.blocks_fused - before.blocks_fused == 1);
+        kiln_release(without);
+        kiln_release(with);
+    }
+    kiln_release(x);
+    kiln_release(b);
+    kiln_release(y);
+    kiln_release(z);
+    kiln_release(sums[0]);
+    kiln_release(sums[1]);
+    fixture_close(&f);
+}
+
 /// A whole small program on the reference backend; true when everything in it succeeded.
 static bool small_program(kiln_context *context)
 {
@@ -186,5 +231,5 @@ static void test_wrap_without_memory(void)
 }
 
 KILN_TEST_MAIN("unit/runtime/faults", KILN_TEST(test_out_of_memory),
-               KILN_TEST(test_fault_through_temporaries), KILN_TEST(test_failing_allocations),
-               KILN_TEST(test_wrap_without_memory))
+               KILN_TEST(test_fault_through_temporaries), KILN_TEST(test_fault_beside_a_value),
+               KILN_TEST(test_failing_allocations), KILN_TEST(test_wrap_without_memory))
