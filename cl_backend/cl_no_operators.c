@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// In the place of ops/ and of quirks/cl_builtins.c in a library that runs bundles only: it has no
-// operators and no device code of its own, fills new tensors with zeros, and compiles a bundle's
-// text as it is where there is no binary.
+// In the place of ops/ in a library that runs bundles only: it has no operators and no device code
+// of its own, and fills new tensors with zeros.
 
 #include "cl_buffer.h"
-#include "cl_builtins.h"
 #include "cl_error.h"
 #include "cl_origin.h"
 #include "cl_queue.h"
@@ -72,21 +70,4 @@ kiln_status kilni_cl_blas_matmul(kilni_cl_backend *backend, const kiln_op_record
     (void)err;
     *out_done = false;
     return KILN_STATUS_OK;
-}
-
-bool kilni_cl_builtins_known(const char *driver, const char *extensions)
-{
-    (void)driver;
-    (void)extensions;
-    return false;
-}
-
-bool kilni_cl_builtins_declare(const char *text, size_t length, const char *options,
-                               kiln_string *out)
-{
-    (void)text;
-    (void)length;
-    (void)options;
-    (void)out;
-    return false;
 }
