@@ -10,13 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define CL_TARGET_OPENCL_VERSION 300
-#include <CL/cl_layer.h>
-
 #include "cl_faults.h"
+#include "layer.h"
 
-static const cl_icd_dispatch *below;
-static cl_icd_dispatch table;
 static cl_faults *faults;
 
 /// The code that a call gives instead of being made; CL_SUCCESS: it is made.
@@ -116,20 +112,7 @@ GIVES_CODE(clFinish, (cl_command_queue queue), (queue))
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *out,
                                                size_t *out_size)
 {
-    static const char name[] = "kiln: faults";
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    bool is_version = what == CL_LAYER_API_VERSION;
-    size_t bytes = is_version ? sizeof(version) : sizeof(name);
-    if ((!is_version && what != CL_LAYER_NAME) || (out != NULL && room < bytes)) {
-        return CL_INVALID_VALUE;
-    }
-    if (out != NULL) {
-        memcpy(out, is_version ? (const void *)&version : name, bytes);
-    }
-    if (out_size != NULL) {
-        *out_size = bytes;
-    }
-    return CL_SUCCESS;
+    return layer_info("kiln: faults", what, room, out, out_size);
 }
 
 static bool map_faults(void)
@@ -149,12 +132,9 @@ static bool map_faults(void)
 CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *target,
                                             cl_uint *out_count, const cl_icd_dispatch **out_table)
 {
-    const cl_uint entries = sizeof(table) / sizeof(table.clGetPlatformIDs);
-    if (count < entries || out_count == NULL || out_table == NULL || !map_faults()) {
+    if (!layer_begin(count, target, out_count, out_table) || !map_faults()) {
         return CL_INVALID_VALUE;
     }
-    below = target;
-    table = *target;
     table.clCreateBuffer = my_clCreateBuffer;
     table.clCreateSubBuffer = my_clCreateSubBuffer;
     table.clCreateProgramWithSource = my_clCreateProgramWithSource;
@@ -171,7 +151,5 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
     table.clWaitForEvents = my_clWaitForEvents;
     table.clFlush = my_clFlush;
     table.clFinish = my_clFinish;
-    *out_count = entries;
-    *out_table = &table;
     return CL_SUCCESS;
 }

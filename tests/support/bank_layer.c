@@ -9,11 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CL_TARGET_OPENCL_VERSION 300
-#include <CL/cl_layer.h>
-
-static const cl_icd_dispatch *below;
-static cl_icd_dispatch table;
+#include "layer.h"
 
 typedef struct mem_ext_ptr { // as CL/cl_ext_xilinx.h has it
     unsigned flags;
@@ -82,34 +78,16 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *out,
                                                size_t *out_size)
 {
-    static const char name[] = "kiln: memory banks";
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    const void *from = what == CL_LAYER_API_VERSION ? (const void *)&version : name;
-    size_t bytes = what == CL_LAYER_API_VERSION ? sizeof(version) : sizeof(name);
-    if ((what != CL_LAYER_API_VERSION && what != CL_LAYER_NAME) || (out != NULL && room < bytes)) {
-        return CL_INVALID_VALUE;
-    }
-    if (out != NULL) {
-        memcpy(out, from, bytes);
-    }
-    if (out_size != NULL) {
-        *out_size = bytes;
-    }
-    return CL_SUCCESS;
+    return layer_info("kiln: memory banks", what, room, out, out_size);
 }
 
 CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *target,
                                             cl_uint *out_count, const cl_icd_dispatch **out_table)
 {
-    const cl_uint entries = sizeof(table) / sizeof(table.clGetPlatformIDs);
-    if (count < entries || out_count == NULL || out_table == NULL) {
+    if (!layer_begin(count, target, out_count, out_table)) {
         return CL_INVALID_VALUE;
     }
-    below = target;
-    table = *target;
     table.clGetPlatformInfo = platform_info;
     table.clCreateBuffer = create_buffer;
-    *out_count = entries;
-    *out_table = &table;
     return CL_SUCCESS;
 }

@@ -8,13 +8,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#define CL_TARGET_OPENCL_VERSION 300
-#include <CL/cl_layer.h>
+#include "layer.h"
 
 enum { MOST = 8 };
-
-static const cl_icd_dispatch *below;
-static cl_icd_dispatch table;
 
 static struct {
     cl_device_id device;
@@ -61,33 +57,15 @@ static cl_context CL_API_CALL create_context(const cl_context_properties *proper
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *out,
                                                size_t *out_size)
 {
-    static const char name[] = "kiln: one context";
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    const void *from = what == CL_LAYER_API_VERSION ? (const void *)&version : name;
-    size_t bytes = what == CL_LAYER_API_VERSION ? sizeof(version) : sizeof(name);
-    if ((what != CL_LAYER_API_VERSION && what != CL_LAYER_NAME) || (out != NULL && room < bytes)) {
-        return CL_INVALID_VALUE;
-    }
-    if (out != NULL) {
-        memcpy(out, from, bytes);
-    }
-    if (out_size != NULL) {
-        *out_size = bytes;
-    }
-    return CL_SUCCESS;
+    return layer_info("kiln: one context", what, room, out, out_size);
 }
 
 CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *target,
                                             cl_uint *out_count, const cl_icd_dispatch **out_table)
 {
-    const cl_uint entries = sizeof(table) / sizeof(table.clGetPlatformIDs);
-    if (count < entries || out_count == NULL || out_table == NULL) {
+    if (!layer_begin(count, target, out_count, out_table)) {
         return CL_INVALID_VALUE;
     }
-    below = target;
-    table = *target;
     table.clCreateContext = create_context;
-    *out_count = entries;
-    *out_table = &table;
     return CL_SUCCESS;
 }

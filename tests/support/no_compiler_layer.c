@@ -9,13 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CL_TARGET_OPENCL_VERSION 300
-#include <CL/cl_layer.h>
+#include "layer.h"
 
 enum { SUB_GROUP_SIZES = 0x4108 }; // cl_intel_required_subgroup_size
-
-static const cl_icd_dispatch *below;
-static cl_icd_dispatch table;
 
 static bool is_set(const char *word)
 {
@@ -83,26 +79,12 @@ static cl_int CL_API_CALL compile(cl_program program, cl_uint count, const cl_de
     return CL_COMPILER_NOT_AVAILABLE;
 }
 
-static cl_int give(const void *from, size_t bytes, size_t room, void *out, size_t *out_size)
-{
-    if (out_size != NULL) {
-        *out_size = bytes;
-    }
-    if (out != NULL && room < bytes) {
-        return CL_INVALID_VALUE;
-    }
-    if (out != NULL) {
-        memcpy(out, from, bytes);
-    }
-    return CL_SUCCESS;
-}
-
 static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t room,
                                       void *out, size_t *out_size)
 {
     if (is_set("subgroups") && what == SUB_GROUP_SIZES) {
         static const size_t sizes[] = {8, 16, 32};
-        return give(sizes, sizeof(sizes), room, out, out_size);
+        return layer_give(sizes, sizeof(sizes), room, out, out_size);
     }
     if (is_set("subgroups") && what == CL_DEVICE_EXTENSIONS) {
         static const char more[] = " cl_intel_subgroups cl_intel_required_subgroup_size";
@@ -114,7 +96,7 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
             return CL_OUT_OF_HOST_MEMORY;
         }
         memcpy(all + bytes - 1, more, sizeof(more));
-        return give(all, bytes - 1 + sizeof(more), room, out, out_size);
+        return layer_give(all, bytes - 1 + sizeof(more), room, out, out_size);
     }
     cl_int code = below->clGetDeviceInfo(device, what, room, out, out_size);
     if (code != CL_SUCCESS || out == NULL) {
@@ -134,25 +116,15 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *out,
                                                size_t *out_size)
 {
-    static const char name[] = "kiln: no compiler";
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    const void *from = what == CL_LAYER_API_VERSION ? (const void *)&version : name;
-    size_t bytes = what == CL_LAYER_API_VERSION ? sizeof(version) : sizeof(name);
-    if (what != CL_LAYER_API_VERSION && what != CL_LAYER_NAME) {
-        return CL_INVALID_VALUE;
-    }
-    return give(from, bytes, room, out, out_size);
+    return layer_info("kiln: no compiler", what, room, out, out_size);
 }
 
 CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *target,
                                             cl_uint *out_count, const cl_icd_dispatch **out_table)
 {
-    const cl_uint entries = sizeof(table) / sizeof(table.clGetPlatformIDs);
-    if (count < entries || out_count == NULL || out_table == NULL) {
+    if (!layer_begin(count, target, out_count, out_table)) {
         return CL_INVALID_VALUE;
     }
-    below = target;
-    table = *target;
     table.clGetDeviceInfo = device_info;
     if (!is_set("compiles")) {
         table.clCreateProgramWithSource = create_with_source;
@@ -160,7 +132,5 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
         table.clBuildProgram = build;
         table.clCompileProgram = compile;
     }
-    *out_count = entries;
-    *out_table = &table;
     return CL_SUCCESS;
 }
