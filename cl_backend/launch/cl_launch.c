@@ -129,19 +129,6 @@ kiln_status kilni_cl_enqueue_on(kilni_cl_args *args, cl_command_queue queue, cl_
     return KILN_STATUS_OK;
 }
 
-/// Takes the launch's event: both who traces and who waits may want it.
-static void end_launch(const kilni_cl_args *args, cl_event event)
-{
-    kilni_cl_backend *backend = args->backend;
-    if (event != NULL && backend->trace.on &&
-        (!backend->flight.keeps_last || clRetainEvent(event) == CL_SUCCESS)) {
-        kilni_cl_trace_note(backend, args->kernel->name, event);
-    }
-    if (backend->flight.keeps_last) {
-        kilni_cl_set_last(backend, event);
-    }
-}
-
 kiln_status kilni_cl_enqueue(kilni_cl_args *args, cl_uint dims, const size_t *global,
                              const size_t *local, kiln_error *err)
 {
@@ -157,7 +144,7 @@ kiln_status kilni_cl_enqueue(kilni_cl_args *args, cl_uint dims, const size_t *gl
         kilni_cl_enqueue_on(args, backend->queue, dims, global, local, wanted ? &event : NULL, err);
     if (status == KILN_STATUS_OK) {
         status = kilni_cl_queued(backend, err);
-        end_launch(args, event);
+        kilni_cl_trace_and_keep(backend, args->kernel->name, backend->flight.keeps_last, event);
     }
     return status;
 }

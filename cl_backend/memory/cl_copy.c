@@ -32,9 +32,6 @@ kiln_status kilni_cl_copy(kiln_backend *base, kiln_buffer *source, size_t source
         code = clEnqueueCopyBuffer(backend->queue, mem, to->mem, source_offset, target_offset,
                                    bytes, 0, NULL, keeps || backend->trace.on ? &event : NULL);
     }
-    if (code == CL_SUCCESS && backend->trace.on && (!keeps || clRetainEvent(event) == CL_SUCCESS)) {
-        kilni_cl_trace_note(backend, "copy", event);
-    }
     if (code != CL_SUCCESS) {
         return kilni_cl_fail(backend, err, code, "a copy of %zu bytes", bytes);
     }
@@ -42,9 +39,7 @@ kiln_status kilni_cl_copy(kiln_backend *base, kiln_buffer *source, size_t source
         backend, &(kiln_cl_recorded_buffer){.buffer = source, .bytes = from->bytes}, source_offset,
         &(kiln_cl_recorded_buffer){.buffer = target, .bytes = to->bytes}, target_offset, bytes);
     status = kilni_cl_queued(backend, err);
-    if (keeps) {
-        kilni_cl_set_last(backend, event);
-    }
+    kilni_cl_trace_and_keep(backend, "copy", keeps, event);
 out:
     return status;
 }

@@ -150,6 +150,18 @@ void kilni_cl_trace_note(kilni_cl_backend *backend, const char *name, cl_event e
     memcpy(noted->name, name, length < NAME_BYTES ? length : NAME_BYTES - 1);
 }
 
+void kilni_cl_trace_and_keep(kilni_cl_backend *backend, const char *name, bool keeps,
+                             cl_event take_event)
+{
+    if (take_event != NULL && backend->trace.on &&
+        (!keeps || clRetainEvent(take_event) == CL_SUCCESS)) {
+        kilni_cl_trace_note(backend, name, take_event);
+    }
+    if (keeps) {
+        kilni_cl_set_last(backend, take_event);
+    }
+}
+
 // ---- on, off, out ----
 
 static void swap_queue(kilni_cl_backend *backend, cl_command_queue queue)

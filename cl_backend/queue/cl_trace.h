@@ -37,6 +37,11 @@ void kilni_cl_trace_close(kilni_cl_backend *backend);
 /// cannot be kept is left out.
 void kilni_cl_trace_note(kilni_cl_backend *backend, const char *name, cl_event event);
 
+/// Takes the event, or NULL, of the command that was queued last: a trace may want it, and, where
+/// the queue keeps such commands' events, whoever waits.
+void kilni_cl_trace_and_keep(kilni_cl_backend *backend, const char *name, bool keeps,
+                             cl_event take_event);
+
 /// What to pass to an enqueue; NULL when no trace is on.
 static inline cl_event *kilni_cl_trace_event(const kilni_cl_trace *trace, cl_event *event)
 {
