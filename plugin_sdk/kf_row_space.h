@@ -216,6 +216,38 @@ static inline uint32_t kf_rows_reduction(kf_rows *rows, const kf_chain_device *d
     return 1;
 }
 
+// ---- lanes ----
+
+/// Pushes the work-items of one row on a GPU: the smallest power of two, from 8 on to `group`, that
+/// gives each `share` of the `length` where there are `rows` enough to fill the device several
+/// times, else `alone`.
+static inline void kf_rows_lanes(kf_formula *f, const kf_formula *length, const kf_formula *rows,
+                                 uint32_t share, uint32_t alone, uint32_t group)
+{
+    enum { MANY = 16 }; // rows for each compute unit
+    kf_formula shares;
+    uint32_t lanes;
+    memset(&shares, 0, sizeof(shares));
+    kf_formula_append(&shares, kf_formula_expr(length));
+    kf_formula_put(&shares, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
+    kf_formula_imm_op(&shares, MANY, KF_INS_MUL);
+    kf_formula_append(&shares, kf_formula_expr(rows));
+    kf_formula_op(&shares, KF_INS_LE);
+    kf_formula_imm(&shares, share);
+    kf_formula_imm(&shares, alone);
+    kf_formula_op(&shares, KF_INS_SELECT);
+    kf_formula_op(&shares, KF_INS_CEIL_DIV);
+    for (lanes = 8; lanes < group; lanes *= 2) {
+        kf_formula_append(f, kf_formula_expr(&shares));
+        kf_formula_imm_op(f, lanes, KF_INS_LE);
+        kf_formula_imm(f, lanes);
+    }
+    kf_formula_imm(f, group);
+    for (lanes = 8; lanes < group; lanes *= 2) {
+        kf_formula_op(f, KF_INS_SELECT);
+    }
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,7 +6,6 @@
 enum {
     ITEM_ELEMENTS = 16384, // of a work-item in block shape, when results are short
     CHUNKS_PER_UNIT = 8,
-    MANY_ROWS = 16, // for each compute unit
     ROW_PERCENT = 112, // of the roofline, walking rows on a processor
     LINE_START = 2, // vectors
     PAGES = 1024,
@@ -75,41 +74,14 @@ static void number_formulas(rd_program *p)
     }
 }
 
-/// Work-items of one row: the smallest power of two, from 8 on, that gives each as many vectors as
-/// it asks for at once where there are enough rows to fill the device several times, else one.
-static void lanes_formula(kf_formula *f, const rd_program *p)
-{
-    kf_formula shares = {0};
-    uint32_t group = p->plan.group;
-    kf_formula_append(&shares, kf_formula_expr(&p->units));
-    if (p->plan.ahead != 0) {
-        kf_formula_put(&shares, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
-        kf_formula_imm_op(&shares, MANY_ROWS, KF_INS_MUL);
-        kf_formula_append(&shares, kf_formula_expr(&p->items));
-        kf_formula_op(&shares, KF_INS_LE);
-        kf_formula_imm(&shares, p->plan.ahead);
-        kf_formula_imm(&shares, 1);
-        kf_formula_op(&shares, KF_INS_SELECT);
-        kf_formula_op(&shares, KF_INS_CEIL_DIV);
-    }
-    for (uint32_t lanes = 8; lanes < group; lanes *= 2) {
-        kf_formula_append(f, kf_formula_expr(&shares));
-        kf_formula_imm_op(f, lanes, KF_INS_LE);
-        kf_formula_imm(f, lanes);
-    }
-    kf_formula_imm(f, group);
-    for (uint32_t lanes = 8; lanes < group; lanes *= 2) {
-        kf_formula_op(f, KF_INS_SELECT);
-    }
-}
-
 /// A rectangle of lanes and rows on a GPU, so that short rows share a work-group.
 static void row_grid(rd_program *p, rd_launch_view *v)
 {
     if (p->plan.split) { // parts are long
         kf_formula_imm(&v->local[0], p->plan.group);
     } else {
-        lanes_formula(&v->local[0], p);
+        kf_rows_lanes(&v->local[0], &p->units, &p->items, p->plan.ahead != 0 ? p->plan.ahead : 1, 1,
+                      p->plan.group);
     }
     kf_formula_imm(&v->local[1], p->plan.group);
     kf_formula_append(&v->local[1], kf_formula_expr(&v->local[0]));

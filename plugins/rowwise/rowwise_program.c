@@ -6,7 +6,6 @@
 enum {
     ROWS_PER_ITEM = 16384, // elements of a work-item in block shape, when rows are short
     CHUNKS_PER_UNIT = 8,
-    MANY_ROWS = 16, // for each compute unit
     MAX_FORMULAS = RW_MAX_PARAMS
 };
 
@@ -37,40 +36,10 @@ struct rw_program {
 
 // ---- formulas ----
 
-/// Elements of a work-item: as many as registers hold where there are enough rows to fill the
-/// device several times, else one vector.
-static void share_formula(kf_formula *f, const rw_program *p)
-{
-    kf_formula_put(f, KF_INS_DEVICE, KF_DEVICE_FACT_COMPUTE_UNITS, 0, 0);
-    kf_formula_imm_op(f, MANY_ROWS, KF_INS_MUL);
-    kf_formula_append(f, kf_formula_expr(&p->n_rows));
-    kf_formula_op(f, KF_INS_LE);
-    kf_formula_imm(f, p->plan.held * (int64_t)p->plan.width);
-    kf_formula_imm(f, p->plan.width);
-    kf_formula_op(f, KF_INS_SELECT);
-}
-
-/// Work-items of one row: the smallest power of two, from 8 on, that has a share for each.
-static void lanes_formula(kf_formula *f, const rw_program *p)
-{
-    kf_formula shares = {0};
-    kf_formula_append(&shares, kf_formula_expr(&p->length));
-    share_formula(&shares, p);
-    kf_formula_op(&shares, KF_INS_CEIL_DIV);
-    for (uint32_t lanes = 8; lanes < p->plan.group; lanes *= 2) {
-        kf_formula_append(f, kf_formula_expr(&shares));
-        kf_formula_imm_op(f, lanes, KF_INS_LE);
-        kf_formula_imm(f, lanes);
-    }
-    kf_formula_imm(f, p->plan.group);
-    for (uint32_t lanes = 8; lanes < p->plan.group; lanes *= 2) {
-        kf_formula_op(f, KF_INS_SELECT);
-    }
-}
-
 static void group_formulas(rw_program *p)
 {
-    lanes_formula(&p->local[0], p);
+    kf_rows_lanes(&p->local[0], &p->length, &p->n_rows, p->plan.held * p->plan.width, p->plan.width,
+                  p->plan.group);
     kf_formula_imm(&p->local[1], p->plan.group);
     kf_formula_append(&p->local[1], kf_formula_expr(&p->local[0]));
     kf_formula_op(&p->local[1], KF_INS_FLOOR_DIV);
