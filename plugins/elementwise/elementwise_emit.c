@@ -331,6 +331,58 @@ static void emit_ahead(const emitter *e)
     }
 }
 
+/// The vector at `i`, or what there is of it.
+static void emit_one(const emitter *e, const char *indent, const char *deeper)
+{
+    kf_text_addf(e->text, "%sif (n - i >= %u) {\n", indent, e->layout->width);
+    emit_call(e, deeper, load_linear, 0, "i");
+    kf_text_addf(e->text, "%s} else {\n%sconst int count = (int)(n - i);\n", indent, deeper);
+    emit_call(e, deeper, load_linear, 1, "i");
+    kf_text_addf(e->text, "%s}\n", indent);
+}
+
+static void load_first(const emitter *e, uint32_t i, uint32_t partial)
+{
+    (void)partial;
+    kf_text_addf(e->text, "%s%u", repeats(e, i) ? "x" : "e", i);
+}
+
+static void load_second(const emitter *e, uint32_t i, uint32_t partial)
+{
+    (void)partial;
+    kf_text_addf(e->text, "%s%u", repeats(e, i) ? "x" : "f", i);
+}
+
+/// Two vectors that lie a work-group's vectors apart, both asked for before the first is computed.
+static void emit_pair(const emitter *e)
+{
+    uint32_t width = e->layout->width;
+    kf_text_addf(e->text,
+                 "    const size_t step = get_local_size(0) * %u;\n"
+                 "    const size_t item = get_group_id(0) * step * 2 + get_local_id(0) * %u;\n"
+                 "    if (item + step + %u <= (size_t)n) {\n"
+                 "        const idx i = (idx)item, k = (idx)(item + step);\n",
+                 width, width, width);
+    for (uint32_t i = 0; i < e->layout->n_inputs; i++) {
+        kf_dtype dtype = input_dtype(e, i);
+        if (!repeats(e, i)) {
+            kf_text_addf(e->text,
+                         "        const %s%u e%u = load_%s(p%u + i), f%u = load_%s(p%u + k);\n",
+                         dtype.compute, width, i, dtype.name, i, i, dtype.name, i);
+        }
+    }
+    kf_text_add(e->text, "        {\n");
+    emit_call(e, "            ", load_first, 0, "i");
+    kf_text_add(e->text, "        }\n");
+    emit_call(e, "        ", load_second, 0, "k");
+    kf_text_add(e->text,
+                "        return;\n    }\n"
+                "    for (size_t at = item; at < (size_t)n && at <= item + step; at += step) {\n"
+                "        const idx i = (idx)at;\n");
+    emit_one(e, "        ", "            ");
+    kf_text_add(e->text, "    }\n");
+}
+
 static void emit_linear(const emitter *e)
 {
     uint32_t width = e->layout->width;
@@ -356,12 +408,12 @@ static void emit_linear(const emitter *e)
         kf_text_add(e->text, "    }\n");
         return;
     }
+    if (e->layout->pairs) {
+        emit_pair(e);
+        return;
+    }
     emit_item_bounds(e);
-    kf_text_addf(e->text, "    if (n - i >= %u) {\n", width);
-    emit_call(e, "        ", load_linear, 0, "i");
-    kf_text_add(e->text, "    } else {\n        const int count = (int)(n - i);\n");
-    emit_call(e, "        ", load_linear, 1, "i");
-    kf_text_add(e->text, "    }\n");
+    emit_one(e, "    ", "        ");
 }
 
 // ---- rows and lanes ----

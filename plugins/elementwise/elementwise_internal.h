@@ -90,6 +90,7 @@ typedef struct ew_layout {
     uint32_t wide; ///< 1: 64-bit indices
     uint32_t linear; ///< 1: everything is dense, or one element
     uint32_t per_lane; ///< 1: vectors may cross the end of a row (not linear, work-item shape)
+    uint32_t pairs; ///< 1: a work-item computes two vectors (linear, work-item shape)
     uint32_t n_groups;
     uint32_t n_inputs;
     uint32_t n_outputs;

@@ -9,7 +9,8 @@ enum {
     CHUNK_MAX = 65536, // and few enough to share the work evenly
     CHUNK_STEP = 256, // keeps every chunk's first address aligned
     CHUNKS_PER_UNIT = 8,
-    GROUP_SIZE = 256
+    GROUP_SIZE = 256,
+    PAIR_GROUP_SIZE = 128
 };
 
 struct ew_program {
@@ -47,9 +48,10 @@ static void grid_formulas(ew_program *p, const ew_block *block, const ew_layout 
     const kf_chain_value *space = &block->chain.values[block->space];
     kf_formula_product(&p->count, space->symbols, space->rank);
     if (!device->block_shape) {
-        uint32_t group = device->max_group < GROUP_SIZE ? device->max_group : GROUP_SIZE;
+        uint32_t most = layout->pairs ? PAIR_GROUP_SIZE : GROUP_SIZE;
+        uint32_t group = device->max_group < most ? device->max_group : most;
         kf_formula_append(&p->global, kf_formula_expr(&p->count));
-        kf_formula_imm(&p->global, layout->width);
+        kf_formula_imm(&p->global, layout->width << layout->pairs);
         kf_formula_op(&p->global, KF_INS_CEIL_DIV);
         kf_formula_imm(&p->global, group == 0 ? 1 : group);
         kf_formula_op(&p->global, KF_INS_ROUND_UP);

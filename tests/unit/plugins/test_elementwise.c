@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The elementwise fuser's answers and programs: what it takes, when it closes, that clone, reset
 // and replay are exact, what its kernels write, in every layout and in both code shapes.
+#define _GNU_SOURCE // memmem
 #include "harness.h"
 #include "mini_host.h"
+
+#include <string.h>
 
 static mini_host *open_fuser(uint32_t shape)
 {
@@ -157,6 +160,60 @@ static void test_chain_runs(void)
     mini->plugin->opt_destroy(opt);
     free(expected);
     mini_close(mini);
+}
+
+/// A chain so long that a work-item of a GPU computes two vectors, over `count` elements: results
+/// and, with `in_place`, memory behind them are as one by one.
+static void check_long_chain(int64_t count, bool in_place)
+{
+    enum { STEPS = 16 };
+    const int64_t extents[] = {count};
+    mini_host *mini = open_fuser(KF_SHAPE_NDRANGE);
+    if (mini == NULL) {
+        return;
+    }
+    uint32_t a = mini_tensor_add(mini, KF_DTYPE_F32, 1, extents);
+    uint32_t b = mini_tensor_add(mini, KF_DTYPE_F32, 1, extents), x = a;
+    for (int step = 0; step < STEPS; step++) {
+        uint32_t next = mini_tensor_add(mini, KF_DTYPE_F32, 1, extents);
+        if (step % 2 == 0) {
+            mini_binary(mini, KF_OP_ADD, x, b, next);
+        } else {
+            mini_with_scalar(mini, KF_OP_MUL_SCALAR, x, 0.5, next);
+        }
+        if (x != a) {
+            mini_drop(mini, x);
+        }
+        x = next;
+    }
+    fill(mini, a, -3.0f, 0.37f);
+    fill(mini, b, 2.0f, -0.11f);
+    mini->tensors[x].same_memory_as = in_place ? (int)a : -1;
+    float *expected = malloc((size_t)count * sizeof(float));
+    for (int64_t i = 0; i < count; i++) {
+        expected[i] = floats(mini, a)[i];
+        for (int step = 0; step < STEPS; step++) {
+            expected[i] = step % 2 == 0 ? expected[i] + floats(mini, b)[i] : expected[i] * 0.5f;
+        }
+    }
+    kf_opt *opt = mini_finish(mini);
+    if (KILN_CHECK(opt != NULL) && mini_run(mini, opt)) {
+        const kf_source *source = program_of(mini, opt).sources[0];
+        bool pairs = memmem(source->code.ptr, source->code.len, "step * 2", 8) != NULL;
+        KILN_CHECK_INT(pairs, count > 1);
+        KILN_CHECK_MEM(floats(mini, x), expected, (size_t)count * sizeof(float));
+    }
+    mini->plugin->opt_destroy(opt);
+    free(expected);
+    mini_close(mini);
+}
+
+static void test_long_chains_of_pairs(void)
+{
+    const int64_t counts[] = {1, 3, 4, 509, 512, 515, 1020, 1023, 1024, 1025, 2560, 5003};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]) && mini_has_opencl(); i++) {
+        check_long_chain(counts[i], i % 2 == 1);
+    }
 }
 
 // ---- layouts ----
@@ -645,6 +702,7 @@ KILN_TEST_MAIN("unit/plugins/elementwise", KILN_TEST(test_plugin_table),
                KILN_TEST_PARAM(test_chain_runs, "in_place", &in_place),
                KILN_TEST_PARAM(test_chain_runs, "items", &items),
                KILN_TEST_PARAM(test_chain_runs, "items_in_place", &items_in_place),
+               KILN_TEST(test_long_chains_of_pairs),
                KILN_TEST_PARAM(test_layouts, "dense_rows", &dense_rows),
                KILN_TEST_PARAM(test_layouts, "strided_rows", &strided_rows),
                KILN_TEST_PARAM(test_layouts, "dense_items", &dense_items),
