@@ -10,7 +10,8 @@
 
 typedef struct kilni_cl_slab { ///< shared virtual memory that small buffers are pieces of
     void *svm;
-    size_t filled; ///< bytes that were made pieces
+    size_t bytes;
+    size_t filled; ///< of them that were made pieces
     uint32_t pieces; ///< not destroyed
     uint32_t in_use; ///< pieces that are given out
 } kilni_cl_slab;

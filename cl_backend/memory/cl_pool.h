@@ -15,6 +15,7 @@ enum { KILNI_CL_CLASSES = 16 * 48 }; ///< sixteen for each power of two, from 25
 typedef struct kilni_cl_pool {
     kilni_cl_buffer *idle[KILNI_CL_CLASSES];
     kilni_cl_slab *slab; ///< that new pieces are cut from
+    size_t next_slab; ///< bytes of the one after it; 0: as the first
     kilni_cl_buffer *stranded; ///< freed while a kernel that does not end may use them
     uint64_t budget; ///< bytes that the pool may hold, used or not
     bool exact; ///< buffers as long as asked for, none kept: for tests with a memory checker

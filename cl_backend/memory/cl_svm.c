@@ -148,6 +148,7 @@ static kilni_cl_slab *slab_create(kilni_cl_backend *backend, size_t bytes)
         return NULL;
     }
     slab->svm = svm;
+    slab->bytes = bytes;
     return slab;
 }
 
@@ -159,20 +160,33 @@ static void slab_free_unused(kilni_cl_backend *backend, kilni_cl_slab *slab)
     }
 }
 
-bool kilni_cl_slab_cut(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+/// A launch pays for each slab that its buffers lie in (cl_packed.c), so the next is twice as
+/// large, until it is a part of the budget that would be missed.
+static kilni_cl_slab *slab_for(kilni_cl_backend *backend, size_t bytes)
 {
-    enum { SLAB = 16 << 20, PIECE = 256 << 10, ALIGN = 512, PART = 64 };
+    enum { FIRST = 16 << 20, MOST = 64 << 20, PART = 64 };
     kilni_cl_pool *pool = &backend->pool;
-    size_t bytes = (buffer->capacity + ALIGN - 1) / ALIGN * ALIGN;
-    if (bytes > PIECE || pool->exact || pool->budget / PART < SLAB || !kilni_cl_shares(backend)) {
-        return false;
+    if (pool->budget / PART < FIRST) {
+        return NULL;
     }
-    if (pool->slab == NULL || SLAB - pool->slab->filled < bytes) {
+    if (pool->slab == NULL || pool->slab->bytes - pool->slab->filled < bytes) {
         kilni_cl_slab *full = pool->slab;
-        pool->slab = slab_create(backend, SLAB);
+        size_t next = pool->next_slab != 0 ? pool->next_slab : FIRST;
+        pool->slab = slab_create(backend, next);
+        pool->next_slab = next < MOST && pool->budget / PART >= 2 * next ? 2 * next : next;
         slab_free_unused(backend, full);
     }
-    kilni_cl_slab *slab = pool->slab;
+    return pool->slab;
+}
+
+bool kilni_cl_slab_cut(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+{
+    enum { PIECE = 256 << 10, ALIGN = 512 };
+    size_t bytes = (buffer->capacity + ALIGN - 1) / ALIGN * ALIGN;
+    if (bytes > PIECE || backend->pool.exact || !kilni_cl_shares(backend)) {
+        return false;
+    }
+    kilni_cl_slab *slab = slab_for(backend, bytes);
     cl_int code = CL_SUCCESS;
     if (slab == NULL) {
         return false;
@@ -195,6 +209,7 @@ void kilni_cl_slab_leave(kilni_cl_backend *backend, kilni_cl_slab *slab)
     slab->pieces--;
     if (slab == backend->pool.slab && slab->pieces == 0) {
         backend->pool.slab = NULL;
+        backend->pool.next_slab = 0;
     }
     slab_free_unused(backend, slab);
 }

@@ -286,6 +286,36 @@ static void test_slabs(void)
     cl_fixture_close(&f);
 }
 
+// A launch pays for each slab, so there are few: of 16, 32 and 64 MiB.
+static void test_slabs_grow(void)
+{
+    enum { COUNT = 340, BYTES = 256 << 10 }; // 85 MiB
+    cl_fixture f;
+    kiln_buffer *buffers[COUNT];
+    uint32_t slabs = 0;
+    if (!open_shared(&f)) {
+        return;
+    }
+    if (f.backend->pool.budget / 64 < UINT64_C(64) << 20) {
+        kiln_test_skip("the device has less than 4 GiB");
+        cl_fixture_close(&f);
+        return;
+    }
+    for (uint32_t i = 0; i < COUNT; i++) {
+        buffers[i] = cl_fixture_buffer(&f, BYTES, NULL);
+        KILN_CHECK(kilni_cl_buffer_of(buffers[i])->slab != NULL);
+        slabs += i == 0 ||
+                 kilni_cl_buffer_of(buffers[i])->slab != kilni_cl_buffer_of(buffers[i - 1])->slab;
+    }
+    KILN_CHECK_INT(slabs, 3);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        f.base->memory->free(f.base, buffers[i]);
+    }
+    f.base->memory->trim(f.base);
+    KILN_CHECK(f.backend->pool.slab == NULL && f.backend->pool.next_slab == 0);
+    cl_fixture_close(&f);
+}
+
 // A slab is no small part of a small budget.
 static void test_small_budgets_have_no_slabs(void)
 {
@@ -305,4 +335,4 @@ KILN_TEST_MAIN("unit/cl_backend/packed", KILN_TEST(test_many_buffers_are_packed)
                KILN_TEST(test_windows_are_packed), KILN_TEST(test_large_buffers_are_not),
                KILN_TEST(test_local_variables_are_not), KILN_TEST(test_unproven_devices_do_not),
                KILN_TEST(test_a_broken_source_says_so), KILN_TEST(test_slabs),
-               KILN_TEST(test_small_budgets_have_no_slabs))
+               KILN_TEST(test_slabs_grow), KILN_TEST(test_small_budgets_have_no_slabs))
