@@ -55,13 +55,22 @@ static product product_of(kilni_rule *rule)
     return p;
 }
 
-/// The gradient for b, where b is one matrix and a many: their rows stand below one another.
+/// All rows below one another, where they are not already.
+static kiln_tensor *rows_of(kilni_rule *rule, kiln_tensor *x)
+{
+    size_t rank = x != NULL ? kiln_tensor_rank(x) : 2;
+    if (rank == 2) {
+        return x;
+    }
+    const int64_t dims[] = {-1, kiln_tensor_dims(x)[rank - 1]};
+    return kilni_g_reshape(rule, x, dims, 2);
+}
+
+/// The gradient for b, where b is one matrix and a many, or all of their rows as one.
 static kiln_tensor *gradient_of_shared(kilni_rule *rule, const product *p)
 {
-    const int64_t rows[] = {-1, kiln_tensor_dims(p->a)[kiln_tensor_rank(p->a) - 1]};
-    const int64_t columns[] = {-1, kiln_tensor_dims(p->grad)[kiln_tensor_rank(p->grad) - 1]};
-    kiln_tensor *a = kilni_g_reshape(rule, p->a, rows, 2);
-    kiln_tensor *grad = kilni_g_reshape(rule, p->grad, columns, 2);
+    kiln_tensor *a = rows_of(rule, p->a);
+    kiln_tensor *grad = rows_of(rule, p->grad);
     return p->tb ? kilni_g_matmul(rule, grad, a, true, false)
                  : kilni_g_matmul(rule, a, grad, true, false);
 }
@@ -73,7 +82,7 @@ void kilni_gradient_matmul(kilni_rule *rule)
         return;
     }
     if (kilni_g_wants(rule, 1)) {
-        bool shared = kiln_tensor_rank(p.b) == 2 && kiln_tensor_rank(p.a) > 2 && !p.ta &&
+        bool shared = kiln_tensor_rank(p.b) == 2 && kiln_tensor_rank(p.grad) > 2 && !p.ta &&
                       kiln_tensor_count(p.a) > 0 && kiln_tensor_count(p.grad) > 0;
         kiln_tensor *given = shared ? gradient_of_shared(rule, &p)
                              : p.tb ? kilni_g_matmul(rule, p.grad, p.a, true, p.ta)
@@ -91,8 +100,11 @@ void kilni_gradient_linear(kilni_rule *rule)
 {
     kiln_tensor *grad = kilni_g_grad(rule, 0);
     if (kilni_g_wants(rule, 1)) {
-        kilni_g_give(rule, 1,
-                     kilni_g_2(rule, KILN_OP_LINEAR_WEIGHT_BACKWARD, kilni_g_in(rule, 0), grad));
+        kiln_tensor *x = kilni_g_in(rule, 0);
+        bool rows = x != NULL && kiln_tensor_rank(x) < kilni_g_desc(rule, 0)->rank;
+        kilni_g_give(
+            rule, 1,
+            kilni_g_2(rule, KILN_OP_LINEAR_WEIGHT_BACKWARD, x, rows ? rows_of(rule, grad) : grad));
     }
     if (kilni_g_wants(rule, 2)) {
         kilni_g_give(rule, 2, kilni_g_1(rule, KILN_OP_LINEAR_BIAS_BACKWARD, grad));

@@ -182,10 +182,12 @@ static kiln_status apply_again(kiln_tape *tape, const tape_entry *entry, kiln_te
     kiln_tensor *results[KILN_MAX_OUTPUTS] = {NULL};
     size_t before = tape->n_entries;
     unsigned paused = tape->observer.paused;
+    unsigned part = entry->kind == TAPE_PART;
     tape->observer.paused = 0;
-    kiln_status status = entry->kind == TAPE_PART
-                             ? entry->part(entry->user, entry->kept, results, err)
-                             : expand(tape, entry, grads, results, err);
+    tape->again += part;
+    kiln_status status = part ? entry->part(entry->user, entry->kept, results, err)
+                              : expand(tape, entry, grads, results, err);
+    tape->again -= part;
     tape->observer.paused = paused;
     size_t after = tape->n_entries;
     for (unsigned i = 0; i < entry->record.n_outputs && status == KILN_STATUS_OK; i++) {

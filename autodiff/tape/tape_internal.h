@@ -29,8 +29,8 @@ typedef struct tape_variable {
     kiln_tensor *sum; ///< of a leaf: what backward has found
     kiln_tensor *shared; ///< of a leaf: what all members of a job have found
     kiln_tensor *like; ///< of a leaf: itself
-    kiln_tensor *held; ///< with a budget: its value while somebody pins it; NULL: let go
-    tape_entry *maker; ///< with a budget: the cheap operation that it can be had from again
+    kiln_tensor *held; ///< its value while somebody pins it; NULL: let go
+    tape_entry *maker; ///< the cheap operation that it can be had from again
     uint64_t held_bytes; ///< that it counts for
     uint32_t pins; ///< entries, and values that were let go, which need the value
     int depth; ///< of one that was let go: how many operations make it again
@@ -56,6 +56,7 @@ struct kiln_tape {
     uint64_t held_bytes;
     size_t next_to_drop; ///< variables before were looked at
     unsigned in_part; ///< parts whose first computation goes on
+    unsigned again; ///< parts that are computed again
     kiln_gradsync *job; ///< held; NULL: gradients are this tape's alone
     uint32_t member;
     kiln_leaf_fn take; ///< NULL: nobody but the job gets gradients as they come
@@ -83,17 +84,20 @@ kiln_status kilni_tape_add(kiln_tape *tape, const tape_entry *like, kiln_tensor 
 /// Forgets the entries from `count` on.
 void kilni_tape_cut(kiln_tape *tape, size_t count);
 
-// ---- values within a budget (tape_values.c) ----
+// ---- values within a budget, or of a part that is computed again (tape_values.c) ----
 
+/// Whether values are pinned, and so can be let go; others are the entries' own.
+bool kilni_tape_saves(const kiln_tape *tape);
 /// The variable's value, which is `tensor`, is needed until the pin is taken off.
 void kilni_tape_pin(kiln_tape *tape, uint32_t variable, kiln_tensor *tensor);
 void kilni_tape_unpin(kiln_tape *tape, uint32_t variable);
 /// Notes that the entry's result can be had again, where the operation is cheap.
 void kilni_tape_note_maker(kiln_tape *tape, tape_entry *entry);
-/// Lets values go until the budget is kept, as far as that can be.
-void kilni_tape_keep_budget(kiln_tape *tape);
+/// Lets values go, as far as they can be had again from others: until the budget is kept, and in a
+/// part that is computed again what elementwise operators made for the entry, if it is a product.
+void kilni_tape_save(kiln_tape *tape, const tape_entry *entry);
 /// Puts the values that the entry has pinned where its rule reads them; those that were let go are
-/// recorded again.
+/// recorded again. What a product of rows by one matrix reads may come as a matrix.
 kiln_status kilni_tape_fetch(kiln_tape *tape, tape_entry *entry, kiln_error *err);
 /// Takes the entry's pins off, and forgets it as a maker.
 void kilni_tape_forget(kiln_tape *tape, const tape_entry *entry);

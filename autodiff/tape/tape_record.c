@@ -206,12 +206,12 @@ static kiln_status check_others(const kiln_tape *tape, const kilni_observed *cal
     return KILN_STATUS_OK;
 }
 
-/// The tape holds a value for the entry's rule: input or result `index`. With a budget it may let
-/// go of it again.
+/// The tape holds a value for the entry's rule: input or result `index`. One that saves may let go
+/// of it again.
 static void keep_value(kiln_tape *tape, tape_entry *entry, size_t index, kiln_tensor *tensor)
 {
     size_t n_inputs = entry->record.n_inputs;
-    if (tape->budget == 0 || tensor == NULL || entry->variables[index] == 0) {
+    if (!kilni_tape_saves(tape) || tensor == NULL || entry->variables[index] == 0) {
         entry->kept[index] = kiln_retain(tensor);
         return;
     }
@@ -255,9 +255,9 @@ kiln_status kilni_tape_recorded(void *user, const kilni_observed *call, kiln_err
             keep_value(tape, entry, call->n_inputs + i, call->outputs[i]);
         }
     }
-    if (tape->budget > 0) {
+    if (kilni_tape_saves(tape)) {
         kilni_tape_note_maker(tape, entry);
-        kilni_tape_keep_budget(tape);
+        kilni_tape_save(tape, entry);
     }
     return status;
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A budget for what the tape holds. Decides what is cheap enough to be computed again, from the
-// class that the operator's row names, and lets the oldest such values go first. A value that was
-// let go pins what it is made from, so that it can be had whenever an entry needs it; backward
-// comes to all who need it before it comes to its maker.
+// What the tape does not hold: with a budget the oldest values that are cheap to have again, and in
+// a part that is computed again, which is there to save memory, what elementwise operators make for
+// products: these can compute it while they pack it, where a normalisation would run together with
+// its gradient. Decides what is cheap, from the class that the operator's row names. A value that
+// was let go pins what it is made from, which others hold anyway, so that it can be had whenever an
+// entry needs it; backward comes to all who need it before it comes to its maker.
 #include "tape_internal.h"
 
 /// A value that was let go is at most so many operations away from one that is held.
@@ -59,6 +61,11 @@ static bool is_cheap(kiln_op op)
 {
     kiln_op_class class = op < KILN_OP_COUNT ? kiln_op_info_of(op)->cls : KILN_CLASS_CONTROL;
     return class == KILN_CLASS_ELEMENTWISE || class == KILN_CLASS_VIEW || class == KILN_CLASS_ROW;
+}
+
+static bool is_elementwise(const tape_entry *maker)
+{
+    return kiln_op_info_of(maker->record.op)->cls == KILN_CLASS_ELEMENTWISE;
 }
 
 void kilni_tape_note_maker(kiln_tape *tape, tape_entry *entry)
@@ -120,14 +127,32 @@ static void let_go(kiln_tape *tape, tape_variable *variable)
     }
 }
 
-void kilni_tape_keep_budget(kiln_tape *tape)
+static void let_go_if_cheap(kiln_tape *tape, tape_variable *variable)
 {
-    while (tape->held_bytes > tape->budget && tape->next_to_drop < tape->n_variables) {
-        tape_variable *variable = &tape->variables[tape->next_to_drop++];
-        if (variable->held != NULL && !variable->let_go &&
-            depth_of_remaking(tape, variable, MOST_DEPTH) > 0) {
-            let_go(tape, variable);
+    if (variable->held != NULL && !variable->let_go &&
+        depth_of_remaking(tape, variable, MOST_DEPTH) > 0) {
+        let_go(tape, variable);
+    }
+}
+
+bool kilni_tape_saves(const kiln_tape *tape)
+{
+    return tape->budget > 0 || tape->again > 0;
+}
+
+void kilni_tape_save(kiln_tape *tape, const tape_entry *entry)
+{
+    bool product = entry->record.op < KILN_OP_COUNT &&
+                   kiln_op_info_of(entry->record.op)->cls == KILN_CLASS_CONTRACTION;
+    for (size_t i = 0; i < entry->record.n_inputs && product && tape->again > 0; i++) {
+        tape_variable *variable = &tape->variables[entry->variables[i]];
+        if (variable->maker != NULL && is_elementwise(variable->maker)) {
+            let_go_if_cheap(tape, variable);
         }
+    }
+    while (tape->budget > 0 && tape->held_bytes > tape->budget &&
+           tape->next_to_drop < tape->n_variables) {
+        let_go_if_cheap(tape, &tape->variables[tape->next_to_drop++]);
     }
 }
 
@@ -167,6 +192,53 @@ static kiln_status remake(kiln_tape *tape, uint32_t number, kiln_error *err)
     return status;
 }
 
+/// Whether the entry multiplies the rows of its first input by one matrix, and the input's maker
+/// gives each element from those in its place: then it may make a matrix of these rows instead,
+/// which a kernel can do while it reads them for the product of the gradient.
+static bool wants_rows(const kiln_tape *tape, const tape_entry *entry)
+{
+    const kiln_op_record *record = &entry->record;
+    const kiln_tensor_desc *x = &record->inputs[0];
+    const tape_variable *variable = &tape->variables[entry->variables[0]];
+    bool by_matrix = record->op == KILN_OP_LINEAR ||
+                     (record->op == KILN_OP_MATMUL && record->inputs[1].rank == 2 &&
+                      kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_A) == 0);
+    if (!by_matrix || x->rank < 3 || kiln_desc_count(x) == 0 || variable->held != NULL ||
+        !variable->let_go || !is_elementwise(variable->maker)) {
+        return false;
+    }
+    for (size_t i = 0; i < variable->maker->record.n_inputs; i++) {
+        if (!kiln_desc_same_shape(&variable->maker->record.inputs[i], x)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/// As remake, of a matrix with the same rows, which only the caller gets.
+static kiln_status remake_rows(kiln_tape *tape, uint32_t number, kiln_tensor **out_rows,
+                               kiln_error *err)
+{
+    const tape_entry *maker = tape->variables[number].maker;
+    const kiln_op_record *record = &maker->record;
+    const int64_t dims[] = {-1, record->inputs[0].dims[record->inputs[0].rank - 1]};
+    kiln_tensor *inputs[KILN_MAX_INPUTS] = {NULL};
+    kiln_tensor *whole = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < record->n_inputs && status == KILN_STATUS_OK; i++) {
+        status = pinned_value(tape, maker->variables[i], &whole, err);
+        status = status == KILN_STATUS_OK ? kiln_reshape(whole, dims, 2, &inputs[i], err) : status;
+    }
+    if (status == KILN_STATUS_OK) {
+        status = kiln_record(tape->device, record->op, inputs, record->n_inputs, record->attrs,
+                             record->n_attrs, out_rows, err);
+    }
+    for (size_t i = 0; i < record->n_inputs; i++) {
+        kiln_release(inputs[i]);
+    }
+    return status;
+}
+
 kiln_status kilni_tape_fetch(kiln_tape *tape, tape_entry *entry, kiln_error *err)
 {
     size_t n_inputs = entry->record.n_inputs;
@@ -176,6 +248,10 @@ kiln_status kilni_tape_fetch(kiln_tape *tape, tape_entry *entry, kiln_error *err
         kiln_tensor *value = NULL;
         if ((entry->pinned[is_input ? 0 : 1] >> (is_input ? i : i - n_inputs) & 1) == 0 ||
             entry->kept[i] != NULL) {
+            continue;
+        }
+        if (i == 0 && wants_rows(tape, entry)) {
+            KILN_TRY(out, status, remake_rows(tape, entry->variables[0], &entry->kept[0], err));
             continue;
         }
         KILN_TRY(out, status, pinned_value(tape, entry->variables[i], &value, err));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which operations join: up to two runs of elementwise operators with one operand, the product of
-// what they end in, and elementwise operators on its result with anything that broadcasts to it.
+// Which operations join: up to two runs of elementwise operators, each of one tensor, the product
+// of what they end in, and elementwise operators on its result with anything that broadcasts to it.
 #include "matmul_bytes.h"
 
 enum { KNOWN_CONSTANTS = 256, PROLOGUE_COST_ITEMS = 4 };
@@ -52,30 +52,76 @@ static uint32_t is_float(uint32_t dtype)
     return kf_dtype_of(dtype).kind == KF_KIND_FLOAT;
 }
 
+/// The prologue whose values an operation reads, those between its ends only by the fuser that
+/// packs on processors; MM_PROLOGUES: it can begin one. False: neither.
+static uint32_t find_prologue(const mm_block *block, const kf_chain_device *device, const kf_op *op,
+                              uint32_t *out_which)
+{
+    const kf_chain_value *first = kf_chain_known(&block->chain, op->inputs[0]->id);
+    uint32_t any = device->block_shape && !block->floats_only;
+    if (first == NULL) {
+        *out_which = MM_PROLOGUES;
+        for (uint32_t i = 1; i < op->n_inputs; i++) {
+            if (!any || op->inputs[i]->id != op->inputs[0]->id) {
+                return 0;
+            }
+        }
+        return block->n_prologues < MM_PROLOGUES;
+    }
+    *out_which = mm_prologue_of(block, op->inputs[0]->id);
+    if (!any) {
+        return *out_which != MM_PROLOGUES && op->n_inputs == 1;
+    }
+    uint32_t run = block->run[first - block->chain.values];
+    for (uint32_t i = 1; i < op->n_inputs; i++) {
+        const kf_chain_value *other = kf_chain_known(&block->chain, op->inputs[i]->id);
+        if (other == NULL || block->run[other - block->chain.values] != run) {
+            return 0;
+        }
+    }
+    *out_which = run - 1;
+    return run != 0;
+}
+
+static void take_prologue(mm_block *block, uint32_t which, const kf_chain_op *own)
+{
+    if (which == MM_PROLOGUES) {
+        which = block->n_prologues++;
+        block->prologue_source[which] = own->inputs[0];
+        block->run[own->inputs[0]] = (uint8_t)(which + 1);
+    }
+    block->prologue_end[which] = own->result;
+    block->run[own->result] = (uint8_t)(which + 1);
+}
+
 static uint32_t push_prologue(mm_block *block, const kf_chain_device *device, const kf_host *host,
                               const kf_ew_row *row, const kf_op *op)
 {
-    uint32_t which = mm_prologue_of(block, op->inputs[0]->id);
-    if (row->inputs != 1 || !kf_same_dims(op->inputs[0], op->outputs[0])) {
-        return kf_decline(host, KF_CODE_SHAPE, op->position,
-                          "%s before a product has more than one operand", row->name);
+    uint32_t which = MM_PROLOGUES;
+    for (uint32_t i = 0; i < op->n_inputs; i++) {
+        if (!kf_same_dims(op->inputs[i], op->outputs[0])) {
+            return kf_decline(host, KF_CODE_SHAPE, op->position,
+                              "%s before a product changes the shape", row->name);
+        }
+        if (!is_float(op->inputs[i]->dtype)) {
+            return kf_decline(host, KF_CODE_DTYPE, op->position, "products are of floats only");
+        }
     }
-    if (!is_float(op->inputs[0]->dtype) || !is_float(op->outputs[0]->dtype)) {
+    if (!is_float(op->outputs[0]->dtype)) {
         return kf_decline(host, KF_CODE_DTYPE, op->position, "products are of floats only");
     }
     if (!device->block_shape && row->cost > PROLOGUE_COST_ITEMS) {
         return kf_decline(host, KF_CODE_COST, op->position, "%s would be done again for every tile",
                           row->name);
     }
-    if (block->merged || (which == MM_PROLOGUES && !mm_prologue_begins(block, op))) {
-        return kf_decline(host, KF_CODE_SHAPE, op->position, "no operand of a product");
+    if (block->merged || !find_prologue(block, device, op, &which)) {
+        return kf_decline(host, KF_CODE_SHAPE, op->position,
+                          "%s is of more than one tensor, or makes no operand of a product",
+                          row->name);
     }
-    const kf_chain_op *own = kf_chain_record(&block->chain, row, op);
-    if (which == MM_PROLOGUES) {
-        which = block->n_prologues++;
-        block->prologue_source[which] = own->inputs[0];
-    }
-    block->prologue_end[which] = own->result;
+    uint32_t plain = op->n_inputs == 1 && which == mm_prologue_of(block, op->inputs[0]->id);
+    block->branched |= plain ? 0 : 1u << (which == MM_PROLOGUES ? block->n_prologues : which);
+    take_prologue(block, which, kf_chain_record(&block->chain, row, op));
     return 1;
 }
 
@@ -98,9 +144,8 @@ static uint32_t push_merge(mm_block *block, const kf_chain_device *device, const
     kf_chain_op *own = kf_chain_push(&block->chain, NULL, KF_CHAIN_ALIAS, from->dtype);
     kf_chain_take_input(own, kf_chain_add_value(&block->chain, from, 0));
     own->result = (uint16_t)kf_chain_add_value(&block->chain, to, 1);
-    block->prologue_source[0] = own->inputs[0];
-    block->prologue_end[0] = own->result;
-    block->n_prologues = block->merged = 1;
+    take_prologue(block, MM_PROLOGUES, own);
+    block->merged = 1;
     return 1;
 }
 
@@ -173,6 +218,15 @@ static void take_operand(mm_block *block, const kf_tensor *t, uint32_t transpose
         out->upper = (int8_t)(t->rank - 1);
         out->inner = (int8_t)t->rank;
     }
+}
+
+/// A prologue with branches is for a left operand that lies across: a large one is packed in any
+/// case, while others are faster read as they lie.
+static uint32_t branches_fit(const mm_block *block, const kf_op *op)
+{
+    uint32_t left = mm_prologue_of(block, op->inputs[0]->id);
+    uint32_t fit = left < MM_PROLOGUES && is_set(op, KF_ATTR_TRANSPOSE_A) ? 1u << left : 0;
+    return (block->branched & ~fit) == 0;
 }
 
 /// Every prologue ends in an operand, and nothing else reads what it computes.
@@ -261,7 +315,7 @@ static uint32_t push_product(mm_block *block, const kf_chain_device *device, con
     if (!product_admitted(block, device, host, op)) {
         return 0;
     }
-    if (!prologues_lead_here(block, op)) {
+    if (!prologues_lead_here(block, op) || !branches_fit(block, op)) {
         return kf_decline(host, KF_CODE_SHAPE, op->position,
                           "what was taken before is no operand of this product");
     }

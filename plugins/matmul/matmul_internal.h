@@ -53,8 +53,9 @@ typedef struct mm_more {
     mm_operand right;
 } mm_more;
 
-/// A product, elementwise operators with one operand before it, any behind it. Where the fuser can
-/// do several in one launch, further products, each with its own operators behind it.
+/// A product, runs of elementwise operators before it, each of which reads one tensor, any behind
+/// it. Where the fuser can do several in one launch, further products, each with its own operators
+/// behind it.
 typedef struct mm_block {
     kf_chain chain;
     uint32_t len;
@@ -64,6 +65,8 @@ typedef struct mm_block {
     uint32_t n_prologues;
     uint16_t prologue_source[MM_PROLOGUES];
     uint16_t prologue_end[MM_PROLOGUES];
+    uint8_t run[KF_CHAIN_VALUES]; ///< of a value that a prologue reads or makes: its number, plus 1
+    uint32_t branched; ///< prologues that read a value several times, as bits
     uint32_t has_product;
     uint32_t product; ///< operation of the chain; those behind it are the epilogue
     uint16_t result; ///< value
@@ -102,12 +105,6 @@ static inline uint32_t mm_prologue_of(const mm_block *block, uint32_t id)
         }
     }
     return MM_PROLOGUES;
-}
-/// Can an operation begin a run of its own?
-static inline uint32_t mm_prologue_begins(const mm_block *block, const kf_op *op)
-{
-    return block->n_prologues < MM_PROLOGUES &&
-           kf_chain_known(&block->chain, op->inputs[0]->id) == NULL;
 }
 /// Symbol of the rows or columns of an operand; 0: one.
 uint32_t mm_outer_symbol(const mm_block *block, const mm_operand *operand);
@@ -247,7 +244,7 @@ struct mm_plan {
 
 void mm_plan_make(mm_plan *plan, const mm_block *block, const kf_chain_device *device,
                   const mm_fuser *fuser);
-/// Marks the values that the prologue of an operand computes.
+/// Does the prologue of an operand have this operation of the chain?
 uint32_t mm_makes(const mm_block *block, const mm_operand *operand, uint32_t op);
 /// Is the operand packed once and kept?
 uint32_t mm_is_kept(const mm_plan *plan, const mm_operand *operand);

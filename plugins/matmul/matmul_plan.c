@@ -96,16 +96,8 @@ uint32_t mm_has_panels(const mm_plan *plan)
 
 uint32_t mm_makes(const mm_block *block, const mm_operand *operand, uint32_t op)
 {
-    uint32_t value = operand->value;
-    for (uint32_t i = block->product; i > 0; i--) {
-        if (block->chain.ops[i - 1].result == value) {
-            if (i - 1 == op) {
-                return 1;
-            }
-            value = block->chain.ops[i - 1].inputs[0];
-        }
-    }
-    return 0;
+    return op < block->product && operand->value != operand->source &&
+           block->run[block->chain.ops[op].result] == block->run[operand->value];
 }
 
 const char *mm_panel_type(const mm_plan *plan)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A budget for what a tape holds: what is let go, that gradients have the same bits, also those of
-// gradients, and that nothing stays behind.
+// What a tape lets go of, within a budget and in parts that are computed again: that gradients have
+// the same bits, also those of gradients, and that nothing stays behind.
 #include "kiln_grad.h"
 #include "runtime_fixture.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { SIDE = 16, ELEMENTS = SIDE * SIDE, BYTES = ELEMENTS * 4, LAYERS = 4, CHAIN = 20 };
@@ -229,6 +230,106 @@ static void test_of_results(void)
     }
 }
 
+// ---- parts that are computed again ----
+
+enum { PART_BATCH = 2, PART_ROWS = 8 };
+
+typedef struct part {
+    kiln_tape *tape;
+    kiln_tensor *weights[2];
+    bool linear; ///< else products
+    uint64_t held; ///< by the tape when the part ended last
+} part;
+
+static kiln_status multiply(const part *self, kiln_tensor *x, int i, kiln_tensor **out,
+                            kiln_error *err)
+{
+    return self->linear ? kiln_linear(x, self->weights[i], NULL, out, err)
+                        : kiln_matmul(x, self->weights[i], false, false, out, err);
+}
+
+/// gelu(x w0) w1, with more axes than the weights have.
+static kiln_status run_part(void *user, kiln_tensor *const *inputs, kiln_tensor **out_outputs,
+                            kiln_error *err)
+{
+    part *self = user;
+    kiln_tensor *t[2] = {NULL};
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, multiply(self, inputs[0], 0, &t[0], err));
+    KILN_TRY(out, status, kiln_gelu(t[0], true, &t[1], err));
+    KILN_TRY(out, status, multiply(self, t[1], 1, out_outputs, err));
+    self->held = kiln_tape_held_bytes(self->tape);
+out:
+    kiln_release(t[0]);
+    kiln_release(t[1]);
+    return status;
+}
+
+/// Gradients for x and the weights of the sum of the squares; of `order` 2 of the sum of the first.
+static void run_with_part(const char *address, bool linear, bool again, int order,
+                          float (*found)[ELEMENTS], uint64_t *out_held)
+{
+    const int64_t dims[] = {PART_BATCH, PART_ROWS, SIDE};
+    fixture f;
+    if (!fixture_open(&f, address)) {
+        return;
+    }
+    part p = {.weights = {matrix(&f, 1), matrix(&f, 2)}, .linear = linear};
+    kiln_tensor *t[8] = {matrix(&f, 3)};
+    OK(&f, kiln_reshape(t[0], dims, 3, &t[1], &f.err));
+    kiln_tensor *leaves[] = {t[1], p.weights[0], p.weights[1]};
+    OK(&f, kiln_tape_create(f.device, &p.tape, &f.err));
+    for (int i = 0; i < 3; i++) {
+        OK(&f, kiln_tape_track(p.tape, leaves[i], &f.err));
+    }
+    OK(&f, again ? kiln_tape_checkpoint(p.tape, run_part, NULL, &p, &t[1], 1, &t[2], 1, &f.err)
+                 : run_part(&p, &t[1], &t[2], &f.err));
+    KILN_CHECK_INT(p.held, 0);
+    OK(&f, kiln_mul(t[2], t[2], &t[3], &f.err));
+    OK(&f, kiln_sum(t[3], NULL, 0, false, &t[4], &f.err));
+    if (order == 2) {
+        OK(&f, kiln_gradients(p.tape, t[4], NULL, &leaves[2], 1, &t[5], &f.err));
+        OK(&f, kiln_mul(t[5], t[5], &t[6], &f.err));
+        OK(&f, kiln_sum(t[6], NULL, 0, false, &t[7], &f.err));
+    }
+    OK(&f, kiln_backward(p.tape, t[order == 2 ? 7 : 4], NULL, &f.err));
+    *out_held = p.held;
+    KILN_CHECK_INT(kiln_tape_held_bytes(p.tape), 0);
+    for (int i = 0; i < 3; i++) {
+        kiln_tensor *gradient = NULL;
+        OK(&f, kiln_gradient(p.tape, leaves[i], &gradient, &f.err));
+        OK(&f, kiln_read(gradient, found[i], sizeof(found[i]), &f.err));
+        kiln_release(gradient);
+    }
+    kiln_tape_destroy(p.tape);
+    for (int i = 0; i < 8; i++) {
+        kiln_release(t[i]);
+    }
+    kiln_release(p.weights[0]);
+    kiln_release(p.weights[1]);
+    fixture_close(&f);
+}
+
+/// The tape holds what gelu reads, not what it gives: that is had again for the second weight.
+static void test_parts(void)
+{
+    for (int i = 0; i < 6; i++) {
+        static float whole[3][ELEMENTS], again[3][ELEMENTS];
+        const char *address = i < 4 ? "reference:0" : "opencl:0";
+        uint64_t held[2] = {0};
+        int order = i == 2 || i == 3 ? 2 : 1;
+        run_with_part(address, i % 2 == 0, false, order, whole, &held[0]);
+        run_with_part(address, i % 2 == 0, true, order, again, &held[1]);
+        KILN_CHECK_INT(held[0], 0);
+        KILN_CHECK_INT(held[1], BYTES);
+        KILN_CHECK(whole[2][3] != 0);
+        for (int k = 0; k < 3 * ELEMENTS; k++) {
+            double limit = order == 1 ? 0 : 1e-5 * (1 + fabs((double)whole[0][k]));
+            KILN_CHECK_NEAR((double)again[0][k], (double)whole[0][k], i < 4 ? limit : 1e-3);
+        }
+    }
+}
+
 /// A tape that ends before backward, and a budget that comes too late.
 static void test_ends(void)
 {
@@ -250,4 +351,4 @@ static void test_ends(void)
 
 KILN_TEST_MAIN("unit/autodiff/tape_budget", KILN_TEST(test_layers), KILN_TEST(test_layers_opencl),
                KILN_TEST(test_between), KILN_TEST(test_chain), KILN_TEST(test_second_order),
-               KILN_TEST(test_of_results), KILN_TEST(test_ends))
+               KILN_TEST(test_of_results), KILN_TEST(test_parts), KILN_TEST(test_ends))

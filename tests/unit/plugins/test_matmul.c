@@ -248,6 +248,54 @@ static void test_prologue(void)
     product_end(mini);
 }
 
+/// x * (1 + tanh(x + x * x)) / 2, all of which ends before the product.
+static uint32_t gated(mini_host *mini, uint32_t x)
+{
+    uint32_t square = product_like(mini, KF_DTYPE_F32, x);
+    mini_binary(mini, KF_OP_MUL, x, x, square);
+    uint32_t inner = product_then(mini, KF_OP_ADD, square, x);
+    uint32_t flat = product_then(mini, KF_OP_TANH, inner, KF_NONE);
+    uint32_t gate = product_like(mini, KF_DTYPE_F32, x);
+    mini_with_scalar(mini, KF_OP_ADD_SCALAR, flat, 1, gate);
+    mini_drop(mini, flat);
+    uint32_t half = product_like(mini, KF_DTYPE_F32, x);
+    mini_with_scalar(mini, KF_OP_MUL_SCALAR, x, 0.5, half);
+    uint32_t result = product_then(mini, KF_OP_MUL, half, gate);
+    mini_drop(mini, gate);
+    return result;
+}
+
+/// Operators that read one tensor several times, and what was made of it, join where the left
+/// operand lies across and is packed; of two tensors, or for another operand, they do not.
+static void test_gated_operands(void)
+{
+    const product_variant *v = kiln_test_param();
+    mini_host *mini = product_begin();
+    if (mini == NULL) {
+        return;
+    }
+    for (int i = 0; i < 6; i++) {
+        int64_t m = i == 1 ? 1 : 29, n = i == 2 ? 1 : 35;
+        bool across = i < 5, packs = v->fuser == 0 && v->shape == KF_SHAPE_BLOCK;
+        mini_clear(mini);
+        uint32_t a = across ? product_matrix(mini, KF_DTYPE_F32, 50, m)
+                            : product_matrix(mini, KF_DTYPE_F32, m, 50);
+        uint32_t b = product_matrix(mini, KF_DTYPE_F32, 50, n);
+        uint32_t x = i == 3 ? product_like(mini, KF_DTYPE_F32, a) : gated(mini, a);
+        if (i == 3) {
+            mini_binary(mini, KF_OP_MUL, a, product_matrix(mini, KF_DTYPE_F32, 50, m), x);
+        }
+        uint32_t y = i == 4 ? gated(mini, b) : b;
+        product_of(mini, x, y, across, false);
+        mini_drop(mini, x);
+        if (i == 4) {
+            mini_drop(mini, y);
+        }
+        KILN_CHECK(product_check(mini) == (packs && i < 3));
+    }
+    product_end(mini);
+}
+
 /// A constant is packed by a launch that is in no step, but not when a scalar goes into it.
 static void test_constants(void)
 {
@@ -872,8 +920,8 @@ KILN_TEST_MAIN(
     FEW(test_strides, "strides"), TENSOR(test_strides, "strides"), ALL(test_epilogue, "epilogue"),
     FEW(test_epilogue, "epilogue"), TENSOR(test_epilogue, "epilogue"),
     SOME(test_prologue, "prologue"), FEW(test_prologue, "prologue"),
-    TENSOR(test_prologue, "prologue"), SOME(test_constants, "constants"),
-    TENSOR(test_constants, "constants"),
+    TENSOR(test_prologue, "prologue"), SOME(test_gated_operands, "gated"),
+    SOME(test_constants, "constants"), TENSOR(test_constants, "constants"),
     KILN_TEST_PARAM(test_narrow_constants, "narrow_constants_wide", &wide),
     SOME(test_constant_for_a_row, "constant_for_a_row"), SOME(test_special_values, "special"),
     FEW(test_special_values, "special"), TENSOR(test_special_values, "special"),
