@@ -3,6 +3,8 @@
 // Decides that the count is the only thing that is waited for.
 #include "rt_device.h"
 
+#include <inttypes.h>
+
 static kiln_status count_true(kiln_tensor *mask, int64_t *out_count, kiln_error *err)
 {
     kiln_tensor *ones = NULL;
@@ -13,6 +15,11 @@ static kiln_status count_true(kiln_tensor *mask, int64_t *out_count, kiln_error 
     }
     if (status == KILN_STATUS_OK) {
         status = kiln_read(total, out_count, sizeof(*out_count), err);
+    }
+    int64_t most = kiln_tensor_count(mask);
+    if (status == KILN_STATUS_OK && (*out_count < 0 || *out_count > most)) {
+        status = kiln_fail(err, DATA_LOSS, "the device counts %" PRId64 " of %" PRId64 " elements",
+                           *out_count, most);
     }
     kiln_release(total);
     kiln_release(ones);

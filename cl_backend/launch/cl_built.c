@@ -226,19 +226,18 @@ kiln_status kilni_cl_built_parts(kiln_backend *base, const kiln_program *program
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t i = 0; i < program->n_sources && status == KILN_STATUS_OK; i++) {
         kilni_cl_program *made = NULL;
-        void *binary = NULL;
-        size_t bytes = 0;
+        kiln_blob binary = {0};
         kiln_string options;
         kiln_string_init(&options, backend->env);
         append_options(backend, &program->sources[i], &options);
         status = build_source(backend, program, i, label_of(program, i), &made, err);
         if (status == KILN_STATUS_OK) {
-            status = kilni_cl_program_binary(backend, made, &binary, &bytes, err);
+            status = kilni_cl_program_binary(backend, made, &binary, err);
         }
         if (status == KILN_STATUS_OK) {
-            take(i, options.text != NULL ? options.text : "", binary, bytes, user);
+            take(i, options.text != NULL ? options.text : "", binary.data, binary.length, user);
         }
-        kiln_free(backend->env, binary);
+        kiln_free(backend->env, binary.data);
         kilni_cl_program_release(backend, made);
         kiln_string_fini(&options);
     }

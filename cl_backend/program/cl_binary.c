@@ -81,66 +81,84 @@ cl_program kilni_cl_binary_load(cl_context context, cl_device_id device, const k
 
 // ---- to an entry ----
 
-size_t kilni_cl_program_binary_bytes(const kilni_cl_program *program)
+static size_t binary_bytes(cl_program program)
 {
     size_t length = 0;
-    cl_int code =
-        clGetProgramInfo(program->program, CL_PROGRAM_BINARY_SIZES, sizeof(length), &length, NULL);
+    cl_int code = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(length), &length, NULL);
     return code == CL_SUCCESS ? length : 0;
 }
 
-static bool take_binary(const kilni_cl_program *program, unsigned char *out_bytes)
+size_t kilni_cl_program_binary_bytes(const kilni_cl_program *program)
 {
-    return clGetProgramInfo(program->program, CL_PROGRAM_BINARIES, sizeof(out_bytes), &out_bytes,
-                            NULL) == CL_SUCCESS;
+    return binary_bytes(program->program);
+}
+
+cl_int kilni_cl_binary_take(const kiln_env *env, cl_program program, kiln_blob *out_binary)
+{
+    unsigned char *taken[2] = {NULL, NULL};
+    size_t length = binary_bytes(program);
+    cl_int code = length > 0 ? CL_SUCCESS : CL_INVALID_PROGRAM_EXECUTABLE;
+    for (int i = 0; i < 2 && code == CL_SUCCESS; i++) {
+        taken[i] = kiln_alloc(env, length);
+        if (taken[i] == NULL) {
+            code = CL_OUT_OF_HOST_MEMORY;
+        } else {
+            memset(taken[i], i * 0xff, length); // what is not written differs
+            code =
+                clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(taken[i]), &taken[i], NULL);
+        }
+    }
+    if (code == CL_SUCCESS && memcmp(taken[0], taken[1], length) != 0) {
+        code = CL_INVALID_BINARY;
+    }
+    if (code == CL_SUCCESS) {
+        *out_binary = (kiln_blob){.data = taken[0], .length = length};
+        taken[0] = NULL;
+    }
+    kiln_free(env, taken[0]);
+    kiln_free(env, taken[1]);
+    return code;
 }
 
 kiln_status kilni_cl_program_binary(kilni_cl_backend *backend, const kilni_cl_program *program,
-                                    void **out_bytes, size_t *out_length, kiln_error *err)
+                                    kiln_blob *out_binary, kiln_error *err)
 {
-    size_t length = kilni_cl_program_binary_bytes(program);
-    *out_bytes = NULL;
-    *out_length = 0;
-    if (length == 0) {
-        return kiln_fail(err, UNAVAILABLE, "the driver gives no binary of %s", program->label);
-    }
-    unsigned char *bytes = kiln_alloc(backend->env, length);
-    if (bytes == NULL) {
+    switch (kilni_cl_binary_take(backend->env, program->program, out_binary)) {
+    case CL_SUCCESS:
+        return KILN_STATUS_OK;
+    case CL_OUT_OF_HOST_MEMORY:
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the binary of %s", program->label);
-    }
-    if (!take_binary(program, bytes)) {
-        kiln_free(backend->env, bytes);
+    case CL_INVALID_BINARY:
+        return kiln_fail(err, DATA_LOSS, "the driver gives two binaries of %s", program->label);
+    default:
         return kiln_fail(err, UNAVAILABLE, "the driver gives no binary of %s", program->label);
     }
-    *out_bytes = bytes;
-    *out_length = length;
-    return KILN_STATUS_OK;
 }
 
-bool kilni_cl_entry_make(kilni_cl_backend *backend, const kilni_cl_program *program,
-                         kiln_blob *out_entry)
+kiln_status kilni_cl_entry_make(kilni_cl_backend *backend, const kilni_cl_program *program,
+                                kiln_blob *out_entry, kiln_error *err)
 {
-    entry_head head = {.magic = entry_magic,
-                       .format = CACHE_FORMAT,
-                       .n_shapes = program->n_shapes,
-                       .binary_bytes = kilni_cl_program_binary_bytes(program)};
-    if (head.binary_bytes == 0) {
-        return false;
-    }
+    entry_head head = {.magic = entry_magic, .format = CACHE_FORMAT, .n_shapes = program->n_shapes};
     size_t shape_bytes = program->n_shapes * sizeof(kilni_cl_shape);
-    size_t total = sizeof(head) + shape_bytes + head.binary_bytes;
+    kiln_blob binary = {0};
+    kiln_status status = kilni_cl_program_binary(backend, program, &binary, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
+    head.binary_bytes = binary.length;
+    size_t total = sizeof(head) + shape_bytes + binary.length;
     unsigned char *entry = kiln_alloc(backend->env, total);
     if (entry == NULL) {
-        return false;
+        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for %s", program->label);
+        goto out;
     }
     memcpy(entry, &head, sizeof(head));
     if (shape_bytes > 0) {
         memcpy(entry + sizeof(head), program->shapes, shape_bytes);
     }
-    if (!take_binary(program, entry + sizeof(head) + shape_bytes)) {
-        kiln_free(backend->env, entry);
-        return false;
-    }
+    memcpy(entry + sizeof(head) + shape_bytes, binary.data, binary.length);
     *out_entry = (kiln_blob){.data = entry, .length = total};
-    return true;
+out:
+    kiln_free(backend->env, binary.data);
+    return status;
 }

@@ -22,12 +22,16 @@ cl_program kilni_cl_binary_load(cl_context context, cl_device_id device, const k
                                 const char *options);
 /// The length of a program's binary, 0 where the driver gives none. PoCL compiles for the answer.
 size_t kilni_cl_program_binary_bytes(const kilni_cl_program *program);
-/// The entry of a program as it is now; false where the driver gives no binary. The caller's
-/// (kiln_free).
-bool kilni_cl_entry_make(kilni_cl_backend *backend, const kilni_cl_program *program,
-                         kiln_blob *out_entry);
-/// The device's binary of a program; `*out_bytes` is the caller's (kiln_free).
+/// The entry of a program as it is now: UNAVAILABLE where the driver gives no binary, DATA_LOSS
+/// where it gives two. The caller's (kiln_free).
+kiln_status kilni_cl_entry_make(kilni_cl_backend *backend, const kilni_cl_program *program,
+                                kiln_blob *out_entry, kiln_error *err);
+/// The device's binary of a program, with the same errors. The caller's (kiln_free).
 kiln_status kilni_cl_program_binary(kilni_cl_backend *backend, const kilni_cl_program *program,
-                                    void **out_bytes, size_t *out_length, kiln_error *err);
+                                    kiln_blob *out_binary, kiln_error *err);
+/// What the driver gives as a program's binary, taken twice, for nothing else would notice a wrong
+/// byte before the device runs it: CL_INVALID_BINARY where the two differ. The caller's
+/// (kiln_free).
+cl_int kilni_cl_binary_take(const kiln_env *env, cl_program program, kiln_blob *out_binary);
 
 #endif

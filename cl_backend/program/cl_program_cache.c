@@ -181,11 +181,14 @@ static void save(kilni_cl_backend *backend, kilni_cl_program *program)
     kiln_error err = KILN_ERROR_INIT;
     program->dirty = false;
     backend->programs.dirty--;
-    if (!kilni_cl_entry_make(backend, program, &entry)) {
+    kiln_status status = kilni_cl_entry_make(backend, program, &entry, &err);
+    if (status == KILN_STATUS_UNAVAILABLE) { // some drivers give none
         return;
     }
-    kiln_status status = kiln_store_put(backend->store, KILN_STORE_PROGRAMS, program->key,
-                                        entry.data, entry.length, &err);
+    if (status == KILN_STATUS_OK) {
+        status = kiln_store_put(backend->store, KILN_STORE_PROGRAMS, program->key, entry.data,
+                                entry.length, &err);
+    }
     if (status == KILN_STATUS_OK) {
         backend->counters.cache_saved++;
     } else {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "cl_binary.h"
 #include "cl_ptx.h"
 #include "cl_state.h"
 
@@ -62,28 +63,15 @@ done:
     return made;
 }
 
-/// What the driver gives as the program's binary; the caller's.
-static char *take_ptx(const kiln_env *env, cl_program program, size_t *out_length)
-{
-    cl_int code =
-        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(*out_length), out_length, NULL);
-    char *ptx = code == CL_SUCCESS && *out_length > 0 ? kiln_alloc(env, *out_length) : NULL;
-    if (ptx != NULL &&
-        clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(ptx), &ptx, NULL) != CL_SUCCESS) {
-        kiln_free(env, ptx);
-        ptx = NULL;
-    }
-    return ptx;
-}
-
 cl_int kilni_cl_ptx_assemble(kilni_cl_backend *backend, const char *options, cl_program *program)
 {
-    size_t length = 0;
+    kiln_blob ptx = {0};
     cl_int code = CL_INVALID_BINARY, refused = CL_SUCCESS;
-    char *ptx = take_ptx(backend->env, *program, &length);
-    char *made =
-        ptx != NULL ? kilni_cl_ptx_retarget(backend->env, ptx, length, kilni_cl_ptx_target(options))
-                    : NULL;
+    char *made = NULL;
+    if (kilni_cl_binary_take(backend->env, *program, &ptx) == CL_SUCCESS) {
+        made =
+            kilni_cl_ptx_retarget(backend->env, ptx.data, ptx.length, kilni_cl_ptx_target(options));
+    }
     if (made != NULL) {
         const unsigned char *bytes = (const unsigned char *)made;
         size_t size = strlen(made) + 1;
@@ -97,7 +85,7 @@ cl_int kilni_cl_ptx_assemble(kilni_cl_backend *backend, const char *options, cl_
                        : clBuildProgram(other, 1, &backend->device, options, NULL, NULL);
         }
     }
-    kiln_free(backend->env, ptx);
+    kiln_free(backend->env, ptx.data);
     kiln_free(backend->env, made);
     return code;
 }

@@ -278,9 +278,8 @@ static kiln_status judge_outputs(beside *b, kiln_error *err)
         kiln_view_extent(&binding->view, &begin, &end);
         void *data = kiln_alloc(b->env, (size_t)(end - begin) + 1);
         status = data == NULL ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a result")
-                              : device->backend->transfer->read(device->backend,
-                                                                binding->view.buffer, (size_t)begin,
-                                                                data, (size_t)(end - begin), err);
+                              : kilni_buffer_read_twice(device, binding->view.buffer, (size_t)begin,
+                                                        data, (size_t)(end - begin), err);
         if (status == KILN_STATUS_OK) {
             b->wrong = !kiln_judge_output(b->judge, i, data, NULL, text, sizeof(text));
         }
@@ -301,10 +300,9 @@ static kiln_status look_at_inputs(beside *b, kiln_error *err)
             continue;
         }
         void *now = kiln_alloc(b->env, input->bytes + 1);
-        status = now == NULL
-                     ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to look at an input")
-                     : device->backend->transfer->read(device->backend, binding->storage->buffer, 0,
-                                                       now, input->bytes, err);
+        status = now == NULL ? kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to look at an input")
+                             : kilni_buffer_read_twice(device, binding->storage->buffer, 0, now,
+                                                       input->bytes, err);
         b->wrong = status == KILN_STATUS_OK && memcmp(now, input->data, input->bytes) != 0;
         kiln_free(b->env, now);
     }

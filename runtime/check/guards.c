@@ -145,19 +145,28 @@ static bool find_damage(const kilni_guards *guards, const unsigned char *now, bo
     return false;
 }
 
-bool kilni_guards_damaged(kilni_guards *guards, kilni_guard_damage *out_damage)
+static bool is_damaged(const kilni_guards *guards, const guarded *g, bool before,
+                       uint32_t *out_distance)
 {
     kiln_backend *backend = guards->device->backend;
-    uint32_t number = 0;
+    size_t at = before ? 0 : g->front + g->bytes;
     unsigned char now[GUARD_BYTES];
+    bool damaged = g->whole != NULL;
+    for (int i = 0; i < 2 && damaged; i++) { // and again: a read may be wrong
+        damaged = backend->transfer->read(backend, g->whole, at, now, sizeof(now), NULL) ==
+                      KILN_STATUS_OK &&
+                  find_damage(guards, now, before, out_distance);
+    }
+    return damaged;
+}
+
+bool kilni_guards_damaged(kilni_guards *guards, kilni_guard_damage *out_damage)
+{
+    uint32_t number = 0;
     for (const guarded *g = guards->first; g != NULL; g = g->next, number++) {
         for (int side = 0; side < 2; side++) {
-            size_t at = side == 0 ? 0 : g->front + g->bytes;
             uint32_t distance = 0;
-            if (g->whole != NULL &&
-                backend->transfer->read(backend, g->whole, at, now, sizeof(now), NULL) ==
-                    KILN_STATUS_OK &&
-                find_damage(guards, now, side == 0, &distance)) {
+            if (is_damaged(guards, g, side == 0, &distance)) {
                 *out_damage = (kilni_guard_damage){g->binding, number, side == 0, distance};
                 return true;
             }

@@ -15,9 +15,10 @@ kilni_check_mode kilni_check_mode_of(const kiln_context *context);
 /// Runs the block's program on copies, with guard words around everything that it may write, and
 /// keeps what came out. The caller then runs the operations one by one, and gives both to `end`,
 /// which compares them. NULL: the block cannot be checked now. `end` gives false when the program
-/// is wrong: it was told to the engine, reduced and written down. `end` frees the check.
+/// is wrong: it was told to the engine, reduced and written down. `*out_compared` is false where
+/// the results could not be read, or not twice the same. `end` frees the check.
 kilni_check *kilni_check_begin(const kilni_run *run, uint32_t block);
-bool kilni_check_end(kilni_check *check);
+bool kilni_check_end(kilni_check *check, bool *out_compared);
 
 /// The deadline of launches that nobody has seen end yet. `begin` waits for what was queued before,
 /// so that only the launch counts; 0: this one is not watched (it ships, the option says so, or

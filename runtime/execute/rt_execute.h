@@ -45,9 +45,10 @@ typedef struct kilni_run_hooks {
     bool (*before_block)(const kilni_run *run, uint32_t block, kilni_scores *scores);
     void (*scores_free)(kilni_scores *scores, const kiln_env *env);
     /// Only with option `check`: runs the block's program in the shadow of its operations, which
-    /// run one by one between the two. NULL: not now. `end` is false when the program is wrong.
+    /// run one by one between the two. NULL: not now. `end` is false when the program is wrong;
+    /// `*out_compared`: never to be asked again.
     kilni_check *(*shadow_begin)(const kilni_run *run, uint32_t block);
-    bool (*shadow_end)(kilni_check *check);
+    bool (*shadow_end)(kilni_check *check, bool *out_compared);
     /// Of blocks that nobody has seen end: a deadline for the launch, or 0. `after` is false when
     /// it did not end by then, and the device is lost.
     uint64_t (*before_launch)(const kilni_run *run, const kiln_plan_block *block);

@@ -9,6 +9,8 @@
 #include "rt_device.h"
 #include "rt_memory_account.h"
 
+#include <string.h>
+
 kilni_fault *kilni_fault_create(kiln_device *device, const kiln_error *cause)
 {
     kilni_fault *fault = kiln_alloc(&device->context->env, sizeof(*fault));
@@ -162,6 +164,31 @@ kiln_status kilni_binding_dense(kiln_device *device, const kiln_tensor_desc *des
                                             &out_dense->view, err);
 }
 
+kiln_status kilni_buffer_read_twice(kiln_device *device, kiln_buffer *buffer, size_t offset,
+                                    void *out_data, size_t bytes, kiln_error *err)
+{
+    enum { PIECE = 1 << 20 };
+    kiln_backend *backend = device->backend;
+    const unsigned char *first = out_data;
+    unsigned char *second = kiln_alloc(backend->env, bytes < PIECE ? bytes + 1 : PIECE);
+    if (second == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to read %zu bytes twice", bytes);
+    }
+    kiln_status status = backend->transfer->read(backend, buffer, offset, out_data, bytes, err);
+    for (size_t at = 0; at < bytes && status == KILN_STATUS_OK; at += PIECE) {
+        size_t part = bytes - at < PIECE ? bytes - at : PIECE;
+        for (size_t i = 0; i < part; i++) {
+            second[i] = (unsigned char)~first[at + i]; // what is not written differs
+        }
+        status = backend->transfer->read(backend, buffer, offset + at, second, part, err);
+        if (status == KILN_STATUS_OK && memcmp(first + at, second, part) != 0) {
+            status = kiln_fail(err, DATA_LOSS, "two reads of the same %zu bytes differ", part);
+        }
+    }
+    kiln_free(backend->env, second);
+    return status;
+}
+
 kiln_status kilni_binding_read(kiln_device *device, const kiln_tensor_desc *desc,
                                const kilni_binding *binding, void *out_data, kiln_error *err)
 {
@@ -172,9 +199,8 @@ kiln_status kilni_binding_read(kiln_device *device, const kiln_tensor_desc *desc
     }
     kiln_status status = kilni_binding_dense(device, desc, binding, &dense, err);
     if (status == KILN_STATUS_OK) {
-        status =
-            device->backend->transfer->read(device->backend, dense.view.buffer,
-                                            (size_t)dense.view.offset_bytes, out_data, bytes, err);
+        status = kilni_buffer_read_twice(device, dense.view.buffer, (size_t)dense.view.offset_bytes,
+                                         out_data, bytes, err);
     }
     kilni_binding_clear(device, &dense);
     return status;

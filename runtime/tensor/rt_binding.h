@@ -65,7 +65,12 @@ kiln_status kilni_binding_dense(kiln_device *device, const kiln_tensor_desc *des
                                 const kilni_binding *binding, kilni_binding *out_dense,
                                 kiln_error *err);
 
-/// The elements of a binding in row-major order; waits.
+/// For what is kept or judged: reads twice, and gives DATA_LOSS where a read delivered other bytes
+/// than the device has. Waits.
+kiln_status kilni_buffer_read_twice(kiln_device *device, kiln_buffer *buffer, size_t offset,
+                                    void *out_data, size_t bytes, kiln_error *err);
+
+/// The elements of a binding in row-major order, read twice; waits.
 kiln_status kilni_binding_read(kiln_device *device, const kiln_tensor_desc *desc,
                                const kilni_binding *binding, void *out_data, kiln_error *err);
 

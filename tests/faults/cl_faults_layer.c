@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // An OpenCL layer (OPENCL_LAYERS, ocl-icd 2.3.1 and later) that counts the calls which make, build,
-// enqueue and wait, and lets the k-th of them fail or take long. cl_faults.h says which.
+// enqueue and wait, and lets the k-th of them fail or take long; or the reads, of which the k-th
+// delivers other bytes than the device has. cl_faults.h says which.
 #define _DEFAULT_SOURCE // usleep
 #include <fcntl.h>
 #include <stdbool.h>
@@ -15,16 +16,25 @@
 
 static cl_faults *faults;
 
-/// The code that a call gives instead of being made; CL_SUCCESS: it is made.
-static cl_int fault_of(const char *name)
+/// Counts a call: its place where it is one that fails, or 0.
+static uint64_t place_of(const char *name)
 {
     uint64_t place = atomic_fetch_add(&faults->seen, 1) + 1;
     uint64_t at = atomic_load(&faults->fail_at);
     if (at == 0 || place < at || (place > at && !atomic_load(&faults->persistent))) {
-        return CL_SUCCESS;
+        return 0;
     }
     if (place == at) {
         snprintf(faults->name, sizeof(faults->name), "%s", name);
+    }
+    return place;
+}
+
+/// The code that a call gives instead of being made; CL_SUCCESS: it is made.
+static cl_int fault_of(const char *name)
+{
+    if (atomic_load(&faults->kind) != CL_FAULTS_FAIL || place_of(name) == 0) {
+        return CL_SUCCESS;
     }
     uint32_t delay_us = atomic_load(&faults->delay_us);
     if (delay_us != 0) {
@@ -78,10 +88,6 @@ GIVES_CODE(clEnqueueNDRangeKernel,
             const size_t *global, const size_t *local, cl_uint count, const cl_event *waits,
             cl_event *event),
            (queue, kernel, dims, offset, global, local, count, waits, event))
-GIVES_CODE(clEnqueueReadBuffer,
-           (cl_command_queue queue, cl_mem mem, cl_bool blocks, size_t offset, size_t bytes,
-            void *memory, cl_uint count, const cl_event *waits, cl_event *event),
-           (queue, mem, blocks, offset, bytes, memory, count, waits, event))
 GIVES_CODE(clEnqueueWriteBuffer,
            (cl_command_queue queue, cl_mem mem, cl_bool blocks, size_t offset, size_t bytes,
             const void *memory, cl_uint count, const cl_event *waits, cl_event *event),
@@ -94,11 +100,6 @@ GIVES_CODE(clEnqueueFillBuffer,
            (cl_command_queue queue, cl_mem mem, const void *pattern, size_t length, size_t offset,
             size_t bytes, cl_uint count, const cl_event *waits, cl_event *event),
            (queue, mem, pattern, length, offset, bytes, count, waits, event))
-GIVES_OBJECT(void *, clEnqueueMapBuffer,
-             (cl_command_queue queue, cl_mem mem, cl_bool blocks, cl_map_flags flags, size_t offset,
-              size_t bytes, cl_uint count, const cl_event *waits, cl_event *event,
-              cl_int *out_code),
-             (queue, mem, blocks, flags, offset, bytes, count, waits, event, out_code))
 GIVES_CODE(clEnqueueMarkerWithWaitList,
            (cl_command_queue queue, cl_uint count, const cl_event *waits, cl_event *event),
            (queue, count, waits, event))
@@ -108,6 +109,132 @@ GIVES_CODE(clFinish, (cl_command_queue queue), (queue))
 
 #undef GIVES_CODE
 #undef GIVES_OBJECT
+
+// ---- reads ----
+
+/// Counts a read: how its bytes are to be wrong, and CL_FAULTS_FAIL where they are right. Others
+/// that follow have the bit in other places.
+static cl_faults_kind wrong_of(const char *name, uint64_t *out_place)
+{
+    cl_faults_kind kind = (cl_faults_kind)atomic_load(&faults->kind);
+    *out_place = kind != CL_FAULTS_FAIL ? place_of(name) : 0;
+    return *out_place != 0 ? kind : CL_FAULTS_FAIL;
+}
+
+static void flip(void *memory, size_t bytes, uint64_t place)
+{
+    uint64_t at = atomic_load(&faults->flip_at) + place - atomic_load(&faults->fail_at);
+    ((unsigned char *)memory)[at % bytes] ^= 0x40;
+}
+
+/// A wrong one is waited for at once, so it may not be behind an event that its caller completes.
+static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem mem, cl_bool blocks,
+                                      size_t offset, size_t bytes, void *memory, cl_uint count,
+                                      const cl_event *waits, cl_event *event)
+{
+    uint64_t place = 0;
+    cl_int code = fault_of("clEnqueueReadBuffer");
+    cl_faults_kind kind =
+        code == CL_SUCCESS ? wrong_of("clEnqueueReadBuffer", &place) : CL_FAULTS_FAIL;
+    if (code != CL_SUCCESS || kind == CL_FAULTS_FAIL) {
+        return code != CL_SUCCESS ? code
+                                  : below->clEnqueueReadBuffer(queue, mem, blocks, offset, bytes,
+                                                               memory, count, waits, event);
+    }
+    void *target = kind == CL_FAULTS_FLIP ? memory : malloc(bytes);
+    if (target == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    code =
+        below->clEnqueueReadBuffer(queue, mem, CL_TRUE, offset, bytes, target, count, waits, event);
+    if (kind == CL_FAULTS_FLIP && code == CL_SUCCESS) {
+        flip(memory, bytes, place);
+    }
+    if (target != memory) {
+        free(target);
+    }
+    return code;
+}
+
+static struct {
+    void *given; ///< NULL: unused
+    void *mapped;
+} maps[16]; ///< that are wrong: memory of the layer's instead of the buffer's
+
+static void *map_wrong(void *mapped, size_t bytes, cl_faults_kind kind, uint64_t place)
+{
+    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
+        void *given = maps[i].given == NULL ? calloc(1, bytes) : NULL;
+        if (given == NULL) {
+            continue;
+        }
+        if (kind == CL_FAULTS_FLIP) {
+            memcpy(given, mapped, bytes);
+            flip(given, bytes, place);
+        }
+        maps[i].given = given;
+        maps[i].mapped = mapped;
+        return given;
+    }
+    return mapped;
+}
+
+/// Of maps, those that only read.
+// NOLINTNEXTLINE(readability-function-size): the parameters are the standard's
+static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem mem, cl_bool blocks,
+                                    cl_map_flags flags, size_t offset, size_t bytes, cl_uint count,
+                                    const cl_event *waits, cl_event *event, cl_int *out_code)
+{
+    uint64_t place = 0;
+    cl_int code = fault_of("clEnqueueMapBuffer");
+    if (code != CL_SUCCESS) {
+        if (out_code != NULL) {
+            *out_code = code;
+        }
+        return NULL;
+    }
+    cl_faults_kind kind =
+        flags == CL_MAP_READ ? wrong_of("clEnqueueMapBuffer", &place) : CL_FAULTS_FAIL;
+    void *mapped = below->clEnqueueMapBuffer(queue, mem, kind != CL_FAULTS_FAIL ? CL_TRUE : blocks,
+                                             flags, offset, bytes, count, waits, event, out_code);
+    return kind != CL_FAULTS_FAIL && mapped != NULL ? map_wrong(mapped, bytes, kind, place)
+                                                    : mapped;
+}
+
+static cl_int CL_API_CALL unmap(cl_command_queue queue, cl_mem mem, void *pointer, cl_uint count,
+                                const cl_event *waits, cl_event *event)
+{
+    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
+        if (pointer != NULL && maps[i].given == pointer) {
+            free(pointer);
+            pointer = maps[i].mapped;
+            maps[i].given = NULL;
+        }
+    }
+    return below->clEnqueueUnmapMemObject(queue, mem, pointer, count, waits, event);
+}
+
+/// Of the binaries of a program, which has one device.
+static cl_int CL_API_CALL program_info(cl_program program, cl_program_info what, size_t room,
+                                       void *out, size_t *out_size)
+{
+    uint64_t place = 0;
+    size_t bytes = 0;
+    cl_faults_kind kind = what == CL_PROGRAM_BINARIES && out != NULL
+                              ? wrong_of("clGetProgramInfo", &place)
+                              : CL_FAULTS_FAIL;
+    if (kind == CL_FAULTS_STALE) {
+        return CL_SUCCESS;
+    }
+    cl_int code = below->clGetProgramInfo(program, what, room, out, out_size);
+    if (kind == CL_FAULTS_FLIP && code == CL_SUCCESS &&
+        below->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(bytes), &bytes, NULL) ==
+            CL_SUCCESS &&
+        bytes > 0) {
+        flip(*(unsigned char **)out, bytes, place);
+    }
+    return code;
+}
 
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *out,
                                                size_t *out_size)
@@ -142,11 +269,13 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch
     table.clCreateKernel = my_clCreateKernel;
     table.clSetKernelArg = my_clSetKernelArg;
     table.clEnqueueNDRangeKernel = my_clEnqueueNDRangeKernel;
-    table.clEnqueueReadBuffer = my_clEnqueueReadBuffer;
+    table.clEnqueueReadBuffer = read_buffer;
     table.clEnqueueWriteBuffer = my_clEnqueueWriteBuffer;
     table.clEnqueueCopyBuffer = my_clEnqueueCopyBuffer;
     table.clEnqueueFillBuffer = my_clEnqueueFillBuffer;
-    table.clEnqueueMapBuffer = my_clEnqueueMapBuffer;
+    table.clEnqueueMapBuffer = map_buffer;
+    table.clEnqueueUnmapMemObject = unmap;
+    table.clGetProgramInfo = program_info;
     table.clEnqueueMarkerWithWaitList = my_clEnqueueMarkerWithWaitList;
     table.clWaitForEvents = my_clWaitForEvents;
     table.clFlush = my_clFlush;

@@ -4,12 +4,11 @@
 // warm. A call that fails says so with its cause; what was computed before can still be read;
 // nothing is left behind; and the next call works, on a device opened anew where the driver lost
 // the first. A few k by default, every k with KILN_TEST_LONG=1.
-#define _GNU_SOURCE // memfd_create, usleep
+#define _DEFAULT_SOURCE // usleep
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "cl_faults.h"
@@ -430,19 +429,6 @@ static void test_delays(void)
     close_world(&w);
 }
 
-static bool map_faults(void)
-{
-    static char path[64];
-    int file = memfd_create("cl-faults", 0);
-    if (file < 0 || ftruncate(file, sizeof(*faults)) != 0) {
-        return false;
-    }
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
-    faults = mmap(NULL, sizeof(*faults), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    return faults != MAP_FAILED && setenv("KILN_TEST_CL_FAULTS", path, 1) == 0 &&
-           setenv("OPENCL_LAYERS", KILN_TEST_BUILD_DIR "/tests/bin/cl_faults_layer.so", 1) == 0;
-}
-
 int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
@@ -455,7 +441,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < N; i++) {
         data[i] = (float)((int)i % 7 - 3) / 4;
     }
-    if (!map_faults()) {
+    faults = cl_faults_share();
+    if (faults == NULL) {
         fprintf(stderr, "no memory to share with the layer\n");
         return 2;
     }

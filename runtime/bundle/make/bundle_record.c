@@ -45,13 +45,12 @@ static bool is_input(const bundle_taking *taking, const kiln_buffer *buffer)
 static kiln_status take_constant(bundle_taking *taking, kiln_buffer *from, bundle_buffer *buffer,
                                  kiln_error *err)
 {
-    kiln_backend *backend = taking->device->backend;
     void *data = kiln_alloc(taking->maker->env, (size_t)buffer->bytes + 1);
     if (data == NULL) {
         return no_room(err);
     }
     kiln_status status =
-        backend->transfer->read(backend, from, 0, data, (size_t)buffer->bytes, err);
+        kilni_buffer_read_twice(taking->device, from, 0, data, (size_t)buffer->bytes, err);
     if (status != KILN_STATUS_OK) {
         kiln_free(taking->maker->env, data);
         return status;

@@ -417,6 +417,43 @@ static void test_programs_are_written_at_waits(void)
     cl_fixture_close(&f);
 }
 
+/// Each allocation for an entry fails once; and a program that was never compiled has none.
+static void test_entries_without_memory(void)
+{
+    cl_fixture f;
+    cl_settings settings = {.cache = kiln_test_tmpdir()};
+    kiln_faults faults;
+    kiln_error err = KILN_ERROR_INIT;
+    uint32_t refused = 0;
+    if (!cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    kiln_built *built = build_both(&f);
+    KILN_CHECK_INT(launch_one(&f, built, 0, 16), 21);
+    kiln_faults_init(&faults);
+    const kiln_env env = {.allocator = faults.allocator};
+    kilni_cl_backend beside = {.env = &env};
+    for (size_t k = 1; kiln_faults_next(&faults, k); k++) {
+        kiln_blob entry = {0};
+        kiln_status status = kilni_cl_entry_make(&beside, f.backend->programs.list, &entry, &err);
+        KILN_CHECK(status == KILN_STATUS_OK || status == KILN_STATUS_RESOURCE_EXHAUSTED);
+        KILN_CHECK((status == KILN_STATUS_OK) == (entry.data != NULL));
+        refused += status != KILN_STATUS_OK;
+        kiln_free(&env, entry.data);
+    }
+    KILN_CHECK_INT(refused, 3); // two binaries and the entry
+    const char *text = source;
+    kilni_cl_program empty = {.label = (char *)"an empty one"};
+    kiln_blob entry = {0};
+    empty.program = clCreateProgramWithSource(f.backend->context, 1, &text, NULL, NULL);
+    KILN_CHECK_INT(kilni_cl_entry_make(f.backend, &empty, &entry, &err), KILN_STATUS_UNAVAILABLE);
+    KILN_CHECK_CONTAINS(err.message, "no binary of an empty one");
+    KILN_CHECK(entry.data == NULL);
+    clReleaseProgram(empty.program);
+    f.base->program->free(f.base, built);
+    cl_fixture_close(&f);
+}
+
 static const kiln_test_case cases[] = {KILN_TEST(test_second_process_hits),
                                        KILN_TEST(test_other_shapes_are_added),
                                        KILN_TEST(test_cut_entry),
@@ -427,7 +464,8 @@ static const kiln_test_case cases[] = {KILN_TEST(test_second_process_hits),
                                        KILN_TEST(test_two_processes_at_once),
                                        KILN_TEST(test_without_a_cache),
                                        KILN_TEST(test_close_saves),
-                                       KILN_TEST(test_programs_are_written_at_waits)};
+                                       KILN_TEST(test_programs_are_written_at_waits),
+                                       KILN_TEST(test_entries_without_memory)};
 
 int main(int argc, char **argv)
 {

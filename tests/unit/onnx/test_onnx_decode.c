@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The reader of ONNX files: the digits model, every truncation of it, flipped bits, and files that
 // lie about sizes, depth and paths. A bad file must give an error with a text, never more.
+#include "faults.h"
 #include "harness.h"
 #include "onnx_model.h"
 #include "proto_writer.h"
@@ -184,6 +185,45 @@ static void test_typed_data(void)
     pw_free(&bytes);
 }
 
+/* Floats and doubles, by themselves and packed; and lists that end within a number. */
+static void test_floating_data(void)
+{
+    static const double doubles[] = {0.5, -3};
+    static const float floats[] = {0.25f, 7};
+    const int64_t two[] = {2};
+    pw all[2] = {pw_tensor("w", 11, two, 1, NULL, 0), pw_tensor("w", 1, two, 1, NULL, 0)};
+    pw_bytes(&all[0], 10, doubles, sizeof(doubles));
+    pw_float(&all[1], 4, floats[0]);
+    pw_bytes(&all[1], 4, &floats[1], sizeof(float));
+    for (int i = 0; i < 2; i++) {
+        pw bytes = model_with_tensor(&all[i]);
+        kiln_onnx_model *model = NULL;
+        kiln_error err = KILN_ERROR_INIT;
+        if (KILN_CHECK_INT(kiln_onnx_model_open_memory(test_env(), bytes.bytes, bytes.length, NULL,
+                                                       &model, &err),
+                           KILN_STATUS_OK)) {
+            const kilni_onnx_tensor *read = &model->graph.initializers[0];
+            const size_t size = i == 0 ? sizeof(doubles) : sizeof(floats);
+            if (KILN_CHECK_INT(read->bytes, size)) {
+                KILN_CHECK_MEM(read->data, i == 0 ? (const void *)doubles : floats, size);
+            }
+            kiln_onnx_model_close(model);
+        }
+        pw_free(&bytes);
+    }
+    static const struct {
+        int32_t type;
+        uint32_t field;
+        size_t length;
+    } cut[] = {{11, 10, 15}, {1, 4, 7}, {7, 7, 1}};
+    for (size_t i = 0; i < sizeof(cut) / sizeof(cut[0]); i++) {
+        pw tensor = pw_tensor("w", cut[i].type, two, 1, NULL, 0);
+        pw_bytes(&tensor, cut[i].field,
+                 "\x80\x81\x82\x83\x84\x85\x86\x87\x88\x89\x8a\x8b\x8c\x8d\x8e", cut[i].length);
+        expect_tensor_error(tensor, KILN_STATUS_DATA_LOSS, "not an ONNX file, or not a whole one");
+    }
+}
+
 static void test_depth(void)
 {
     pw type = pw_value_info("", 1, NULL, 0); /* any message; as a type it holds unknown fields */
@@ -220,6 +260,26 @@ static void test_amplification(void)
     pw_free(&model);
 }
 
+/* What is for training is counted, and of no effect otherwise. */
+static void test_training_is_counted(void)
+{
+    pw graph = {0};
+    pw info = pw_value_info("y", 1, NULL, 0);
+    kiln_onnx_model *model = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    pw_message(&graph, 12, &info);
+    pw bytes = pw_model(&graph, 13);
+    pw_text(&bytes, 20, "\x0a\x00");
+    pw_text(&bytes, 20, "");
+    if (KILN_CHECK_INT(
+            kiln_onnx_model_open_memory(test_env(), bytes.bytes, bytes.length, NULL, &model, &err),
+            KILN_STATUS_OK)) {
+        KILN_CHECK_INT(model->n_training, 2);
+    }
+    kiln_onnx_model_close(model);
+    pw_free(&bytes);
+}
+
 static void test_bad_names(void)
 {
     kiln_error err;
@@ -230,6 +290,15 @@ static void test_bad_names(void)
     pw model = pw_model(&graph, 13);
     KILN_CHECK_INT(try_bytes(model.bytes, model.length, &err), KILN_STATUS_INVALID_ARGUMENT);
     pw_free(&model);
+    char *longest = calloc(1, KILNI_ONNX_MAX_NAME + 1);
+    memset(longest, 'a', KILNI_ONNX_MAX_NAME + 1);
+    pw_bytes(&node, 4, longest, KILNI_ONNX_MAX_NAME + 1);
+    pw_message(&graph, 1, &node);
+    model = pw_model(&graph, 13);
+    KILN_CHECK_INT(try_bytes(model.bytes, model.length, &err), KILN_STATUS_INVALID_ARGUMENT);
+    KILN_CHECK_CONTAINS(err.message, "text of 4097 bytes is too long");
+    pw_free(&model);
+    free(longest);
     KILN_CHECK_INT(try_bytes("", 0, &err), KILN_STATUS_INVALID_ARGUMENT);
     KILN_CHECK_CONTAINS(err.message, "the file is empty");
     KILN_CHECK_INT(try_bytes("\x93NUMPY garbage", 14, &err), KILN_STATUS_DATA_LOSS);
@@ -250,6 +319,49 @@ static pw external_tensor(const char *location, const char *offset, const char *
         }
     }
     return tensor;
+}
+
+/* Every allocation that the decoder makes for these bytes fails once. */
+static void fail_allocations(const void *bytes, size_t length)
+{
+    kiln_faults faults;
+    kiln_faults_init(&faults);
+    const kiln_env env = {.allocator = faults.allocator};
+    uint32_t refused = 0;
+    for (size_t k = 1; kiln_faults_next(&faults, k); k++) {
+        kiln_onnx_model *model = NULL;
+        kiln_error err = KILN_ERROR_INIT;
+        kiln_status status = kiln_onnx_model_open_memory(&env, bytes, length, NULL, &model, &err);
+        KILN_CHECK(status == KILN_STATUS_OK || status == KILN_STATUS_RESOURCE_EXHAUSTED);
+        refused += status != KILN_STATUS_OK;
+        kiln_onnx_model_close(model);
+    }
+    KILN_CHECK(refused > 0);
+}
+
+/* A model, and lists of numbers that are longer than a piece of the decoder's memory. */
+static void test_no_memory(void)
+{
+    enum { COUNT = 1 << 16 };
+    static const struct {
+        int32_t type;
+        uint32_t field;
+        size_t bytes;
+    } lists[] = {{1, 4, 4}, {11, 10, 8}, {7, 7, 1}};
+    const int64_t count[] = {COUNT};
+    size_t length = 0;
+    char *bytes = read_digits(&length);
+    fail_allocations(bytes, length);
+    free(bytes);
+    bytes = calloc(COUNT, 8);
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        pw tensor = pw_tensor("w", lists[i].type, count, 1, NULL, 0);
+        pw_bytes(&tensor, lists[i].field, bytes, lists[i].bytes * COUNT);
+        pw model = model_with_tensor(&tensor);
+        fail_allocations(model.bytes, model.length);
+        pw_free(&model);
+    }
+    free(bytes);
 }
 
 /* Writes the model into `folder`, opens it there and gives status and error. */
@@ -360,7 +472,8 @@ static void test_files(void)
 KILN_TEST_MAIN("unit/onnx/test_onnx_decode", KILN_TEST(test_digits),
                KILN_TEST(test_raw_data_is_not_copied), KILN_TEST(test_truncations),
                KILN_TEST(test_bit_flips), KILN_TEST(test_tensor_sizes), KILN_TEST(test_typed_data),
-               KILN_TEST(test_number_for_bytes), KILN_TEST(test_depth),
-               KILN_TEST(test_amplification), KILN_TEST(test_bad_names),
+               KILN_TEST(test_floating_data), KILN_TEST(test_number_for_bytes),
+               KILN_TEST(test_depth), KILN_TEST(test_amplification),
+               KILN_TEST(test_training_is_counted), KILN_TEST(test_bad_names),
                KILN_TEST(test_external_data), KILN_TEST(test_external_four_bits),
-               KILN_TEST(test_files))
+               KILN_TEST(test_files), KILN_TEST(test_no_memory))
