@@ -8,8 +8,7 @@ enum {
     DOT_VECTORS = 4, ///< summed apart, so that additions need not wait
     DOT_AHEAD = 1024, ///< elements
     ROWS_AHEAD = 8, ///< of a matrix that is walked along its rows: read at once, then asked for
-    PART_ROWS_AHEAD = 16, ///< the same where the sum is in parts
-    SAME_SETS = 2048 ///< rows as many bytes apart share few sets of the first cache
+    PART_ROWS_AHEAD = 16 ///< the same where the sum is in parts
 };
 
 // ---- packed tiles ----
@@ -18,12 +17,12 @@ enum {
 /// rounding grows with a part's length and with the number of parts, not with all terms. In the
 /// packed form also asks for what comes next, a share with every term: `next_a` and `next_b` are
 /// where this call's share begins of what the work-item reads next, so that it is in the second
-/// cache by then. In the direct form the left tile lies row by row, `depth` terms each, or `step`
-/// apart where it may lie in the operand itself. Of its rows only the first `rows` are summed.
+/// cache by then. In the direct form the left tile lies row by row, `step` elements apart, and the
+/// right panel term by term, `line` apart; with each term it may ask for a line of the next batch,
+/// from `soon` on. Of the tile's rows only the first `rows` are summed.
 static void emit_tile_function(kf_text *text, const mm_plan *plan, uint32_t rows)
 {
     uint32_t vectors = plan->columns / plan->lanes, packed = plan->form == MM_FORM_PACKED;
-    uint32_t in_place = !packed && mm_left_in_place(plan);
     const char *where = packed ? "__global " : "";
     kf_text_addf(
         text,
@@ -34,16 +33,22 @@ static void emit_tile_function(kf_text *text, const mm_plan *plan, uint32_t rows
         kf_text_addf(text, ", __global const %s *next_a, __global const %s *next_b", plan->type,
                      mm_panel_type(plan));
     }
-    kf_text_add(text, in_place ? ", long step) {\n" : ") {\n");
+    uint32_t asks = mm_asks_ahead(plan);
+    kf_text_add(text, packed ? ") {\n"
+                      : asks ? ", long step, long line, __global const char *soon, int share) {\n"
+                             : ", long step, long line) {\n");
     for (uint32_t i = 0; i < rows * vectors; i++) {
         kf_text_addf(text, "    vec c%u = (vec)(0);\n", i);
     }
-    kf_text_addf(text, "    for (; terms > 0; terms--, a += %u, b += %u) {\n",
-                 packed ? plan->rows : 1, plan->columns);
-    if (packed) {
+    if (!packed) {
+        kf_text_addf(text, "    for (; terms > 0; terms--, a++, b += line) {\n%s",
+                     asks ? "        AHEAD_2(soon);\n        soon += share;\n" : "");
+    } else {
         kf_text_addf(text,
+                     "    for (; terms > 0; terms--, a += %u, b += %u) {\n"
                      "        AHEAD_2(next_a);\n        AHEAD_2(next_b);\n"
                      "        next_a += %u;\n        next_b += %u;\n",
+                     plan->rows, plan->columns,
                      mm_share(plan->rows, plan->across * mm_products(plan->block)),
                      mm_share(plan->columns, plan->chunk));
     }
@@ -51,42 +56,52 @@ static void emit_tile_function(kf_text *text, const mm_plan *plan, uint32_t rows
         if (plan->narrow.storage != NULL) {
             kf_text_addf(text, "        const vec b%u = GET_NARROW(%u, b);\n", j, j);
         } else {
-            kf_text_addf(text, "        const vec b%u = vload%u(%u, b);\n", j, plan->lanes, j);
+            kf_text_addf(text, "        const vec b%u = GET(%u, b);\n", j, j);
         }
     }
     for (uint32_t i = 0; i < rows; i++) {
-        kf_text_addf(text, "        const vec a%u = (vec)(a[%u%s]);\n", i,
-                     packed || in_place ? i : i * plan->depth, in_place ? " * step" : "");
+        kf_text_addf(text, "        const vec a%u = (vec)(a[%u%s]);\n", i, i,
+                     packed ? "" : " * step");
         for (uint32_t j = 0; j < vectors; j++) {
             uint32_t c = i * vectors + j;
             kf_text_addf(text, "        c%u = MULADD(a%u, b%u, c%u);\n", c, i, j, c);
         }
     }
     kf_text_add(text, "    }\n");
-    for (uint32_t i = 0; i < rows * vectors; i++) {
-        kf_text_addf(text, "    sums[%u] = begins ? c%u : sums[%u] + c%u;\n", i, i, i, i);
+    for (uint32_t begins = 2; begins-- > 0;) {
+        kf_text_add(text, begins ? "    if (begins) {\n" : "    } else {\n");
+        for (uint32_t i = 0; i < rows * vectors; i++) {
+            kf_text_addf(text, "        sums[%u] %s c%u;\n", i, begins ? "=" : "+=", i);
+        }
     }
-    kf_text_add(text, "}\n");
+    kf_text_add(text, "    }\n}\n");
 }
 
-/// Rows of the smallest of a tile's functions; the others take twice and three times as many.
-static uint32_t fewest_rows(const mm_plan *plan)
+uint32_t mm_fewest_rows(const mm_plan *plan)
 {
     return plan->rows % 3 == 0 ? plan->rows / 3 : plan->rows;
 }
 
 void mm_emit_tile_functions(kf_text *text, const mm_plan *plan)
 {
-    kf_text_addf(text, "typedef %s%u vec;\n", plan->type, plan->lanes);
-    for (uint32_t rows = plan->rows; rows > 0; rows -= fewest_rows(plan)) {
+    const char *where = plan->form == MM_FORM_PACKED ? "__global " : "";
+    kf_text_addf(text,
+                 "typedef %s%u vec;\n"
+                 "#ifdef POCL_DEVICE_ADDRESS_BITS\n"
+                 "typedef vec near_vec __attribute__((aligned(sizeof(%s))));\n"
+                 "#define GET(i, p) (((%sconst near_vec *)(p))[i])\n"
+                 "#else\n"
+                 "#define GET(i, p) vload%u(i, p)\n"
+                 "#endif\n",
+                 plan->type, plan->lanes, plan->type, where, plan->lanes);
+    for (uint32_t rows = plan->rows; rows > 0; rows -= mm_fewest_rows(plan)) {
         emit_tile_function(text, plan, rows);
     }
 }
 
-/// Sums tile i of a work-item: of the last tile the rows that there are, or few more.
-static void emit_tile_call(kf_text *text, const mm_plan *plan, const char *arguments)
+void mm_emit_tile_call(kf_text *text, const mm_plan *plan, const char *arguments)
 {
-    uint32_t few = fewest_rows(plan);
+    uint32_t few = mm_fewest_rows(plan);
     kf_text_addf(text, "            const long there = m - (first_tile + i) * %u;\n", plan->rows);
     for (uint32_t rows = plan->rows; rows > 0; rows -= few) {
         kf_text_addf(text, "            %sif (there > %u) {\n                tile_sums_%u(%s);\n",
@@ -95,8 +110,9 @@ static void emit_tile_call(kf_text *text, const mm_plan *plan, const char *argum
     kf_text_add(text, "            }\n");
 }
 
-/// Declares the tiles of a work-item and their sums: `down` tiles of `wide` panels, panel by panel.
-static void emit_tiles(kf_text *text, const mm_plan *plan)
+/// A tile that is visited only `once` shares the place of its sums with the others: the way of all
+/// sums to the second cache and back would be as long as that of the result.
+void mm_emit_tiles(kf_text *text, const mm_plan *plan)
 {
     uint32_t vectors = plan->rows * plan->columns / plan->lanes;
     kf_text_addf(text,
@@ -107,8 +123,10 @@ static void emit_tiles(kf_text *text, const mm_plan *plan)
                  "    const long first_tile = t_id * tiles / t_ids;\n"
                  "    const int wide = (int)((p_id + 1) * panels / p_ids - first_panel);\n"
                  "    const int down = (int)((t_id + 1) * tiles / t_ids - first_tile);\n"
+                 "    const int once = %u && to_term - from <= %u;\n"
                  "    vec sums[%u];\n",
                  plan->rows - 1, plan->rows, plan->columns - 1, plan->columns,
+                 mm_products(plan->block) == 1, plan->depth,
                  plan->across * plan->chunk * vectors * mm_products(plan->block));
 }
 
@@ -134,8 +152,7 @@ static void emit_sums_at(kf_text *text, const mm_plan *plan)
     }
 }
 
-/// What is done with the sums of tile i of panel p, which are `mine`, after their last term.
-static void emit_tile_end(kf_text *text, const mm_plan *plan)
+void mm_emit_tile_end(kf_text *text, const mm_plan *plan)
 {
     uint32_t w = plan->width;
     if (mm_products(plan->block) > 1) {
@@ -149,23 +166,23 @@ static void emit_tile_end(kf_text *text, const mm_plan *plan)
                  "            if (last < to_term) {\n"
                  "                continue;\n"
                  "            }\n"
-                 "            for (int e = 0; e < %u; e++) {\n"
+                 "            const int whole = there >= %u && (first_panel + p + 1) * %u <= n;\n"
+                 "            const int down_here = whole ? %u : (int)min(there, (long)%u);\n"
+                 "            const int wide_here =\n"
+                 "                whole ? %u : (int)min(n - (first_panel + p) * %u, (long)%u);\n"
+                 "            for (int e = 0; e < down_here; e++) {\n"
                  "                const long row = (first_tile + i) * %u + e;\n"
-                 "                for (int j = 0; j < %u && row < m; j += %u) {\n"
+                 "                for (int j = 0; j < wide_here; j += %u) {\n"
                  "                    const long col = (first_panel + p) * %u + j;\n"
-                 "                    const int count = (int)min(n - col, (long)%u);\n"
-                 "                    if (count <= 0) {\n"
-                 "                        break;\n"
-                 "                    }\n",
-                 plan->rows, plan->rows, plan->columns, w, plan->columns, w);
+                 "                    const int count = whole ? %u : min(wide_here - j, %u);\n",
+                 plan->rows, plan->columns, plan->rows, plan->rows, plan->columns, plan->columns,
+                 plan->columns, plan->rows, w, plan->columns, w, w);
     emit_sums_at(text, plan);
     mm_emit_finish(text, plan, MM_PRODUCT, "                    ");
     kf_text_add(text, "                }\n            }\n");
 }
 
-/// Opens the loop over the parts of the sum that are done at a time: terms `first` until `last`; an
-/// empty sum is one part.
-static void emit_parts(kf_text *text, const mm_plan *plan)
+void mm_emit_parts(kf_text *text, const mm_plan *plan)
 {
     kf_text_addf(text,
                  "    for (int first = from; first == from || first < to_term; first += %u) {\n"
@@ -195,7 +212,7 @@ void mm_emit_packed_sums(kf_text *text, const mm_plan *plan)
     const char *panel = mm_panel_type(plan), *at = products > 1 ? "q" : "p";
     char of_panel[48];
     snprintf(of_panel, sizeof(of_panel), ";\n            __global const %s ", panel);
-    emit_tiles(text, plan);
+    mm_emit_tiles(text, plan);
     kf_text_addf(text,
                  "    __global const %s *a = left + (left_batch * tiles + first_tile) * k * %u;\n",
                  plan->type, plan->rows);
@@ -205,7 +222,7 @@ void mm_emit_packed_sums(kf_text *text, const mm_plan *plan)
                      "* %u;\n",
                      panel, plan->columns);
     }
-    emit_parts(text, plan);
+    mm_emit_parts(text, plan);
     if (products == 1) {
         kf_text_add(text, "        for (int p = 0; p < wide; p++) {\n");
     } else {
@@ -220,102 +237,15 @@ void mm_emit_packed_sums(kf_text *text, const mm_plan *plan)
         text,
         "            for (int i = 0; i < down; i++) {\n"
         "            __global const %s *tile = a + ((long)i * k + first) * %u;\n"
-        "            vec *mine = sums + (%s * down + i) * %u;\n"
+        "            vec *mine = sums + (once ? 0 : (%s * down + i) * %u);\n"
         "            __global const %s *next_a = tile + %u + %s * %u%s*next_b = next + i * "
         "%u;\n",
         plan->type, plan->rows, at, vectors, plan->type, plan->depth * plan->rows, at,
         plan->depth * mm_share(plan->rows, plan->across * products),
         plan->narrow.storage != NULL ? of_panel : ", ",
         plan->depth * mm_share(plan->columns, plan->chunk));
-    emit_tile_call(text, plan, "tile, panel, last - first, first == from, mine, next_a, next_b");
-    emit_tile_end(text, plan);
-    kf_text_add(text, "            }\n        }\n    }\n}\n");
-}
-
-/// Defines LIES, whether the tile whose first row it gets is read where it lies, and IN_PLACE, a
-/// pointer to global memory as one to private memory: on a processor both are one.
-static void emit_in_place(kf_text *text, const mm_plan *plan)
-{
-    char row[32];
-    mm_left_row_name(plan, row);
-    kf_text_addf(text,
-                 "#ifdef POCL_DEVICE_ADDRESS_BITS\n"
-                 "    const int in_place = %s * (long)sizeof(%s) %% %u != 0;\n"
-                 "#define LIES(row) (in_place && (m - (row) >= %u || (m - (row)) %% %u == 0))\n"
-                 "#define IN_PLACE(p) ((const %s *)(size_t)(p))\n"
-                 "#else\n"
-                 "#define LIES(row) 0\n"
-                 "#define IN_PLACE(p) left\n"
-                 "#endif\n",
-                 row, plan->type, (unsigned)SAME_SETS, plan->rows, fewest_rows(plan), plan->type);
-}
-
-/// Copies the rows of the work-item's tiles, but those that are read where they lie.
-static void emit_left_tiles(kf_text *text, const mm_plan *plan)
-{
-    kf_text_addf(text,
-                 "        for (int number = 0; number < down; number++) {\n"
-                 "    const long tile = first_tile + number;\n"
-                 "    %s *to = left + number * %u;\n",
-                 plan->type, plan->rows * plan->depth);
-    if (mm_left_in_place(plan)) {
-        kf_text_addf(text, "    if (LIES(tile * %u)) {\n        continue;\n    }\n", plan->rows);
-    }
-    mm_emit_left_rows(text, plan);
-    kf_text_add(text, "        }\n");
-}
-
-/// Declares `tile`, where tile i of the work-item is, and `step`, from one of its rows to the next.
-static void emit_left_tile(kf_text *text, const mm_plan *plan)
-{
-    char row[32];
-    kf_text_addf(text, "            const %s *tile = left + i * %u;\n", plan->type,
-                 plan->rows * plan->depth);
-    if (mm_left_in_place(plan)) {
-        mm_left_row_name(plan, row);
-        kf_text_addf(text,
-                     "            const long row0 = (first_tile + i) * %u;\n"
-                     "            long step = %u;\n"
-                     "            if (LIES(row0)) {\n"
-                     "                tile = IN_PLACE(a + row0 * %s + first);\n"
-                     "                step = %s;\n"
-                     "            }\n",
-                     plan->rows, plan->depth, row, row);
-    }
-}
-
-void mm_emit_direct_sums(kf_text *text, const mm_plan *plan)
-{
-    uint32_t vectors = plan->rows * plan->columns / plan->lanes;
-    uint32_t panel = plan->columns * plan->depth, tile = plan->rows * plan->depth;
-    emit_tiles(text, plan);
-    if (mm_left_in_place(plan)) {
-        emit_in_place(text, plan);
-    }
-    kf_text_addf(text,
-                 "    %s right[%u] __attribute__((aligned(64)));\n"
-                 "    %s left[%u] __attribute__((aligned(64)));\n",
-                 plan->type, plan->across * panel, plan->type, plan->chunk * tile);
-    emit_parts(text, plan);
-    kf_text_addf(text,
-                 "        {\n"
-                 "    const long panel = first_panel, far = %u;\n"
-                 "    %s *to = right;\n",
-                 panel, plan->type);
-    mm_emit_right_panels(text, plan);
-    kf_text_add(text, "        }\n");
-    emit_left_tiles(text, plan);
-    kf_text_addf(text,
-                 "        for (int p = 0; p < wide; p++) {\n"
-                 "            for (int i = 0; i < down; i++) {\n"
-                 "            vec *mine = sums + (p * down + i) * %u;\n"
-                 "            const %s *panel = right + p * %u;\n",
-                 vectors, plan->type, panel);
-    emit_left_tile(text, plan);
-    emit_tile_call(text, plan,
-                   mm_left_in_place(plan) ? "tile, panel, last - first, first == from, mine, step"
-                                          : "tile, panel, last - first, first == from, mine");
-    emit_tile_end(text, plan);
+    mm_emit_tile_call(text, plan, "tile, panel, last - first, first == from, mine, next_a, next_b");
+    mm_emit_tile_end(text, plan);
     kf_text_add(text, "            }\n        }\n    }\n}\n");
 }
 

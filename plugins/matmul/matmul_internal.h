@@ -14,6 +14,7 @@ enum {
     MM_MAX_PARAMS = 160, ///< of one kernel
     MM_MAX_LAUNCHES = 8,
     MM_MORE = 3, ///< products of a block behind the first
+    MM_CACHE_LINE = 64, ///< bytes
     MM_LINE_BYTES = 128, ///< TENSOR: of a packed line
     MM_PACK_LINES = 64, ///< TENSOR: lines that a work-group packs
     MM_PACK_ITEMS = 256, ///< TENSOR: of that work-group
@@ -309,8 +310,7 @@ static inline uint32_t mm_is_few(const mm_plan *plan)
 {
     return plan->form == MM_FORM_COLUMNS || plan->form == MM_FORM_TEAM;
 }
-/// Are tiles summed in registers by the functions tile_sums_ROWS?
-uint32_t mm_has_panels(const mm_plan *plan);
+uint32_t mm_has_panels(const mm_plan *plan); ///< tiles are summed by functions tile_sums_ROWS
 /// Packs terms from `first` until `last` to `to`: of the rows of tile `tile` from `a`, of the
 /// columns of the `wide` panels from `panel` on from `b`, each `far` elements behind the one
 /// before.
@@ -323,6 +323,14 @@ void mm_emit_few_functions(kf_text *text, const mm_plan *plan);
 void mm_emit_few(kf_text *text, const mm_plan *plan);
 /// The loops of each form, as far as the sums; with panels: the functions tile_sums_ROWS.
 void mm_emit_tile_functions(kf_text *text, const mm_plan *plan);
+/// Declares the tiles of a work-item and their sums: `down` tiles of `wide` panels, panel by panel.
+void mm_emit_tiles(kf_text *text, const mm_plan *plan);
+/// Opens the loop over what is summed at a time: terms `first` until `last`, also of an empty sum.
+void mm_emit_parts(kf_text *text, const mm_plan *plan);
+/// Sums tile i of a work-item, of the last one the rows that there are; then the end of tile i.
+void mm_emit_tile_call(kf_text *text, const mm_plan *plan, const char *arguments);
+void mm_emit_tile_end(kf_text *text, const mm_plan *plan);
+uint32_t mm_fewest_rows(const mm_plan *plan); ///< of these functions; others take 2 and 3 times it
 void mm_emit_packed_sums(kf_text *text, const mm_plan *plan);
 void mm_emit_direct_sums(kf_text *text, const mm_plan *plan);
 void mm_emit_row_sums(kf_text *text, const mm_plan *plan);
@@ -339,8 +347,10 @@ void mm_emit_prologue(kf_text *text, const mm_plan *plan, const mm_operand *oper
 void mm_stride_name(const mm_plan *plan, uint32_t value, int axis, char name[32]);
 /// From one row of the left operand to the next, in elements.
 void mm_left_row_name(const mm_plan *plan, char name[32]);
-/// May the direct form read whole tiles of the left operand where they lie?
+/// May the direct form read whole tiles (panels) of the operand where they lie?
 uint32_t mm_left_in_place(const mm_plan *plan);
+uint32_t mm_right_in_place(const mm_plan *plan);
+uint32_t mm_asks_ahead(const mm_plan *plan); ///< for the next batch, while it sums one
 /// What is done with the vector `sum` of a result at `row` and `col`, of which `count` elements
 /// are.
 void mm_emit_finish(kf_text *text, const mm_plan *plan, mm_role role, const char *indent);

@@ -258,6 +258,12 @@ uint32_t mm_left_in_place(const mm_plan *plan)
     return strcmp(step, "1") == 0 && is_plain(plan, left);
 }
 
+uint32_t mm_right_in_place(const mm_plan *plan)
+{
+    const mm_operand *right = &plan->block->right;
+    return mm_is_unit(plan->block, right->source, right->outer) && is_plain(plan, right);
+}
+
 /// Turns a tile whose rows lie beside each other, squares of `side` rows and terms at a time, if it
 /// has whole ones.
 static void emit_rows_turned(kf_text *text, const mm_plan *plan, const char *step)

@@ -11,8 +11,8 @@ enum {
     CHUNK = 16, // cache, and CHUNK tiles of the left one, with ACROSS panels, in the second
     ACROSS = 8,
     SPLIT_ACROSS = 2, // of a part of the sum: a wider work-item would need more parts
-    SMALL_DEPTH = 512,
-    SMALL_CHUNK = 4, // where private memory is no cache
+    SMALL_DEPTH = 512, // where private memory is no cache
+    SMALL_CHUNK = 4, // there, too
     ROW_STRIP = 2048, // MM_FORM_ROW: most columns at a time, whose sums stay in the first cache
     PART_STRIP = 16384, // the same in bytes, of a part: the longer, the better
     BIG_TILE = 128,
@@ -24,8 +24,7 @@ enum {
     FEW_ITEMS = 256,
     FEW_ITEMS_LARGE = 512, // where one row's columns are few
     FEW_ITEMS_TEAM = 128,
-    SPAN_BLOCK = 4096,
-    CACHE_LINE = 64 // bytes
+    SPAN_BLOCK = 4096
 };
 
 // ---- axes ----
@@ -163,6 +162,26 @@ static uint32_t batch_folds(const mm_block *block)
         folds = !mm_is_epilogue_input(block, i) || input_folds(block, i);
     }
     return folds;
+}
+
+// ---- the next batch ----
+
+/// Does each batch of the operand lie behind the one before?
+static uint32_t has_next(const mm_plan *plan, const mm_operand *operand)
+{
+    const kf_chain_value *v = &plan->block->chain.values[operand->source];
+    uint32_t each = v->contiguous && plan->batch > 0;
+    for (uint32_t i = 0; i < plan->batch; i++) {
+        uint32_t there = plan->block->chain.values[plan->block->result].symbols[i] != 0;
+        each = each && (!there || mm_batch_axis(plan->block, operand, i) >= 0);
+    }
+    return each;
+}
+
+uint32_t mm_asks_ahead(const mm_plan *plan)
+{
+    return plan->form == MM_FORM_DIRECT && plan->device->is_cpu && !plan->split &&
+           has_next(plan, &plan->block->left) && has_next(plan, &plan->block->right);
 }
 
 // ---- parameters ----
@@ -401,7 +420,8 @@ static void size_block(mm_plan *plan)
     plan->lanes = plan->lanes < 2 ? 2 : plan->lanes;
     plan->columns = 2 * plan->lanes > plan->width ? 2 * plan->lanes : plan->width;
     plan->rows = registers * 3 / 4 / (plan->columns / plan->lanes);
-    plan->depth = (plan->form == MM_FORM_DIRECT ? SMALL_DEPTH : DEPTH) / plan->compute_bytes;
+    uint32_t small = plan->form == MM_FORM_DIRECT && !plan->device->is_cpu;
+    plan->depth = (small ? SMALL_DEPTH : DEPTH) / plan->compute_bytes;
     plan->chunk = plan->device->is_cpu ? CHUNK : SMALL_CHUNK;
     plan->across = !plan->device->is_cpu ? 1 : plan->split ? SPLIT_ACROSS : ACROSS;
     plan->across = mm_share(plan->across, mm_products(plan->block)); // as much in the caches
@@ -471,8 +491,8 @@ static uint32_t stream_from(const mm_plan *plan)
         if (!kf_chain_is_output(value)) {
             continue;
         }
-        if (plan->columns * size % CACHE_LINE != 0 || plan->device->mem_align < CACHE_LINE ||
-            plan->width * size > CACHE_LINE) {
+        if (plan->columns * size % MM_CACHE_LINE != 0 || plan->device->mem_align < MM_CACHE_LINE ||
+            plan->width * size > MM_CACHE_LINE) {
             return 0;
         }
         bytes += size;

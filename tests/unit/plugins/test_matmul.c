@@ -4,6 +4,7 @@
 // constants that are packed once, NaN and infinities, against the reference evaluator. The same
 // cases for the fusers of NVIDIA's tensor cores, on a device that has them.
 #include <math.h>
+#include <string.h>
 
 #include "harness.h"
 #include "ir.h"
@@ -106,6 +107,71 @@ static void test_whole_steps(void)
         uint32_t y = turned ? product_matrix(mini, KF_DTYPE_F32, n, k)
                             : product_matrix(mini, KF_DTYPE_F32, k, n);
         product_of(mini, x, y, turned, turned);
+        KILN_CHECK(product_check(mini));
+    }
+    product_end(mini);
+}
+
+/// A right operand that is read where it lies: with lines that are whole lines of the cache, a page
+/// apart, or neither, for a sum of one piece, of several or of none; in a wider matrix whose other
+/// columns are NaN; and with rows of the left one that share sets of the cache.
+static void test_in_place(void)
+{
+    static const struct {
+        uint32_t dtype;
+        int64_t m, k, n, line, offset;
+    } cases[] = {{KF_DTYPE_F32, 25, 300, 96, 96, 0},   {KF_DTYPE_F32, 13, 40, 1040, 1040, 0},
+                 {KF_DTYPE_F32, 28, 520, 100, 100, 0}, {KF_DTYPE_F32, 30, 260, 64, 80, 3},
+                 {KF_DTYPE_F32, 30, 260, 72, 80, 8},   {KF_DTYPE_F32, 27, 1024, 32, 48, 16},
+                 {KF_DTYPE_F64, 19, 150, 40, 48, 8},   {KF_DTYPE_F32, 14, 0, 64, 64, 0}};
+    mini_host *mini = product_begin();
+    if (mini == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const int64_t strides[] = {cases[i].line, 1};
+        int64_t elements = cases[i].k * cases[i].line + cases[i].offset;
+        mini_clear(mini);
+        uint32_t x = product_matrix(mini, cases[i].dtype, cases[i].m, cases[i].k),
+                 y = product_matrix(mini, cases[i].dtype, cases[i].k, cases[i].n);
+        if (cases[i].line > cases[i].n) {
+            mini_tensor_place(mini, y, strides, cases[i].offset, (size_t)elements);
+            product_fill(mini, y);
+            for (int64_t e = 0; e < elements; e++) {
+                int64_t at = e - cases[i].offset;
+                if (at < 0 || at % cases[i].line >= cases[i].n) {
+                    product_store(&mini->tensors[y], (size_t)e, (double)NAN);
+                }
+            }
+        }
+        product_of(mini, x, y, false, false);
+        KILN_CHECK(product_check(mini));
+    }
+    product_end(mini);
+}
+
+/// The direct form asks for the next batch where both operands have one, which lies behind.
+static void test_next_batch(void)
+{
+    static const int64_t lefts[][3] = {{3, 30, 40}, {1, 30, 40}, {3, 30, 40}};
+    static const int64_t rights[][3] = {{3, 40, 64}, {3, 40, 64}, {1, 40, 64}};
+    mini_host *mini = product_begin();
+    if (mini == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < 3; i++) {
+        kf_program program = {.struct_size = (uint32_t)sizeof(program)};
+        mini_clear(mini);
+        uint32_t x = product_tensor(mini, KF_DTYPE_F32, 3, lefts[i]),
+                 y = product_tensor(mini, KF_DTYPE_F32, 3, rights[i]);
+        product_of(mini, x, y, false, false);
+        kf_opt *opt = mini_finish(mini);
+        if (KILN_CHECK(opt != NULL) &&
+            KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK)) {
+            const char *asks = strstr(program.sources[0]->code.ptr, "AHEAD_2(soon)");
+            KILN_CHECK_INT(asks != NULL, i == 0);
+        }
+        mini->plugin->opt_destroy(opt);
         KILN_CHECK(product_check(mini));
     }
     product_end(mini);
@@ -915,7 +981,9 @@ KILN_TEST_MAIN(
     TENSOR(test_dtypes, "dtypes"), SOME(test_turned, "turned"), FEW(test_turned, "turned"),
     TENSOR(test_turned, "turned"), KILN_TEST_PARAM(test_whole_steps, "whole_steps_items", &items),
     KILN_TEST_PARAM(test_whole_steps, "whole_steps_item_parts", &item_parts),
-    KILN_TEST_PARAM(test_whole_steps, "whole_steps_small", &small), SOME(test_batches, "batches"),
+    KILN_TEST_PARAM(test_whole_steps, "whole_steps_small", &small),
+    KILN_TEST_PARAM(test_in_place, "in_place", &direct),
+    KILN_TEST_PARAM(test_next_batch, "next_batch", &direct), SOME(test_batches, "batches"),
     FEW(test_batches, "batches"), TENSOR(test_batches, "batches"), SOME(test_strides, "strides"),
     FEW(test_strides, "strides"), TENSOR(test_strides, "strides"), ALL(test_epilogue, "epilogue"),
     FEW(test_epilogue, "epilogue"), TENSOR(test_epilogue, "epilogue"),
