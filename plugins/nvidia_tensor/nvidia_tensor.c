@@ -116,12 +116,10 @@ static uint32_t is_plain(const kf_builder *builder, const mm_block *block)
     const kf_chain_value *source = &block->chain.values[left->source];
     uint32_t bytes = kf_dtype_of(source->dtype).bytes;
     uint32_t once = KF_FEATURE_ROUND_TF32 | KF_FEATURE_ROUND_BF16;
-    const mm_fuser *fuser = &fusers[builder->fuser->index];
     uint32_t runs = left->source == left->value && left->inner + 1 == source->rank &&
                     source->contiguous && source->div_by * bytes % 16 == 0;
     return (runs || left->upper != 0) && !left->constant &&
-           (bytes == 2 ||
-            ((fuser->small || fuser->split) && (builder->fuser->device.features & once) == 0));
+           (bytes == 2 || (builder->fuser->device.features & once) == 0);
 }
 
 static void take_conv(kf_builder *builder, const kf_block *values, const kf_op *op)

@@ -19,6 +19,9 @@ enum {
     TENSOR_WARP = 32, ///< work-items
     TENSOR_RING_BYTES = 200704, ///< of local memory at most, for two work-groups half of it
     TENSOR_RING_STAGES = 6,
+    TENSOR_REGISTERS = 168, ///< of a work-item of three teams
+    TENSOR_REGISTERS_COPY = 40, ///< of one that copies, where those that multiply take the rest
+    TENSOR_REGISTERS_MULTIPLY = 232,
     TENSOR_LINE_PAD = 2 ///< elements behind a line of a pack's local tile, against bank conflicts
 };
 
@@ -65,6 +68,13 @@ static inline uint32_t tensor_is_split(const mm_plan *plan)
     return plan->plain && plan->copies > 1;
 }
 
+/// Two teams that split what they multiply need more registers than a third of them all; the team
+/// that copies needs fewer.
+static inline uint32_t tensor_is_uneven(const mm_plan *plan)
+{
+    return tensor_is_split(plan) && plan->rows > TENSOR_TEAM_ROWS;
+}
+
 /// Work-items of a team that say that it is done with a stage.
 static inline uint32_t tensor_sayers(const mm_plan *plan)
 {
@@ -94,5 +104,7 @@ void tensor_emit_product(kf_text *text, const mm_plan *plan);
 /// tile in local memory.
 void tensor_emit_copies(kf_text *text, const mm_plan *plan);
 void tensor_emit_sums(kf_text *text, const mm_plan *plan);
+/// A team goes from so many registers of a work-item to others, where teams have different ones.
+void tensor_emit_registers(kf_text *text, const mm_plan *plan, uint32_t from, uint32_t to);
 
 #endif

@@ -79,9 +79,10 @@ static void emit_copies_as_they_lie(kf_text *text, const mm_plan *plan)
     uint32_t b = tensor_tile_bytes(plan, plan->columns), bytes = tensor_element_bytes(plan);
     uint32_t heads = plan->block->left.upper != 0;
     const char *type = bytes == 2 ? "ushort" : "float";
+    kf_text_addf(text, "    if (team == %u) {\n", tensor_teams(plan));
+    tensor_emit_registers(text, plan, TENSOR_REGISTERS, TENSOR_REGISTERS_COPY);
     kf_text_addf(
         text,
-        "    if (team == %u) {\n"
         "        __global const uchar *b = right + ((right_batch * panels + panel) * steps + "
         "step0) * %u;\n"
         "        __global const %s *lines = (__global const %s *)a;\n"
@@ -94,7 +95,7 @@ static void emit_copies_as_they_lie(kf_text *text, const mm_plan *plan)
         "        long place = AT(term);\n"
         "%s"
         "        for (int s = step0; s < last; s++, b += %u) {\n",
-        tensor_teams(plan), b, type, type, TENSOR_TEAM, plan->rows, plan->step, 16 / bytes,
+        b, type, type, TENSOR_TEAM, plan->rows, plan->step, 16 / bytes,
         heads ? "        int inside = term % length;\n" : "", b);
     kf_text_addf(
         text,
@@ -114,14 +115,15 @@ static void emit_copies_as_they_lie(kf_text *text, const mm_plan *plan)
                  "            term += terms;\n"
                  "            place += terms;\n"
                  "%s"
-                 "        }\n"
-                 "    }\n",
+                 "        }\n",
                  tensor_stages(plan) - 1,
                  !heads ? ""
                         : "            inside += terms;\n"
                           "            for (; inside >= length; inside -= length) {\n"
                           "                place += upper - length;\n"
                           "            }\n");
+    tensor_emit_registers(text, plan, TENSOR_REGISTERS_COPY, TENSOR_REGISTERS);
+    kf_text_add(text, "    }\n");
 }
 
 /// Of the left operand as it lies: the stride of its rows, AT(t): where term `t` of a row is, and

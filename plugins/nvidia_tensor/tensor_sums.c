@@ -16,6 +16,14 @@ static uint32_t registers(const mm_plan *plan)
     return plan->columns / 2;
 }
 
+void tensor_emit_registers(kf_text *text, const mm_plan *plan, uint32_t from, uint32_t to)
+{
+    if (tensor_is_uneven(plan)) {
+        kf_text_addf(text, "        asm volatile(\"//@ setmaxnreg.%s.sync.aligned.u32 %u;\");\n",
+                     to > from ? "inc" : "dec", to);
+    }
+}
+
 static void emit_names(kf_text *text, const mm_plan *plan, const char *before, const char *after)
 {
     for (uint32_t i = 0; i < registers(plan); i++) {
@@ -100,6 +108,40 @@ static void emit_wgmma_of_registers(kf_text *text, const mm_plan *plan, char a, 
     kf_text_addf(text, "\"l\"(%s + %u), \"r\"(%s) : \"memory\");\n", b, piece * PIECE / 16, adds);
 }
 
+/// Teams whose registers are uneven multiply in turns: one begins when the other has a third of its
+/// step left, so that tensor cores have work while a team adds and splits.
+static void emit_turn_begins(kf_text *text, const mm_plan *plan)
+{
+    if (tensor_is_uneven(plan)) {
+        kf_text_addf(text,
+                     "            if (team > 0 || s > step0) {\n"
+                     "                asm volatile(\"bar.sync %%0, %u;\" :: \"r\"(2 + team) : "
+                     "\"memory\");\n"
+                     "            }\n",
+                     2 * TENSOR_TEAM);
+    }
+}
+
+static void emit_turn_ends(kf_text *text, const mm_plan *plan)
+{
+    if (tensor_is_uneven(plan)) {
+        kf_text_addf(text,
+                     "            asm volatile(\"//@ wgmma.wait_group.sync.aligned 1;\" ::: "
+                     "\"memory\");\n"
+                     "            if (team == 0 || s + 1 < last) {\n"
+                     "                asm volatile(\"bar.arrive %%0, %u;\" :: \"r\"(3 - team) : "
+                     "\"memory\");\n"
+                     "            }\n",
+                     2 * TENSOR_TEAM);
+    }
+}
+
+static void emit_commit(kf_text *text)
+{
+    kf_text_add(text, "            asm volatile(\"//@ wgmma.commit_group.sync.aligned;\" ::: "
+                      "\"memory\");\n");
+}
+
 /// The products of a step whose left operand lies in the ring as it is.
 static void emit_split_products(kf_text *text, const mm_plan *plan)
 {
@@ -107,6 +149,7 @@ static void emit_split_products(kf_text *text, const mm_plan *plan)
     for (uint32_t i = 0; i < pieces; i++) {
         emit_split(text, i);
     }
+    emit_turn_begins(text, plan);
     kf_text_add(text, "            asm volatile(\"//@ wgmma.fence.sync.aligned;\" : ");
     for (uint32_t i = 0; i < 4 * pieces; i++) {
         kf_text_addf(text, "%s\"+r\"(N%u), \"+r\"(R%u)", i == 0 ? "" : ", ", i, i);
@@ -114,6 +157,9 @@ static void emit_split_products(kf_text *text, const mm_plan *plan)
     kf_text_add(text, " :: \"memory\");\n");
     for (uint32_t i = 0; i < 3 * pieces; i++) {
         uint32_t which = i / pieces;
+        if (i == 2 * pieces && tensor_is_uneven(plan)) {
+            emit_commit(text);
+        }
         emit_wgmma_of_registers(text, plan, which == 0 ? 'R' : 'N',
                                 which == 1 ? "rest_b" : "near_b", i % pieces, i == 0 ? "0" : "1");
     }
@@ -151,9 +197,9 @@ static void emit_step_f32(kf_text *text, const mm_plan *plan)
     } else {
         emit_packed_products(text, plan);
     }
-    kf_text_add(text, "            asm volatile(\"//@ wgmma.commit_group.sync.aligned;\" ::: "
-                      "\"memory\");\n");
+    emit_commit(text);
     if (tensor_is_split(plan)) { // meanwhile
+        emit_turn_ends(text, plan);
         kf_text_addf(text,
                      "            const uint next = stage == %u ? 0 : stage + 1;\n"
                      "            if (s + 1 < last) {\n"
@@ -186,8 +232,7 @@ static void emit_step_16(kf_text *text, const mm_plan *plan)
     for (uint32_t i = 0; i < MM_LINE_BYTES / PIECE; i++) {
         emit_wgmma(text, plan, "near_a", "near_b", i, i == 0 ? "(int)(s > step0)" : "1");
     }
-    kf_text_add(text, "            asm volatile(\"//@ wgmma.commit_group.sync.aligned;\" ::: "
-                      "\"memory\");\n");
+    emit_commit(text);
     emit_wait(text, plan, 1);
     kf_text_addf(text,
                  "            if (s > step0 && item %% %u == 0) {\n"
@@ -219,7 +264,9 @@ static void emit_settle(kf_text *text, const mm_plan *plan)
 void tensor_emit_sums(kf_text *text, const mm_plan *plan)
 {
     uint32_t a = tensor_left_bytes(plan);
-    kf_text_addf(text, "    if (team < %u) {\n        float ", tensor_teams(plan));
+    kf_text_addf(text, "    if (team < %u) {\n", tensor_teams(plan));
+    tensor_emit_registers(text, plan, TENSOR_REGISTERS, TENSOR_REGISTERS_MULTIPLY);
+    kf_text_add(text, "        float ");
     emit_names(text, plan, "d", " = 0");
     if (plan->copies > 1) {
         kf_text_add(text, ";\n        float ");
@@ -252,5 +299,6 @@ void tensor_emit_sums(kf_text *text, const mm_plan *plan)
         emit_wait(text, plan, 0);
     }
     emit_settle(text, plan);
+    tensor_emit_registers(text, plan, TENSOR_REGISTERS_MULTIPLY, TENSOR_REGISTERS);
     kf_text_add(text, "    }\n    barrier(CLK_LOCAL_MEM_FENCE);\n");
 }

@@ -60,6 +60,20 @@ def bert_on_h200(folder, *words):
     assert 0 < two - one <= MOST_HOPPER and one <= MOST_HOPPER + MOST_BESIDE, counts
 
 
+def encoder_on_h200(folder):
+    """Many rows of f32, whose products fill large tiles: none packs them first."""
+    small = write_models.WIDTH, write_models.HEADS, write_models.HEAD, write_models.TOKENS
+    write_models.WIDTH, write_models.HEADS, write_models.HEAD, write_models.TOKENS = 512, 8, 64, 128
+    counts = []
+    for layers in (1, 2):
+        write_models.LAYERS = layers
+        models = os.path.join(folder, f"many{layers}")
+        write_models.write(models, "encoder_b32", 1)
+        counts.append(planned(os.path.join(models, "encoder_b32", "model.onnx")))
+    write_models.WIDTH, write_models.HEADS, write_models.HEAD, write_models.TOKENS = small
+    assert 0 < counts[1] - counts[0] <= MOST_HOPPER, counts
+
+
 def attention_among_casts(folder):
     """The operator of f16 with a causal mask, between casts from f32 and back, which are no part of the launch."""
     node, sizes = write_models.helper.make_node, [1, 4, 128, 64]
@@ -127,6 +141,7 @@ CASES = {
     "bert_on_h200": bert_on_h200,
     "bert_on_h200_bf16": lambda folder: bert_on_h200(folder, "--model-dtype", "bf16"),
     "bert_on_h200_f16": lambda folder: bert_on_h200(folder, "--model-dtype", "f16"),
+    "encoder_on_h200": encoder_on_h200,
     "attention_among_casts": attention_among_casts,
     "turned": turned,
     "turned_over_devices": turned_over_devices,

@@ -131,11 +131,6 @@ bool product_is_plain(const product_variant *v)
     return v->tensor && v->fuser > 2;
 }
 
-bool product_reads_plainly(const product_variant *v, uint32_t dtype)
-{
-    return product_is_plain(v) && (v->fuser != 3 || kf_dtype_of(dtype).bytes == 2);
-}
-
 bool product_is_left(const mini_host *mini)
 {
     const product_variant *v = kiln_test_param();

@@ -21,8 +21,6 @@ extern uint64_t product_most_asked; ///< sizes that a block may ask for: a windo
 
 /// Does the fuser read its left operand as it lies?
 bool product_is_plain(const product_variant *v);
-/// That of large tiles does only if the operand is of 16 bits.
-bool product_reads_plainly(const product_variant *v, uint32_t dtype);
 /// Do tensor cores leave the block to others: vectors, f64?
 bool product_is_left(const mini_host *mini);
 /// The block as the fuser's program computes it, against the reference. False when it was not
