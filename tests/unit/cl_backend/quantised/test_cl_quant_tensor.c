@@ -243,5 +243,5 @@ static void test_lost(void)
     cl_trial_close(&t);
 }
 
-KILN_TEST_MAIN("unit/cl_backend/quant_tensor", KILN_TEST(test_rows), KILN_TEST(test_sizes),
-               KILN_TEST(test_tiles), KILN_TEST(test_lost))
+KILN_TEST_MAIN("unit/cl_backend/quantised/quant_tensor", KILN_TEST(test_rows),
+               KILN_TEST(test_sizes), KILN_TEST(test_tiles), KILN_TEST(test_lost))
