@@ -20,6 +20,7 @@
 #define GROUP (32 * WARPS)
 #define PARTS (WARPS / KILN_TILES) // warps that share the columns of a tile
 #define ALL (16 * KILN_TILES) // columns of a work-group
+#define AHEAD (KILN_TILES < 8) // whether the next batch is asked for before this one is multiplied
 #define CHUNK 64 // values of a column that a warp multiplies: two blocks
 #define BATCH (CHUNK * DEPTH)
 #define STRETCH 4096 // values whose digits are in local memory
@@ -219,8 +220,12 @@ kiln_quant_tensor(kiln_quant_team_shape s, __global const float *a PLACES(PLACE)
             barrier(CLK_LOCAL_MEM_FENCE); // the digits before have been read
             keep_digits(planes, factors, largest, row + first * BATCH, k - first * BATCH, item);
         }
-        if (first > 0) {
+        if (!AHEAD && first > 0) {
             load_batch(&now, &of, first + part, q, k);
+        }
+        quant_batch next = now;
+        if (AHEAD && first + PARTS < batches) {
+            load_batch(&next, &of, first + PARTS + part, q, k);
         }
 #ifndef KILN_PLAIN
         K_UNROLLED
@@ -237,6 +242,7 @@ kiln_quant_tensor(kiln_quant_team_shape s, __global const float *a PLACES(PLACE)
             sum[0] = fma((float)(d.x + 256 * d.y), now.scales[c][0] * factor, sum[0]);
             sum[1] = fma((float)(d.z + 256 * d.w), now.scales[c][1] * factor, sum[1]);
         }
+        now = next;
     }
     K_UNROLLED
     for (int r = 0; r < 2; r++) {
