@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Launches quant_dot.cl, on GPUs quant_team.cl: few rows times the transposed of a weight of 4 or 8
-// bits. Decides which calls they take, and on GPUs which products of the same rows share a launch.
+// Launches quant_dot.cl, on GPUs quant_team.cl, for one row on tensor cores quant_tensor.cl: few
+// rows times the transposed of a weight of 4 or 8 bits. Decides which calls they take, and on GPUs
+// which products of the same rows share a launch.
 // The values and scales are read where they lie; on processors the rows are laid out for the kernel
 // by a launch before.
 #include "exec_quant_dot.h"
@@ -15,6 +16,11 @@ enum {
     TEAM_GROUP = 128, ///< work-items
     TEAM_COLUMNS = 8, ///< of a work-group
     TEAM_LOCAL = 24 * 1024, ///< bytes, at most
+    TENSOR_GROUP = 256, ///< work-items
+    TENSOR_TILES = 8, ///< of a work-group, at most
+    TENSOR_COLUMNS = 16, ///< of a tile
+    TENSOR_SHIFT = 5, ///< log2 of values that share an exponent
+    TENSOR_MOST_SHIFT = 31, ///< that the kernel's numbers of 32 bits take
     VECTOR_BITS = 128 ///< that a work-item of a team reads at once
 };
 
@@ -123,9 +129,36 @@ out:
 
 // ---- on GPUs ----
 
+/// Whether quant_tensor.cl takes it, which rounds a row to 30 bits of the largest of 32 neighbours.
+static bool takes_tensor(const kilni_exec *exec, const kiln_quant_dot_shape *shape)
+{
+    const kiln_device_info *info = &exec->backend->info;
+    return (info->features & KILN_FEATURE_WGMMA) != 0 &&
+           (info->features & KILN_FEATURE_STRICT) == 0 && info->max_work_group >= TENSOR_GROUP &&
+           shape->m == 1 && shape->k_shift >= TENSOR_SHIFT && shape->k <= INT32_MAX / 2 &&
+           shape->n <= INT32_MAX / (shape->k / 16);
+}
+
+/// Tiles of a work-group: the most that leave a group and a half for each compute unit. 0 where it
+/// is not quant_tensor.cl's.
+static int64_t tiles_for(const kilni_exec *exec, const kiln_quant_dot_shape *shape,
+                         const kiln_quant_team_part *products, uint32_t n)
+{
+    int64_t tiles = takes_tensor(exec, shape) ? TENSOR_TILES : 0;
+    int64_t columns = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        columns += products[i].n;
+    }
+    while (tiles > 1 &&
+           2 * columns < 3 * tiles * TENSOR_COLUMNS * exec->backend->info.compute_units) {
+        tiles /= 2;
+    }
+    return tiles;
+}
+
+/// But for the number of its groups.
 static kiln_quant_team_part part_of(const kilni_exec *exec, const kiln_quant_dot_shape *shape)
 {
-    int64_t rows = shape->m == 1 ? 1 : DOT_ROWS;
     return (kiln_quant_team_part){
         .n = shape->n,
         .n_shift = shape->n_shift,
@@ -134,7 +167,6 @@ static kiln_quant_team_part part_of(const kilni_exec *exec, const kiln_quant_dot
         .weight_start = shape->weight_start,
         .scales_start = shape->scales_start,
         .global_start = shape->global_start,
-        .groups = kilni_exec_ceil_div(shape->n, TEAM_COLUMNS) * kilni_exec_ceil_div(shape->m, rows),
     };
 }
 
@@ -148,25 +180,44 @@ static uint32_t places_for(uint32_t n)
     return places;
 }
 
+static kiln_status team_kernel(kilni_exec *exec, const kiln_quant_dot_shape *shape, uint32_t places,
+                               int64_t tiles, kilni_cl_args *args)
+{
+    const kiln_tensor_desc *b = &exec->record->inputs[1];
+    kilni_exec_options options = {.length = 0};
+    kilni_exec_define_dtype(&options, "A", kiln_scheme_scale(b->scheme));
+    kilni_exec_define(&options, "BITS", kiln_quant_bits(b->dtype));
+    kilni_exec_define(&options, "PRODUCTS", places);
+    if (tiles == 0) {
+        kilni_exec_define(&options, "ROWS", shape->m == 1 ? 1 : DOT_ROWS);
+        return kilni_exec_kernel(exec, "quant_team.cl", "kiln_quant_team", &options, args);
+    }
+    kilni_exec_define(&options, "TILES", tiles);
+    kilni_exec_define(&options, "SHIFT",
+                      shape->k_shift < TENSOR_MOST_SHIFT ? shape->k_shift : TENSOR_MOST_SHIFT);
+    if (exec->backend->pocl) { // no PTX: only tests bring it here
+        kilni_exec_define(&options, "PLAIN", 1);
+    }
+    return kilni_exec_kernel(exec, "quant_tensor.cl", "kiln_quant_tensor", &options, args);
+}
+
 static kiln_status launch_team(kilni_exec *exec, const kiln_quant_dot_shape *shape,
                                const kiln_joined_op *ops, const kiln_quant_team_part *products,
                                uint32_t n)
 {
-    const kiln_tensor_desc *b = &exec->record->inputs[1];
     uint32_t places = places_for(n);
     kiln_quant_team_shape s = {
         .m = shape->m, .k = shape->k, .k_shift = shape->k_shift, .k_blocks = shape->k_blocks};
+    int64_t tiles = tiles_for(exec, shape, products, n);
+    int64_t group = tiles > 0 ? TENSOR_GROUP : TEAM_GROUP;
+    int64_t columns = tiles > 0 ? tiles * TENSOR_COLUMNS : TEAM_COLUMNS;
+    int64_t row_groups = kilni_exec_ceil_div(shape->m, shape->m == 1 ? 1 : DOT_ROWS);
     kiln_view a = {0};
     kilni_cl_args args;
-    kilni_exec_options options = {.length = 0};
     int64_t groups = 0;
     kiln_status status = kilni_exec_dense(exec, &exec->inputs[0], &a);
-    kilni_exec_define_dtype(&options, "A", kiln_scheme_scale(b->scheme));
-    kilni_exec_define(&options, "BITS", kiln_quant_bits(b->dtype));
-    kilni_exec_define(&options, "ROWS", shape->m == 1 ? 1 : DOT_ROWS);
-    kilni_exec_define(&options, "PRODUCTS", places);
     if (status == KILN_STATUS_OK) {
-        status = kilni_exec_kernel(exec, "quant_team.cl", "kiln_quant_team", &options, &args);
+        status = team_kernel(exec, shape, places, tiles, &args);
     }
     if (status != KILN_STATUS_OK) {
         return status;
@@ -174,7 +225,8 @@ static kiln_status launch_team(kilni_exec *exec, const kiln_quant_dot_shape *sha
     s.a_start = kilni_exec_start(&a);
     for (uint32_t i = 0; i < n; i++) {
         s.parts[i] = products[i];
-        groups += products[i].groups;
+        s.parts[i].groups = kilni_exec_ceil_div(products[i].n, columns) * row_groups;
+        groups += s.parts[i].groups;
     }
     kilni_cl_push_bytes(&args, &s, sizeof(s));
     kilni_cl_push_buffer(&args, a.buffer);
@@ -183,7 +235,7 @@ static kiln_status launch_team(kilni_exec *exec, const kiln_quant_dot_shape *sha
         kilni_cl_push_buffer(&args, op->outputs[0].buffer);
         kilni_cl_push_buffer(&args, op->inputs[1].buffer);
     }
-    return kilni_exec_launch(exec, &args, groups * TEAM_GROUP, TEAM_GROUP);
+    return kilni_exec_launch(exec, &args, groups * group, (size_t)group);
 }
 
 static kiln_status one_product(kilni_exec *exec, const kiln_quant_dot_shape *shape)
@@ -230,6 +282,7 @@ static bool joins(const kilni_exec *first, const kiln_quant_dot_shape *of, const
     const kiln_view *row = &exec->inputs[0];
     return x->dtype == y->dtype && kiln_scheme_scale(x->scheme) == kiln_scheme_scale(y->scheme) &&
            of->m == shape->m && of->k == shape->k && of->k_shift == shape->k_shift &&
+           takes_tensor(first, of) == takes_tensor(exec, shape) &&
            row->buffer == first->inputs[0].buffer && row->offset_bytes % 4 == 0 &&
            row->offset_bytes == first->inputs[0].offset_bytes && kiln_view_is_contiguous(row);
 }

@@ -124,7 +124,7 @@ typedef struct kiln_quant_dot_shape { ///< quant_dot.cl; starts in elements of t
     kiln_long global_start;
 } kiln_quant_dot_shape;
 
-typedef struct kiln_quant_team_part { ///< a product of quant_team.cl
+typedef struct kiln_quant_team_part { ///< a product of quant_team.cl and quant_tensor.cl
     kiln_long n;
     kiln_long n_shift;
     kiln_long has_global;

@@ -7,10 +7,11 @@
 // rows have been divided by that power. The sums of a team meet in local memory, always in the same
 // order. Products of the same rows are one launch, of which each has groups of its own.
 //
-// Defines: KILN_A element type of the scales, KILN_BITS, KILN_ROWS of a work-group, KILN_PRODUCTS 1,
-// 2, 4 or 8.
+// Defines: KILN_A element type of the scales, KILN_BITS, KILN_ROWS of a work-group, KILN_PRODUCTS
+// (quant_places.cl).
 
 #include "product_args.h"
+#include "quant_places.cl"
 
 #define PER_HALF (16 / KILN_BITS)
 #define VALUES (128 / KILN_BITS) // of a vector of 16 bytes, which has one scale
@@ -67,26 +68,6 @@ static inline void keep_terms(__local float *terms, __global const float *from, 
         *(__local float4 *)(terms + i / (VALUES / 4) * LINE + i % (VALUES / 4) * 4) = four;
     }
 }
-
-#define PLACE(i) , __global float *out##i, __global const uint4 *weight##i
-#if KILN_PRODUCTS == 1
-#define PLACES(f) f(0)
-#elif KILN_PRODUCTS == 2
-#define PLACES(f) f(0) f(1)
-#elif KILN_PRODUCTS == 4
-#define PLACES(f) f(0) f(1) f(2) f(3)
-#else
-#define PLACES(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
-#endif
-// The product that a group belongs to.
-#define CHOOSE(i)                                                                                  \
-    if (group >= 0 && group < s.parts[i].groups) {                                                 \
-        p = s.parts[i];                                                                            \
-        out = out##i;                                                                              \
-        weight = weight##i;                                                                        \
-        own_group = group;                                                                         \
-    }                                                                                              \
-    group -= s.parts[i].groups;
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 kiln_quant_team(kiln_quant_team_shape s, __global const float *a PLACES(PLACE))

@@ -147,6 +147,21 @@ static void test_joined(void)
     cl_trial_close(&t);
 }
 
+/// As on a GPU whose tensor cores multiply bytes; PoCL computes what they would.
+static void test_joined_tensor(void)
+{
+    cl_trial t;
+    if (!cl_trial_open(&t, KILN_DEVICE_GPU)) {
+        return;
+    }
+    t.f.backend->info.features |= KILN_FEATURE_WGMMA;
+    t.f.backend->info.compute_units = 1000; // work-groups have as many columns as alone
+    check_joined(&t, 1, 256, KILN_DTYPE_Q4F, 2);
+    check_joined(&t, 1, 4640, KILN_DTYPE_Q8F, 3);
+    check_joined(&t, 6, 256, KILN_DTYPE_Q8S, 2); // several rows are not for them
+    cl_trial_close(&t);
+}
+
 /// `second` is no product of the launch of `first`: nothing is launched.
 static void check_apart(cl_trial *t, const product *first, const product *second)
 {
@@ -186,4 +201,5 @@ static void test_apart(void)
     cl_trial_close(&t);
 }
 
-KILN_TEST_MAIN("unit/cl_backend/joined", KILN_TEST(test_joined), KILN_TEST(test_apart))
+KILN_TEST_MAIN("unit/cl_backend/joined", KILN_TEST(test_joined), KILN_TEST(test_joined_tensor),
+               KILN_TEST(test_apart))

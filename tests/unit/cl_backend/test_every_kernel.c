@@ -23,6 +23,7 @@ typedef struct kernel_name {
 static kernel_name kernels[MAX_KERNELS];
 static size_t n_kernels;
 static bool covered[CL_TRIAL_FORMS];
+static bool tensor_cores; ///< whether the device is said to have them
 
 // ---- which kernels there are ----
 
@@ -114,6 +115,7 @@ static void take_alone(size_t form, const kiln_op_record *record, const void *co
 {
     cl_trial t;
     if (cl_trial_open(&t, cl_trial_forms[form])) {
+        t.f.backend->info.features |= tensor_cores ? KILN_FEATURE_WGMMA : 0;
         if (!kiln_ir_is_expanded(t.f.base, record)) {
             cl_trial_take(record, data, &t);
             note_reached(&t.f.backend->kernels, form);
@@ -385,6 +387,11 @@ static void test_block_form(void)
 static void test_gpu_form(void)
 {
     run_form(1);
+    if (covered[1]) {
+        tensor_cores = true;
+        run_samples(1, KILN_OP_MATMUL_QUANTIZED);
+        tensor_cores = false;
+    }
 }
 
 /* Last: a kernel that neither form launched has no case. */
