@@ -213,17 +213,18 @@ kiln_status kilni_rpc_engine_start(kilni_rpc_engine *engine, kiln_error *err)
     engine->server = make_server(engine);
     engine->queue = grpc_completion_queue_create_for_next(NULL);
     grpc_server_register_completion_queue(engine->server, engine->queue, NULL);
-    bool good = add_entry(engine, KILNI_RPC_SPEECH_PLAIN) &&
-                (!has_certificate(engine) || add_entry(engine, KILNI_RPC_SPEECH_TLS));
+    bool plain = add_entry(engine, KILNI_RPC_SPEECH_PLAIN);
+    bool good = plain && (!has_certificate(engine) || add_entry(engine, KILNI_RPC_SPEECH_TLS));
     grpc_server_start(engine->server);
-    if (!good) {
-        kilni_rpc_engine_quit(engine);
-        kilni_rpc_engine_stop(engine, /*last=*/false);
-        return kiln_fail(err, INVALID_ARGUMENT,
-                         "the certificate, its key or the client CA cannot be used: PEM files are "
-                         "needed, and a key that belongs to the certificate");
+    if (good) {
+        return KILN_STATUS_OK;
     }
-    return KILN_STATUS_OK;
+    kilni_rpc_engine_quit(engine);
+    kilni_rpc_engine_stop(engine, /*last=*/false);
+    return plain ? kiln_fail(err, INVALID_ARGUMENT,
+                             "the certificate, its key or the client CA cannot be used: PEM files "
+                             "are needed, and a key that belongs to the certificate")
+                 : kiln_fail(err, INTERNAL, "this gRPC takes no connections of others");
 }
 
 void kilni_rpc_engine_quit(kilni_rpc_engine *engine)
