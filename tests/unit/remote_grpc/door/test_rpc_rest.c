@@ -30,7 +30,7 @@ extern char **environ;
 enum { CYCLES = 200, WARM_CYCLES = 20, ACCEPTORS = 4, REST_MS = 20, FULL_REST_MS = 120 };
 enum { FAILED = 1, SLOW = 2 };
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { MOST_MS = 1000 }; ///< of a call that wakes gRPC, in the median
+enum { MOST_MS = 1000 }; ///< of the fastest call that wakes gRPC; others may wait for a processor
 #else
 enum { MOST_MS = 20 };
 #endif
@@ -174,7 +174,7 @@ static int call_often(const char *name, int count, int full)
                        : "at any time",
            times[count / 2], times[count - 1]);
     fflush(stdout);
-    return failed > 0 ? FAILED : full == 100 && times[count / 2] > MOST_MS ? SLOW : 0;
+    return failed > 0 ? FAILED : full == 100 && times[0] > MOST_MS ? SLOW : 0;
 }
 
 /// A client in a process of its own.
