@@ -334,22 +334,23 @@ def case_memory_goes_with_the_last_session(_):
         assert held > before + 200000, (before, held)
 
 
-def threads_of(process):
-    """Of each thread its name, and how often it has begun to run."""
+def threads_of(process, only_waits=False):
+    """Of each thread its name, and how often it has begun to run, perhaps only after waits of its own."""
+    counted = ("^" if only_waits else "") + r"voluntary_ctxt_switches:\s+(\d+)"
     threads = {}
     for thread in os.listdir(f"/proc/{process.pid}/task"):
         with open(f"/proc/{process.pid}/task/{thread}/status", encoding="ascii") as file:
             text = file.read()
         threads[thread] = (re.search(r"^Name:\s+(.*)$", text, re.M).group(1),
-                           sum(map(int, re.findall(r"voluntary_ctxt_switches:\s+(\d+)", text))))
+                           sum(map(int, re.findall(counted, text, re.M))))
     return threads
 
 
-def wakes_each_second(process, seconds=5):
-    """Of all its threads, by their own wish or not."""
-    before = threads_of(process)
+def wakes_each_second(process, seconds=5, only_waits=False):
+    before = threads_of(process, only_waits)
     time.sleep(seconds)
-    return sum(count - before.get(thread, ("", 0))[1] for thread, (_, count) in threads_of(process).items()) / seconds
+    after = threads_of(process, only_waits)
+    return sum(count - before.get(thread, ("", 0))[1] for thread, (_, count) in after.items()) / seconds
 
 
 def has_grpc(process):
@@ -377,9 +378,10 @@ def case_idle_server_sleeps(folder):
         rate = wakes_each_second(server.process)
         print(f"    an idle server wakes {rate:.2f} times a second before its first connection")
         assert rate <= 1, rate
-        rates = [wakes_each_second(each.process) for each in (secret, closed)]
+        # These look at their files each second, and a busy machine may interrupt them.
+        rates = [wakes_each_second(each.process, only_waits=True) for each in (secret, closed)]
         print(f"    with TLS {rates[0]:.2f} times, and {rates[1]:.2f} with clients' certificates")
-        assert all(rate <= 1.2 for rate in rates), rates  # it looks at its files each second
+        assert all(rate <= 1.2 for rate in rates), rates
         channels = [grpc.insecure_channel(server.target, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(2)]
         watches = [each.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=120 * PATIENCE) for each in channels
                    for _ in range(60)]
