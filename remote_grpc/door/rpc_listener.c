@@ -1,62 +1,66 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The server's side of gRPC: ports with and without TLS, and the calls that arrive. Decides nothing
-// about who may call what; a server that was not started cannot be destroyed, so it always is.
+// The door: who connects is given to gRPC, which runs only while somebody is there, and the calls
+// that arrive come out of it. Decides nothing about who may call what.
 
 #include "rpc_listener.h"
 
-#include "rpc_activated.h"
-#include "rpc_grpc.h"
-#include "rpc_protocol.h"
+#include "rpc_engine.h"
+#include "rpc_guests.h"
 #include "rpc_resets.h"
 
-#include <grpc/support/alloc.h>
-#include <inttypes.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 enum {
     ACCEPT_PAUSE_MS = 20,
-    HANDSHAKE_MS = 5000,
-    IDLE_MS = 60000,
-    MAX_STREAMS = 64,
-    PORTS = 16,
+    FULL_PAUSE_MS = 50, ///< no descriptor is free, perhaps
+    LOOK_MS = 1000,
+    REST_MS = 12000, ///< longer than gRPC helps with a write, which its end waits for
+    SOCKETS = 32,
     SOON_MS = 2 ///< a message that comes with its call
 };
 
-/// A port with TLS, and which certificate it shows.
-typedef struct tls_port {
-    kilni_rpc_listener *listener;
-    uint64_t shown;
-} tls_port;
+/// A socket that listens.
+typedef struct door_socket {
+    kilni_rpc_speech speech;
+    bool own; ///< we have bound it
+} door_socket;
 
 struct kilni_rpc_listener {
     const kiln_env *env;
-    grpc_server *server;
-    grpc_completion_queue *queue;
-    pthread_mutex_t lock; ///< for those below
-    kilni_rpc_identity identity;
-    uint64_t version; ///< of the identity
     bool last; ///< gRPC is left running
-    tls_port tls_ports[PORTS];
-    size_t n_tls_ports;
-    kilni_rpc_activated *activated[PORTS]; ///< sockets that others have bound
-    size_t n_activated;
-    kilni_rpc_resets resets; ///< under the lock
-    uint32_t unawaited; ///< under the lock: calls that were asked for and nobody waits for
-    kilni_rpc_stream *swept; ///< under the lock: to be closed by the sweeper
+    uint32_t rest_ms; ///< nobody has been there for so long
+    uint32_t look_ms; ///< between looks whether somebody still is
+    // The door's thread.
+    door_socket sockets[SOCKETS];
+    struct pollfd waits[SOCKETS + 1]; ///< for each socket, and for the end
+    size_t n_sockets;
+    int end; ///< written to, it ends the thread
+    pthread_t door;
+    bool has_door;
+    kilni_rpc_engine engine; ///< started and stopped by the door's thread
+    kilni_rpc_guests guests;
+    uint64_t looked_ns; ///< at the guests
+    uint64_t seen_ns; ///< when somebody was last there
+    atomic_bool down;
+    pthread_mutex_t lock; ///< for those below
+    bool awake; ///< gRPC runs, and calls may be asked for
+    uint32_t inside; ///< threads that wait in gRPC for a call
+    uint32_t unawaited; ///< calls that were asked for and nobody waits for
+    pthread_cond_t changed; ///< any of these
+    kilni_rpc_resets resets;
+    kilni_rpc_stream *swept; ///< to be closed by the sweeper
     bool sweeps_end;
     pthread_cond_t to_sweep;
     pthread_t sweeper;
     bool has_sweeper;
-    atomic_bool down;
-    atomic_bool shutdown_seen;
 };
 
 // ---- calls that nobody waits for ----
@@ -101,217 +105,192 @@ static void sweep(kilni_rpc_listener *listener, kilni_rpc_stream *stream)
     pthread_mutex_unlock(&listener->lock);
 }
 
-// ---- certificates ----
+// ---- gRPC runs while somebody is there ----
 
-static kiln_status copy_identity(const kiln_env *env, const kilni_rpc_identity *identity,
-                                 kilni_rpc_identity *out_copy, kiln_error *err)
+static kiln_status wake(kilni_rpc_listener *listener, kiln_error *err)
 {
-    *out_copy = (kilni_rpc_identity){
-        .authorities =
-            identity->authorities != NULL ? kiln_strdup(env, identity->authorities) : NULL,
-        .certificate = kiln_strdup(env, identity->certificate),
-        .key = kiln_strdup(env, identity->key),
-    };
-    if (out_copy->certificate == NULL || out_copy->key == NULL ||
-        (out_copy->authorities == NULL) != (identity->authorities == NULL)) {
-        kilni_rpc_identity_fini(env, out_copy);
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a certificate");
-    }
-    return KILN_STATUS_OK;
-}
-
-kiln_status kilni_rpc_listener_renew(kilni_rpc_listener *listener,
-                                     const kilni_rpc_identity *identity, kiln_error *err)
-{
-    kilni_rpc_identity fresh;
-    if (identity->certificate == NULL) {
-        return KILN_STATUS_OK;
-    }
-    kiln_status status = copy_identity(listener->env, identity, &fresh, err);
+    kiln_status status = kilni_rpc_engine_start(&listener->engine, err);
     if (status == KILN_STATUS_OK) {
         pthread_mutex_lock(&listener->lock);
-        kilni_rpc_identity old = listener->identity;
-        listener->identity = fresh;
-        listener->version++;
+        listener->awake = true;
+        pthread_cond_broadcast(&listener->changed);
         pthread_mutex_unlock(&listener->lock);
-        kilni_rpc_identity_fini(listener->env, &old);
     }
     return status;
 }
 
-/// gRPC asks at every handshake.
-static grpc_ssl_certificate_config_reload_status
-show_certificate(void *user, grpc_ssl_server_certificate_config **out_config)
+/// Threads that wait for calls are told that none comes, and wait outside.
+static void rest(kilni_rpc_listener *listener)
 {
-    tls_port *port = user;
-    kilni_rpc_listener *listener = port->listener;
-    grpc_ssl_certificate_config_reload_status status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     pthread_mutex_lock(&listener->lock);
-    if (port->shown != listener->version) {
-        const kilni_rpc_identity *identity = &listener->identity;
-        grpc_ssl_pem_key_cert_pair pair = {.private_key = identity->key,
-                                           .cert_chain = identity->certificate};
-        // gRPC insists on authorities here, also where no client is asked for a certificate.
-        *out_config = grpc_ssl_server_certificate_config_create(
-            identity->authorities != NULL ? identity->authorities : identity->certificate, &pair,
-            1);
-        port->shown = listener->version;
-        status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
-    }
+    listener->awake = false;
     pthread_mutex_unlock(&listener->lock);
+    kilni_rpc_engine_quit(&listener->engine);
+    pthread_mutex_lock(&listener->lock);
+    while (listener->inside > 0) {
+        pthread_cond_wait(&listener->changed, &listener->lock);
+    }
+    listener->unawaited = 0;
+    pthread_mutex_unlock(&listener->lock);
+    kilni_rpc_engine_stop(&listener->engine, /*last=*/false);
+}
+
+/// Whether gRPC has a connection, or somebody still has a call.
+static bool is_needed(kilni_rpc_listener *listener)
+{
+    pthread_mutex_lock(&listener->lock);
+    uint32_t asked = listener->inside + listener->unawaited;
+    bool calls = atomic_load(&listener->engine.streams) > asked;
+    pthread_mutex_unlock(&listener->lock);
+    return kilni_rpc_guests_look(&listener->guests) > 0 || calls;
+}
+
+static void look(kilni_rpc_listener *listener)
+{
+    uint64_t now = kiln_time_ns();
+    if (listener->engine.server == NULL ||
+        now - listener->looked_ns < UINT64_C(1000000) * listener->look_ms) {
+        return;
+    }
+    listener->looked_ns = now;
+    if (is_needed(listener)) {
+        listener->seen_ns = now;
+    } else if (now - listener->seen_ns > UINT64_C(1000000) * listener->rest_ms) {
+        rest(listener);
+    }
+}
+
+// ---- the door ----
+
+static kiln_status let_in(kilni_rpc_listener *listener, size_t socket, int take_fd, kiln_error *err)
+{
+    kiln_status status = listener->engine.server == NULL ? wake(listener, err) : KILN_STATUS_OK;
+    if (status == KILN_STATUS_OK) {
+        status = kilni_rpc_guests_add(listener->env, &listener->guests, take_fd, err);
+    }
+    if (status == KILN_STATUS_OK) {
+        listener->seen_ns = kiln_time_ns();
+        kilni_rpc_engine_give(&listener->engine, listener->sockets[socket].speech,
+                              listener->waits[socket].fd, take_fd);
+    } else {
+        (void)close(take_fd);
+    }
     return status;
 }
 
-static grpc_server_credentials *make_credentials(kilni_rpc_listener *listener, bool plain)
+static void take_connection(kilni_rpc_listener *listener, size_t socket)
 {
-    const kilni_rpc_identity *identity = &listener->identity;
-    if (plain || identity->certificate == NULL) {
-        return grpc_insecure_server_credentials_create();
+    kiln_error err = KILN_ERROR_INIT;
+    int fd = kilni_rpc_socket_accept(listener->waits[socket].fd);
+    if (fd >= 0 && let_in(listener, socket, fd, &err) != KILN_STATUS_OK) {
+        kiln_log_write(listener->env, KILN_LOG_WARN, "remote", "a connection was sent away: %s",
+                       err.message);
+    } else if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+        (void)poll(NULL, 0, FULL_PAUSE_MS);
     }
-    if (listener->n_tls_ports == PORTS) {
-        return NULL;
-    }
-    tls_port *port = &listener->tls_ports[listener->n_tls_ports++];
-    port->listener = listener;
-    return grpc_ssl_server_credentials_create_with_options(
-        grpc_ssl_server_credentials_create_options_using_config_fetcher(
-            identity->authorities != NULL
-                ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
-                : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
-            show_certificate, port));
 }
 
-// ---- ports ----
-
-/// gRPC removes a socket file before it binds; somebody may be listening there.
-static bool is_served(const char *path)
+static void *keep_door(void *pointer)
 {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || strlen(path) >= sizeof(name.sun_path)) {
-        (void)close(fd);
-        return false;
+    kilni_rpc_listener *listener = pointer;
+    const struct pollfd *end = &listener->waits[listener->n_sockets];
+    while (end->revents == 0) {
+        int ready = poll(listener->waits, (nfds_t)listener->n_sockets + 1,
+                         listener->engine.server != NULL ? (int)listener->look_ms : -1);
+        for (size_t i = 0; i < listener->n_sockets && ready > 0; i++) {
+            if (listener->waits[i].revents != 0) {
+                take_connection(listener, i);
+            }
+        }
+        look(listener);
     }
-    memcpy(name.sun_path, path, strlen(path) + 1);
-    bool served = connect(fd, (const struct sockaddr *)&name, sizeof(name)) == 0;
-    (void)close(fd);
-    return served;
+    return NULL;
 }
 
-/// Without a mask between making the socket and closing it to others somebody could connect.
-static int bind_port(kilni_rpc_listener *listener, const char *address, bool is_unix,
-                     grpc_server_credentials *credentials)
-{
-    mode_t old = is_unix ? umask(S_IRWXG | S_IRWXO | S_IXUSR) : 0;
-    int port = grpc_server_add_http2_port(listener->server, address, credentials);
-    if (is_unix) {
-        (void)umask(old);
-    }
-    return port;
-}
+// ---- listening ----
 
-/// gRPC does not say why: where it can listen without TLS, the certificate is to blame.
-static kiln_status explain_port(kilni_rpc_listener *listener, const char *address, bool is_unix,
-                                kiln_error *err)
+/// Takes the descriptor, when it is our own.
+static kiln_status add_socket(kilni_rpc_listener *listener, int fd, door_socket as, kiln_error *err)
 {
-    grpc_server_credentials *credentials = make_credentials(listener, /*plain=*/true);
-    bool tls = !is_unix && listener->identity.certificate != NULL &&
-               bind_port(listener, address, is_unix, credentials) != 0;
-    grpc_server_credentials_release(credentials);
-    if (tls) {
-        return kiln_fail(err, INVALID_ARGUMENT,
-                         "the certificate, its key or the client CA cannot be used: PEM files are "
-                         "needed, and a key that belongs to the certificate");
+    if (listener->n_sockets == SOCKETS) {
+        if (as.own) {
+            kilni_rpc_socket_close(fd);
+        }
+        return kiln_fail(err, INVALID_ARGUMENT, "more than %d sockets", SOCKETS);
     }
-    return kiln_fail(err, UNAVAILABLE, "cannot listen at %s: %s", address,
-                     is_unix ? "the folder is missing or closed, or the path too long"
-                             : "the port is taken, or this machine has no such address");
-}
-
-static kiln_status add_activated(kilni_rpc_listener *listener, int fd, kiln_error *err)
-{
-    if (listener->n_activated == PORTS) {
-        return kiln_fail(err, INVALID_ARGUMENT, "more than %d sockets", PORTS);
-    }
-    kiln_status status = kilni_rpc_activated_start(
-        listener->env, listener->server, fd, &listener->activated[listener->n_activated], err);
-    listener->n_activated += status == KILN_STATUS_OK;
-    return status;
-}
-
-static kiln_status add_port(kilni_rpc_listener *listener, const char *address, int *out_port,
-                            kiln_error *err)
-{
-    bool is_unix = strncmp(address, "unix:", 5) == 0;
-    if (is_unix && is_served(address + 5)) {
-        return kiln_fail(err, UNAVAILABLE, "somebody listens at %s already", address);
-    }
-    grpc_server_credentials *credentials = make_credentials(listener, is_unix);
-    if (credentials == NULL) {
-        return kiln_fail(err, INVALID_ARGUMENT, "the certificate or the key cannot be used");
-    }
-    int port = bind_port(listener, address, is_unix, credentials);
-    grpc_server_credentials_release(credentials);
-    if (port == 0) {
-        return explain_port(listener, address, is_unix, err);
-    }
-    *out_port = is_unix ? 0 : port;
+    listener->sockets[listener->n_sockets] = as;
+    listener->waits[listener->n_sockets++] = (struct pollfd){.fd = fd, .events = POLLIN};
     return KILN_STATUS_OK;
 }
 
-static grpc_server *make_server(uint64_t max_message)
+static kiln_status add_address(kilni_rpc_listener *listener, const char *address, bool tls,
+                               int *out_port, kiln_error *err)
 {
-    int most = max_message <= KILNI_RPC_MAX_MESSAGE ? KILNI_RPC_MAX_MESSAGE
-               : max_message < INT32_MAX            ? (int)max_message
-                                                    : INT32_MAX;
-    grpc_arg args[] = {
-        kilni_grpc_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, most),
-        kilni_grpc_arg(GRPC_ARG_MAX_CONCURRENT_STREAMS, MAX_STREAMS),
-        kilni_grpc_arg(GRPC_ARG_MAX_METADATA_SIZE, 8192),
-        kilni_grpc_arg(GRPC_ARG_ALLOW_REUSEPORT, 0),
-        kilni_grpc_arg(GRPC_ARG_KEEPALIVE_TIME_MS, KILNI_PING_MS),
-        kilni_grpc_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, KILNI_PONG_MS),
-        kilni_grpc_arg(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1),
-        kilni_grpc_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
-        kilni_grpc_arg(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, KILNI_MIN_PING_MS),
-        kilni_grpc_arg(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, HANDSHAKE_MS),
-        kilni_grpc_arg(GRPC_ARG_MAX_CONNECTION_IDLE_MS, IDLE_MS),
-        kilni_grpc_arg(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0),
-        kilni_grpc_arg(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1),
-    };
-    grpc_channel_args list = {sizeof(args) / sizeof(args[0]), args};
-    return grpc_server_create(&list, NULL);
+    int fds[KILNI_RPC_SOCKETS_EACH];
+    size_t count = 0;
+    bool is_unix = strncmp(address, "unix:", 5) == 0;
+    const door_socket as = {
+        .speech = tls && !is_unix ? KILNI_RPC_SPEECH_TLS : KILNI_RPC_SPEECH_PLAIN, .own = true};
+    kiln_status status = kilni_rpc_socket_listen(address, fds, &count, out_port, err);
+    for (size_t i = 0; i < count; i++) {
+        kiln_error ignored = KILN_ERROR_INIT;
+        kiln_status added =
+            add_socket(listener, fds[i], as, status == KILN_STATUS_OK ? err : &ignored);
+        status = status == KILN_STATUS_OK ? added : status;
+    }
+    return status;
+}
+
+static kiln_status add_sockets(kilni_rpc_listener *listener,
+                               const kilni_rpc_listen_options *options, kiln_error *err)
+{
+    bool tls = options->identity != NULL && options->identity->certificate != NULL;
+    kiln_status status =
+        tls ? kilni_rpc_listener_renew(listener, options->identity, err) : KILN_STATUS_OK;
+    for (size_t i = 0; i < options->n_addresses && status == KILN_STATUS_OK; i++) {
+        status = add_address(listener, options->addresses[i], tls, &options->out_ports[i], err);
+    }
+    for (size_t i = 0; i < options->n_fds && status == KILN_STATUS_OK; i++) {
+        int fd = options->fds[i];
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); // a client may go early
+        status = add_socket(listener, fd, (door_socket){.speech = KILNI_RPC_SPEECH_PLAIN}, err);
+    }
+    return status;
+}
+
+static kiln_status start_threads(kilni_rpc_listener *listener, kiln_error *err)
+{
+    listener->end = eventfd(0, EFD_CLOEXEC);
+    if (listener->end < 0) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no descriptor for a server");
+    }
+    listener->waits[listener->n_sockets] = (struct pollfd){.fd = listener->end, .events = POLLIN};
+    listener->has_sweeper = pthread_create(&listener->sweeper, NULL, sweep_calls, listener) == 0;
+    listener->has_door =
+        listener->has_sweeper && pthread_create(&listener->door, NULL, keep_door, listener) == 0;
+    return listener->has_door ? KILN_STATUS_OK
+                              : kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
 }
 
 kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options *options,
                              kilni_rpc_listener **out_listener, kiln_error *err)
 {
     kilni_rpc_listener *listener = kiln_alloc(env, sizeof(*listener));
-    kiln_status status = KILN_STATUS_OK;
     if (listener == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a server");
     }
-    kilni_grpc_init(env);
     listener->env = env;
     listener->last = options->last;
+    listener->rest_ms = options->rest_ms > 0 ? options->rest_ms : REST_MS;
+    listener->look_ms = listener->rest_ms < LOOK_MS ? listener->rest_ms : LOOK_MS;
+    listener->end = -1;
+    kilni_rpc_engine_init(&listener->engine, env, options->max_message);
     pthread_mutex_init(&listener->lock, NULL);
+    pthread_cond_init(&listener->changed, NULL);
     pthread_cond_init(&listener->to_sweep, NULL);
-    listener->has_sweeper = pthread_create(&listener->sweeper, NULL, sweep_calls, listener) == 0;
-    if (!listener->has_sweeper) {
-        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a server");
-    }
-    listener->server = make_server(options->max_message);
-    listener->queue = grpc_completion_queue_create_for_next(NULL);
-    grpc_server_register_completion_queue(listener->server, listener->queue, NULL);
-    if (options->identity != NULL && status == KILN_STATUS_OK) {
-        status = kilni_rpc_listener_renew(listener, options->identity, err);
-    }
-    for (size_t i = 0; i < options->n_addresses && status == KILN_STATUS_OK; i++) {
-        status = add_port(listener, options->addresses[i], &options->out_ports[i], err);
-    }
-    grpc_server_start(listener->server);
-    for (size_t i = 0; i < options->n_fds && status == KILN_STATUS_OK; i++) {
-        status = add_activated(listener, options->fds[i], err);
+    kiln_status status = add_sockets(listener, options, err);
+    if (status == KILN_STATUS_OK) {
+        status = start_threads(listener, err);
     }
     if (status != KILN_STATUS_OK) {
         kilni_rpc_listener_shutdown(listener);
@@ -322,54 +301,62 @@ kiln_status kilni_rpc_listen(const kiln_env *env, const kilni_rpc_listen_options
     return KILN_STATUS_OK;
 }
 
-// ---- calls ----
-
-/// For each thread that waits one call is asked for.
-static bool ask_for_call(kilni_rpc_listener *listener)
+kiln_status kilni_rpc_listener_renew(kilni_rpc_listener *listener,
+                                     const kilni_rpc_identity *identity, kiln_error *err)
 {
-    pthread_mutex_lock(&listener->lock);
-    bool asked = listener->unawaited > 0;
-    listener->unawaited -= asked;
-    pthread_mutex_unlock(&listener->lock);
-    if (asked) {
-        return true;
-    }
-    kilni_rpc_stream *stream = kilni_grpc_stream_new(listener->env);
-    grpc_completion_queue *queue = stream != NULL ? stream->queue : NULL;
-    __tsan_release(stream); // another thread may get it
-    if (stream == NULL || grpc_server_request_call(listener->server, &stream->call,
-                                                   &stream->details, &stream->metadata, queue,
-                                                   listener->queue, stream) != GRPC_CALL_OK) {
-        if (stream != NULL) {
-            kilni_grpc_stream_free(stream);
-        }
-        return false;
-    }
-    return true;
+    return kilni_rpc_engine_renew(&listener->engine, identity, err);
 }
 
-/// Waits for any call that was asked for; NULL when there was none, `*out_late` true: in time.
-static kilni_rpc_stream *next_call(kilni_rpc_listener *listener, gpr_timespec deadline,
-                                   bool *out_late)
+// ---- calls ----
+
+/// Waits until gRPC runs, and goes in, with a call that was asked for; `*out_asks` says whether it
+/// is still to be. False: the time is over, or the listener is going.
+static bool enter(kilni_rpc_listener *listener, gpr_timespec deadline, bool *out_asks,
+                  bool *out_late)
 {
-    if (!ask_for_call(listener)) {
+    pthread_mutex_lock(&listener->lock);
+    while (!listener->awake && !*out_late && !atomic_load(&listener->down)) {
+        *out_late = !kilni_grpc_wait_condition(&listener->changed, &listener->lock, deadline);
+    }
+    bool in = listener->awake && !atomic_load(&listener->down);
+    *out_asks = listener->unawaited == 0;
+    listener->inside += in;
+    listener->unawaited -= in && !*out_asks;
+    pthread_mutex_unlock(&listener->lock);
+    return in;
+}
+
+/// Gives whether gRPC still runs.
+static bool leave(kilni_rpc_listener *listener, bool unawaited)
+{
+    pthread_mutex_lock(&listener->lock);
+    bool awake = listener->awake;
+    listener->inside--;
+    listener->unawaited += unawaited;
+    if (!awake) {
+        pthread_cond_broadcast(&listener->changed);
+    }
+    pthread_mutex_unlock(&listener->lock);
+    return awake;
+}
+
+/// Waits for a call. NULL: none came, `*out_late` in time; `*out_bad`: though it should.
+static kilni_rpc_stream *next_call(kilni_rpc_listener *listener, gpr_timespec deadline,
+                                   bool *out_late, bool *out_bad)
+{
+    bool asks = false;
+    bool late = false;
+    *out_bad = false;
+    if (!enter(listener, deadline, &asks, out_late)) {
         return NULL;
     }
-    grpc_event event = grpc_completion_queue_next(listener->queue, deadline, NULL);
-    __tsan_acquire(event.tag);
-    if (event.type == GRPC_QUEUE_TIMEOUT) {
-        pthread_mutex_lock(&listener->lock);
-        listener->unawaited++;
-        pthread_mutex_unlock(&listener->lock);
-        *out_late = true;
-    } else if (event.tag == listener) {
-        atomic_store(&listener->shutdown_seen, true);
-    } else if (event.type == GRPC_OP_COMPLETE && event.success != 0) {
-        return event.tag;
-    } else if (event.type == GRPC_OP_COMPLETE) {
-        kilni_grpc_stream_free(event.tag);
-    }
-    return NULL;
+    kilni_rpc_stream *stream = !asks || kilni_rpc_engine_ask(&listener->engine)
+                                   ? kilni_rpc_engine_next(&listener->engine, deadline, &late)
+                                   : NULL;
+    bool awake = leave(listener, late);
+    *out_late = late;
+    *out_bad = stream == NULL && !late && awake && !atomic_load(&listener->down);
+    return stream;
 }
 
 /// One who asks and takes back all the time is sent away. Gives whether the call is to be answered.
@@ -392,8 +379,9 @@ kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener, int64_t timeout
 {
     gpr_timespec deadline = timeout_ms < 0 ? kilni_grpc_forever() : kilni_grpc_after(timeout_ms);
     bool late = false;
+    bool bad = false;
     while (!late && !atomic_load(&listener->down)) {
-        kilni_rpc_stream *stream = next_call(listener, deadline, &late);
+        kilni_rpc_stream *stream = next_call(listener, deadline, &late, &bad);
         size_t length = stream != NULL ? GRPC_SLICE_LENGTH(stream->details.method) : 0;
         if (stream != NULL && length < sizeof(stream->method)) {
             memcpy(stream->method, GRPC_SLICE_START_PTR(stream->details.method), length);
@@ -403,7 +391,7 @@ kilni_rpc_stream *kilni_rpc_accept(kilni_rpc_listener *listener, int64_t timeout
         }
         if (stream != NULL) {
             sweep(listener, stream);
-        } else if (!late && !atomic_load(&listener->down)) {
+        } else if (bad) {
             kiln_log_write(listener->env, KILN_LOG_WARN, "remote", "a call could not be accepted");
             gpr_sleep_until(kilni_grpc_after(ACCEPT_PAUSE_MS));
         }
@@ -434,167 +422,47 @@ const char *kilni_rpc_method(const kilni_rpc_stream *stream)
     return stream->method;
 }
 
-/// One that is longer is cut; control characters would disturb the log.
-static void copy_name(const char *text, size_t length, char out_name[KILNI_RPC_CALLER])
-{
-    length = length < KILNI_RPC_CALLER ? length : KILNI_RPC_CALLER - 1;
-    for (size_t i = 0; i < length; i++) {
-        out_name[i] = text[i];
-        if ((unsigned char)text[i] <= ' ' || text[i] == 127) {
-            out_name[i] = '_';
-        }
-    }
-    out_name[length] = '\0';
-}
-
-/// `line` has blanks between a name, which may be missing, and the token.
-static size_t token_of(const char *line, size_t length, char out_name[KILNI_RPC_CALLER])
-{
-    size_t begin = length;
-    while (begin > 0 && line[begin - 1] != ' ' && line[begin - 1] != '\t') {
-        begin--;
-    }
-    size_t name = strspn(line, " \t");
-    size_t end = begin;
-    while (end > name && (line[end - 1] == ' ' || line[end - 1] == '\t')) {
-        end--;
-    }
-    if (end > name) {
-        copy_name(line + name, end - name, out_name);
-    } else {
-        uint64_t hash = kiln_hash64(line + begin, length - begin, 0);
-        snprintf(out_name, KILNI_RPC_CALLER, "token-%012" PRIx64, hash >> 16);
-    }
-    return begin;
-}
-
-/// Compares with every line, so that the time does not tell which one is near.
-static bool is_line_of(const char *tokens, const char *given, size_t length,
-                       char out_name[KILNI_RPC_CALLER])
-{
-    bool found = false;
-    for (const char *line = tokens; *line != '\0';) {
-        char name[KILNI_RPC_CALLER];
-        size_t line_length = strcspn(line, "\r\n");
-        size_t begin = token_of(line, line_length, name);
-        if (line_length - begin == length && length > 0 &&
-            kilni_rpc_same_secret(line + begin, given, length)) {
-            memcpy(out_name, name, sizeof(name));
-            found = true;
-        }
-        line += line_length;
-        line += strspn(line, "\r\n");
-    }
-    return found;
-}
-
-bool kilni_rpc_is_token(const char *text, size_t length, const char *tokens,
-                        char out_name[KILNI_RPC_CALLER])
-{
-    static const char scheme[] = "bearer "; // RFC 7235: its case does not count
-    size_t head = sizeof(scheme) - 1;
-    return length > head && strncasecmp(text, scheme, head) == 0 &&
-           is_line_of(tokens, text + head, length - head, out_name);
-}
-
-bool kilni_rpc_is_authorized(const kilni_rpc_stream *stream, const char *tokens,
-                             char out_name[KILNI_RPC_CALLER])
-{
-    bool found = false;
-    for (size_t i = 0; i < stream->metadata.count; i++) {
-        const grpc_metadata *each = &stream->metadata.metadata[i];
-        if (grpc_slice_str_cmp(each->key, "authorization") == 0) {
-            found = kilni_rpc_is_token((const char *)GRPC_SLICE_START_PTR(each->value),
-                                       GRPC_SLICE_LENGTH(each->value), tokens, out_name) ||
-                    found;
-        }
-    }
-    return found;
-}
-
-bool kilni_rpc_certificate_name(const kilni_rpc_stream *stream, char out_name[KILNI_RPC_CALLER])
-{
-    grpc_auth_context *context = grpc_call_auth_context(stream->call);
-    bool found = false;
-    if (context != NULL && grpc_auth_context_peer_is_authenticated(context) != 0) {
-        grpc_auth_property_iterator each =
-            grpc_auth_context_find_properties_by_name(context, GRPC_X509_CN_PROPERTY_NAME);
-        const grpc_auth_property *name = grpc_auth_property_iterator_next(&each);
-        if (name == NULL || name->value_length == 0) {
-            each = grpc_auth_context_peer_identity(context);
-            name = grpc_auth_property_iterator_next(&each);
-        }
-        found = name != NULL && name->value_length > 0;
-        if (found) {
-            copy_name(name->value, name->value_length, out_name);
-        }
-    }
-    grpc_auth_context_release(context);
-    return found;
-}
-
-void kilni_rpc_header(const kilni_rpc_stream *stream, const char *key, char *out_text, size_t size)
-{
-    out_text[0] = '\0';
-    for (size_t i = 0; i < stream->metadata.count; i++) {
-        const grpc_metadata *each = &stream->metadata.metadata[i];
-        size_t length = GRPC_SLICE_LENGTH(each->value);
-        if (grpc_slice_str_cmp(each->key, key) == 0 && length < size) {
-            memcpy(out_text, GRPC_SLICE_START_PTR(each->value), length);
-            out_text[length] = '\0';
-        }
-    }
-}
-
-void kilni_rpc_peer(const kilni_rpc_stream *stream, char *out_text, size_t size)
-{
-    char *peer = grpc_call_get_peer(stream->call);
-    snprintf(out_text, size, "%s", peer != NULL ? peer : "");
-    gpr_free(peer);
-}
-
 // ---- end ----
+
+/// Afterwards gRPC is neither started nor stopped by itself.
+static void close_door(kilni_rpc_listener *listener)
+{
+    if (listener->has_door) {
+        (void)eventfd_write(listener->end, 1);
+        (void)pthread_join(listener->door, NULL);
+        listener->has_door = false;
+    }
+    for (size_t i = 0; i < listener->n_sockets; i++) {
+        if (listener->sockets[i].own) {
+            kilni_rpc_socket_close(listener->waits[i].fd);
+        }
+    }
+    listener->n_sockets = 0;
+}
 
 void kilni_rpc_listener_stop(kilni_rpc_listener *listener)
 {
     if (!atomic_exchange(&listener->down, true)) {
-        for (size_t i = 0; i < listener->n_activated; i++) {
-            kilni_rpc_activated_stop(listener->activated[i]);
+        close_door(listener);
+        pthread_mutex_lock(&listener->lock);
+        pthread_cond_broadcast(&listener->changed);
+        pthread_mutex_unlock(&listener->lock);
+        if (listener->engine.server != NULL) {
+            kilni_rpc_engine_quit(&listener->engine);
         }
-        grpc_server_shutdown_and_notify(listener->server, listener->queue, listener);
     }
 }
 
 void kilni_rpc_listener_shutdown(kilni_rpc_listener *listener)
 {
     kilni_rpc_listener_stop(listener);
-    grpc_server_cancel_all_calls(listener->server);
-}
-
-/// Frees the streams that were not used.
-static void drain_requests(kilni_rpc_listener *listener)
-{
-    grpc_event event = {.type = GRPC_OP_COMPLETE};
-    while (event.type == GRPC_OP_COMPLETE) {
-        event = grpc_completion_queue_next(listener->queue, kilni_grpc_after(0), NULL);
-        if (event.type == GRPC_OP_COMPLETE && event.tag != listener) {
-            kilni_grpc_stream_free(event.tag);
-        }
+    if (listener->engine.server != NULL) {
+        grpc_server_cancel_all_calls(listener->engine.server);
     }
 }
 
-void kilni_rpc_listener_close(kilni_rpc_listener *listener)
+static void end_sweeper(kilni_rpc_listener *listener)
 {
-    // What was asked for and did not come is told before the end.
-    while (!atomic_load(&listener->shutdown_seen)) {
-        grpc_event event = grpc_completion_queue_next(listener->queue, kilni_grpc_forever(), NULL);
-        if (event.tag == listener || event.type == GRPC_QUEUE_SHUTDOWN) {
-            atomic_store(&listener->shutdown_seen, true);
-        } else {
-            kilni_grpc_stream_free(event.tag);
-        }
-    }
-    drain_requests(listener);
     pthread_mutex_lock(&listener->lock);
     listener->sweeps_end = true;
     pthread_cond_signal(&listener->to_sweep);
@@ -602,14 +470,21 @@ void kilni_rpc_listener_close(kilni_rpc_listener *listener)
     if (listener->has_sweeper) {
         (void)pthread_join(listener->sweeper, NULL);
     }
-    pthread_cond_destroy(&listener->to_sweep);
-    grpc_server_destroy(listener->server);
-    kilni_grpc_destroy_queue(listener->queue, /*pluck=*/false);
-    kilni_rpc_identity_fini(listener->env, &listener->identity);
-    pthread_mutex_destroy(&listener->lock);
-    bool last = listener->last;
-    kiln_free(listener->env, listener);
-    if (!last) { // waits for a thread that polls for ten seconds, when one has helped with a write
-        grpc_shutdown();
+}
+
+void kilni_rpc_listener_close(kilni_rpc_listener *listener)
+{
+    end_sweeper(listener);
+    if (listener->engine.server != NULL) {
+        kilni_rpc_engine_stop(&listener->engine, listener->last);
     }
+    if (listener->end >= 0) {
+        (void)close(listener->end);
+    }
+    kilni_rpc_guests_fini(listener->env, &listener->guests);
+    kilni_rpc_engine_fini(&listener->engine);
+    pthread_cond_destroy(&listener->to_sweep);
+    pthread_cond_destroy(&listener->changed);
+    pthread_mutex_destroy(&listener->lock);
+    kiln_free(listener->env, listener);
 }

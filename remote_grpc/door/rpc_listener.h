@@ -2,7 +2,7 @@
 #ifndef KILN_RPC_LISTENER_H
 #define KILN_RPC_LISTENER_H
 
-/// Listening, and the calls that come in.
+/// Listening, and the calls that come in. gRPC runs while somebody is connected.
 
 #include "rpc_stream.h"
 
@@ -18,6 +18,7 @@ typedef struct kilni_rpc_listen_options {
     const kilni_rpc_identity *identity; ///< with a certificate: TLS, but for unix
     uint64_t max_message; ///< bytes of one that is received, when more than a session's
     bool last; ///< gRPC is left running: the process ends soon after the listener
+    uint32_t rest_ms; ///< gRPC is taken down when nobody has been there for so long; 0: 12 seconds
     int *out_ports; ///< what was bound; 0 for a socket file
 } kilni_rpc_listen_options;
 

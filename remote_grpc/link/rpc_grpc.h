@@ -2,7 +2,7 @@
 #ifndef KILN_RPC_GRPC_H
 #define KILN_RPC_GRPC_H
 
-/// What the three files that call gRPC share: a call with its queue, and how a batch is run.
+/// What the files that call gRPC share: a call with its queue, and how a batch is run.
 
 #include "rpc_stream.h"
 
@@ -53,6 +53,7 @@ struct kilni_rpc_stream {
     grpc_slice code_text;
     int cancelled;
     char method[96]; ///< of a server
+    atomic_uint *streams; ///< of a server: how many it has; counted down when this one is freed
     bool unopened; ///< of a server: what is sent first begins the answer
     grpc_byte_buffer *last; ///< of a server: leaves with the status; NULL: none
     grpc_byte_buffer *leaving; ///< not NULL: the batch of KILNI_TAG_SEND has not completed
@@ -84,6 +85,10 @@ bool kilni_grpc_start(kilni_rpc_stream *stream, const grpc_op *ops, size_t count
 bool kilni_grpc_wait(kilni_rpc_stream *stream, int tag, gpr_timespec deadline);
 bool kilni_grpc_run(kilni_rpc_stream *stream, const grpc_op *ops, size_t count, int tag);
 
+/// Waits for a condition; false: the time is over.
+bool kilni_grpc_wait_condition(pthread_cond_t *condition, pthread_mutex_t *lock,
+                               gpr_timespec deadline);
+
 /// Empties a queue and destroys it.
 void kilni_grpc_destroy_queue(grpc_completion_queue *queue, bool pluck);
 
@@ -91,7 +96,8 @@ void kilni_grpc_destroy_queue(grpc_completion_queue *queue, bool pluck);
 /// the other side has sent none and will not, or the time is over.
 bool kilni_grpc_await_message(kilni_rpc_stream *stream, int64_t timeout_ms);
 
-/// A stream without a call; gRPC is held for it. NULL: no memory. `free` lets go of both.
+/// A stream without a call; gRPC is held for it. NULL: no memory. `free` lets go of both;
+/// freeing NULL does nothing.
 kilni_rpc_stream *kilni_grpc_stream_new(const kiln_env *env);
 void kilni_grpc_stream_free(kilni_rpc_stream *stream);
 

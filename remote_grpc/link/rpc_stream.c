@@ -33,6 +33,15 @@ gpr_timespec kilni_grpc_forever(void)
     return gpr_inf_future(GPR_CLOCK_REALTIME);
 }
 
+bool kilni_grpc_wait_condition(pthread_cond_t *condition, pthread_mutex_t *lock,
+                               gpr_timespec deadline)
+{
+    const struct timespec until = {.tv_sec = (time_t)deadline.tv_sec, .tv_nsec = deadline.tv_nsec};
+    return gpr_time_cmp(deadline, kilni_grpc_forever()) == 0
+               ? pthread_cond_wait(condition, lock) == 0
+               : pthread_cond_timedwait(condition, lock, &until) == 0;
+}
+
 grpc_arg kilni_grpc_arg(const char *key, int value)
 {
     grpc_arg arg = {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)key};
@@ -125,6 +134,10 @@ kilni_rpc_stream *kilni_grpc_stream_new(const kiln_env *env)
 
 void kilni_grpc_stream_free(kilni_rpc_stream *stream)
 {
+    if (stream == NULL) {
+        return;
+    }
+    atomic_uint *streams = stream->streams;
     if (stream->receiving && !stream->arrived) {
         (void)kilni_grpc_wait(stream, KILNI_TAG_RECEIVE, kilni_grpc_forever());
     }
@@ -149,6 +162,9 @@ void kilni_grpc_stream_free(kilni_rpc_stream *stream)
     pthread_mutex_destroy(&stream->arrival_lock);
     kiln_free(stream->env, stream);
     grpc_shutdown();
+    if (streams != NULL) {
+        atomic_fetch_sub(streams, 1);
+    }
 }
 
 // ---- what arrives: under its lock ----
@@ -160,15 +176,6 @@ static bool arm(kilni_rpc_stream *stream)
     op.data.recv_message.recv_message = &stream->arriving;
     stream->receiving = stream->receiving || kilni_grpc_start(stream, &op, 1, KILNI_TAG_RECEIVE);
     return stream->receiving;
-}
-
-/// False: the time is over.
-static bool await_other(kilni_rpc_stream *stream, gpr_timespec deadline)
-{
-    const struct timespec until = {.tv_sec = (time_t)deadline.tv_sec, .tv_nsec = deadline.tv_nsec};
-    return gpr_time_cmp(deadline, kilni_grpc_forever()) == 0
-               ? pthread_cond_wait(&stream->arrival, &stream->arrival_lock) == 0
-               : pthread_cond_timedwait(&stream->arrival, &stream->arrival_lock, &until) == 0;
 }
 
 /// False: the time is over. The lock is left meanwhile.
@@ -194,7 +201,9 @@ static void await_arrival(kilni_rpc_stream *stream, gpr_timespec deadline, uint6
 {
     bool in_time = true;
     while (in_time && !stream->arrived && stream->arrivals == seen) {
-        in_time = stream->polled ? await_other(stream, deadline) : await_batch(stream, deadline);
+        in_time = stream->polled
+                      ? kilni_grpc_wait_condition(&stream->arrival, &stream->arrival_lock, deadline)
+                      : await_batch(stream, deadline);
     }
 }
 

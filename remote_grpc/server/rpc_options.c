@@ -2,9 +2,9 @@
 // A server's options: copied, completed and checked. Decides where a server may listen: on this
 // machine, or with TLS where it knows its clients, or where somebody has insisted.
 
-#include "rpc_activated.h"
 #include "rpc_certificate.h"
 #include "rpc_server.h"
+#include "rpc_socket.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,8 +221,8 @@ static kiln_status copy_sockets(kiln_rpc_server *server, const kiln_rpc_server_o
     for (uint32_t i = 0; i < options->n_listen_fds && status == KILN_STATUS_OK; i++) {
         char name[256] = "grpc://";
         char *address = name + strlen(name);
-        status = kilni_rpc_activated_name(options->listen_fds[i], address,
-                                          sizeof(name) - strlen(name), err);
+        status = kilni_rpc_socket_name(options->listen_fds[i], address, sizeof(name) - strlen(name),
+                                       err);
         if (status == KILN_STATUS_OK && !kilni_rpc_is_loopback(address) &&
             options->allow_public == 0) {
             status = kiln_fail(err, PERMISSION_DENIED,

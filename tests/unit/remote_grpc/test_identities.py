@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shutil
 import statistics
 import struct
 import subprocess
@@ -333,45 +334,76 @@ def case_memory_goes_with_the_last_session(_):
         assert held > before + 200000, (before, held)
 
 
-def wakes_of(process, library):
-    """How often its threads have begun to run after a wait: those of gRPC, which have names of their own, or ours."""
-    count = 0
+def threads_of(process, only_waits=False):
+    """Of each thread its name, and how often it has begun to run, perhaps only after waits of its own."""
+    counted = ("^" if only_waits else "") + r"voluntary_ctxt_switches:\s+(\d+)"
+    threads = {}
     for thread in os.listdir(f"/proc/{process.pid}/task"):
         with open(f"/proc/{process.pid}/task/{thread}/status", encoding="ascii") as file:
             text = file.read()
-        if (re.search(r"^Name:\s+kiln$", text, re.M) is None) == library:
-            count += int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text, re.M).group(1))
-    return count
+        threads[thread] = (re.search(r"^Name:\s+(.*)$", text, re.M).group(1),
+                           sum(map(int, re.findall(counted, text, re.M))))
+    return threads
 
 
-def case_idle_server_sleeps(_):
-    """One that has nobody is not woken by us at all, and 120 watchers cost neither a thread nor a wake each. gRPC has
-    two clocks of its own, which tick each second."""
+def wakes_each_second(process, seconds=5, only_waits=False):
+    before = threads_of(process, only_waits)
+    time.sleep(seconds)
+    after = threads_of(process, only_waits)
+    return sum(count - before.get(thread, ("", 0))[1] for thread, (_, count) in after.items()) / seconds
+
+
+def has_grpc(process):
+    return any(name.startswith(("grpc_global", "timer_manager")) for name, _ in threads_of(process).values())
+
+
+def case_idle_server_sleeps(folder):
+    """One that nobody is connected to is not woken: gRPC, whose clocks tick, does not run. That is so before the first
+    connection and after the last, with TLS too; 120 watchers cost neither a thread nor a wake each."""
     if UNDER_TSAN:
         raise Skip("ThreadSanitizer has a thread of its own that wakes")
-    seconds = 2
-
-    def rate():
-        first = wakes_of(server.process, False), wakes_of(server.process, True)
-        time.sleep(seconds)
-        return (wakes_of(server.process, False) - first[0]) / seconds, \
-            (wakes_of(server.process, True) - first[1]) / seconds
-
-    with Server(KILN) as server:
+    path = make_certificates(folder)
+    models = os.path.join(folder, "models")
+    os.mkdir(models)
+    for kind in ("pem", "key"):
+        shutil.copy(path(f"server.{kind}"), path(f"live.{kind}"))
+    with open(path("ca.pem"), "rb") as file:
+        credentials = grpc.ssl_channel_credentials(file.read())
+    with Server(KILN, "--models", models, "--http", "127.0.0.1:0") as server, \
+            Server(KILN, "--tls-cert", path("server.pem"), "--tls-key", path("server.key"), "--client-ca",
+                   path("ca.pem")) as closed, \
+            Server(KILN, "--tls-cert", path("live.pem"), "--tls-key", path("live.key")) as secret:
         time.sleep(1)
-        own, of_grpc = rate()
-        print(f"    an idle server wakes {own:.2f} times a second, and gRPC in it {of_grpc:.2f} times")
-        assert own <= 0.5 and of_grpc <= 3, (own, of_grpc)
+        assert not has_grpc(server.process) and not has_grpc(secret.process)
+        rate = wakes_each_second(server.process)
+        print(f"    an idle server wakes {rate:.2f} times a second before its first connection")
+        assert rate <= 1, rate
+        # These look at their files each second, and a busy machine may interrupt them.
+        rates = [wakes_each_second(each.process, only_waits=True) for each in (secret, closed)]
+        print(f"    with TLS {rates[0]:.2f} times, and {rates[1]:.2f} with clients' certificates")
+        assert all(rate <= 1.2 for rate in rates), rates
         channels = [grpc.insecure_channel(server.target, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(2)]
         watches = [each.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=120 * PATIENCE) for each in channels
                    for _ in range(60)]
         assert all(next(each) == b"\x08\x01" for each in watches)
+        assert info_of(secret, credentials=credentials).identity == "anonymous"
         time.sleep(4)  # threads that took the calls have ended
-        own, _ = rate()
-        print(f"    with {len(watches)} watchers {own:.2f} times")
-        assert own <= 25, own  # one wake, in which some of them are looked at
+        rate = wakes_each_second(server.process, 2)
+        print(f"    with {len(watches)} watchers {rate:.2f} times")
+        assert rate <= 30, rate  # one wake, in which some of them are looked at
         for each in channels:
             each.close()
+        deadline = time.monotonic() + 40
+        while has_grpc(server.process) or has_grpc(secret.process):
+            assert time.monotonic() < deadline, threads_of(server.process)
+            time.sleep(0.1)
+        rate = wakes_each_second(server.process)
+        print(f"    {rate:.2f} times after its last connection")
+        assert rate <= 1, rate
+        assert info_of(server).identity == "anonymous"
+        shutil.copy(path("client.key"), path("live.key"))  # of another certificate: the pair before stays
+        time.sleep(2)
+        assert info_of(secret, credentials=credentials).identity == "anonymous"
 
 
 if sys.argv[3:4] == ["flood"]:
