@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The digits model behind `kiln serve --models` over a Unix socket: the time of an answer beside
-// that of a bare ping-pong on gRPC's C core and the model's own time together. The model's own is
-// that of `kiln benchmark` on the same device, with its input and output. Rounds are interleaved.
+// that of a bare ping-pong on gRPC's C core and the model's own time together, each the median of
+// its samples. The model's own is that of `kiln benchmark` on the same device: its input lies
+// there, its output is read. Rounds are interleaved.
 
 #include "bench.h"
 #include "bench_server.h"

@@ -70,7 +70,11 @@ kiln_bench_answers(const kiln_env *env, const char *name, uint32_t rounds, doubl
     kilni_rpc_stream *stream = NULL;
     kiln_string request;
     kiln_status status = KILN_STATUS_OK;
+    double *samples = kiln_alloc_array(env, rounds, sizeof(*samples));
     kiln_string_init(&request, env);
+    if (samples == NULL) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for samples");
+    }
     write_request(&request, env);
     KILN_TRY(out, status, kilni_rpc_address_parse(name, &address, err));
     KILN_TRY(out, status,
@@ -78,12 +82,14 @@ kiln_bench_answers(const kiln_env *env, const char *name, uint32_t rounds, doubl
                                "/inference.GRPCInferenceService/ModelStreamInfer", 5000, &stream,
                                err));
     KILN_TRY(out, status, warm_up(stream, &request, err));
-    uint64_t start = kiln_time_ns();
     for (uint32_t i = 0; i < rounds; i++) {
+        uint64_t start = kiln_time_ns();
         KILN_TRY(out, status, ask(stream, &request, err));
+        samples[i] = (double)(kiln_time_ns() - start) / 1000;
     }
-    *out_us = (double)(kiln_time_ns() - start) / rounds / 1000;
+    *out_us = kiln_quantile(samples, rounds, 0.5);
 out:
+    kiln_free(env, samples);
     if (stream != NULL) {
         kilni_rpc_stream_close(stream, NULL);
     }

@@ -56,7 +56,7 @@ static void *accept_one(void *pointer)
     return NULL;
 }
 
-static kiln_status play(const kiln_env *env, const char *name, uint32_t rounds, double *out_us,
+static kiln_status play(const kiln_env *env, const char *name, uint32_t rounds, double *samples,
                         kiln_error *err)
 {
     static const char bytes[16] = "ping";
@@ -66,17 +66,17 @@ static kiln_status play(const kiln_env *env, const char *name, uint32_t rounds, 
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_connect(env, &address, NULL, "/ping/pong", 5000, &stream, err);
     }
-    uint64_t start = kiln_time_ns();
     for (uint32_t i = 0; i < rounds && status == KILN_STATUS_OK; i++) {
         kilni_rpc_message message = {0};
+        uint64_t start = kiln_time_ns();
         bool end = false;
         status = kilni_rpc_send_bytes(stream, bytes, sizeof(bytes), err);
         if (status == KILN_STATUS_OK) {
             status = kilni_rpc_receive(stream, -1, &message, &end, err);
         }
         kilni_rpc_message_free(&message);
+        samples[i] = (double)(kiln_time_ns() - start) / 1000;
     }
-    *out_us = (double)(kiln_time_ns() - start) / rounds / 1000;
     kilni_rpc_stream_close(stream, NULL);
     return status;
 }
@@ -88,23 +88,29 @@ kiln_bench_pingpong(const kiln_env *env, uint32_t rounds, double *out_us, kiln_e
     pthread_t thread;
     int port = 0;
     echo_side side = {NULL, NULL};
+    double *samples = kiln_alloc_array(env, rounds, sizeof(*samples));
     snprintf(name, sizeof(name), "unix:/tmp/kiln-pingpong-%d", (int)getpid());
     const char *const listen[] = {name};
     const kilni_rpc_listen_options options = {
         .addresses = listen, .n_addresses = 1, .out_ports = &port};
-    kiln_status status = kilni_rpc_listen(env, &options, &side.listener, err);
+    kiln_status status = samples != NULL
+                             ? kilni_rpc_listen(env, &options, &side.listener, err)
+                             : kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for samples");
     if (status != KILN_STATUS_OK) {
+        kiln_free(env, samples);
         return status;
     }
     if (pthread_create(&thread, NULL, accept_one, &side) != 0) {
         status = kiln_fail(err, RESOURCE_EXHAUSTED, "no thread for a ping-pong");
     } else {
-        status = play(env, name, rounds, out_us, err);
+        status = play(env, name, rounds, samples, err);
+        *out_us = status == KILN_STATUS_OK ? kiln_quantile(samples, rounds, 0.5) : 0;
         kilni_rpc_listener_shutdown(side.listener);
         pthread_join(thread, NULL);
     }
     kilni_rpc_listener_shutdown(side.listener);
     kilni_rpc_listener_close(side.listener);
+    kiln_free(env, samples);
     (void)unlink(name + 5);
     return status;
 }

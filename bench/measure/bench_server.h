@@ -23,12 +23,13 @@ kiln_status bench_server_start(const bench_options *options, const char *device,
 /// Also for one that was not started.
 void bench_server_stop(bench_server *server);
 
-/// Microseconds of a message of 16 bytes to another thread and back, over a Unix socket.
+/// Microseconds, the median, of a message of 16 bytes to another thread and back, over a Unix
+/// socket.
 typedef kiln_status (*bench_pingpong_fn)(const kiln_env *env, uint32_t rounds, double *out_us,
                                          kiln_error *err);
 kiln_status bench_peer_pingpong(bench_pingpong_fn *out_function, kiln_error *err);
 
-/// Microseconds of a request to the model `digits` at `address` and its answer.
+/// Microseconds, the median, of a request to the model `digits` at `address` and its answer.
 typedef kiln_status (*bench_answers_fn)(const kiln_env *env, const char *address, uint32_t rounds,
                                         double *out_us, kiln_error *err);
 kiln_status bench_peer_answers(bench_answers_fn *out_function, kiln_error *err);

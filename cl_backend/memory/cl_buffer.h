@@ -24,6 +24,7 @@ typedef struct kilni_cl_buffer {
     bool sub; ///< part of another buffer: in no account
     bool prepared; ///< an argument of a launch that was prepared, at some time
     bool lent; ///< a sub-buffer that an operation uses as its temporary
+    unsigned char *host; ///< where the host finds what PoCL's kernels work on; NULL: not known
     void *svm; ///< what `mem` is made over, when sub-buffers need that
     kilni_cl_slab *slab; ///< what it is a piece of
     unsigned char *address; ///< on the device; NULL: not known

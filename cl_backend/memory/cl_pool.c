@@ -201,6 +201,10 @@ static cl_int create_once(kilni_cl_backend *backend, uint32_t where, kilni_cl_bu
         return CL_SUCCESS;
     }
     buffer->mem = kilni_cl_mem_create(backend, buffer->capacity, &code);
+    if (code == CL_SUCCESS && backend->pocl && backend->info.type == KILN_DEVICE_CPU) {
+        (void)clGetMemObjectInfo(buffer->mem, CL_MEM_HOST_PTR, sizeof(buffer->host), &buffer->host,
+                                 NULL);
+    }
     return code;
 }
 

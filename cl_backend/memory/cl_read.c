@@ -44,6 +44,10 @@ static cl_int enqueue(kilni_cl_backend *backend, kiln_pending *pending)
         kilni_cl_set_last(backend, NULL);
         code = clEnqueueReadBuffer(backend->queue, pending->mem, CL_FALSE, pending->offset,
                                    pending->bytes, pending->target, 0, NULL, &pending->event);
+        if (code == CL_SUCCESS && backend->flight.keeps_last &&
+            clRetainEvent(pending->event) == CL_SUCCESS) {
+            kilni_cl_set_last(backend, pending->event);
+        }
     }
     if (code == CL_SUCCESS && backend->trace.on && pending->bytes > 0 && !pending->fetches &&
         clRetainEvent(pending->event) == CL_SUCCESS) {

@@ -39,9 +39,11 @@ cl_mem kilni_cl_mem_over(kilni_cl_backend *backend, void *memory, size_t bytes, 
 cl_mem kilni_cl_mem_create(kilni_cl_backend *backend, size_t bytes, cl_int *code)
 {
     kilni_cl_pages *pages = NULL;
-    if (backend->info.type == KILN_DEVICE_CPU && !backend->pool.exact &&
-        bytes >= KILNI_CL_PAGES_LEAST) {
+    bool own = backend->info.type == KILN_DEVICE_CPU && !backend->pool.exact;
+    if (own && bytes >= KILNI_CL_PAGES_LEAST) {
         pages = kilni_cl_pages_map(backend->env, bytes);
+    } else if (own && backend->pocl) { // where it lies is then known: cl_transfer.c
+        pages = kilni_cl_pages_alloc(backend->env, bytes);
     }
     cl_mem mem = pages != NULL ? kilni_cl_pages_wrap(backend->context, pages, code) : NULL;
     return mem != NULL ? mem

@@ -162,6 +162,19 @@ static kiln_status upload_direct(kilni_cl_backend *backend, kilni_cl_buffer *buf
                : kilni_cl_fail_wait(backend, err, code, "an upload of %zu bytes", bytes);
 }
 
+/// Where kernels work on the host's memory and nothing is queued, the host writes there itself: a
+/// command would wake the device's workers, who would sleep again before the first launch.
+static bool upload_at_once(const kilni_cl_backend *backend, const kilni_cl_buffer *buffer,
+                           size_t offset, const void *source, size_t bytes)
+{
+    bool unified = (backend->info.features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
+    if (buffer->host == NULL || !unified || backend->trace.on || !kilni_cl_is_idle(backend)) {
+        return false;
+    }
+    kiln_copy_wide(buffer->host + offset, source, bytes);
+    return true;
+}
+
 /// Bytes that wait behind a user event.
 typedef struct held_copy {
     kilni_cl_backend *backend;
@@ -220,6 +233,9 @@ kiln_status kilni_cl_upload(kiln_backend *base, kiln_buffer *given, size_t offse
                           offset, source, bytes);
     if (atomic_load(&backend->flight.user_events) > 0) {
         return upload_copied(backend, buffer, offset, source, bytes, err);
+    }
+    if (upload_at_once(backend, buffer, offset, source, bytes)) {
+        return KILN_STATUS_OK;
     }
     bool unified = (backend->info.features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
     if ((unified && bytes > STAGE_SHARED / 2) || kilni_cl_is_pinned(backend, source, bytes)) {

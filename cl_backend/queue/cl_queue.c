@@ -57,6 +57,15 @@ cl_int kilni_cl_all_done(kilni_cl_backend *backend, cl_event *out_event)
     return code;
 }
 
+bool kilni_cl_is_idle(const kilni_cl_backend *backend)
+{
+    cl_int state = CL_QUEUED;
+    return backend->flight.last != NULL &&
+           clGetEventInfo(backend->flight.last, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state),
+                          &state, NULL) == CL_SUCCESS &&
+           state == CL_COMPLETE;
+}
+
 // ---- what is in flight ----
 
 kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err)

@@ -21,7 +21,7 @@ typedef struct kilni_cl_flight { ///< what is in the queue, and what came of it
     bool keeps_last; ///< a driver that makes an event for each command anyway, and Kiln's own queue
     bool keeps_copies; ///< an auxiliary queue, whose markers a driver may hold up behind the
                        ///< kernels of other queues, as NVIDIA's does
-    cl_event last; ///< then: of the last command, if that is a launch, or a copy; else NULL
+    cl_event last; ///< then: of the last command, if that is a launch, a copy or a read; else NULL
     bool awake; ///< the device is this machine's processors, which must not sleep meanwhile
     bool lost; ///< DEVICE_LOST until reopened
     char lost_why[200];
@@ -42,6 +42,9 @@ cl_int kilni_cl_await(const kilni_cl_backend *backend, cl_event event);
 void kilni_cl_set_last(kilni_cl_backend *backend, cl_event take_event);
 /// An event that is passed when all that is queued is done: the last command's, or a new marker's.
 cl_int kilni_cl_all_done(kilni_cl_backend *backend, cl_event *out_event);
+
+/// Whether it is known, without a wait, that all that was queued is done.
+bool kilni_cl_is_idle(const kilni_cl_backend *backend);
 
 /// Waits for the queue and reports what failed since the last wait.
 kiln_status kilni_cl_drain(kilni_cl_backend *backend, kiln_error *err);

@@ -11,7 +11,7 @@
 
 #include "cl_pages.h"
 
-enum { LARGE = 2 << 20, PAGE = 4096 };
+enum { LARGE = 2 << 20, PAGE = 4096, ALIGN = 128 }; // the last one is what OpenCL types need
 
 /// Maps `bytes` from a multiple of LARGE on. MAP_FAILED when there is no memory.
 static void *map_large(size_t bytes)
@@ -51,10 +51,24 @@ kilni_cl_pages *kilni_cl_pages_map(const kiln_env *env, size_t bytes)
     return pages;
 }
 
+kilni_cl_pages *kilni_cl_pages_alloc(const kiln_env *env, size_t bytes)
+{
+    kilni_cl_pages *pages = bytes <= PTRDIFF_MAX - ALIGN
+                                ? env->allocator.alloc(env->allocator.user, bytes + ALIGN, ALIGN)
+                                : NULL;
+    if (pages != NULL) {
+        *pages = (kilni_cl_pages){.env = env, .bytes = bytes, .allocated = true};
+        pages->memory = (unsigned char *)pages + ALIGN;
+    }
+    return pages;
+}
+
 void kilni_cl_pages_unmap(kilni_cl_pages *pages)
 {
-    if (pages != NULL) {
+    if (pages != NULL && !pages->allocated) {
         (void)munmap(pages->memory, pages->bytes);
+    }
+    if (pages != NULL) {
         kiln_free(pages->env, pages);
     }
 }

@@ -5,6 +5,7 @@
 /// Memory of the host for buffers of devices that share it, in pages as large as the system gives.
 /// Any thread.
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "cl_opencl.h"
@@ -16,10 +17,13 @@ typedef struct kilni_cl_pages {
     const kiln_env *env;
     void *memory; ///< zeros, at first
     size_t bytes;
+    bool allocated; ///< behind this description, by the environment's allocator
 } kilni_cl_pages;
 
 /// NULL: there is no such memory.
 kilni_cl_pages *kilni_cl_pages_map(const kiln_env *env, size_t bytes);
+/// For less than a page: it shares pages with others, and its content is not defined.
+kilni_cl_pages *kilni_cl_pages_alloc(const kiln_env *env, size_t bytes);
 void kilni_cl_pages_unmap(kilni_cl_pages *pages);
 /// A buffer over the memory, which goes when the driver has let the buffer go, or here when the
 /// driver does not take it.

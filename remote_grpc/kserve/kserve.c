@@ -17,6 +17,7 @@ typedef struct kserve_call {
     const char *caller;
     kilni_rpc_stream *stream;
     kilni_wire_piece request; ///< of the call, or of the stream for now
+    kilni_kserve_room **room; ///< of the thread
     kiln_string answer;
     bool is_kept; ///< the stream has the answer already
 } kserve_call;
@@ -275,12 +276,38 @@ static kiln_status answer_region_remove(kserve_call *call, kiln_error *err)
 
 // ---- inference ----
 
-/// What a request needs while it runs: too much for a thread's stack.
-typedef struct kserve_run {
+/// Too much for a thread's stack. Zeroed between requests, but for places and pieces of contents.
+struct kilni_kserve_room {
     kilni_kserve_infer infer;
     kiln_model_answer answer;
     kilni_kserve_contents contents;
-} kserve_run;
+};
+
+void kilni_kserve_room_free(const kiln_env *env, kilni_kserve_room *room)
+{
+    kiln_free(env, room);
+}
+
+/// NULL: there is no memory.
+static kilni_kserve_room *find_room(const kserve_call *call)
+{
+    if (*call->room == NULL) {
+        *call->room = kiln_alloc(call->env, sizeof(**call->room));
+    }
+    return *call->room;
+}
+
+/// `n_outputs`: of the answer that may have been written.
+static void clear_room(kilni_kserve_room *room, uint32_t n_outputs)
+{
+    kiln_model_answer *answer = &room->answer;
+    memset(answer->outputs, 0, n_outputs * sizeof(answer->outputs[0]));
+    memset(answer->version, 0, sizeof(answer->version));
+    answer->n_outputs = 0;
+    answer->memory = NULL;
+    room->contents.count = 0;
+    kilni_kserve_infer_clear(&room->infer);
+}
 
 /// The call's text and the contents, each at its place, are the message.
 static void keep_answer(kserve_call *call, const kilni_kserve_contents *contents)
@@ -302,25 +329,26 @@ static void keep_answer(kserve_call *call, const kilni_kserve_contents *contents
 /// `out` has the answer of a stream; NULL: it is the call's.
 static kiln_status run_request(kserve_call *call, kiln_string *out, kiln_error *err)
 {
-    kserve_run *run = kiln_alloc(call->env, sizeof(*run));
-    if (run == NULL) {
+    kilni_kserve_room *room = find_room(call);
+    if (room == NULL) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a request");
     }
-    kiln_status status = kilni_kserve_infer_read(call->env, call->request, &run->infer, err);
-    run->infer.request.caller = call->caller;
+    kiln_status status = kilni_kserve_infer_read(call->env, call->request, &room->infer, err);
+    room->infer.request.caller = call->caller;
     if (status == KILN_STATUS_OK) {
-        status = call->models->infer(call->models->user, &run->infer.request, &run->answer, err);
+        status = call->models->infer(call->models->user, &room->infer.request, &room->answer, err);
     }
+    uint32_t n_outputs = KILN_MODEL_TENSORS; // who failed may have written anywhere
     if (status == KILN_STATUS_OK) {
-        kilni_kserve_answer_put(out != NULL ? out : &call->answer, &run->infer, &run->answer,
-                                out != NULL ? NULL : &run->contents);
+        n_outputs = room->answer.n_outputs;
+        kilni_kserve_answer_put(out != NULL ? out : &call->answer, &room->infer, &room->answer,
+                                out != NULL ? NULL : &room->contents);
         if (out == NULL && !call->answer.failed) {
-            keep_answer(call, &run->contents);
+            keep_answer(call, &room->contents);
         }
-        call->models->answer_free(call->models->user, &run->answer);
+        call->models->answer_free(call->models->user, &room->answer);
     }
-    kilni_kserve_infer_fini(&run->infer);
-    kiln_free(call->env, run);
+    clear_room(room, n_outputs);
     return status;
 }
 
@@ -433,9 +461,11 @@ static kiln_status serve_one(kserve_call *call, const char *method, kiln_error *
 }
 
 void kilni_kserve_serve(const kiln_env *env, const kiln_models *models, const char *caller,
-                        const char *method, kilni_rpc_stream *stream, kiln_error *out_end)
+                        const char *method, kilni_rpc_stream *stream, kilni_kserve_room **room,
+                        kiln_error *out_end)
 {
-    kserve_call call = {.env = env, .models = models, .caller = caller, .stream = stream};
+    kserve_call call = {
+        .env = env, .models = models, .caller = caller, .stream = stream, .room = room};
     kiln_status status = KILN_STATUS_OK;
     if (models == NULL) {
         status =

@@ -11,10 +11,17 @@
 
 #define KILNI_KSERVE_SERVICE "/inference.GRPCInferenceService/"
 
+/// What a thread needs for a request, from one request to the next: it is large, and malloc looks
+/// through all that is free when so much comes back.
+typedef struct kilni_kserve_room kilni_kserve_room;
+
 /// Answers a call of `method`, without the service's name, by `caller`. `models` NULL: there are
 /// none, and the call is refused. The stream stays open: `*out_end` is its status.
+/// `*room` is the thread's; NULL at first, and freed by it when it ends.
 void kilni_kserve_serve(const kiln_env *env, const kiln_models *models, const char *caller,
-                        const char *method, kilni_rpc_stream *stream, kiln_error *out_end);
+                        const char *method, kilni_rpc_stream *stream, kilni_kserve_room **room,
+                        kiln_error *out_end);
+void kilni_kserve_room_free(const kiln_env *env, kilni_kserve_room *room);
 
 // ---- ModelInfer: kserve_infer.c ----
 
@@ -25,11 +32,11 @@ typedef struct kilni_kserve_infer {
     kiln_arena arena; ///< typed contents as raw bytes
 } kilni_kserve_infer;
 
-/// Reads a ModelInferRequest. `*out_infer` was zeroed. `fini` also after a failure. Errors:
-/// INVALID_ARGUMENT, UNIMPLEMENTED for BYTES, RESOURCE_EXHAUSTED.
+/// Reads a ModelInferRequest. `*out_infer` was zeroed, or is one that was cleared, which each must
+/// be, also after a failure. Errors: INVALID_ARGUMENT, UNIMPLEMENTED for BYTES, RESOURCE_EXHAUSTED.
 kiln_status kilni_kserve_infer_read(const kiln_env *env, kilni_wire_piece message,
                                     kilni_kserve_infer *out_infer, kiln_error *err);
-void kilni_kserve_infer_fini(kilni_kserve_infer *infer);
+void kilni_kserve_infer_clear(kilni_kserve_infer *infer);
 
 /// Raw contents of an answer, which stay where they lie, and where in its text each belongs.
 typedef struct kilni_kserve_contents {

@@ -8,6 +8,7 @@
 #include <kserve/inference.pb.h>
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -371,11 +372,20 @@ out:
     return status;
 }
 
-void kilni_kserve_infer_fini(kilni_kserve_infer *infer)
+/// Zeroes what was written only: most of a request is room for tensors that it does not have.
+void kilni_kserve_infer_clear(kilni_kserve_infer *infer)
 {
+    kiln_model_request *request = &infer->request;
+    size_t tail = offsetof(kiln_model_request, timeout_us);
+    memset(request->inputs, 0, request->n_inputs * sizeof(request->inputs[0]));
+    memset(request->wanted, 0, request->n_wanted * sizeof(request->wanted[0]));
+    memset(request, 0, offsetof(kiln_model_request, inputs));
+    memset((char *)request + tail, 0, sizeof(*request) - tail);
     if (infer->arena.env != NULL) {
         kiln_arena_fini(&infer->arena);
     }
+    infer->id = (kilni_wire_piece){NULL, 0};
+    infer->arena = (kiln_arena){.env = NULL};
 }
 
 // ---- the answer ----

@@ -19,6 +19,7 @@ struct kilni_rpc_worker {
     kilni_rpc_party *party; ///< held; NULL: not known
     kiln_error refusal; ///< why there is none
     bool placed; ///< it has a place of its kind
+    kilni_kserve_room *room; ///< for requests to models
     bool is_watched; ///< the stream and its place are rpc_watches.c's now
     pthread_t thread;
     bool done; ///< under the lock
@@ -174,7 +175,7 @@ static void answer_model(kilni_rpc_worker *self)
     kilni_rpc_header(self->stream, "traceparent", trace, sizeof(trace));
     atomic_fetch_add(&server->model_calls, 1);
     kilni_kserve_serve(server->env, server->models != NULL ? &guard.table : NULL, self->party->name,
-                       method, self->stream, &end);
+                       method, self->stream, &self->room, &end);
     tell_call(self, "call", peer, trace, guard.model, &end, kiln_time_ns() - begun);
     kilni_rpc_stream_close(self->stream, end.code != 0 ? &end : NULL);
     if (atomic_fetch_sub(&server->model_calls, 1) == 1 && atomic_load(&server->draining)) {
@@ -432,6 +433,7 @@ static void *work(void *pointer)
         server->accepting++;
         pthread_mutex_unlock(&server->lock);
     }
+    kilni_kserve_room_free(server->env, self->room);
     pthread_mutex_lock(&server->lock);
     server->n_done++;
     self->done = true;

@@ -38,6 +38,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         must(err.message[0] != '\0');
     }
-    kilni_kserve_infer_fini(&infer);
+    kilni_kserve_infer_clear(&infer);
     return 0;
 }

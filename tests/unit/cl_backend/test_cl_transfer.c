@@ -42,6 +42,7 @@ static void all_sizes(cl_fixture *f)
                                    262145, 1000003, 8388608, 8388609, 30000001};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         round_trip(f, sizes[i], 0);
+        kilni_cl_set_last(f->backend, NULL); // so that the upload goes through the queue
         round_trip(f, sizes[i], 13);
     }
 }
@@ -66,6 +67,44 @@ static void test_round_trips_through_pinned_memory(void)
     f.backend->info.features &= ~(uint32_t)KILN_FEATURE_UNIFIED_MEMORY;
     all_sizes(&f);
     KILN_CHECK(f.backend->transfer.pinned);
+    cl_fixture_close(&f);
+}
+
+/// What is uploaded while nothing is queued needs no command; what is uploaded behind a command
+/// comes behind it, however long that takes.
+static void test_upload_at_once(void)
+{
+    enum { BYTES = 64 << 20 };
+    cl_fixture f;
+    kiln_error err = KILN_ERROR_INIT;
+    if (!cl_fixture_open(&f, NULL)) {
+        return;
+    }
+    int first[4] = {1, 2, 3, 4}, second[4] = {5, 6, 7, 8}, back[4] = {0};
+    unsigned char *zeros = calloc(BYTES, 1);
+    kiln_buffer *from = cl_fixture_buffer(&f, BYTES, zeros);
+    kiln_buffer *to = cl_fixture_buffer(&f, BYTES, zeros);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, to, 0, back, sizeof(back), &err), KILN_STATUS_OK);
+    bool idle = kilni_cl_is_idle(f.backend);
+    kiln_buffer *small = cl_fixture_buffer(&f, 256, NULL);
+    KILN_CHECK(idle == f.backend->flight.keeps_last);
+    KILN_CHECK((kilni_cl_buffer_of(small)->host != NULL) == idle);
+    KILN_CHECK_INT(f.base->transfer->upload(f.base, from, 0, first, sizeof(first), &err),
+                   KILN_STATUS_OK);
+    KILN_CHECK(kilni_cl_is_idle(f.backend) == idle); // no command was put behind the read
+    KILN_CHECK_INT(f.base->transfer->copy(f.base, from, 0, to, 0, BYTES, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(f.base->transfer->upload(f.base, from, 0, second, sizeof(second), &err),
+                   KILN_STATUS_OK);
+    KILN_CHECK(!kilni_cl_is_idle(f.backend));
+    KILN_CHECK_INT(f.base->transfer->read(f.base, to, 0, back, sizeof(back), &err), KILN_STATUS_OK);
+    KILN_CHECK(memcmp(back, first, sizeof(back)) == 0);
+    KILN_CHECK_INT(f.base->transfer->read(f.base, from, 0, back, sizeof(back), &err),
+                   KILN_STATUS_OK);
+    KILN_CHECK(memcmp(back, second, sizeof(back)) == 0);
+    free(zeros);
+    f.base->memory->free(f.base, small);
+    f.base->memory->free(f.base, from);
+    f.base->memory->free(f.base, to);
     cl_fixture_close(&f);
 }
 
@@ -160,6 +199,6 @@ static void test_wrong_ranges(void)
 }
 
 KILN_TEST_MAIN("unit/cl_backend/transfer", KILN_TEST(test_round_trips),
-               KILN_TEST(test_round_trips_through_pinned_memory),
+               KILN_TEST(test_round_trips_through_pinned_memory), KILN_TEST(test_upload_at_once),
                KILN_TEST(test_many_small_uploads), KILN_TEST(test_copy_and_map),
                KILN_TEST(test_wrong_ranges))
