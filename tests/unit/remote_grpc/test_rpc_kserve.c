@@ -211,7 +211,7 @@ static void put_unusual(kiln_string *out, const unusual *u)
     }
 }
 
-/// Reads `message`, which is freed; `*infer` is for kilni_kserve_infer_fini.
+/// Reads `message`, which is freed; `*infer` is for kilni_kserve_infer_clear.
 static kiln_status read_message(kiln_string *message, kilni_kserve_infer *infer, kiln_error *err)
 {
     memset(infer, 0, sizeof(*infer));
@@ -294,7 +294,7 @@ static void test_refused(void)
         put_unusual(&message, &all[i]);
         KILN_CHECK_INT(read_message(&message, infer, &err), all[i].status);
         KILN_CHECK_CONTAINS(err.message, all[i].error);
-        kilni_kserve_infer_fini(infer);
+        kilni_kserve_infer_clear(infer);
         kiln_string_fini(&message);
     }
     free(infer);
@@ -341,7 +341,7 @@ static void test_typed_contents(void)
         if (KILN_CHECK_INT(x->bytes, all[i].bytes)) {
             KILN_CHECK_MEM(x->data, all[i].expected, all[i].bytes);
         }
-        kilni_kserve_infer_fini(infer);
+        kilni_kserve_infer_clear(infer);
         kiln_string_fini(&message);
     }
     free(infer);
@@ -379,7 +379,7 @@ static void test_parameters(void)
         KILN_CHECK_INT(request->inputs[0].region_offset, 64);
         KILN_CHECK_INT(request->inputs[0].bytes, 8);
         KILN_CHECK_STR(request->wanted[0].region, "out");
-        kilni_kserve_infer_fini(infer);
+        kilni_kserve_infer_clear(infer);
         kiln_string_fini(&message);
     }
     free(infer);
