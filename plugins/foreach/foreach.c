@@ -27,6 +27,9 @@ static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
         return KF_DECLINED;
     }
     kf_chain_device_init(&fuser->device, device);
+    if (device->max_param_bytes >= FE_PARAM_BYTES) {
+        fuser->device.max_param_bytes = FE_PARAM_BYTES;
+    }
     return KF_OK;
 }
 

@@ -15,7 +15,7 @@
 #define KF_CHAIN_VALUES 1600u
 #define KF_CHAIN_NUMBERS 1040u
 #define KF_CHAIN_IDS 2048u
-// NVIDIA names 4352, of which CUDA promises a kernel's own arguments 4096.
+// NVIDIA names 4352 or 32764; of the former CUDA promises a kernel's own arguments 4096.
 #define KF_CHAIN_PARAM_BYTES 4096u
 #include "kf_chain.h"
 
@@ -23,6 +23,7 @@ enum {
     FE_MAX_MEMBERS = 128,
     FE_MAX_CLASSES = 16,
     FE_MAX_ARGS = 1024,
+    FE_PARAM_BYTES = 8192, ///< of arguments, where a device takes as many
     FE_PATIENCE = 48, ///< operations without equal members
     FE_OPERANDS = 4 * (int)KF_CHAIN_OPS ///< values of all members, those of several counted again
 };

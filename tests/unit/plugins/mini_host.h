@@ -9,7 +9,12 @@
 
 #include "kf_util.h"
 
-enum { MINI_MAX_TENSORS = 512, MINI_MAX_OPS = 512, MINI_MAX_SYMBOLS = 64, MINI_MAX_SCALARS = 256 };
+enum {
+    MINI_MAX_TENSORS = 1400,
+    MINI_MAX_OPS = 1600,
+    MINI_MAX_SYMBOLS = 64,
+    MINI_MAX_SCALARS = 512
+};
 
 typedef struct mini_tensor {
     kf_tensor view;

@@ -427,6 +427,47 @@ static void test_roomy_device(void)
     KILN_CHECK_INT(any.bytes, nvidia.bytes);
 }
 
+/// How many steps of Adam a launch does on a device that takes so many bytes of arguments.
+static uint32_t adam_members(uint64_t param_bytes)
+{
+    enum { MANY = 100 };
+    mini_host *mini = mini_open("foreach.so", shape_of_test());
+    kf_builder *builder = NULL;
+    kf_opt *opt = NULL;
+    kf_state state = {0};
+    if (mini == NULL) {
+        return 0;
+    }
+    mini->device.max_param_bytes = param_bytes;
+    if (!mini_fuser(mini)) {
+        mini_close(mini);
+        return 0;
+    }
+    KILN_CHECK_INT(mini->plugin->builder_create(mini->fuser, &builder), KF_OK);
+    for (uint32_t i = 0, at = 0; i < MANY && state.status == KF_OPEN; i++) {
+        member s = make_member(mini, 16);
+        adam(mini, &s, 0.01f * (float)(i + 1));
+        state = mini_fuse(mini, builder, at, mini->n_ops);
+        at = mini->n_ops;
+    }
+    KILN_CHECK_INT(mini->plugin->builder_finish(builder, &opt), KF_OK);
+    launch_size size = size_of_launch(mini, opt, UINT32_MAX);
+    KILN_CHECK(size.bytes <= param_bytes);
+    mini->plugin->opt_destroy(opt);
+    mini->plugin->builder_destroy(builder);
+    mini_close(mini);
+    return size.tensors / 7;
+}
+
+/// With what newer drivers name, arguments are not what ends a launch of Adam.
+static void test_large_launches(void)
+{
+    uint32_t few = adam_members(4352), many = adam_members(32764);
+    KILN_CHECK(few > 50 && few < 64);
+    KILN_CHECK_INT(many, 100); // all that were recorded
+    KILN_CHECK_INT(adam_members(8192), many);
+}
+
 /// Members that differ are no members: another operator, constant, dtype, or a longer chain.
 static void test_unequal(void)
 {
@@ -500,5 +541,5 @@ static const uint32_t block_shape = KF_SHAPE_BLOCK, item_shape = KF_SHAPE_NDRANG
 KILN_TEST_MAIN("unit/plugins/foreach", BOTH(test_adam, "adam"), BOTH(test_adam_in_turn, "turns"),
                BOTH(test_adam_in_place, "in_place"), BOTH(test_common_and_offsets, "common"),
                BOTH(test_prefix, "prefix"), BOTH(test_full, "full"),
-               BOTH(test_roomy_device, "roomy"), BOTH(test_unequal, "unequal"),
-               BOTH(test_declines, "declines"))
+               BOTH(test_roomy_device, "roomy"), BOTH(test_large_launches, "large"),
+               BOTH(test_unequal, "unequal"), BOTH(test_declines, "declines"))
