@@ -186,6 +186,7 @@ static kiln_status remake(kiln_tape *tape, uint32_t number, kiln_error *err)
                              record->n_attrs, &made, err);
     }
     if (status == KILN_STATUS_OK) { // recording may have moved the variables
+        kilni_mark_set(made, kilni_mark_make(&tape->observer, number)); // for rules by operations
         hold(tape, &tape->variables[number], made);
     }
     kiln_release(made);
@@ -203,8 +204,9 @@ static bool wants_rows(const kiln_tape *tape, const tape_entry *entry)
     bool by_matrix = record->op == KILN_OP_LINEAR ||
                      (record->op == KILN_OP_MATMUL && record->inputs[1].rank == 2 &&
                       kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_A) == 0);
-    if (!by_matrix || x->rank < 3 || kiln_desc_count(x) == 0 || variable->held != NULL ||
-        !variable->let_go || !is_elementwise(variable->maker)) {
+    if (!by_matrix || x->rank < 3 || kiln_desc_count(x) == 0 ||
+        kiln_desc_count(&record->outputs[0]) == 0 || variable->held != NULL || !variable->let_go ||
+        !is_elementwise(variable->maker)) {
         return false;
     }
     for (size_t i = 0; i < variable->maker->record.n_inputs; i++) {

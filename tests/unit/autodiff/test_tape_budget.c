@@ -349,6 +349,107 @@ static void test_ends(void)
     }
 }
 
+// ---- rules that are made of operations ----
+
+enum { KINDS = 3 }; ///< nothing is let go, within a budget, in a part that is computed again
+
+typedef struct branches {
+    fixture *f;
+    kiln_tensor *weights[2];
+    int64_t columns; ///< of the second one
+} branches;
+
+/// linear(y, w1) * silu(y) with y = gelu(linear(x, w0)): y is let go for the product, and read by
+/// the rule of silu, which is that of the operations it stands for. Without columns the product
+/// alone.
+static kiln_status go_branches(void *user, kiln_tensor *const *inputs, kiln_tensor **results,
+                               kiln_error *err)
+{
+    branches *b = user;
+    kiln_tensor *h = NULL, *y = NULL, *p = NULL, *s = NULL;
+    kiln_status status = KILN_STATUS_OK;
+    KILN_TRY(out, status, kiln_linear(inputs[0], b->weights[0], NULL, &h, err));
+    KILN_TRY(out, status, kiln_gelu(h, true, &y, err));
+    KILN_TRY(out, status, kiln_linear(y, b->weights[1], NULL, &p, err));
+    if (b->columns == 0) {
+        results[0] = kiln_retain(p);
+        goto out;
+    }
+    KILN_TRY(out, status, kiln_silu(y, &s, err));
+    KILN_TRY(out, status, kiln_mul(p, s, &results[0], err));
+out:
+    kiln_release(h);
+    kiln_release(y);
+    kiln_release(p);
+    kiln_release(s);
+    return status;
+}
+
+static void run_branches(int kind, int64_t columns, float out_gradients[2][ELEMENTS])
+{
+    fixture f;
+    kiln_tape *tape = NULL;
+    const int64_t rows[] = {2, SIDE / 2, SIDE}, narrow[] = {SIDE, columns};
+    if (!fixture_open(&f, "reference:0")) {
+        return;
+    }
+    branches b = {.f = &f, .columns = columns};
+    kiln_tensor *flat = matrix(&f, 5), *x = NULL, *y = NULL, *loss = NULL;
+    OK(&f, kiln_reshape(flat, rows, 3, &x, &f.err));
+    b.weights[0] = matrix(&f, 1);
+    if (columns == SIDE) {
+        b.weights[1] = matrix(&f, 2);
+    } else {
+        OK(&f, kiln_full(f.device, narrow, 2, KILN_DTYPE_F32, kiln_f64(1), &b.weights[1], &f.err));
+    }
+    OK(&f, kiln_tape_create(f.device, &tape, &f.err));
+    OK(&f, kiln_tape_set_budget(tape, kind == 1 ? 1 : 0, &f.err));
+    OK(&f, kiln_tape_track(tape, x, &f.err));
+    OK(&f, kiln_tape_track(tape, b.weights[0], &f.err));
+    OK(&f, kiln_tape_track(tape, b.weights[1], &f.err));
+    if (kind == 2) {
+        OK(&f, kiln_tape_checkpoint(tape, go_branches, NULL, &b, &x, 1, &y, 1, &f.err));
+    } else {
+        OK(&f, go_branches(&b, &x, &y, &f.err));
+    }
+    OK(&f, kiln_sum(y, NULL, 0, false, &loss, &f.err));
+    OK(&f, kiln_backward(tape, loss, NULL, &f.err));
+    for (int i = 0; i < 2; i++) {
+        kiln_tensor *gradient = NULL;
+        OK(&f, kiln_gradient(tape, b.weights[i], &gradient, &f.err));
+        OK(&f, kiln_read(gradient, out_gradients[i],
+                         (size_t)kiln_tensor_count(gradient) * sizeof(float), &f.err));
+        kiln_release(gradient);
+        kiln_release(b.weights[i]);
+    }
+    kiln_tape_destroy(tape);
+    kiln_release(loss);
+    kiln_release(y);
+    kiln_release(x);
+    kiln_release(flat);
+    fixture_close(&f);
+}
+
+static void test_rules_by_operations(void)
+{
+    static float gradients[KINDS][2][ELEMENTS];
+    for (int kind = 0; kind < KINDS; kind++) {
+        run_branches(kind, SIDE, gradients[kind]);
+        KILN_CHECK_MEM(gradients[kind], gradients[0], sizeof(gradients[0]));
+    }
+    KILN_CHECK(gradients[0][0][3] != 0);
+}
+
+static void test_no_columns(void)
+{
+    static float gradients[KINDS][2][ELEMENTS];
+    for (int kind = 0; kind < KINDS; kind++) {
+        run_branches(kind, 0, gradients[kind]);
+        KILN_CHECK_MEM(gradients[kind], gradients[0], sizeof(gradients[0]));
+    }
+}
+
 KILN_TEST_MAIN("unit/autodiff/tape_budget", KILN_TEST(test_layers), KILN_TEST(test_layers_opencl),
                KILN_TEST(test_between), KILN_TEST(test_chain), KILN_TEST(test_second_order),
-               KILN_TEST(test_of_results), KILN_TEST(test_parts), KILN_TEST(test_ends))
+               KILN_TEST(test_of_results), KILN_TEST(test_parts), KILN_TEST(test_ends),
+               KILN_TEST(test_rules_by_operations), KILN_TEST(test_no_columns))
