@@ -50,7 +50,7 @@ static void copy_steps(const kilni_cl_buffer *buffer, unsigned char *target)
 static cl_int copy_to_mapping(kilni_cl_backend *backend, kilni_cl_buffer *buffer)
 {
     cl_int code = CL_OUT_OF_HOST_MEMORY;
-    kilni_cl_pages *pages = kilni_cl_pages_map(backend->env, buffer->bytes);
+    kilni_cl_pages *pages = kilni_cl_pages_map(buffer->bytes);
     if (pages == NULL) {
         return code;
     }

@@ -41,9 +41,9 @@ cl_mem kilni_cl_mem_create(kilni_cl_backend *backend, size_t bytes, cl_int *code
     kilni_cl_pages *pages = NULL;
     bool own = backend->info.type == KILN_DEVICE_CPU && !backend->pool.exact;
     if (own && bytes >= KILNI_CL_PAGES_LEAST) {
-        pages = kilni_cl_pages_map(backend->env, bytes);
+        pages = kilni_cl_pages_map(bytes);
     } else if (own && backend->pocl) { // where it lies is then known: cl_transfer.c
-        pages = kilni_cl_pages_alloc(backend->env, bytes);
+        pages = kilni_cl_pages_alloc(bytes);
     }
     cl_mem mem = pages != NULL ? kilni_cl_pages_wrap(backend->context, pages, code) : NULL;
     return mem != NULL ? mem
@@ -174,8 +174,9 @@ static kilni_cl_slab *slab_for(kilni_cl_backend *backend, size_t bytes)
     if (pool->slab == NULL || pool->slab->bytes - pool->slab->filled < bytes) {
         kilni_cl_slab *full = pool->slab;
         size_t next = pool->next_slab != 0 ? pool->next_slab : FIRST;
+        bool grows = next < MOST && pool->budget / PART >= 2 * next;
         pool->slab = slab_create(backend, next);
-        pool->next_slab = next < MOST && pool->budget / PART >= 2 * next ? 2 * next : next;
+        pool->next_slab = pool->slab == NULL ? 0 : grows ? 2 * next : next;
         slab_free_unused(backend, full);
     }
     return pool->slab;

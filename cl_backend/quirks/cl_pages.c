@@ -32,32 +32,44 @@ static void *map_large(size_t bytes)
     return whole + before;
 }
 
-kilni_cl_pages *kilni_cl_pages_map(const kiln_env *env, size_t bytes)
+/// A driver may keep a buffer, and somebody who was lent one, until after the context and its
+/// environment have gone, so nothing here is of theirs.
+static void *allocate(size_t bytes, size_t align)
+{
+    const kiln_allocator own = kiln_allocator_default();
+    return own.alloc(own.user, bytes, align);
+}
+
+static void release(void *memory)
+{
+    const kiln_allocator own = kiln_allocator_default();
+    own.free(own.user, memory);
+}
+
+kilni_cl_pages *kilni_cl_pages_map(size_t bytes)
 {
     kilni_cl_pages *pages =
-        bytes <= SIZE_MAX - LARGE - PAGE ? kiln_alloc(env, sizeof(*pages)) : NULL;
+        bytes <= SIZE_MAX - LARGE - PAGE ? allocate(sizeof(*pages), ALIGN) : NULL;
     if (pages == NULL) {
         return NULL;
     }
-    *pages = (kilni_cl_pages){.env = env, .bytes = bytes};
+    *pages = (kilni_cl_pages){.bytes = bytes};
     pages->memory = bytes >= KILNI_CL_PAGES_LEAST
                         ? map_large((bytes + PAGE - 1) / PAGE * PAGE)
                         : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                                /*fd=*/-1, 0);
     if (pages->memory == MAP_FAILED) {
-        kiln_free(env, pages);
+        release(pages);
         return NULL;
     }
     return pages;
 }
 
-kilni_cl_pages *kilni_cl_pages_alloc(const kiln_env *env, size_t bytes)
+kilni_cl_pages *kilni_cl_pages_alloc(size_t bytes)
 {
-    kilni_cl_pages *pages = bytes <= PTRDIFF_MAX - ALIGN
-                                ? env->allocator.alloc(env->allocator.user, bytes + ALIGN, ALIGN)
-                                : NULL;
+    kilni_cl_pages *pages = bytes <= PTRDIFF_MAX - ALIGN ? allocate(bytes + ALIGN, ALIGN) : NULL;
     if (pages != NULL) {
-        *pages = (kilni_cl_pages){.env = env, .bytes = bytes, .allocated = true};
+        *pages = (kilni_cl_pages){.bytes = bytes, .allocated = true};
         pages->memory = (unsigned char *)pages + ALIGN;
     }
     return pages;
@@ -69,7 +81,7 @@ void kilni_cl_pages_unmap(kilni_cl_pages *pages)
         (void)munmap(pages->memory, pages->bytes);
     }
     if (pages != NULL) {
-        kiln_free(pages->env, pages);
+        release(pages);
     }
 }
 

@@ -14,16 +14,16 @@
 enum { KILNI_CL_PAGES_LEAST = 2 << 20 }; ///< bytes from which on large pages are asked for
 
 typedef struct kilni_cl_pages {
-    const kiln_env *env;
     void *memory; ///< zeros, at first
     size_t bytes;
-    bool allocated; ///< behind this description, by the environment's allocator
+    bool allocated; ///< behind this description
 } kilni_cl_pages;
 
 /// NULL: there is no such memory.
-kilni_cl_pages *kilni_cl_pages_map(const kiln_env *env, size_t bytes);
-/// For less than a page: it shares pages with others, and its content is not defined.
-kilni_cl_pages *kilni_cl_pages_alloc(const kiln_env *env, size_t bytes);
+kilni_cl_pages *kilni_cl_pages_map(size_t bytes);
+/// For less than KILNI_CL_PAGES_LEAST: it may share pages with others, and its content is not
+/// defined.
+kilni_cl_pages *kilni_cl_pages_alloc(size_t bytes);
 void kilni_cl_pages_unmap(kilni_cl_pages *pages);
 /// A buffer over the memory, which goes when the driver has let the buffer go, or here when the
 /// driver does not take it.

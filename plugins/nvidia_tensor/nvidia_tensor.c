@@ -109,7 +109,7 @@ static uint32_t is_taken(const kf_builder *builder, const mm_block *block)
 
 /// Whether the left operand may be read as it lies: its rows are runs of whole pieces of 16 bytes,
 /// or heads, nothing is done with them first, it is not packed once for ever, and f32 is as three
-/// products; large tiles of f32 are faster packed.
+/// products.
 static uint32_t is_plain(const kf_builder *builder, const mm_block *block)
 {
     const mm_operand *left = &block->left;

@@ -6,7 +6,10 @@
 
 #include "rpc_protocol.h"
 
+#include <pthread.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 enum { HANDSHAKE_MS = 5000, IDLE_MS = 60000, MAX_STREAMS = 64 };
 
@@ -43,14 +46,15 @@ static kiln_status copy_identity(const kiln_env *env, const kilni_rpc_identity *
     return KILN_STATUS_OK;
 }
 
-/// A server that is shown to nobody tells whether gRPC can use a certificate.
-static kiln_status try_identity(const kiln_env *env, const kilni_rpc_identity *identity,
-                                kiln_error *err)
+kiln_status kilni_rpc_engine_try(const kiln_env *env, const kilni_rpc_identity *identity,
+                                 kiln_error *err)
 {
     kilni_rpc_engine trial;
     kilni_rpc_engine_init(&trial, env, 0);
-    trial.identity = *identity;
-    trial.version = 1;
+    if (identity != NULL) {
+        trial.identity = *identity;
+        trial.version = 1;
+    }
     kiln_status status = kilni_rpc_engine_start(&trial, err);
     if (status == KILN_STATUS_OK) {
         kilni_rpc_engine_quit(&trial);
@@ -70,7 +74,7 @@ kiln_status kilni_rpc_engine_renew(kilni_rpc_engine *engine, const kilni_rpc_ide
     }
     kiln_status status = copy_identity(engine->env, identity, &fresh, err);
     if (status == KILN_STATUS_OK) {
-        status = try_identity(engine->env, &fresh, err);
+        status = kilni_rpc_engine_try(engine->env, &fresh, err);
         if (status == KILN_STATUS_OK) {
             pthread_mutex_lock(&engine->lock);
             kilni_rpc_identity old = engine->identity;
@@ -204,8 +208,62 @@ void kilni_rpc_engine_fini(kilni_rpc_engine *engine)
     pthread_mutex_destroy(&engine->lock);
 }
 
+static void *pass_gate(void *gate)
+{
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+/// So many threads at once can be had.
+static bool has_threads(void)
+{
+    enum { THREADS = 10 }; // gRPC 1.51 starts seven
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[THREADS];
+    unsigned count = 0;
+    pthread_mutex_lock(&gate);
+    while (count < THREADS && pthread_create(&threads[count], NULL, pass_gate, &gate) == 0) {
+        count++;
+    }
+    pthread_mutex_unlock(&gate);
+    for (unsigned i = 0; i < count; i++) {
+        (void)pthread_join(threads[i], NULL);
+    }
+    return count == THREADS;
+}
+
+static bool has_descriptors(void)
+{
+    enum { DESCRIPTORS = 10 }; // gRPC 1.51 takes four
+    int fds[DESCRIPTORS];
+    unsigned count = 0;
+    while (count < DESCRIPTORS && (fds[count] = eventfd(0, EFD_CLOEXEC)) >= 0) {
+        count++;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        (void)close(fds[i]);
+    }
+    return count == DESCRIPTORS;
+}
+
+/// gRPC ends the process where it starts without descriptors, and itself never ends without
+/// threads.
+static kiln_status check_room(kiln_error *err)
+{
+    if (!has_descriptors()) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no descriptors are left for gRPC");
+    }
+    return has_threads() ? KILN_STATUS_OK
+                         : kiln_fail(err, RESOURCE_EXHAUSTED, "no threads are left for gRPC");
+}
+
 kiln_status kilni_rpc_engine_start(kilni_rpc_engine *engine, kiln_error *err)
 {
+    kiln_status status = check_room(err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
     kilni_grpc_init(engine->env);
     engine->shown = 0;
     memset(engine->entries, 0, sizeof(engine->entries));

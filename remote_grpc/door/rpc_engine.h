@@ -41,9 +41,15 @@ void kilni_rpc_engine_fini(kilni_rpc_engine *engine);
 kiln_status kilni_rpc_engine_renew(kilni_rpc_engine *engine, const kilni_rpc_identity *identity,
                                    kiln_error *err);
 
+/// Starts one that is shown to nobody, which tells whether gRPC takes connections from here, and
+/// the certificate of `identity`; NULL: without one. Errors: as of start.
+kiln_status kilni_rpc_engine_try(const kiln_env *env, const kilni_rpc_identity *identity,
+                                 kiln_error *err);
+
 /// `quit` lets calls go on and takes no new ones; `stop`, after it, waits until the last call has
 /// been freed, and lets go of gRPC unless `last`. Errors: INVALID_ARGUMENT (the certificate),
-/// INTERNAL (a gRPC that takes no connections of others).
+/// RESOURCE_EXHAUSTED (descriptors or threads), INTERNAL (a gRPC that takes no connections of
+/// others).
 kiln_status kilni_rpc_engine_start(kilni_rpc_engine *engine, kiln_error *err);
 void kilni_rpc_engine_quit(kilni_rpc_engine *engine);
 void kilni_rpc_engine_stop(kilni_rpc_engine *engine, bool last);

@@ -245,8 +245,8 @@ static kiln_status add_sockets(kilni_rpc_listener *listener,
                                const kilni_rpc_listen_options *options, kiln_error *err)
 {
     bool tls = options->identity != NULL && options->identity->certificate != NULL;
-    kiln_status status =
-        tls ? kilni_rpc_listener_renew(listener, options->identity, err) : KILN_STATUS_OK;
+    kiln_status status = tls ? kilni_rpc_listener_renew(listener, options->identity, err)
+                             : kilni_rpc_engine_try(listener->env, NULL, err);
     for (size_t i = 0; i < options->n_addresses && status == KILN_STATUS_OK; i++) {
         status = add_address(listener, options->addresses[i], tls, &options->out_ports[i], err);
     }

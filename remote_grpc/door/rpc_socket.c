@@ -207,9 +207,10 @@ kiln_status kilni_rpc_socket_listen(const char *address, int out_fds[KILNI_RPC_S
     if (strncmp(address, "unix:", 5) != 0) {
         return listen_port(address, out_fds, out_count, out_port, err);
     }
-    *out_count = 1;
+    kiln_status status = listen_file(address, out_fds, err);
+    *out_count = status == KILN_STATUS_OK;
     *out_port = 0;
-    return listen_file(address, out_fds, err);
+    return status;
 }
 
 void kilni_rpc_socket_close(int fd)

@@ -149,6 +149,9 @@ void kilni_rpc_server_renew(kiln_rpc_server *server)
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_listener_renew(server->listener, &texts.identity, &err);
     }
+    if (status == KILN_STATUS_RESOURCE_EXHAUSTED) {
+        server->files_seen = 0; // there may be room at the next look
+    }
     if (status == KILN_STATUS_OK) {
         pthread_mutex_lock(&server->lock);
         char *old = server->tokens;

@@ -308,8 +308,9 @@ bool kilni_check_end(kilni_check *check, bool *out_compared)
 {
     kiln_error err = KILN_ERROR_INIT;
     bool right = !check->failed;
-    *out_compared = !right || compare(check, &err) == KILN_STATUS_OK;
-    if (!*out_compared) {
+    kiln_status status = right ? compare(check, &err) : KILN_STATUS_OK;
+    *out_compared = status != KILN_STATUS_DATA_LOSS; // a read that was wrong may be right next time
+    if (status != KILN_STATUS_OK) {
         kiln_log_write(check->env, KILN_LOG_WARN, "runtime", "a block of %s is not checked: %s",
                        check->block->fuser, err.message);
     }

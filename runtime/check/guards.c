@@ -145,6 +145,28 @@ static bool find_damage(const kilni_guards *guards, const unsigned char *now, bo
     return false;
 }
 
+/// What a guard has nowhere, for a read that leaves what was there.
+static unsigned char unlike(const kilni_guards *guards, uint32_t at)
+{
+    return (unsigned char)(guards->pattern[at] ^ 0xFF);
+}
+
+static void spoil(const kilni_guards *guards, unsigned char bytes[GUARD_BYTES])
+{
+    for (uint32_t i = 0; i < GUARD_BYTES; i++) {
+        bytes[i] = unlike(guards, i);
+    }
+}
+
+static bool is_spoilt(const kilni_guards *guards, const unsigned char bytes[GUARD_BYTES])
+{
+    uint32_t i = 0;
+    while (i < GUARD_BYTES && bytes[i] == unlike(guards, i)) {
+        i++;
+    }
+    return i == GUARD_BYTES;
+}
+
 static bool is_damaged(const kilni_guards *guards, const guarded *g, bool before,
                        uint32_t *out_distance)
 {
@@ -153,11 +175,12 @@ static bool is_damaged(const kilni_guards *guards, const guarded *g, bool before
     unsigned char now[GUARD_BYTES];
     bool damaged = g->whole != NULL;
     for (int i = 0; i < 2 && damaged; i++) { // and again: a read may be wrong
+        spoil(guards, now); // or leave what was there
         damaged = backend->transfer->read(backend, g->whole, at, now, sizeof(now), NULL) ==
                       KILN_STATUS_OK &&
                   find_damage(guards, now, before, out_distance);
     }
-    return damaged;
+    return damaged && !is_spoilt(guards, now);
 }
 
 bool kilni_guards_damaged(kilni_guards *guards, kilni_guard_damage *out_damage)

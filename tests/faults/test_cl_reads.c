@@ -187,7 +187,7 @@ static void test_counts(void)
 
 // ---- what notices it ----
 
-/// The log names no fuser and no result, and the cache's folder has no stream that shows one.
+/// The log names no fuser and no result.
 static void check_nobody_is_blamed(uint64_t k)
 {
     if (strstr(seen, "is wrong") != NULL || strstr(seen, "writes into") != NULL ||

@@ -10,7 +10,8 @@
 // is not finite adds up again in f32.
 //
 // Defines: KILN_A element type of the scales, KILN_BITS, KILN_SHIFT log2 of a block of the scales
-// along the row, at least 5, KILN_TILES of 16 columns of a work-group, at most 8, KILN_PRODUCTS (quant_places.cl), KILN_PLAIN (quant_mma.cl).
+// along the row, at least 5, KILN_TILES of 16 columns of a work-group, at most 8, KILN_PRODUCTS
+// (quant_places.cl), KILN_PLAIN (quant_mma.cl).
 
 #include "product_args.h"
 #include "quant_places.cl"

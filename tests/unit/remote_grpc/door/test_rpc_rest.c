@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -292,6 +293,49 @@ static void test_ends_at_any_time(void)
     }
 }
 
+// ---- no room ----
+
+/// Without descriptors for gRPC whoever comes is sent away, and the next one is served.
+static void test_few_descriptors(void)
+{
+    enum { MOST = 256 };
+    struct rlimit before;
+    int taken[MOST];
+    resting_server self = {0};
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    char address[64];
+    snprintf(address, sizeof(address), "unix:/tmp/kiln-rest-%d", (int)getpid());
+    if (!server_open(&self, address)) {
+        return;
+    }
+    snprintf(name.sun_path, sizeof(name.sun_path), "%s", address + 5);
+    KILN_CHECK_INT(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit few = {.rlim_cur = MOST, .rlim_max = before.rlim_max};
+    KILN_CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int left = 1; left <= 12; left += left < 6 ? 1 : 3) {
+        int count = 0, one = 0;
+        char byte = 0;
+        int guest = socket(AF_UNIX, SOCK_STREAM, 0);
+        while (count < MOST && (one = dup(0)) >= 0) {
+            taken[count++] = one;
+        }
+        for (int i = 0; i < left; i++) { // the connection takes one of them
+            (void)close(taken[--count]);
+        }
+        KILN_CHECK(connect(guest, (const struct sockaddr *)&name, sizeof(name)) == 0);
+        while (read(guest, &byte, 1) > 0) { // until it is sent away, at once or as a silent one
+        }
+        (void)close(guest);
+        while (count > 0) {
+            (void)close(taken[--count]);
+        }
+        KILN_CHECK(await_rest());
+    }
+    KILN_CHECK_INT(setrlimit(RLIMIT_NOFILE, &before), 0);
+    run_client(&self, 1, 0);
+    server_close(&self);
+}
+
 // ---- sockets ----
 
 static bool connects(int family, const void *name, socklen_t length)
@@ -368,13 +412,18 @@ static void test_addresses(void)
     }
     KILN_CHECK_INT(kilni_rpc_socket_listen("no.such.host.invalid:0", fds, &count, &port, &err),
                    KILN_STATUS_UNAVAILABLE);
+    count = 1;
+    KILN_CHECK_INT(kilni_rpc_socket_listen("unix:/no/such/folder/socket", fds, &count, &port, &err),
+                   KILN_STATUS_UNAVAILABLE);
+    KILN_CHECK_INT(count, 0);
 }
 
 int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
         KILN_TEST(test_calls_at_any_time), KILN_TEST(test_socket_file),
-        KILN_TEST(test_ends_at_any_time), KILN_TEST(test_silent_guest), KILN_TEST(test_addresses)};
+        KILN_TEST(test_ends_at_any_time),  KILN_TEST(test_few_descriptors),
+        KILN_TEST(test_silent_guest),      KILN_TEST(test_addresses)};
     if (argc == 5 && strcmp(argv[1], "client") == 0) {
         grpc_init(); // for all calls
         return call_often(argv[2], (int)strtol(argv[3], NULL, 10), (int)strtol(argv[4], NULL, 10));
