@@ -93,6 +93,63 @@ static void test_both_ways(void)
     close_own(&o);
 }
 
+static int64_t live_blocks;
+
+static void *counted_alloc(void *user, size_t bytes, size_t align)
+{
+    const kiln_allocator *libc = user;
+    live_blocks++;
+    return libc->alloc(libc->user, bytes, align);
+}
+
+static void counted_free(void *user, void *memory)
+{
+    const kiln_allocator *libc = user;
+    live_blocks -= memory != NULL;
+    libc->free(libc->user, memory);
+}
+
+/// Lent memory is the program's: it may keep it for longer than the context, whose allocator has
+/// everything back by then.
+static void test_lent_for_longer(void)
+{
+    own o;
+    const int64_t dims[1] = {N};
+    float back = 0;
+    cl_mem lent = NULL;
+    cl_event ready = NULL;
+    size_t offset = 0;
+    kiln_tensor *x = NULL;
+    kiln_allocator libc = kiln_allocator_default();
+    const kiln_allocator counted = {counted_alloc, counted_free, &libc};
+    kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
+    options.allocator = &counted;
+    if (!open_own(&o)) {
+        return;
+    }
+    kiln_device_release(o.device);
+    kiln_context_destroy(o.kiln);
+    live_blocks = 0;
+    ok(&o, kiln_context_create(&options, &o.kiln, &o.err));
+    ok(&o, kiln_opencl_device_open(o.kiln, o.context, o.queue, &o.device, &o.err));
+    ok(&o, kiln_full(o.device, dims, 1, KILN_DTYPE_F32, kiln_f64(2.5), &x, &o.err));
+    ok(&o, kiln_opencl_lend(x, &lent, &offset, &ready, &o.err));
+    KILN_CHECK_INT(clWaitForEvents(1, &ready), CL_SUCCESS);
+    clReleaseEvent(ready);
+    kiln_release(x);
+    kiln_device_release(o.device);
+    kiln_context_destroy(o.kiln);
+    KILN_CHECK_INT(live_blocks, 0);
+    KILN_CHECK_INT(
+        clEnqueueReadBuffer(o.queue, lent, CL_TRUE, offset, sizeof(back), &back, 0, NULL, NULL),
+        CL_SUCCESS);
+    KILN_CHECK(back == 2.5f);
+    clReleaseMemObject(lent);
+    KILN_CHECK_INT(live_blocks, 0);
+    clReleaseCommandQueue(o.queue);
+    clReleaseContext(o.context);
+}
+
 static void test_refusals(void)
 {
     own o;
@@ -134,4 +191,5 @@ static void test_refusals(void)
     close_own(&o);
 }
 
-KILN_TEST_MAIN("unit/runtime/kiln_opencl", KILN_TEST(test_both_ways), KILN_TEST(test_refusals))
+KILN_TEST_MAIN("unit/runtime/kiln_opencl", KILN_TEST(test_both_ways),
+               KILN_TEST(test_lent_for_longer), KILN_TEST(test_refusals))
