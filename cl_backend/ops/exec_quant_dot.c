@@ -6,6 +6,8 @@
 // by a launch before.
 #include "exec_quant_dot.h"
 
+#include "cl_query.h"
+
 enum {
     WHOLE = 62,
     DOT_MOST_ROWS = 16, ///< beyond, dequantising once costs less than reading values again
@@ -195,7 +197,8 @@ static kiln_status team_kernel(kilni_exec *exec, const kiln_quant_dot_shape *sha
     kilni_exec_define(&options, "TILES", tiles);
     kilni_exec_define(&options, "SHIFT",
                       shape->k_shift < TENSOR_MOST_SHIFT ? shape->k_shift : TENSOR_MOST_SHIFT);
-    if (exec->backend->pocl) { // no PTX: only tests bring it here
+    const char *extensions = exec->backend->info.extensions;
+    if (!kilni_cl_has_extension(extensions, "cl_nv_device_attribute_query")) { // no PTX: only tests
         kilni_exec_define(&options, "PLAIN", 1);
     }
     return kilni_exec_kernel(exec, "quant_tensor.cl", "kiln_quant_tensor", &options, args);

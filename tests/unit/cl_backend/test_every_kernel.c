@@ -384,10 +384,17 @@ static void test_block_form(void)
     }
 }
 
+/// oclgrind 21.10 crashes while it watches this one for uninitialised values; it runs there without
+/// that watch (quantised/test_cl_quant_tensor).
+static bool crashes_oclgrind(const char *file)
+{
+    return getenv("KILN_TEST_OCLGRIND") != NULL && strcmp(file, "quant_tensor.cl") == 0;
+}
+
 static void test_gpu_form(void)
 {
     run_form(1);
-    if (covered[1]) {
+    if (covered[1] && !crashes_oclgrind("quant_tensor.cl")) {
         tensor_cores = true;
         run_samples(1, KILN_OP_MATMUL_QUANTIZED);
         tensor_cores = false;
@@ -403,7 +410,8 @@ static void test_all_were_reached(void)
     }
     KILN_CHECK(n_kernels > 50);
     for (size_t k = 0; k < n_kernels; k++) {
-        if (!kernels[k].reached[0] && !kernels[k].reached[1]) {
+        if (!kernels[k].reached[0] && !kernels[k].reached[1] &&
+            !crashes_oclgrind(kernels[k].file)) {
             KILN_FAIL("no case reaches %s of %s", kernels[k].name, kernels[k].file);
         }
     }
