@@ -74,7 +74,7 @@ static uint32_t subgroup_size(const kilni_cl_backend *backend)
 {
     uint64_t sizes = backend->info.subgroup_sizes;
     uint32_t largest = 0;
-    if (kilni_cl_has_extension(backend->info.extensions, "cl_nv_device_attribute_query")) {
+    if (kilni_cl_is_nvidia(backend->info.extensions)) {
         return (uint32_t)kilni_cl_device_number(backend->device, WARP_SIZE_NV);
     }
     if (kilni_cl_has_extension(backend->info.extensions, "cl_amd_device_attribute_query")) {
@@ -100,7 +100,7 @@ static bool has_vnni(const kilni_cl_backend *backend)
 /// sm_90a is one generation's: neither those before nor those after it have its instructions.
 static bool has_wgmma(const kilni_cl_backend *backend)
 {
-    return kilni_cl_has_extension(backend->info.extensions, "cl_nv_device_attribute_query") &&
+    return kilni_cl_is_nvidia(backend->info.extensions) &&
            kilni_cl_device_number(backend->device, CAPABILITY_MAJOR_NV) == 9 &&
            kilni_cl_device_number(backend->device, CAPABILITY_MINOR_NV) == 0;
 }
@@ -168,7 +168,7 @@ static void set_rates(kilni_cl_backend *backend)
     uint64_t f32 = kilni_cl_device_number(backend->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
     uint64_t f16 = kilni_cl_device_number(backend->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF);
     uint64_t f64 = kilni_cl_device_number(backend->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE);
-    bool nvidia = kilni_cl_has_extension(backend->info.extensions, "cl_nv_device_attribute_query");
+    bool nvidia = kilni_cl_is_nvidia(backend->info.extensions);
     bool processor = info->type == KILN_DEVICE_CPU && f32 != 0;
     if ((info->features & KILN_FEATURE_FP64) != 0 && nvidia) {
         info->flops_f64 =

@@ -370,7 +370,7 @@ enum { NV_CAPABILITY_MAJOR = 0x4000, NV_CAPABILITY_MINOR = 0x4001 }; // cl_nv_de
 static uint64_t gpu_lanes(const kilni_cl_backend *backend)
 {
     uint64_t major = 0, minor = 0;
-    if (kilni_cl_has_extension(backend->info.extensions, "cl_nv_device_attribute_query")) {
+    if (kilni_cl_is_nvidia(backend->info.extensions)) {
         major = kilni_cl_device_number(backend->device, NV_CAPABILITY_MAJOR);
         minor = kilni_cl_device_number(backend->device, NV_CAPABILITY_MINOR);
     }

@@ -23,3 +23,8 @@ bool kilni_cl_has_extension(const char *extensions, const char *name)
     }
     return false;
 }
+
+bool kilni_cl_is_nvidia(const char *extensions)
+{
+    return kilni_cl_has_extension(extensions, "cl_nv_device_attribute_query");
+}

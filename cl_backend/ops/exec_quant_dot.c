@@ -197,8 +197,7 @@ static kiln_status team_kernel(kilni_exec *exec, const kiln_quant_dot_shape *sha
     kilni_exec_define(&options, "TILES", tiles);
     kilni_exec_define(&options, "SHIFT",
                       shape->k_shift < TENSOR_MOST_SHIFT ? shape->k_shift : TENSOR_MOST_SHIFT);
-    const char *extensions = exec->backend->info.extensions;
-    if (!kilni_cl_has_extension(extensions, "cl_nv_device_attribute_query")) { // no PTX: only tests
+    if (!kilni_cl_is_nvidia(exec->backend->info.extensions)) { // no PTX: only tests
         kilni_exec_define(&options, "PLAIN", 1);
     }
     return kilni_exec_kernel(exec, "quant_tensor.cl", "kiln_quant_tensor", &options, args);
