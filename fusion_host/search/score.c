@@ -13,18 +13,22 @@
 enum { CUSTOM_WAIT_NS = 100000, CUSTOM_BYTE_NS = 5 };
 
 /// What the backend's products reach of the device's rate, CLBlast's included, as `kiln bench
-/// matmul` measured: 0.25 to 0.6 on PoCL, in tiles of at least these rows and columns; many small
-/// ones at once, most of which CLBlast would misread, reach 0.12 (an AMD EPYC). On a GPU (an H200)
+/// matmul` measured: 0.25 to 0.6 on PoCL, in tiles of at least these rows and columns. On a GPU (an
+/// H200)
 /// 0.48 when there are many results; few leave units idle, as if each unit had GPU_FILL more
 /// to do: 0.09, 0.20, 0.38 and 0.47 for products of 512 to 4096. Many
 /// small products at once reach 0.035. Its convolutions reach 0.11, and one that has few results
 /// takes 0.18 us for each term of a sum, which a work-item adds up alone.
 static const double cpu_share = 0.4;
-static const double cpu_batch_share = 0.12;
 static const double gpu_share = 0.48;
 static const double gpu_conv_share = 0.11;
 static const double gpu_batch_share = 0.035;
 enum { PRODUCT_TILE = 32, GPU_FILL = 8192, GPU_SMALL = 512 * 512, GPU_TERM_NS = 180 };
+
+/// Kiln's own kernel, which does batches on processors: a core's time for a piece of a result, and
+/// for each term of a vector of it that is not whole (PoCL on an AMD EPYC, within a half for
+/// products of 1 to 128 rows, columns and terms).
+enum { PIECE_ROWS = 4, PIECE_COLUMNS = 16, PIECE_NS = 65, RAGGED_COLUMNS = 8, RAGGED_TERM_NS = 10 };
 
 /// What a call of CLBlast costs the host beside a launch: 7 us for one product, on PoCL.
 enum { PRODUCT_CALL_NS = 7000 };
@@ -112,6 +116,14 @@ static double tile_waste(const kiln_op_record *record)
            padding(columns != 0 ? out->dims[out->rank - 1] : 1);
 }
 
+/// How many products each result is the sum of.
+static double terms_of(const kiln_op_record *record)
+{
+    const kiln_tensor_desc *a = &record->inputs[0];
+    bool swapped = a->rank >= 2 && kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_A) != 0;
+    return a->rank == 0 ? 1 : (double)a->dims[swapped ? a->rank - 2 : a->rank - 1];
+}
+
 /// Multiplications and additions of a contraction: two for each element of the result and each term
 /// of its sum.
 static double contraction_flops(const kiln_device_info *device, const kiln_op_record *record)
@@ -121,15 +133,12 @@ static double contraction_flops(const kiln_device_info *device, const kiln_op_re
     if (record->op == KILN_OP_CONV && weight->rank > 0 && weight->dims[0] > 0) {
         return 2 * results * elements_of(weight) / (double)weight->dims[0];
     }
-    const kiln_tensor_desc *a = &record->inputs[0];
     if (record->op == KILN_OP_MATMUL) {
         results = device->type == KILN_DEVICE_GPU
                       ? results + (double)device->compute_units * GPU_FILL
                       : results * tile_waste(record);
     }
-    bool swapped = a->rank >= 2 && kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_A) != 0;
-    double terms = a->rank == 0 ? 1 : (double)a->dims[swapped ? a->rank - 2 : a->rank - 1];
-    return 2 * results * terms;
+    return 2 * results * terms_of(record);
 }
 
 /// Small products in a batch, which a GPU's library does one by one, and Kiln's own kernel on a
@@ -142,6 +151,28 @@ static bool is_small_batch(const kiln_op_record *record)
     }
     double each = (double)out->dims[out->rank - 1] * (double)out->dims[out->rank - 2];
     return elements_of(out) > each && each < GPU_SMALL;
+}
+
+/// One that is shared makes the batch a tall product, which CLBlast does.
+static bool has_right_operands(const kiln_op_record *record)
+{
+    const kiln_tensor_desc *right = &record->inputs[1];
+    return right->rank > 2 && elements_of(right) > (double)right->dims[right->rank - 1] *
+                                                       (double)right->dims[right->rank - 2];
+}
+
+/// Of a batch on a processor: pieces of PIECE_ROWS by PIECE_COLUMNS results.
+static double own_batch_ns(const kiln_device_info *device, const kiln_op_record *record)
+{
+    const kiln_tensor_desc *out = &record->outputs[0];
+    double rows = (double)out->dims[out->rank - 2], columns = (double)out->dims[out->rank - 1];
+    double terms = terms_of(record), whole = floor(columns / PIECE_COLUMNS);
+    double rest = columns - whole * PIECE_COLUMNS, ragged = ceil(rest / RAGGED_COLUMNS);
+    double cores = device->compute_units > 0 ? device->compute_units : 1;
+    double strips = elements_of(out) / (rows * columns) * ceil(rows / PIECE_ROWS);
+    double own = (whole + (rest > 0)) * PIECE_NS + ragged * terms * RAGGED_TERM_NS;
+    double flops = 2 * strips * PIECE_ROWS * whole * PIECE_COLUMNS * terms;
+    return strips * own / cores + flops_ns(device, flops) / cpu_share;
 }
 
 /// What a GPU needs at least, however little there is to do.
@@ -163,11 +194,12 @@ static double gpu_share_of(const kiln_op_record *record)
 static double contraction_ns(const kiln_device_info *device, const kiln_op_record *record)
 {
     bool gpu = device->type == KILN_DEVICE_GPU;
-    double share = gpu                      ? gpu_share_of(record)
-                   : is_small_batch(record) ? cpu_batch_share
-                                            : cpu_share;
-    double ns = fmax(move_ns(device, moved_bytes(record)),
-                     flops_ns(device, contraction_flops(device, record)) / share);
+    double moved = move_ns(device, moved_bytes(record));
+    if (device->type == KILN_DEVICE_CPU && is_small_batch(record) && has_right_operands(record)) {
+        return fmax(moved, own_batch_ns(device, record));
+    }
+    double share = gpu ? gpu_share_of(record) : cpu_share;
+    double ns = fmax(moved, flops_ns(device, contraction_flops(device, record)) / share);
     return gpu ? fmax(ns, gpu_least_ns(record)) : ns;
 }
 
