@@ -7,11 +7,6 @@
 #include "cl_blas_parameters.h"
 #include "exec_internal.h"
 
-/// Multiplications of one product of a batch, up to which Kiln's own kernel is the quicker one on a
-/// processor: CLBlast copies each into whole tiles and takes 2 to 9 times as long (PoCL on an AMD
-/// EPYC, products of 3 to 128 rows, columns and terms).
-enum { OWN_BATCH_PRODUCT = 128 * 128 * 128 };
-
 typedef struct blas_matrix { ///< an operand as a logical matrix with batch axes in front
     kiln_view view;
     int64_t rows;
@@ -272,16 +267,6 @@ static bool is_in_reach(const kiln_view *view, int64_t rows, int64_t cols)
     return end / size <= INT32_MAX && padded <= INT32_MAX && repeats <= INT32_MAX / padded;
 }
 
-// A shared right operand makes the batch one tall product, which CLBlast is for.
-static bool is_small_batch(const kilni_cl_backend *backend, const blas_matrix *a,
-                           const blas_matrix *b, const kiln_view *out)
-{
-    bool batch =
-        element_count(out) > a->rows * b->cols && element_count(&b->view) > b->rows * b->cols;
-    return batch && !kiln_device_has_groups(&backend->info) &&
-           (double)a->rows * (double)b->cols * (double)a->cols <= OWN_BATCH_PRODUCT;
-}
-
 kiln_status kilni_cl_blas_matmul(kilni_cl_backend *backend, const kiln_op_record *record,
                                  const kiln_view *inputs, const kiln_view *outputs, bool *out_done,
                                  kiln_error *err)
@@ -299,8 +284,7 @@ kiln_status kilni_cl_blas_matmul(kilni_cl_backend *backend, const kiln_op_record
     *out_done = false;
     if (!kilni_cl_blas_takes(backend, &gemm) || element_count(&outputs[0]) == 0 ||
         outputs[0].offset_bytes % size != 0 || !is_in_reach(&inputs[0], a.rows, a.cols) ||
-        !is_in_reach(&inputs[1], b.rows, b.cols) || !is_in_reach(&outputs[0], gemm.m, gemm.n) ||
-        is_small_batch(backend, &a, &b, &outputs[0])) {
+        !is_in_reach(&inputs[1], b.rows, b.cols) || !is_in_reach(&outputs[0], gemm.m, gemm.n)) {
         return KILN_STATUS_OK;
     }
     KILN_TRY(out, status, prepare(&exec, &a, transpose_a, true, &gemm.a));

@@ -116,8 +116,11 @@ kiln_status kilni_exec_matmul_of(kilni_exec *exec, const kiln_tensor_desc descs[
                                    .outputs = exec->record->outputs,
                                    .attrs = attrs};
     bool done = false;
-    kiln_status status =
-        kilni_cl_blas_matmul(exec->backend, &record, views, exec->outputs, &done, exec->err);
+    kiln_status status = KILN_STATUS_OK;
+    if (!kiln_ir_is_small_batch(&exec->backend->info, &record)) {
+        status =
+            kilni_cl_blas_matmul(exec->backend, &record, views, exec->outputs, &done, exec->err);
+    }
     return status != KILN_STATUS_OK || done
                ? status
                : kilni_cl_execute_own(exec->backend, &record, views, exec->outputs, exec->err);

@@ -13,13 +13,14 @@
 enum { CUSTOM_WAIT_NS = 100000, CUSTOM_BYTE_NS = 5 };
 
 /// What the backend's products reach of the device's rate, CLBlast's included, as `kiln bench
-/// matmul` measured: 0.25 to 0.6 on PoCL, in tiles of at least these rows and columns. On a GPU (an
-/// H200)
-/// 0.48 when there are many results; few leave units idle, as if each unit had GPU_FILL more
-/// to do: 0.09, 0.20, 0.38 and 0.47 for products of 512 to 4096. Many
-/// small products at once reach 0.035. Its convolutions reach 0.11, and one that has few results
-/// takes 0.18 us for each term of a sum, which a work-item adds up alone.
+/// matmul` measured: 0.25 to 0.6 on PoCL, in tiles of at least these rows and columns, 0.2 for each
+/// of a batch, which it copies into tiles (192 to 384 rows; an AMD EPYC). On a GPU (an H200) 0.48
+/// when there are many results; few leave units idle, as if each unit had GPU_FILL more to do:
+/// 0.09, 0.20, 0.38 and 0.47 for products of 512 to 4096. Many small products at once reach 0.035.
+/// Its convolutions reach 0.11, and one that has few results takes 0.18 us for each term of a sum,
+/// which a work-item adds up alone.
 static const double cpu_share = 0.4;
+static const double cpu_batch_share = 0.2;
 static const double gpu_share = 0.48;
 static const double gpu_conv_share = 0.11;
 static const double gpu_batch_share = 0.035;
@@ -141,8 +142,7 @@ static double contraction_flops(const kiln_device_info *device, const kiln_op_re
     return 2 * results * terms_of(record);
 }
 
-/// Small products in a batch, which a GPU's library does one by one, and Kiln's own kernel on a
-/// processor.
+/// Small products in a batch, which a GPU's library does one by one.
 static bool is_small_batch(const kiln_op_record *record)
 {
     const kiln_tensor_desc *out = &record->outputs[0];
@@ -153,12 +153,13 @@ static bool is_small_batch(const kiln_op_record *record)
     return elements_of(out) > each && each < GPU_SMALL;
 }
 
-/// One that is shared makes the batch a tall product, which CLBlast does.
+/// Products of a batch that each have their right operand; a shared one makes it one tall product.
 static bool has_right_operands(const kiln_op_record *record)
 {
     const kiln_tensor_desc *right = &record->inputs[1];
-    return right->rank > 2 && elements_of(right) > (double)right->dims[right->rank - 1] *
-                                                       (double)right->dims[right->rank - 2];
+    return record->op == KILN_OP_MATMUL && right->rank > 2 && record->outputs[0].rank > 2 &&
+           elements_of(right) >
+               (double)right->dims[right->rank - 1] * (double)right->dims[right->rank - 2];
 }
 
 /// Of a batch on a processor: pieces of PIECE_ROWS by PIECE_COLUMNS results.
@@ -169,7 +170,7 @@ static double own_batch_ns(const kiln_device_info *device, const kiln_op_record 
     double terms = terms_of(record), whole = floor(columns / PIECE_COLUMNS);
     double rest = columns - whole * PIECE_COLUMNS, ragged = ceil(rest / RAGGED_COLUMNS);
     double cores = device->compute_units > 0 ? device->compute_units : 1;
-    double strips = elements_of(out) / (rows * columns) * ceil(rows / PIECE_ROWS);
+    double strips = fmax(elements_of(out) / fmax(rows * columns, 1), 1) * ceil(rows / PIECE_ROWS);
     double own = (whole + (rest > 0)) * PIECE_NS + ragged * terms * RAGGED_TERM_NS;
     double flops = 2 * strips * PIECE_ROWS * whole * PIECE_COLUMNS * terms;
     return strips * own / cores + flops_ns(device, flops) / cpu_share;
@@ -191,16 +192,27 @@ static double gpu_share_of(const kiln_op_record *record)
                                       : gpu_share;
 }
 
+static double cpu_contraction_ns(const kiln_device_info *device, const kiln_op_record *record)
+{
+    if (!has_right_operands(record)) {
+        return flops_ns(device, contraction_flops(device, record)) / cpu_share;
+    }
+    return kiln_ir_is_small_batch(device, record)
+               ? own_batch_ns(device, record)
+               : flops_ns(device, contraction_flops(device, record)) / cpu_batch_share;
+}
+
+static double gpu_contraction_ns(const kiln_device_info *device, const kiln_op_record *record)
+{
+    double ns = flops_ns(device, contraction_flops(device, record)) / gpu_share_of(record);
+    return fmax(ns, gpu_least_ns(record));
+}
+
 static double contraction_ns(const kiln_device_info *device, const kiln_op_record *record)
 {
-    bool gpu = device->type == KILN_DEVICE_GPU;
-    double moved = move_ns(device, moved_bytes(record));
-    if (device->type == KILN_DEVICE_CPU && is_small_batch(record) && has_right_operands(record)) {
-        return fmax(moved, own_batch_ns(device, record));
-    }
-    double share = gpu ? gpu_share_of(record) : cpu_share;
-    double ns = fmax(moved, flops_ns(device, contraction_flops(device, record)) / share);
-    return gpu ? fmax(ns, gpu_least_ns(record)) : ns;
+    return fmax(move_ns(device, moved_bytes(record)), device->type == KILN_DEVICE_GPU
+                                                          ? gpu_contraction_ns(device, record)
+                                                          : cpu_contraction_ns(device, record));
 }
 
 static bool is_pool(kiln_op op)

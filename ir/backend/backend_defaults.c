@@ -34,6 +34,28 @@ bool kiln_device_has_groups(const kiln_device_info *info)
     return info->type == KILN_DEVICE_GPU && !small;
 }
 
+/// Elements of the last two axes.
+static double matrix_elements(const kiln_tensor_desc *desc)
+{
+    return (double)desc->dims[desc->rank - 1] * (double)desc->dims[desc->rank - 2];
+}
+
+bool kiln_ir_is_small_batch(const kiln_device_info *info, const kiln_op_record *record)
+{
+    enum {
+        MOST = 128 * 128 * 128
+    }; // multiplications of one of them: a library takes 2 to 13 times as long
+    const kiln_tensor_desc *right = &record->inputs[1], *out = &record->outputs[0];
+    if (record->op != KILN_OP_MATMUL || kiln_device_has_groups(info) || right->rank < 3 ||
+        out->rank < 3) {
+        return false;
+    }
+    bool swapped = kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_B) != 0;
+    double terms = (double)right->dims[right->rank - (swapped ? 1 : 2)];
+    bool shared = !((double)kiln_desc_count(right) > matrix_elements(right));
+    return !shared && matrix_elements(out) * terms <= MOST;
+}
+
 void kiln_backend_no_doubt(kiln_backend *backend)
 {
     (void)backend;

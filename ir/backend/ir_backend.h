@@ -52,6 +52,11 @@ struct kiln_backend { ///< first member of every backend; the tables are static
 /// ELEMENTWISE, so that fusers see them, and where the backend does not run it itself.
 KILN_API bool kiln_ir_is_expanded(kiln_backend *backend, const kiln_op_record *record);
 
+/// Whether `record` is a batch of products, each with a right operand of its own, that are so small
+/// that Kiln's own kernel is quicker on this device than a BLAS library, which copies each of them
+/// into whole tiles (decision 104).
+KILN_API bool kiln_ir_is_small_batch(const kiln_device_info *info, const kiln_op_record *record);
+
 /// Opens backends whose address starts with `scheme` and a colon, such as "opencl:0".
 typedef struct kiln_backend_provider {
     uint32_t struct_size;

@@ -7,6 +7,7 @@
 
 #include "cl_blas.h"
 #include "cl_fixture.h"
+#include "exec.h"
 
 typedef struct operand {
     uint32_t rank;
@@ -104,10 +105,23 @@ static bool describe(const product *p, run_state *s)
     return true;
 }
 
+// By the library where it takes the product, else as the operator is run.
+static kiln_status multiply(kiln_backend *base, bool library, const kiln_op_record *record,
+                            const kiln_view inputs[2], const kiln_view *output, kiln_error *err)
+{
+    bool done = false;
+    kiln_status status = library ? kilni_cl_blas_matmul(kilni_cl_backend_of(base), record, inputs,
+                                                        output, &done, err)
+                                 : KILN_STATUS_OK;
+    return status != KILN_STATUS_OK || done
+               ? status
+               : base->device->execute(base, record, inputs, output, err);
+}
+
 // Runs the product on one backend. Both inputs lie in arrays of ELEMENTS; the output is filled with
 // NaN before.
-static bool execute(kiln_backend *base, const product *p, const run_state *s, const void *a,
-                    const void *b, void *out)
+static bool execute(kiln_backend *base, bool library, const product *p, const run_state *s,
+                    const void *a, const void *b, void *out)
 {
     kiln_error err = KILN_ERROR_INIT;
     kiln_status status = KILN_STATUS_OK;
@@ -126,7 +140,7 @@ static bool execute(kiln_backend *base, const product *p, const run_state *s, co
                            view_of(&p->b, &s->in[1], buffers[1])};
     kiln_view output = kiln_view_dense(&s->out, buffers[2]);
     output.offset_bytes = p->out_offset * (int64_t)size;
-    KILN_TRY(out, status, base->device->execute(base, &s->record, inputs, &output, &err));
+    KILN_TRY(out, status, multiply(base, library, &s->record, inputs, &output, &err));
     KILN_TRY(out, status, base->transfer->read(base, buffers[2], 0, out, bytes, &err));
     // Nothing around the output is touched.
     for (size_t i = 0; i < bytes; i++) {
@@ -165,7 +179,8 @@ static void compare(const product *p, const run_state *s, const void *actual, co
     }
 }
 
-static void check(cl_fixture *f, kiln_backend *reference, const product *p, uint64_t blas_calls)
+static void check_by(cl_fixture *f, kiln_backend *reference, const product *p, bool library,
+                     uint64_t blas_calls)
 {
     run_state s;
     size_t bytes = ELEMENTS * kiln_dtype_size(p->dtype);
@@ -178,8 +193,8 @@ static void check(cl_fixture *f, kiln_backend *reference, const product *p, uint
         put(b, p->dtype, i, (double)(i * 104729 % 997) / 498.0 - 1.0);
     }
     uint64_t before = f->backend->stats.blas_calls;
-    if (describe(p, &s) && execute(f->base, p, &s, a, b, actual) &&
-        execute(reference, p, &s, a, b, expected)) {
+    if (describe(p, &s) && execute(f->base, library, p, &s, a, b, actual) &&
+        execute(reference, false, p, &s, a, b, expected)) {
         compare(p, &s, actual, expected);
         KILN_CHECK_INT(f->backend->stats.blas_calls - before, blas_calls);
     }
@@ -187,6 +202,11 @@ static void check(cl_fixture *f, kiln_backend *reference, const product *p, uint
     free(b);
     free(actual);
     free(expected);
+}
+
+static void check(cl_fixture *f, kiln_backend *reference, const product *p, uint64_t blas_calls)
+{
+    check_by(f, reference, p, /*library=*/true, blas_calls);
 }
 
 static bool open_both(cl_fixture *f, kiln_backend **out_reference)
@@ -443,6 +463,34 @@ static void test_left_to_own_kernels(void)
     close_both(&f, reference);
 }
 
+// On processors the operator leaves small products of a batch to Kiln's own kernel; not single
+// ones, larger ones, or those that share a right operand.
+static void test_small_batches_are_own(void)
+{
+    static const struct {
+        product p;
+        uint64_t calls; ///< of the library, on a processor
+    } batches[] = {
+        {{.a = {.rank = 3, .dims = {5, 7, 11}}, .b = {.rank = 3, .dims = {5, 11, 13}}}, 0},
+        {{.a = {.rank = 2, .dims = {7, 11}}, .b = {.rank = 3, .dims = {5, 11, 13}}}, 0},
+        {{.a = {.rank = 3, .dims = {5, 7, 11}}, .b = {.rank = 3, .dims = {1, 11, 13}}}, 1},
+        {{.a = {.rank = 3, .dims = {1, 7, 11}}, .b = {.rank = 3, .dims = {1, 11, 13}}}, 1},
+        {{.a = {.rank = 3, .dims = {2, 127, 150}}, .b = {.rank = 3, .dims = {2, 150, 111}}}, 1},
+    };
+    cl_fixture f;
+    kiln_backend *reference;
+    if (!open_both(&f, &reference)) {
+        return;
+    }
+    bool groups = kiln_device_has_groups(f.base->device->info(f.base));
+    for (size_t i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
+        product p = batches[i].p;
+        p.dtype = KILN_DTYPE_F32;
+        check_by(&f, reference, &p, /*library=*/false, groups ? 1 : batches[i].calls);
+    }
+    close_both(&f, reference);
+}
+
 // CLBlast's own codes become statuses: here, a leading dimension below the row's length.
 static void test_codes(void)
 {
@@ -521,5 +569,6 @@ static void test_override(void)
 KILN_TEST_MAIN("unit/cl_backend/blas", KILN_TEST(test_sizes_and_transposes),
                KILN_TEST(test_ranks_and_batches), KILN_TEST(test_strides),
                KILN_TEST(test_batches_of_whole_tiles), KILN_TEST(test_f64),
-               KILN_TEST(test_left_to_own_kernels), KILN_TEST(test_codes),
-               KILN_TEST(test_close_gives_the_context_back), KILN_TEST(test_override))
+               KILN_TEST(test_left_to_own_kernels), KILN_TEST(test_small_batches_are_own),
+               KILN_TEST(test_codes), KILN_TEST(test_close_gives_the_context_back),
+               KILN_TEST(test_override))
