@@ -164,14 +164,15 @@ static void test_strided_reads(void)
     fixture_close(&f);
 }
 
-static void test_every_matmul_is_clblast(void)
+static void test_matmul_is_clblast(void)
 {
     fixture f;
     if (!fixture_open(&f, "opencl:0")) {
         return;
     }
     FIXTURE_OK(&f, kiln_device_set_fusion(f.device, false, &f.err));
-    // Odd sizes, each transposition, batches with broadcasting.
+    // Odd sizes, each transposition, batches with broadcasting. The last one, small products with a
+    // right operand each, is Kiln's own on processors.
     const int64_t a[4][3] = {{1, 7, 5}, {1, 5, 7}, {3, 7, 5}, {3, 5, 7}};
     const int64_t b[4][3] = {{1, 5, 9}, {1, 9, 5}, {1, 5, 9}, {3, 9, 5}};
     const bool transposed[4][2] = {{false, false}, {true, true}, {false, false}, {true, true}};
@@ -201,11 +202,13 @@ static void test_every_matmul_is_clblast(void)
         kiln_release(z);
     }
     kiln_device_stats_get(f.device, &after);
-    KILN_CHECK(after.backend.blas_calls >= before.backend.blas_calls + 4);
+    uint64_t calls = after.backend.blas_calls - before.backend.blas_calls;
+    bool groups = kiln_device_info_of(f.device)->type == KILN_DEVICE_GPU;
+    KILN_CHECK(groups ? calls >= 4 : calls == 3);
     fixture_close(&f);
 }
 
 KILN_TEST_MAIN("unit/runtime/tensor", KILN_TEST(test_round_trip),
                KILN_TEST(test_rank_zero_and_empty), KILN_TEST(test_errors_at_the_call),
                KILN_TEST(test_addresses), KILN_TEST(test_devices_do_not_mix),
-               KILN_TEST(test_strided_reads), KILN_TEST(test_every_matmul_is_clblast))
+               KILN_TEST(test_strided_reads), KILN_TEST(test_matmul_is_clblast))
