@@ -29,7 +29,8 @@ KILN_API const struct kiln_backend_provider *kiln_rpc_provider(void);
 /// Opens "grpcs://HOST:PORT/DEVICE": the same over TLS.
 KILN_API const struct kiln_backend_provider *kiln_rpc_tls_provider(void);
 
-/// Opens "unix:PATH#DEVICE": the same over a socket of this machine.
+/// Opens "unix:PATH#DEVICE": the same over a socket of this machine. PATH is the file's name, in
+/// which nothing is decoded.
 KILN_API const struct kiln_backend_provider *kiln_rpc_unix_provider(void);
 
 // ---- addresses: one number for each, in this process ----

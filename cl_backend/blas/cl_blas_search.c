@@ -5,6 +5,7 @@
 // which on the large one is faster. What parameters mean, and where they are kept, is the matter of
 // cl_blas_parameters.c.
 
+#include "cl_blas_search.h"
 #include "cl_backend.h"
 #include "cl_blas.h"
 #include "cl_blas_parameters.h"
@@ -135,10 +136,10 @@ static kiln_status multiply(search *s, int64_t length)
     return kilni_cl_blas_gemm(s->backend, &gemm, s->err);
 }
 
-static double element(const search *s, int64_t i)
+static double element(kiln_dtype dtype, const void *result, size_t i)
 {
-    return s->dtype == KILN_DTYPE_F32 ? (double)((const float *)s->result)[i]
-                                      : ((const double *)s->result)[i];
+    return dtype == KILN_DTYPE_F32 ? (double)((const float *)result)[i]
+                                   : ((const double *)result)[i];
 }
 
 static kiln_status read_result(search *s, int64_t length)
@@ -148,16 +149,17 @@ static kiln_status read_result(search *s, int64_t length)
                                            s->err);
 }
 
-static bool is_as_expected(const search *s, int64_t length)
+bool kilni_cl_blas_agrees(kiln_dtype dtype, const void *result, const double *expected,
+                          size_t count)
 {
-    double tolerance = s->dtype == KILN_DTYPE_F32 ? 1e-4 : 1e-11;
+    double tolerance = dtype == KILN_DTYPE_F32 ? 1e-4 : 1e-11;
     double largest = 0, worst = 0;
-    for (int64_t i = 0; i < length * length; i++) {
-        double off = fabs(element(s, i) - s->expected[i]);
-        largest = fmax(largest, fabs(s->expected[i]));
+    for (size_t i = 0; i < count; i++) {
+        double off = fabs(element(dtype, result, i) - expected[i]);
+        largest = fmax(largest, fabs(expected[i]));
         worst = off > worst || isnan(off) ? off : worst;
     }
-    return worst <= tolerance * largest;
+    return isfinite(largest) && worst <= tolerance * largest;
 }
 
 /// The least of a few samples, each of several products where they are short, in seconds for one.
@@ -214,7 +216,8 @@ static kiln_status try_values(search *s, kilni_cl_blas_class cls, const uint32_t
     if (status == KILN_STATUS_OK) {
         status = read_result(s, length);
     }
-    if (status == KILN_STATUS_OK && is_as_expected(s, length)) {
+    if (status == KILN_STATUS_OK &&
+        kilni_cl_blas_agrees(s->dtype, s->result, s->expected, (size_t)(length * length))) {
         status = time_product(s, length, out_seconds);
     } else {
         s->report->refused++;
@@ -243,8 +246,8 @@ static kiln_status begin_class(search *s, kilni_cl_blas_class cls, int64_t lengt
     if (status == KILN_STATUS_OK) {
         status = read_result(s, length);
     }
-    for (int64_t i = 0; i < length * length && status == KILN_STATUS_OK; i++) {
-        s->expected[i] = element(s, i);
+    for (size_t i = 0; i < (size_t)(length * length) && status == KILN_STATUS_OK; i++) {
+        s->expected[i] = element(s->dtype, s->result, i);
     }
     tell(s);
     return status == KILN_STATUS_OK ? time_product(s, length, out_seconds) : status;

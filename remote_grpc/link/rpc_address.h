@@ -11,7 +11,7 @@ typedef struct kilni_rpc_address {
     char host[256]; ///< lower case, IPv6 without brackets; of unix: the path
     uint16_t port;
     uint32_t device;
-    char target[288]; ///< as gRPC dials it: HOST:PORT or unix:PATH
+    char target[288]; ///< HOST:PORT or unix:PATH
     char text[320]; ///< canonical, with the device
 } kilni_rpc_address;
 

@@ -22,9 +22,32 @@ static grpc_channel_credentials *make_credentials(const kilni_rpc_address *addre
     return grpc_ssl_credentials_create_ex(identity->authorities, known ? &pair : NULL, NULL, NULL);
 }
 
+/// The address as gRPC takes it, which is a URI: what a path may not hold there is escaped, and of
+/// several slashes in front one stays, for two would begin an authority.
+static void write_uri(const kilni_rpc_address *address, char *out_uri, size_t size)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-._~";
+    if (strcmp(address->scheme, "unix") != 0) {
+        snprintf(out_uri, size, "%s", address->target);
+        return;
+    }
+    const char *path = address->host;
+    while (path[0] == '/' && path[1] == '/') {
+        path++;
+    }
+    size_t length = (size_t)snprintf(out_uri, size, "unix:");
+    for (; *path != '\0' && length < size; path++) {
+        bool stays = strchr(plain, *path) != NULL;
+        length += (size_t)snprintf(out_uri + length, size - length, stays ? "%c" : "%%%02X",
+                                   (unsigned char)*path);
+    }
+}
+
 static grpc_channel *make_channel(const kilni_rpc_address *address,
                                   const kilni_rpc_identity *identity)
 {
+    char uri[3 * sizeof(address->host)];
     grpc_arg args[] = {
         kilni_grpc_arg(GRPC_ARG_ENABLE_RETRIES, 0),
         kilni_grpc_arg(GRPC_ARG_ENABLE_HTTP_PROXY, 0),
@@ -44,7 +67,8 @@ static grpc_channel *make_channel(const kilni_rpc_address *address,
     if (credentials == NULL) {
         return NULL;
     }
-    grpc_channel *channel = grpc_channel_create(address->target, credentials, &list);
+    write_uri(address, uri, sizeof(uri));
+    grpc_channel *channel = grpc_channel_create(uri, credentials, &list);
     grpc_channel_credentials_release(credentials);
     return channel;
 }

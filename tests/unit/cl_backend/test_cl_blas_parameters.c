@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Parameters of CLBlast: as text, in the store, searched for.
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cl_backend.h"
 #include "cl_blas.h"
 #include "cl_blas_parameters.h"
+#include "cl_blas_search.h"
 #include "cl_fixture.h"
 
 static bool open_with_store(cl_fixture *f, const char *folder)
@@ -154,6 +156,33 @@ static void test_shipped(void)
     cl_fixture_close(&f);
 }
 
+// What rounds otherwise is the same product; NaN and infinities, on either side, never are.
+static void test_agreement(void)
+{
+    static const struct {
+        double expected, result; ///< of the second element; the first is 1
+        bool f32, f64;
+    } rows[] = {{2, 2, true, true},
+                {2, 2 + 1e-5, true, false},
+                {2, 2 + 1e-3, false, false},
+                {2, NAN, false, false},
+                {2, INFINITY, false, false},
+                {NAN, 2, false, false},
+                {NAN, NAN, false, false},
+                {INFINITY, 2, false, false},
+                {-INFINITY, 2, false, false},
+                {INFINITY, -INFINITY, false, false},
+                {INFINITY, INFINITY, false, false}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const double expected[] = {1, rows[i].expected}, wide[] = {1, rows[i].result};
+        const float narrow[] = {1, (float)rows[i].result};
+        if (!KILN_CHECK(kilni_cl_blas_agrees(KILN_DTYPE_F32, narrow, expected, 2) == rows[i].f32) ||
+            !KILN_CHECK(kilni_cl_blas_agrees(KILN_DTYPE_F64, wide, expected, 2) == rows[i].f64)) {
+            KILN_FAIL("row %zu", i);
+        }
+    }
+}
+
 static void count_calls(double done, void *user)
 {
     KILN_CHECK(done >= 0 && done <= 1);
@@ -197,4 +226,5 @@ static void test_search(void)
 }
 
 KILN_TEST_MAIN("unit/cl_backend/blas_parameters", KILN_TEST(test_text), KILN_TEST(test_refused),
-               KILN_TEST(test_damaged_entry), KILN_TEST(test_shipped), KILN_TEST(test_search))
+               KILN_TEST(test_damaged_entry), KILN_TEST(test_shipped), KILN_TEST(test_agreement),
+               KILN_TEST(test_search))

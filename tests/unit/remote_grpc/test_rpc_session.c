@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,20 +53,27 @@ static void test_program(void)
     }
 }
 
+/// Behind "unix:" stands the file's name, in which nothing is decoded.
 static void test_unix_socket(void)
 {
-    pair self;
-    char address[200];
-    kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
-    snprintf(address, sizeof(address), "unix:/tmp/kiln-test-%d", (int)getpid());
-    const char *const listen[] = {address};
-    options.listen = listen;
-    options.n_listen = 1;
-    if (pair_open(&self, &options)) {
-        run_program(&self);
-        pair_close(&self);
+    static const char *const names[] = {"/s", "/a b", "/a%20b", "/100%?[x]&y=z", "/\xc3\xa9+\"'\\"};
+    const char *folder = kiln_test_tmpdir();
+    for (size_t i = 0; i < 2 * sizeof(names) / sizeof(names[0]); i++) {
+        pair self;
+        char address[200];
+        struct stat about;
+        kiln_rpc_server_options options = KILN_RPC_SERVER_OPTIONS_INIT;
+        snprintf(address, sizeof(address), "unix:%s%s%s", i % 2 == 0 ? "" : "/", folder,
+                 names[i / 2]);
+        const char *const listen[] = {address};
+        options.listen = listen;
+        options.n_listen = 1;
+        if (pair_open(&self, &options)) {
+            KILN_CHECK(stat(address + 5, &about) == 0 && S_ISSOCK(about.st_mode));
+            run_program(&self);
+            pair_close(&self);
+        }
     }
-    unlink(address + 5);
 }
 
 static void test_many_operations(void)
