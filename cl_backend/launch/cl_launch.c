@@ -94,14 +94,8 @@ static cl_int enqueue_kernel(kilni_cl_backend *backend, cl_command_queue queue, 
                              cl_uint dims, const size_t *global, const size_t *local,
                              cl_event *out_event)
 {
-    kilni_cl_flight *flight = &backend->flight;
-    bool first = flight->held != NULL && !flight->holds;
-    cl_int code = clEnqueueNDRangeKernel(queue, kernel, dims, NULL, global, local, first ? 1 : 0,
-                                         first ? &flight->held : NULL, out_event);
-    flight->holds = flight->holds || (first && code == CL_SUCCESS);
-    if (kilni_cl_is_memory_code(code)) {
-        kilni_cl_let_go(backend); // or the queue would never be finished
-    }
+    cl_int code =
+        clEnqueueNDRangeKernel(queue, kernel, dims, NULL, global, local, 0, NULL, out_event);
     if (kilni_cl_is_memory_code(code) && backend->pool.idle_bytes > 0 &&
         clFinish(queue) == CL_SUCCESS) {
         kilni_cl_pool_trim(backend);

@@ -13,8 +13,6 @@
 
 #include <string.h>
 
-enum { MOST_TOGETHER = 8 }; ///< launches that start together: the device waits for all of them
-
 typedef struct prepared { ///< what a kiln_prepared is here
     kilni_cl_kernel plain; ///< the program's, with an object of its own
     kilni_cl_kernel packed; ///< without an object: there is none
@@ -116,58 +114,26 @@ void kilni_cl_replace(kiln_backend *base, kiln_prepared *given, uint32_t arg, ki
     launch->stale = true;
 }
 
-/// Memory may go during a run, too; then the arguments are set again.
-static bool is_set(const kilni_cl_backend *backend, const prepared *launch)
-{
-    return !launch->stale && launch->gone == backend->base.gone;
-}
-
-static void set_args(kilni_cl_backend *backend, prepared *launch)
-{
-    launch->args = kilni_cl_built_args(backend, &launch->kernels, &launch->launch);
-    launch->stale = launch->args.code != CL_SUCCESS;
-    launch->gone = backend->base.gone;
-}
-
-/// Lets the first launches start together. What sets arguments may wait for the queue, so that
-/// comes before.
-static void hold_first(kilni_cl_backend *backend, kiln_prepared *const *given, uint32_t count)
-{
-    bool all_set = count > 1;
-    for (uint32_t i = 0; i < count; i++) {
-        if (!is_set(backend, prepared_of(given[i]))) {
-            set_args(backend, prepared_of(given[i]));
-        }
-    }
-    for (uint32_t i = 0; i < count && all_set; i++) {
-        all_set = is_set(backend, prepared_of(given[i]));
-    }
-    if (all_set) {
-        kilni_cl_hold(backend);
-    }
-}
-
 kiln_status kilni_cl_enqueue_prepared(kiln_backend *base, kiln_prepared *const *given,
                                       uint32_t count, uint32_t *out_done, kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
     kiln_status status = KILN_STATUS_OK;
-    uint32_t together = count < MOST_TOGETHER ? count : MOST_TOGETHER;
     *out_done = 0;
-    hold_first(backend, given, together);
-    for (uint32_t i = 0; i < count && status == KILN_STATUS_OK; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         prepared *each = prepared_of(given[i]);
-        if (i == together) {
-            kilni_cl_let_go(backend);
-        }
-        if (!is_set(backend, each)) {
-            set_args(backend, each);
+        if (each->stale || each->gone != backend->base.gone) { // memory may go during a run, too
+            each->args = kilni_cl_built_args(backend, &each->kernels, &each->launch);
+            each->stale = each->args.code != CL_SUCCESS;
+            each->gone = backend->base.gone;
         }
         status = kilni_cl_enqueue(&each->args, each->launch.n_dims, each->launch.global,
                                   kilni_cl_built_local(&each->kernels, &each->launch), err);
-        *out_done += status == KILN_STATUS_OK;
+        if (status != KILN_STATUS_OK) {
+            break;
+        }
+        ++*out_done;
     }
-    kilni_cl_let_go(backend);
     return status;
 }
 

@@ -66,34 +66,6 @@ bool kilni_cl_is_idle(const kilni_cl_backend *backend)
            state == CL_COMPLETE;
 }
 
-// ---- launches that start together ----
-
-void kilni_cl_hold(kilni_cl_backend *backend)
-{
-    cl_int code = CL_SUCCESS;
-    bool may = backend->flight.keeps_last && backend->flight.held == NULL && !backend->trace.on;
-    if (!may || !kilni_cl_is_idle(backend)) {
-        return;
-    }
-    cl_event held = clCreateUserEvent(backend->context, &code);
-    if (code == CL_SUCCESS) { // else they start one by one
-        backend->flight.held = held;
-        backend->flight.holds = false;
-        atomic_fetch_add(&backend->flight.user_events, 1);
-    }
-}
-
-void kilni_cl_let_go(kilni_cl_backend *backend)
-{
-    cl_event held = backend->flight.held;
-    if (held != NULL) {
-        backend->flight.held = NULL;
-        clSetUserEventStatus(held, CL_COMPLETE);
-        clReleaseEvent(held);
-        atomic_fetch_sub(&backend->flight.user_events, 1);
-    }
-}
-
 // ---- what is in flight ----
 
 kiln_status kilni_cl_usable(const kilni_cl_backend *backend, kiln_error *err)

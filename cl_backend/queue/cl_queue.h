@@ -22,8 +22,6 @@ typedef struct kilni_cl_flight { ///< what is in the queue, and what came of it
     bool keeps_copies; ///< an auxiliary queue, whose markers a driver may hold up behind the
                        ///< kernels of other queues, as NVIDIA's does
     cl_event last; ///< then: of the last command, if that is a launch, a copy or a read; else NULL
-    cl_event held; ///< a user event that launches wait for until kilni_cl_let_go; NULL: none
-    bool holds; ///< a launch waits for it: the others stand behind that one
     bool awake; ///< the device is this machine's processors, which must not sleep meanwhile
     bool lost; ///< DEVICE_LOST until reopened
     char lost_why[200];
@@ -47,12 +45,6 @@ cl_int kilni_cl_all_done(kilni_cl_backend *backend, cl_event *out_event);
 
 /// Whether it is known, without a wait, that all that was queued is done.
 bool kilni_cl_is_idle(const kilni_cl_backend *backend);
-
-/// Where the device's workers sleep because nothing is queued, makes the next launches wait until
-/// `kilni_cl_let_go`, so that workers are woken once for all of them. Between the two the caller
-/// enqueues launches whose arguments are set, and nothing else.
-void kilni_cl_hold(kilni_cl_backend *backend);
-void kilni_cl_let_go(kilni_cl_backend *backend);
 
 /// Waits for the queue and reports what failed since the last wait.
 kiln_status kilni_cl_drain(kilni_cl_backend *backend, kiln_error *err);
