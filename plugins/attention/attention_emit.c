@@ -8,8 +8,7 @@
 
 enum {
     KEYS_WIDE = 8, // whose scores are summed at once: their sums stay in registers
-    KEYS_NARROW = 4,
-    COLUMNS = 8 // of the values, likewise
+    KEYS_NARROW = 4, // with 16 registers
 };
 
 // ---- parameters ----
@@ -209,13 +208,14 @@ static void emit_score_function(kf_text *text, const at_plan *plan)
     kf_text_add(text, "    }\n}\n");
 }
 
-/// add_values: adds the values of `keys` keys from v on, weighted by the pairs in `p`, to `o`.
-static void emit_value_function(kf_text *text)
+/// add_values: adds the values of `keys` keys from v on, weighted by the pairs in `p`, to `o`. The
+/// sums of as many columns as of keys above are in registers.
+static void emit_value_function(kf_text *text, const at_plan *plan)
 {
     kf_text_add(text, "static inline void add_values(__global const float *v, long row, long step, "
                       "int keys, const vec *p, vec *o) {\n"
                       "    for (int c = 0; c < WIDTH; c += COLUMNS) {\n");
-    for (uint32_t i = 0; i < COLUMNS; i++) {
+    for (uint32_t i = 0; i < plan->keys; i++) {
         kf_text_addf(text,
                      "        __global const float *v%u = v + min(c + %u, WIDTH - 1) * step;\n"
                      "        vec x%u = o[2 * (c + %u)], y%u = o[2 * (c + %u) + 1];\n",
@@ -223,7 +223,7 @@ static void emit_value_function(kf_text *text)
     }
     kf_text_add(text, "        for (int t = 0; t < keys; t++) {\n"
                       "            const vec a = p[2 * t], b = p[2 * t + 1];\n");
-    for (uint32_t i = 0; i < COLUMNS; i++) {
+    for (uint32_t i = 0; i < plan->keys; i++) {
         kf_text_addf(text,
                      "            {\n"
                      "                const vec one = (vec)(v%u[t * row]);\n"
@@ -233,7 +233,7 @@ static void emit_value_function(kf_text *text)
                      i, i, i, i, i);
     }
     kf_text_add(text, "        }\n");
-    for (uint32_t i = 0; i < COLUMNS; i++) {
+    for (uint32_t i = 0; i < plan->keys; i++) {
         kf_text_addf(text, "        o[2 * (c + %u)] = x%u;\n        o[2 * (c + %u) + 1] = y%u;\n",
                      i, i, i, i);
     }
@@ -269,9 +269,9 @@ static void emit_functions(kf_text *text, const at_plan *plan)
                  "#define WIDTH %d\n"
                  "#define TILE %u\n"
                  "#define KEYS %u\n"
-                 "#define COLUMNS %u\n",
+                 "#define COLUMNS KEYS // of the values\n",
                  plan->width, plan->width, (int)block->depth, (int)block->width, plan->tile,
-                 plan->keys, (unsigned)COLUMNS);
+                 plan->keys);
     if (plan->in_groups) {
         plan->on_tensor  ? at_emit_tensor_functions(text, plan)
         : plan->in_parts ? at_emit_parts_functions(text, plan)
@@ -280,7 +280,7 @@ static void emit_functions(kf_text *text, const at_plan *plan)
     }
     if (!plan->one_row) {
         emit_score_function(text, plan);
-        emit_value_function(text);
+        emit_value_function(text, plan);
         return;
     }
     kf_text_add(text, "static inline float total(vec x) {\n");
