@@ -8,7 +8,7 @@
 
 enum {
     KEYS_WIDE = 8, // whose scores are summed at once: their sums stay in registers
-    KEYS_NARROW = 4, // with 16 registers
+    KEYS_NARROW = 6 // with 16 registers; TILE is no multiple of it
 };
 
 // ---- parameters ----
@@ -319,21 +319,22 @@ static void emit_query(kf_text *text, const at_plan *plan)
 static void emit_tile(kf_text *text, const at_plan *plan)
 {
     const at_block *block = plan->block;
-    kf_text_addf(text,
-                 "    for (int from = 0; from < n; from += TILE) {\n"
-                 "        const int keys = min(n - from, TILE);\n"
-                 "        __global const float *k = b%u + from * k_row, *v = b%u + from * v_row;\n"
-                 "        vec s[2 * TILE], top[2] = {high[0], high[1]};\n"
-                 "        if (k_col == 1) {\n"
-                 "            scores_of(k, k_row, 1, keys, q, s);\n"
-                 "        } else {\n"
-                 "            scores_of(k, k_row, k_col, keys, q, s);\n"
-                 "        }\n"
-                 "        for (int e = 0; e < 2 * keys; e++) {\n"
-                 "            const long row = first + e %% 2 * LANES, col = from + e / 2;\n"
-                 "            const int count = (int)clamp(m - row, (long)0, (long)LANES);\n"
-                 "            const vec v%u = s[e];\n",
-                 block->key.source, block->values.source, block->scores);
+    kf_text_addf(
+        text,
+        "    for (int from = 0; from < n; from += TILE) {\n"
+        "        const int keys = min(n - from, TILE);\n"
+        "        __global const float *k = b%u + from * k_row, *v = b%u + from * v_row;\n"
+        "        vec s[2 * ((TILE + KEYS - 1) / KEYS * KEYS)], top[2] = {high[0], high[1]};\n"
+        "        if (k_col == 1) {\n"
+        "            scores_of(k, k_row, 1, keys, q, s);\n"
+        "        } else {\n"
+        "            scores_of(k, k_row, k_col, keys, q, s);\n"
+        "        }\n"
+        "        for (int e = 0; e < 2 * keys; e++) {\n"
+        "            const long row = first + e %% 2 * LANES, col = from + e / 2;\n"
+        "            const int count = (int)clamp(m - row, (long)0, (long)LANES);\n"
+        "            const vec v%u = s[e];\n",
+        block->key.source, block->values.source, block->scores);
     at_emit_scores(text, plan, "            ");
     kf_text_addf(text,
                  "            s[e] = v%u;\n"
