@@ -8,8 +8,7 @@
 
 enum {
     KEYS_WIDE = 8, // whose scores are summed at once: their sums stay in registers
-    KEYS_NARROW = 4,
-    COLUMNS = 8 // of the values, likewise
+    KEYS_NARROW = 6 // with 16 registers; TILE is no multiple of it
 };
 
 // ---- parameters ----
@@ -209,13 +208,14 @@ static void emit_score_function(kf_text *text, const at_plan *plan)
     kf_text_add(text, "    }\n}\n");
 }
 
-/// add_values: adds the values of `keys` keys from v on, weighted by the pairs in `p`, to `o`.
-static void emit_value_function(kf_text *text)
+/// add_values: adds the values of `keys` keys from v on, weighted by the pairs in `p`, to `o`. The
+/// sums of as many columns as of keys above are in registers.
+static void emit_value_function(kf_text *text, const at_plan *plan)
 {
     kf_text_add(text, "static inline void add_values(__global const float *v, long row, long step, "
                       "int keys, const vec *p, vec *o) {\n"
                       "    for (int c = 0; c < WIDTH; c += COLUMNS) {\n");
-    for (uint32_t i = 0; i < COLUMNS; i++) {
+    for (uint32_t i = 0; i < plan->keys; i++) {
         kf_text_addf(text,
                      "        __global const float *v%u = v + min(c + %u, WIDTH - 1) * step;\n"
                      "        vec x%u = o[2 * (c + %u)], y%u = o[2 * (c + %u) + 1];\n",
@@ -223,7 +223,7 @@ static void emit_value_function(kf_text *text)
     }
     kf_text_add(text, "        for (int t = 0; t < keys; t++) {\n"
                       "            const vec a = p[2 * t], b = p[2 * t + 1];\n");
-    for (uint32_t i = 0; i < COLUMNS; i++) {
+    for (uint32_t i = 0; i < plan->keys; i++) {
         kf_text_addf(text,
                      "            {\n"
                      "                const vec one = (vec)(v%u[t * row]);\n"
@@ -233,7 +233,7 @@ static void emit_value_function(kf_text *text)
                      i, i, i, i, i);
     }
     kf_text_add(text, "        }\n");
-    for (uint32_t i = 0; i < COLUMNS; i++) {
+    for (uint32_t i = 0; i < plan->keys; i++) {
         kf_text_addf(text, "        o[2 * (c + %u)] = x%u;\n        o[2 * (c + %u) + 1] = y%u;\n",
                      i, i, i, i);
     }
@@ -269,9 +269,9 @@ static void emit_functions(kf_text *text, const at_plan *plan)
                  "#define WIDTH %d\n"
                  "#define TILE %u\n"
                  "#define KEYS %u\n"
-                 "#define COLUMNS %u\n",
+                 "#define COLUMNS KEYS // of the values\n",
                  plan->width, plan->width, (int)block->depth, (int)block->width, plan->tile,
-                 plan->keys, (unsigned)COLUMNS);
+                 plan->keys);
     if (plan->in_groups) {
         plan->on_tensor  ? at_emit_tensor_functions(text, plan)
         : plan->in_parts ? at_emit_parts_functions(text, plan)
@@ -280,7 +280,7 @@ static void emit_functions(kf_text *text, const at_plan *plan)
     }
     if (!plan->one_row) {
         emit_score_function(text, plan);
-        emit_value_function(text);
+        emit_value_function(text, plan);
         return;
     }
     kf_text_add(text, "static inline float total(vec x) {\n");
@@ -319,21 +319,22 @@ static void emit_query(kf_text *text, const at_plan *plan)
 static void emit_tile(kf_text *text, const at_plan *plan)
 {
     const at_block *block = plan->block;
-    kf_text_addf(text,
-                 "    for (int from = 0; from < n; from += TILE) {\n"
-                 "        const int keys = min(n - from, TILE);\n"
-                 "        __global const float *k = b%u + from * k_row, *v = b%u + from * v_row;\n"
-                 "        vec s[2 * TILE], top[2] = {high[0], high[1]};\n"
-                 "        if (k_col == 1) {\n"
-                 "            scores_of(k, k_row, 1, keys, q, s);\n"
-                 "        } else {\n"
-                 "            scores_of(k, k_row, k_col, keys, q, s);\n"
-                 "        }\n"
-                 "        for (int e = 0; e < 2 * keys; e++) {\n"
-                 "            const long row = first + e %% 2 * LANES, col = from + e / 2;\n"
-                 "            const int count = (int)clamp(m - row, (long)0, (long)LANES);\n"
-                 "            const vec v%u = s[e];\n",
-                 block->key.source, block->values.source, block->scores);
+    kf_text_addf(
+        text,
+        "    for (int from = 0; from < n; from += TILE) {\n"
+        "        const int keys = min(n - from, TILE);\n"
+        "        __global const float *k = b%u + from * k_row, *v = b%u + from * v_row;\n"
+        "        vec s[2 * ((TILE + KEYS - 1) / KEYS * KEYS)], top[2] = {high[0], high[1]};\n"
+        "        if (k_col == 1) {\n"
+        "            scores_of(k, k_row, 1, keys, q, s);\n"
+        "        } else {\n"
+        "            scores_of(k, k_row, k_col, keys, q, s);\n"
+        "        }\n"
+        "        for (int e = 0; e < 2 * keys; e++) {\n"
+        "            const long row = first + e %% 2 * LANES, col = from + e / 2;\n"
+        "            const int count = (int)clamp(m - row, (long)0, (long)LANES);\n"
+        "            const vec v%u = s[e];\n",
+        block->key.source, block->values.source, block->scores);
     at_emit_scores(text, plan, "            ");
     kf_text_addf(text,
                  "            s[e] = v%u;\n"

@@ -25,10 +25,16 @@ static void emit_score_input(kf_text *text, const at_plan *plan, uint32_t value,
     kf_text_addf(text, "%sconst %s%u v%u = ", indent, dtype.compute, w, value);
     if (strcmp(along, "0") == 0) {
         kf_text_addf(text, "(%s%u)(one_%s(p%u));\n", dtype.compute, w, dtype.name, value);
-    } else {
-        kf_text_addf(text, "count == %u && %s == 1 ? load_%s(p%u) : part_%s(p%u, %s, count);\n", w,
-                     along, dtype.name, value, dtype.name, value, along);
+        return;
     }
+    kf_text_addf(text,
+                 "count < %u ? part_%s(p%u, %s, count)\n%s    : %s == 1 ? load_%s(p%u) : (%s%u)(",
+                 w, dtype.name, value, along, indent, along, dtype.name, value, dtype.compute, w);
+    for (uint32_t i = 0; i < w; i++) {
+        kf_text_addf(text, "%sone_%s(p%u + %u * %s)", i == 0 ? "" : ", ", dtype.name, value, i,
+                     along);
+    }
+    kf_text_add(text, ");\n");
 }
 
 void at_emit_scores(kf_text *text, const at_plan *plan, const char *indent)
