@@ -2,9 +2,7 @@
 // Bytes from the device to the host, in parts: begin puts the read into the queue, wait needs no
 // lock, end says what became of it. Where the host shares the device's memory, for little, and into
 // pinned memory, the read itself is queued; otherwise a marker is, and whoever waits then fetches
-// the bytes in chunks through pinned memory on a queue of its own. Little that lies where the host
-// knows is copied by whoever waits, once the last command is done: another command would wake the
-// device's workers for a few bytes.
+// the bytes in chunks through pinned memory on a queue of its own.
 
 #include <string.h>
 
@@ -27,7 +25,6 @@ struct kiln_pending {
     size_t bytes;
     cl_event event;
     bool fetches; ///< after the event
-    const unsigned char *lies; ///< where the host finds the bytes after the event; NULL: not known
     bool waited;
     bool blocked; ///< the event was not there yet when waited for
     cl_int code;
@@ -38,19 +35,10 @@ static bool is_unified(const kilni_cl_backend *backend)
     return (backend->info.features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
 }
 
-/// Whoever begins a read keeps the buffer until its end, so nothing is written over the bytes. With
-/// a trace on the read is a command, which is seen.
-static bool lies_at_hand(const kilni_cl_backend *backend, const kilni_cl_buffer *buffer,
-                         size_t bytes)
-{
-    return bytes > 0 && bytes <= KILNI_CL_STAGE_SHARED && buffer->host != NULL &&
-           is_unified(backend) && backend->flight.last != NULL && !backend->trace.on;
-}
-
 static cl_int enqueue(kilni_cl_backend *backend, kiln_pending *pending)
 {
     cl_int code = CL_SUCCESS;
-    if (pending->bytes == 0 || pending->fetches || pending->lies != NULL) {
+    if (pending->bytes == 0 || pending->fetches) {
         code = kilni_cl_all_done(backend, &pending->event);
     } else {
         kilni_cl_set_last(backend, NULL);
@@ -104,9 +92,6 @@ kiln_status kilni_cl_read_begin(kiln_backend *base, kiln_buffer *given, size_t o
                               .bytes = bytes};
     pending->fetches = bytes > KILNI_CL_STAGE_SHARED && !is_unified(backend) &&
                        !kilni_cl_is_pinned(backend, out_data, bytes);
-    if (lies_at_hand(backend, buffer, bytes)) {
-        pending->lies = buffer->host + offset;
-    }
     cl_int code = enqueue(backend, pending);
     if (code != CL_SUCCESS) {
         if (pending->event != NULL) {
@@ -210,15 +195,12 @@ void kilni_cl_read_wait(kiln_pending *pending, bool cancel)
         return;
     }
     pending->waited = true;
-    if (cancel && (pending->fetches || pending->lies != NULL || pending->bytes == 0)) {
+    if (cancel && (pending->fetches || pending->bytes == 0)) {
         return;
     }
     pending->blocked = !kilni_cl_read_poll(pending);
     pending->code = pending->blocked ? kilni_cl_await(pending->backend, pending->event)
                                      : clWaitForEvents(1, &pending->event);
-    if (pending->code == CL_SUCCESS && pending->lies != NULL) {
-        memcpy(pending->target, pending->lies, pending->bytes);
-    }
     if (pending->code == CL_SUCCESS && pending->fetches) {
         pthread_mutex_lock(&pending->backend->reader.lock);
         pending->code = fetch(pending);

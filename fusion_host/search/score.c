@@ -24,7 +24,13 @@ static const double cpu_batch_share = 0.2;
 static const double gpu_share = 0.48;
 static const double gpu_conv_share = 0.11;
 static const double gpu_batch_share = 0.035;
-enum { PRODUCT_TILE = 32, GPU_FILL = 8192, GPU_SMALL = 512 * 512, GPU_TERM_NS = 180 };
+enum {
+    PRODUCT_TILE = 32,
+    GPU_FILL = 8192,
+    GPU_SMALL = 512 * 512,
+    CPU_SMALL = 512 * 512,
+    GPU_TERM_NS = 180
+};
 
 /// Kiln's own kernel, which does batches on processors: a core's time for a piece of a result, and
 /// for each term of a vector of it that is not whole (PoCL on an AMD EPYC, within a half for
@@ -153,26 +159,15 @@ static bool is_small_batch(const kiln_op_record *record)
     return elements_of(out) > each && each < GPU_SMALL;
 }
 
-/// Products of a batch that each have their right operand; a shared one makes it one tall product.
-static bool has_right_operands(const kiln_op_record *record)
-{
-    const kiln_tensor_desc *right = &record->inputs[1];
-    return record->op == KILN_OP_MATMUL && right->rank > 2 && record->outputs[0].rank > 2 &&
-           elements_of(right) >
-               (double)right->dims[right->rank - 1] * (double)right->dims[right->rank - 2];
-}
-
 /// Of a batch on a processor: pieces of PIECE_ROWS by PIECE_COLUMNS results.
-static double own_batch_ns(const kiln_device_info *device, const kiln_op_record *record)
+static double own_batch_ns(const kiln_device_info *device, const kiln_product *p)
 {
-    const kiln_tensor_desc *out = &record->outputs[0];
-    double rows = (double)out->dims[out->rank - 2], columns = (double)out->dims[out->rank - 1];
-    double terms = terms_of(record), whole = floor(columns / PIECE_COLUMNS);
-    double rest = columns - whole * PIECE_COLUMNS, ragged = ceil(rest / RAGGED_COLUMNS);
+    double whole = floor(p->columns / PIECE_COLUMNS), rest = p->columns - whole * PIECE_COLUMNS;
+    double ragged = ceil(rest / RAGGED_COLUMNS) * p->terms;
     double cores = device->compute_units > 0 ? device->compute_units : 1;
-    double strips = fmax(elements_of(out) / fmax(rows * columns, 1), 1) * ceil(rows / PIECE_ROWS);
-    double own = (whole + (rest > 0)) * PIECE_NS + ragged * terms * RAGGED_TERM_NS;
-    double flops = 2 * strips * PIECE_ROWS * whole * PIECE_COLUMNS * terms;
+    double strips = p->batch * ceil(p->rows / PIECE_ROWS);
+    double own = (whole + (rest > 0)) * PIECE_NS + ragged * RAGGED_TERM_NS;
+    double flops = 2 * strips * PIECE_ROWS * whole * PIECE_COLUMNS * p->terms;
     return strips * own / cores + flops_ns(device, flops) / cpu_share;
 }
 
@@ -194,12 +189,16 @@ static double gpu_share_of(const kiln_op_record *record)
 
 static double cpu_contraction_ns(const kiln_device_info *device, const kiln_op_record *record)
 {
-    if (!has_right_operands(record)) {
+    if (record->op != KILN_OP_MATMUL) {
         return flops_ns(device, contraction_flops(device, record)) / cpu_share;
     }
-    return kiln_ir_is_small_batch(device, record)
-               ? own_batch_ns(device, record)
-               : flops_ns(device, contraction_flops(device, record)) / cpu_batch_share;
+    kiln_product p = kiln_ir_product_of(record);
+    if (kiln_ir_is_small_batch(device, record)) {
+        return own_batch_ns(device, &p);
+    }
+    bool copied = p.rights > 1 && p.rows * p.columns < CPU_SMALL;
+    return flops_ns(device, contraction_flops(device, record)) /
+           (copied ? cpu_batch_share : cpu_share);
 }
 
 static double gpu_contraction_ns(const kiln_device_info *device, const kiln_op_record *record)

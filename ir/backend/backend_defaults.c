@@ -34,26 +34,35 @@ bool kiln_device_has_groups(const kiln_device_info *info)
     return info->type == KILN_DEVICE_GPU && !small;
 }
 
-/// Elements of the last two axes.
-static double matrix_elements(const kiln_tensor_desc *desc)
+kiln_product kiln_ir_product_of(const kiln_op_record *record)
 {
-    return (double)desc->dims[desc->rank - 1] * (double)desc->dims[desc->rank - 2];
+    const kiln_tensor_desc *left = &record->inputs[0], *right = &record->inputs[1];
+    bool across = kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_A) != 0;
+    bool turned = kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_B) != 0;
+    kiln_product p = {.rows = 1, .columns = 1, .terms = 1};
+    if (left->rank > 0) {
+        p.terms = (double)left->dims[left->rank - (left->rank > 1 && across ? 2 : 1)];
+    }
+    if (left->rank > 1) {
+        p.rows = (double)left->dims[left->rank - (across ? 1 : 2)];
+    }
+    if (right->rank > 1) {
+        p.columns = (double)right->dims[right->rank - (turned ? 2 : 1)];
+    }
+    double each = p.rows * p.columns, matrix = p.terms * p.columns;
+    p.batch = each > 0 ? (double)kiln_desc_count(&record->outputs[0]) / each : 0;
+    p.rights = matrix > 0 ? (double)kiln_desc_count(right) / matrix : 0;
+    return p;
 }
 
 bool kiln_ir_is_small_batch(const kiln_device_info *info, const kiln_op_record *record)
 {
-    enum {
-        MOST = 128 * 128 * 128
-    }; // multiplications of one of them: a library takes 2 to 13 times as long
-    const kiln_tensor_desc *right = &record->inputs[1], *out = &record->outputs[0];
-    if (record->op != KILN_OP_MATMUL || kiln_device_has_groups(info) || right->rank < 3 ||
-        out->rank < 3) {
+    enum { MOST = 128 * 128 * 128 }; // multiplications of each: more are a library's
+    if (record->op != KILN_OP_MATMUL || info->type != KILN_DEVICE_CPU) {
         return false;
     }
-    bool swapped = kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_B) != 0;
-    double terms = (double)right->dims[right->rank - (swapped ? 1 : 2)];
-    bool shared = !((double)kiln_desc_count(right) > matrix_elements(right));
-    return !shared && matrix_elements(out) * terms <= MOST;
+    kiln_product p = kiln_ir_product_of(record);
+    return p.rights > 1 && p.rows * p.columns * p.terms <= MOST;
 }
 
 void kiln_backend_no_doubt(kiln_backend *backend)

@@ -52,9 +52,22 @@ struct kiln_backend { ///< first member of every backend; the tables are static
 /// ELEMENTWISE, so that fusers see them, and where the backend does not run it itself.
 KILN_API bool kiln_ir_is_expanded(kiln_backend *backend, const kiln_op_record *record);
 
-/// Whether `record` is a batch of products, each with a right operand of its own, that are so small
-/// that Kiln's own kernel is quicker on this device than a BLAS library, which copies each of them
-/// into whole tiles (decision 104).
+/// A record of matmul as products of `rows` x `terms` by `terms` x `columns`.
+typedef struct kiln_product {
+    double batch; ///< how many products
+    double rights; ///< right operands: fewer than products where some share theirs
+    double rows;
+    double columns;
+    double terms;
+} kiln_product;
+
+/// What `record` of matmul computes, which has been inferred. A vector is a row on the left, a
+/// column on the right.
+KILN_API kiln_product kiln_ir_product_of(const kiln_op_record *record);
+
+/// Whether `record` is a batch of products on a processor that do not all share their right operand
+/// and are so small that Kiln's own kernel is quicker than a BLAS library, which copies each of
+/// them into whole tiles (decision 104).
 KILN_API bool kiln_ir_is_small_batch(const kiln_device_info *info, const kiln_op_record *record);
 
 /// Opens backends whose address starts with `scheme` and a colon, such as "opencl:0".

@@ -52,12 +52,18 @@ static void end_bytes(kf_formula *f, const mm_plan *plan, uint32_t written)
     }
 }
 
-/// Multiplications and additions, those of the tiles' ragged ends included.
-static void tile_flops(kf_formula *f, const mm_plan *plan)
+/// Multiplications and additions of a tile for each term.
+static int64_t tile_flops(const mm_plan *plan)
 {
     uint32_t products = plan->block->together ? mm_products(plan->block) : 1; // others are counted
+    return 2 * (int64_t)plan->rows * plan->columns * products;
+}
+
+/// Multiplications and additions, those of the tiles' ragged ends included.
+static void all_flops(kf_formula *f, const mm_plan *plan)
+{
     mm_formula_tiles(f, plan);
-    kf_formula_imm_op(f, 2 * (int64_t)plan->rows * plan->columns * products, KF_INS_MUL);
+    kf_formula_imm_op(f, tile_flops(plan), KF_INS_MUL);
     mm_formula_k(f, plan);
     kf_formula_op(f, KF_INS_MUL);
 }
@@ -67,32 +73,58 @@ static uint32_t end_cost(const mm_block *block)
 {
     uint32_t cost = 0;
     for (uint32_t i = block->product + 1; i < block->chain.n_ops; i++) {
-        cost += block->chain.ops[i].row->cost;
+        const kf_ew_row *row = block->chain.ops[i].row;
+        cost += row != NULL ? row->cost : 0; // further products have none
     }
     return cost;
 }
 
-/// What small tiles of a processor take besides: each its start, and the operators behind the
-/// product for whole vectors, which reach past the columns. What they take for the columns counts
-/// as little as it does for operators by themselves.
-static void small_tiles(kf_formula *f, const mm_plan *plan)
+static uint32_t is_vector(const mm_plan *plan)
+{
+    return plan->form == MM_FORM_ROW || plan->form == MM_FORM_DOT;
+}
+
+/// What a tile takes of all units of a processor however little there is to sum.
+static int64_t tile_start(const mm_plan *plan)
 {
     int64_t units = plan->device->compute_units > 0 ? plan->device->compute_units : 1;
-    uint32_t vector = plan->form == MM_FORM_ROW || plan->form == MM_FORM_DOT;
-    uint32_t direct = (vector && !plan->split) || plan->form == MM_FORM_DIRECT;
-    int64_t tile_ns = direct ? DIRECT_TILE_NS : PACKED_TILE_NS;
+    uint32_t direct = (is_vector(plan) && !plan->split) || plan->form == MM_FORM_DIRECT;
+    if (!plan->device->block_shape) {
+        return 0;
+    }
+    return (direct ? DIRECT_TILE_NS : PACKED_TILE_NS) * (int64_t)NS / units;
+}
+
+/// All tiles: their operations and their starts.
+static void tiles(kf_formula *f, const mm_plan *plan)
+{
+    int64_t rate = plan->device->cost.ps_per_kflop * 100 / share(plan);
     mm_formula_tiles(f, plan);
-    kf_formula_imm_op(f, tile_ns * NS / units, KF_INS_MUL);
-    kf_formula_op(f, KF_INS_ADD);
+    mm_formula_k(f, plan);
+    kf_formula_imm_op(f, tile_flops(plan) * rate, KF_INS_MUL);
+    kf_formula_imm_op(f, tile_start(plan), KF_INS_ADD);
+    kf_formula_op(f, KF_INS_MUL);
+}
+
+/// Adds what a processor's operators behind the product take for the elements by which whole
+/// vectors reach past the columns. What they take for the columns counts as little as it does for
+/// operators by themselves.
+static void overhang(kf_formula *f, const mm_plan *plan)
+{
+    int64_t units = plan->device->compute_units > 0 ? plan->device->compute_units : 1;
+    int64_t cost = end_cost(plan->block) * (int64_t)(NS / ADDITIONS_PER_NS) / units;
+    if (!plan->device->block_shape || cost == 0) {
+        return;
+    }
     mm_formula_n(f, plan);
-    kf_formula_imm_op(f, vector ? plan->width : plan->columns, KF_INS_ROUND_UP);
+    kf_formula_imm_op(f, is_vector(plan) ? plan->width : plan->columns, KF_INS_ROUND_UP);
     mm_formula_n(f, plan);
     kf_formula_op(f, KF_INS_SUB);
     mm_formula_m(f, plan);
     kf_formula_op(f, KF_INS_MUL);
     mm_formula_batch(f, plan);
     kf_formula_op(f, KF_INS_MUL);
-    kf_formula_imm_op(f, end_cost(plan->block) * (NS / ADDITIONS_PER_NS) / units, KF_INS_MUL);
+    kf_formula_imm_op(f, cost, KF_INS_MUL);
     kf_formula_op(f, KF_INS_ADD);
 }
 
@@ -221,14 +253,11 @@ uint32_t mm_estimate_make(kf_estimate *estimate, const mm_plan *plan)
     end_bytes(&estimate->read, plan, 0);
     kf_formula_op(&estimate->read, KF_INS_ADD);
     end_bytes(&estimate->written, plan, 1);
-    tile_flops(&estimate->flops, plan);
+    all_flops(&estimate->flops, plan);
     temp_bytes(&estimate->temp, plan);
     // the product: as long as its operations or its operands take
-    kf_formula_append(ns, kf_formula_expr(&estimate->flops));
-    kf_formula_imm_op(ns, cost->ps_per_kflop * 100 / share(plan), KF_INS_MUL);
-    if (plan->device->block_shape) {
-        small_tiles(ns, plan);
-    }
+    tiles(ns, plan);
+    overhang(ns, plan);
     if (!few) {
         idle_factor(ns, plan);
     }

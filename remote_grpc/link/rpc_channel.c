@@ -47,7 +47,7 @@ static void write_uri(const kilni_rpc_address *address, char *out_uri, size_t si
 static grpc_channel *make_channel(const kilni_rpc_address *address,
                                   const kilni_rpc_identity *identity)
 {
-    char uri[3 * sizeof(address->host)];
+    char uri[sizeof("unix:") + 3 * sizeof(address->host)];
     grpc_arg args[] = {
         kilni_grpc_arg(GRPC_ARG_ENABLE_RETRIES, 0),
         kilni_grpc_arg(GRPC_ARG_ENABLE_HTTP_PROXY, 0),

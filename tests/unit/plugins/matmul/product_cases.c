@@ -446,3 +446,43 @@ void product_test_declines(void)
     KILN_CHECK(!product_check(mini) && mini->last_code == KF_CODE_NOT_UNDERSTOOD);
     product_end(mini);
 }
+
+static void check_claim(mini_host *mini, const char *what)
+{
+    kf_builder *builder = NULL;
+    int64_t ns = 0;
+    KILN_CHECK_INT(mini->plugin->builder_create(mini->fuser, &builder), KF_OK);
+    kf_state state = mini_fuse(mini, builder, 0, mini->n_ops);
+    if (state.ready && !(mini_eval(mini, state.est_ns, &ns) && ns > 0)) {
+        KILN_FAIL("%s: taken without a claim", what);
+    }
+    mini->plugin->builder_destroy(builder);
+}
+
+/* A formula has 256 instructions at most: one that needs more is no claim. */
+void product_test_claims(void)
+{
+    static const int64_t deep[2][8] = {{2, 3, 4, 5, 7, 11, 6, 9}, {2, 3, 4, 5, 7, 11, 9, 8}};
+    mini_host *mini = product_begin();
+    if (mini == NULL) {
+        return;
+    }
+    for (uint32_t rank = 3; rank <= 7; rank++) {
+        mini_clear(mini);
+        uint32_t a = product_tensor(mini, KF_DTYPE_F32, rank, deep[0] + 8 - rank);
+        uint32_t b = product_tensor(mini, KF_DTYPE_F32, rank, deep[1] + 8 - rank);
+        product_of(mini, a, b, false, false);
+        check_claim(mini, "a batch");
+    }
+    for (uint32_t rank = 4; rank <= 5; rank++) {
+        mini_clear(mini);
+        uint32_t a = product_tensor(mini, KF_DTYPE_F32, rank, deep[0] + 8 - rank);
+        uint32_t b = product_tensor(mini, KF_DTYPE_F32, rank, deep[1] + 8 - rank);
+        uint32_t y = product_of(mini, a, b, false, false);
+        for (uint32_t i = 0; i < (rank == 4 ? 5u : 2u); i++) {
+            y = product_then(mini, KF_OP_ADD, y, product_like(mini, KF_DTYPE_F32, y));
+        }
+        check_claim(mini, "a batch and what is added");
+    }
+    product_end(mini);
+}

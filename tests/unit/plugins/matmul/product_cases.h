@@ -23,5 +23,6 @@ void product_test_repeats(void);
 void product_test_several(void);
 void product_test_several_plan(void);
 void product_test_declines(void);
+void product_test_claims(void);
 
 #endif

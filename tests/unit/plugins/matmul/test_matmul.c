@@ -250,4 +250,4 @@ KILN_TEST_MAIN("unit/plugins/matmul", ALL(product_test_sizes, "sizes"),
                SOME(test_large_results, "large_results"), ALL(product_test_repeats, "repeats"),
                KILN_TEST_PARAM(product_test_several, "several_block", &block),
                KILN_TEST_PARAM(product_test_several_plan, "plan_several_block", &block),
-               ALL(product_test_declines, "declines"))
+               ALL(product_test_declines, "declines"), ALL(product_test_claims, "claims"))
