@@ -157,7 +157,7 @@ static kiln_status blas_or_own(kilni_cl_backend *backend, const kiln_op_record *
 {
     bool done = false;
     kiln_status status = KILN_STATUS_OK;
-    if (record->op == KILN_OP_MATMUL && !kiln_ir_is_small_batch(&backend->info, record)) {
+    if (kilni_cl_blas_pays(backend, record)) {
         status = kilni_cl_blas_matmul(backend, record, inputs, outputs, &done, err);
     }
     return status != KILN_STATUS_OK || done

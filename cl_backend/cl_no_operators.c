@@ -27,6 +27,13 @@ bool kilni_cl_kernel_pays(const kilni_cl_backend *backend, const kiln_op_record 
     return false;
 }
 
+bool kilni_cl_blas_pays(const kilni_cl_backend *backend, const kiln_op_record *record)
+{
+    (void)backend;
+    (void)record;
+    return false;
+}
+
 /// Nobody asks for anything but zeros (kiln_tensor_create).
 static kiln_status fill_zeros(kilni_cl_backend *backend, const kiln_view *output, kiln_error *err)
 {

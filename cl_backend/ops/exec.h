@@ -11,6 +11,9 @@ bool kilni_cl_has_kernel(kiln_op op);
 const uint8_t *kilni_cl_op_launches(void);
 /// Whether the kernel that there is takes the call and beats the operator's decomposition.
 bool kilni_cl_kernel_pays(const kilni_cl_backend *backend, const kiln_op_record *record);
+/// Whether the call is a product that a BLAS library may be asked for, because it is not quicker
+/// done by Kiln's own kernel.
+bool kilni_cl_blas_pays(const kilni_cl_backend *backend, const kiln_op_record *record);
 
 /// Runs any operator with Kiln's own kernels, matmul of every dtype included. Errors: UNIMPLEMENTED
 /// naming operator and dtype, and those of the kernels.

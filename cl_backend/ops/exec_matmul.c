@@ -117,7 +117,7 @@ kiln_status kilni_exec_matmul_of(kilni_exec *exec, const kiln_tensor_desc descs[
                                    .attrs = attrs};
     bool done = false;
     kiln_status status = KILN_STATUS_OK;
-    if (!kiln_ir_is_small_batch(&exec->backend->info, &record)) {
+    if (kilni_cl_blas_pays(exec->backend, &record)) {
         status =
             kilni_cl_blas_matmul(exec->backend, &record, views, exec->outputs, &done, exec->err);
     }
