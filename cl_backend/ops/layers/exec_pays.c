@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Which calls of operators with a decomposition are left to their kernels: where the kernel takes
-// the call and beats what the operator stands for. And which products to a BLAS library.
+// the call and beats what the operator stands for.
 #include "cl_state.h"
 #include "exec.h"
 #include "recurrent.h"
@@ -53,9 +53,4 @@ bool kilni_cl_kernel_pays(const kilni_cl_backend *backend, const kiln_op_record 
     default:
         return true;
     }
-}
-
-bool kilni_cl_blas_pays(const kilni_cl_backend *backend, const kiln_op_record *record)
-{
-    return record->op == KILN_OP_MATMUL && !kiln_ir_is_small_batch(&backend->info, record);
 }

@@ -230,6 +230,38 @@ static void test_batches_of_a_processor_take_what_they_took(void)
     KILN_CHECK(kilni_fuse_score_baseline(&device, &recorded, 0) / 1e3 < us); // the same work
 }
 
+/* A vector on the left is a row of each product, and no axis of the result is its rows. */
+static void test_a_vector_by_a_batch_is_rows(void)
+{
+    const kiln_device_info device = {.type = KILN_DEVICE_CPU,
+                                     .compute_units = 2,
+                                     .bytes_per_s = 25000000000u,
+                                     .flops_f32 = 149000000000u,
+                                     .launch_ns = 10000};
+    const kiln_attr attrs[2] = {{.type = KILN_ATTR_BOOL, .count = 1},
+                                {.type = KILN_ATTR_BOOL, .count = 1}};
+    kiln_tensor_desc row[2] = {{.dtype = KILN_DTYPE_F32, .rank = 2, .dims = {1, 64}},
+                               {.dtype = KILN_DTYPE_F32, .rank = 4, .dims = {64, 128, 64, 16}}};
+    kiln_tensor_desc vector[2] = {{.dtype = KILN_DTYPE_F32, .rank = 1, .dims = {64}}, row[1]};
+    kiln_tensor_desc of_row = {.dtype = KILN_DTYPE_F32, .rank = 4, .dims = {64, 128, 1, 16}};
+    kiln_tensor_desc of_vector = {.dtype = KILN_DTYPE_F32, .rank = 3, .dims = {64, 128, 16}};
+    kiln_op_record op = {.op = KILN_OP_MATMUL,
+                         .n_inputs = 2,
+                         .n_outputs = 1,
+                         .n_attrs = 2,
+                         .inputs = row,
+                         .outputs = &of_row,
+                         .attrs = attrs};
+    kilni_fuse_recorded recorded = {.ops = &op, .n_ops = 1};
+    double rows = kilni_fuse_score_baseline(&device, &recorded, 0);
+    op.inputs = vector;
+    op.outputs = &of_vector;
+    KILN_CHECK(rows > 0 && kilni_fuse_score_baseline(&device, &recorded, 0) == rows);
+    vector[1].dims[1] = of_vector.dims[1] = 4096; // small ones still, however many
+    vector[1].dims[3] = of_vector.dims[2] = 64;
+    KILN_CHECK(kiln_ir_is_small_batch(&device, &op));
+}
+
 /* Each line decides where those before it are equal. */
 static void test_ties(void)
 {
@@ -255,4 +287,5 @@ KILN_TEST_MAIN("unit/fusion_host/score", KILN_TEST(test_products_of_a_gpu_take_w
                KILN_TEST(test_an_operation_costs_its_launches),
                KILN_TEST(test_a_gpus_fuser_takes_what_it_is_faster_at),
                KILN_TEST(test_pools_of_a_processor_take_what_they_took),
-               KILN_TEST(test_batches_of_a_processor_take_what_they_took), KILN_TEST(test_ties))
+               KILN_TEST(test_batches_of_a_processor_take_what_they_took),
+               KILN_TEST(test_a_vector_by_a_batch_is_rows), KILN_TEST(test_ties))
