@@ -152,19 +152,6 @@ static kiln_status backend_set_budget(kiln_backend *base, uint64_t bytes, kiln_e
     return KILN_STATUS_OK;
 }
 
-static kiln_status blas_or_own(kilni_cl_backend *backend, const kiln_op_record *record,
-                               const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
-{
-    bool done = false;
-    kiln_status status = KILN_STATUS_OK;
-    if (kilni_cl_blas_pays(backend, record)) {
-        status = kilni_cl_blas_matmul(backend, record, inputs, outputs, &done, err);
-    }
-    return status != KILN_STATUS_OK || done
-               ? status
-               : kilni_cl_execute_own(backend, record, inputs, outputs, err);
-}
-
 static kiln_status backend_execute(kiln_backend *base, const kiln_op_record *record,
                                    const kiln_view *inputs, const kiln_view *outputs,
                                    kiln_error *err)
@@ -175,10 +162,11 @@ static kiln_status backend_execute(kiln_backend *base, const kiln_op_record *rec
     backend->loan.executing = true;
     backend->loan.n_asked = 0;
     if (status == KILN_STATUS_OK) {
-        status = blas_or_own(backend, record, inputs, outputs, err);
+        status = kilni_cl_execute(backend, record, inputs, outputs, err);
     }
     if (status != KILN_STATUS_OK && compiles && !backend->compiler.compiles) {
-        status = blas_or_own(backend, record, inputs, outputs, err); // now without the compiler
+        status =
+            kilni_cl_execute(backend, record, inputs, outputs, err); // now without the compiler
     }
     backend->loan.executing = false;
     backend->loan.n_given = 0;

@@ -27,13 +27,6 @@ bool kilni_cl_kernel_pays(const kilni_cl_backend *backend, const kiln_op_record 
     return false;
 }
 
-bool kilni_cl_blas_pays(const kilni_cl_backend *backend, const kiln_op_record *record)
-{
-    (void)backend;
-    (void)record;
-    return false;
-}
-
 /// Nobody asks for anything but zeros (kiln_tensor_create).
 static kiln_status fill_zeros(kilni_cl_backend *backend, const kiln_view *output, kiln_error *err)
 {
@@ -49,8 +42,8 @@ static kiln_status fill_zeros(kilni_cl_backend *backend, const kiln_view *output
                               : kilni_cl_fail(backend, err, code, "zeros");
 }
 
-kiln_status kilni_cl_execute_own(kilni_cl_backend *backend, const kiln_op_record *record,
-                                 const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
+kiln_status kilni_cl_execute(kilni_cl_backend *backend, const kiln_op_record *record,
+                             const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
 {
     (void)inputs;
     return record->op == KILN_OP_FULL
@@ -64,17 +57,4 @@ bool kilni_cl_execute_joined(kilni_cl_backend *backend, const kiln_joined_op *op
     (void)ops;
     (void)n_ops;
     return false;
-}
-
-kiln_status kilni_cl_blas_matmul(kilni_cl_backend *backend, const kiln_op_record *record,
-                                 const kiln_view *inputs, const kiln_view *outputs, bool *out_done,
-                                 kiln_error *err)
-{
-    (void)backend;
-    (void)record;
-    (void)inputs;
-    (void)outputs;
-    (void)err;
-    *out_done = false;
-    return KILN_STATUS_OK;
 }

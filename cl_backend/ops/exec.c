@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Runs one operation with Kiln's own kernels: finds its launcher in kernels.def, refuses what the
+// Runs one operation, products that a BLAS library takes on it and all others with Kiln's own
+// kernels: finds its launcher in kernels.def, refuses what the
 // device cannot do, and sees to it that no kernel reads memory that it has already overwritten. How
-// an operator becomes launches is in exec_*.c; matrix products that a BLAS library takes never come
-// here.
+// an operator becomes launches is in exec_*.c.
 #include <inttypes.h>
 
 #include "exec_internal.h"
@@ -155,4 +155,17 @@ kiln_status kilni_cl_execute_own(kilni_cl_backend *backend, const kiln_op_record
     status = needs_own_output(&exec) ? run_aside(&exec, launcher) : launcher(&exec);
     kilni_exec_free_scratch(&exec);
     return status;
+}
+
+kiln_status kilni_cl_execute(kilni_cl_backend *backend, const kiln_op_record *record,
+                             const kiln_view *inputs, const kiln_view *outputs, kiln_error *err)
+{
+    bool done = false;
+    kiln_status status = KILN_STATUS_OK;
+    if (record->op == KILN_OP_MATMUL && !kiln_ir_is_small_batch(&backend->info, record)) {
+        status = kilni_cl_blas_matmul(backend, record, inputs, outputs, &done, err);
+    }
+    return status != KILN_STATUS_OK || done
+               ? status
+               : kilni_cl_execute_own(backend, record, inputs, outputs, err);
 }

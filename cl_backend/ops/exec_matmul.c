@@ -115,13 +115,5 @@ kiln_status kilni_exec_matmul_of(kilni_exec *exec, const kiln_tensor_desc descs[
                                    .inputs = descs,
                                    .outputs = exec->record->outputs,
                                    .attrs = attrs};
-    bool done = false;
-    kiln_status status = KILN_STATUS_OK;
-    if (kilni_cl_blas_pays(exec->backend, &record)) {
-        status =
-            kilni_cl_blas_matmul(exec->backend, &record, views, exec->outputs, &done, exec->err);
-    }
-    return status != KILN_STATUS_OK || done
-               ? status
-               : kilni_cl_execute_own(exec->backend, &record, views, exec->outputs, exec->err);
+    return kilni_cl_execute(exec->backend, &record, views, exec->outputs, exec->err);
 }

@@ -24,13 +24,7 @@ static const double cpu_batch_share = 0.2;
 static const double gpu_share = 0.48;
 static const double gpu_conv_share = 0.11;
 static const double gpu_batch_share = 0.035;
-enum {
-    PRODUCT_TILE = 32,
-    GPU_FILL = 8192,
-    GPU_SMALL = 512 * 512,
-    CPU_SMALL = 512 * 512,
-    GPU_TERM_NS = 180
-};
+enum { PRODUCT_TILE = 32, GPU_FILL = 8192, SMALL_RESULT = 512 * 512, GPU_TERM_NS = 180 };
 
 /// Kiln's own kernel, which does batches on processors: a core's time for a piece of a result, and
 /// for each term of a vector of it that is not whole (PoCL on an AMD EPYC, within a half for
@@ -104,31 +98,10 @@ static double moved_bytes(const kiln_op_record *record)
     return bytes;
 }
 
-static double padding(int64_t extent)
+/// How many more rows or columns whole tiles have.
+static double padding(double extent)
 {
-    int64_t whole = (extent + PRODUCT_TILE - 1) / PRODUCT_TILE * PRODUCT_TILE;
-    return extent > 0 ? (double)whole / (double)extent : 1;
-}
-
-/// How many more results whole tiles have.
-static double tile_waste(const kiln_op_record *record)
-{
-    const kiln_tensor_desc *out = &record->outputs[0];
-    uint32_t rows = record->inputs[0].rank > 1 ? 1 : 0;
-    uint32_t columns = record->inputs[1].rank > 1 ? 1 : 0;
-    if (out->rank < rows + columns) {
-        return 1;
-    }
-    return padding(rows != 0 ? out->dims[out->rank - columns - 1] : 1) *
-           padding(columns != 0 ? out->dims[out->rank - 1] : 1);
-}
-
-/// How many products each result is the sum of.
-static double terms_of(const kiln_op_record *record)
-{
-    const kiln_tensor_desc *a = &record->inputs[0];
-    bool swapped = a->rank >= 2 && kiln_op_attr_i64(record, KILN_KEY_TRANSPOSE_A) != 0;
-    return a->rank == 0 ? 1 : (double)a->dims[swapped ? a->rank - 2 : a->rank - 1];
+    return extent > 0 ? ceil(extent / PRODUCT_TILE) * PRODUCT_TILE / extent : 1;
 }
 
 /// Multiplications and additions of a contraction: two for each element of the result and each term
@@ -140,23 +113,24 @@ static double contraction_flops(const kiln_device_info *device, const kiln_op_re
     if (record->op == KILN_OP_CONV && weight->rank > 0 && weight->dims[0] > 0) {
         return 2 * results * elements_of(weight) / (double)weight->dims[0];
     }
+    kiln_product p = kiln_ir_product_of(record);
     if (record->op == KILN_OP_MATMUL) {
         results = device->type == KILN_DEVICE_GPU
                       ? results + (double)device->compute_units * GPU_FILL
-                      : results * tile_waste(record);
+                      : results * padding(p.rows) * padding(p.columns);
     }
-    return 2 * results * terms_of(record);
+    return 2 * results * p.terms;
 }
 
 /// Small products in a batch, which a GPU's library does one by one.
-static bool is_small_batch(const kiln_op_record *record)
+static bool is_one_by_one(const kiln_op_record *record)
 {
     const kiln_tensor_desc *out = &record->outputs[0];
     if (record->op != KILN_OP_MATMUL || out->rank < 3) {
         return false;
     }
     double each = (double)out->dims[out->rank - 1] * (double)out->dims[out->rank - 2];
-    return elements_of(out) > each && each < GPU_SMALL;
+    return elements_of(out) > each && each < SMALL_RESULT;
 }
 
 /// Of a batch on a processor: pieces of PIECE_ROWS by PIECE_COLUMNS results.
@@ -183,7 +157,7 @@ static double gpu_least_ns(const kiln_op_record *record)
 static double gpu_share_of(const kiln_op_record *record)
 {
     return record->op == KILN_OP_CONV ? gpu_conv_share
-           : is_small_batch(record)   ? gpu_batch_share
+           : is_one_by_one(record)    ? gpu_batch_share
                                       : gpu_share;
 }
 
@@ -196,7 +170,7 @@ static double cpu_contraction_ns(const kiln_device_info *device, const kiln_op_r
     if (kiln_ir_is_small_batch(device, record)) {
         return own_batch_ns(device, &p);
     }
-    bool copied = p.rights > 1 && p.rows * p.columns < CPU_SMALL;
+    bool copied = p.rights > 1 && p.rows * p.columns < SMALL_RESULT;
     return flops_ns(device, contraction_flops(device, record)) /
            (copied ? cpu_batch_share : cpu_share);
 }

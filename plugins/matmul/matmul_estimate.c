@@ -84,15 +84,19 @@ static uint32_t is_vector(const mm_plan *plan)
     return plan->form == MM_FORM_ROW || plan->form == MM_FORM_DOT;
 }
 
+static int64_t unit_count(const mm_plan *plan)
+{
+    return plan->device->compute_units > 0 ? plan->device->compute_units : 1;
+}
+
 /// What a tile takes of all units of a processor however little there is to sum.
 static int64_t tile_start(const mm_plan *plan)
 {
-    int64_t units = plan->device->compute_units > 0 ? plan->device->compute_units : 1;
     uint32_t direct = (is_vector(plan) && !plan->split) || plan->form == MM_FORM_DIRECT;
     if (!plan->device->block_shape) {
         return 0;
     }
-    return (direct ? DIRECT_TILE_NS : PACKED_TILE_NS) * (int64_t)NS / units;
+    return (direct ? DIRECT_TILE_NS : PACKED_TILE_NS) * (int64_t)NS / unit_count(plan);
 }
 
 /// All tiles: their operations and their starts.
@@ -111,8 +115,7 @@ static void tiles(kf_formula *f, const mm_plan *plan)
 /// operators by themselves.
 static void overhang(kf_formula *f, const mm_plan *plan)
 {
-    int64_t units = plan->device->compute_units > 0 ? plan->device->compute_units : 1;
-    int64_t cost = end_cost(plan->block) * (int64_t)(NS / ADDITIONS_PER_NS) / units;
+    int64_t cost = end_cost(plan->block) * (int64_t)(NS / ADDITIONS_PER_NS) / unit_count(plan);
     if (!plan->device->block_shape || cost == 0) {
         return;
     }
