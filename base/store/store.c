@@ -20,8 +20,8 @@ enum {
 
 static const char *const statement_texts[STATEMENT_COUNT] = {
     [STATEMENT_GET] = "SELECT id, used, checksum, value FROM entry WHERE kind=?1 AND key=?2",
-    [STATEMENT_PUT] = "INSERT OR REPLACE INTO entry(kind, key, used, checksum, value)"
-                      " VALUES(?1, ?2, ?3, ?4, ?5)",
+    [STATEMENT_PUT] = ("INSERT OR REPLACE INTO entry(kind, key, used, checksum, value)"
+                       " VALUES(?1, ?2, ?3, ?4, ?5)"),
     [STATEMENT_TOUCH] = "UPDATE entry SET used=?2 WHERE id=?1",
     [STATEMENT_REMOVE] = "DELETE FROM entry WHERE id=?1",
     [STATEMENT_OLDEST] = "SELECT id, length(value) FROM entry ORDER BY used, id LIMIT 1",

@@ -26,7 +26,7 @@ typedef struct splitter {
     uint64_t sum;
 } splitter;
 
-enum { NO_STEP = UINT32_MAX };
+#define NO_STEP UINT32_MAX
 
 // ---- memory ----
 

@@ -154,7 +154,7 @@ static kiln_status list_models(kiln_rpc_listing *self, const kilni_rpc_identity 
 kiln_status kiln_rpc_listing_create(kiln_context *context, const char *address,
                                     kiln_rpc_listing **out_listing, kiln_error *err)
 {
-    kilni_rpc_identity identity = {NULL};
+    kilni_rpc_identity identity = {NULL, NULL, NULL, NULL};
     kiln_error own = KILN_ERROR_INIT;
     kiln_status listed = KILN_STATUS_OK;
     err = err != NULL ? err : &own;

@@ -110,7 +110,7 @@ static int64_t read_time(int tag, der_piece text)
 static bool find_validity(der_piece certificate, int64_t out_times[2])
 {
     der_piece inside;
-    der_piece part;
+    der_piece part = {NULL, 0};
     int tag = 0;
     bool good = take_element(&certificate, &tag, &inside) && tag == DER_SEQUENCE &&
                 take_element(&inside, &tag, &part) && tag == DER_SEQUENCE;
