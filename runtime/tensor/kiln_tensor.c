@@ -226,6 +226,14 @@ void kilni_tensors_release_listed(kiln_device *device)
     pthread_mutex_unlock(&device->lock);
 }
 
+/// A handle without holds waits to be the next tensor; the device is open as long as it does.
+static void tell_released_before(kiln_tensor *tensor)
+{
+    atomic_store(&tensor->refs, 0);
+    kiln_log_write(&tensor->device->context->env, KILN_LOG_WARN, "runtime",
+                   "a tensor is released more often than it is held");
+}
+
 /// Gives up a hold. Who has the only one shares it with nobody, and needs no atomic subtraction.
 static bool is_last(kiln_tensor *tensor)
 {
@@ -233,7 +241,11 @@ static bool is_last(kiln_tensor *tensor)
         atomic_store_explicit(&tensor->refs, 0, memory_order_relaxed);
         return true;
     }
-    return atomic_fetch_sub(&tensor->refs, 1) == 1;
+    uint32_t before = atomic_fetch_sub(&tensor->refs, 1);
+    if (before == 0) {
+        tell_released_before(tensor);
+    }
+    return before == 1;
 }
 
 void kiln_release(kiln_tensor *tensor)

@@ -6,9 +6,10 @@
 ///
 /// Unless a function says otherwise: any thread may call it; its arguments are borrowed for the
 /// call; the caller holds each tensor that it makes until kiln_release, and a tensor keeps its
-/// device open; what it returns is borrowed and lives as long as the tensor; it can fail with
-/// INVALID_ARGUMENT or RESOURCE_EXHAUSTED. NULL where a pointer is needed is INVALID_ARGUMENT; a
-/// function without a status then does nothing and gives 0.
+/// device open, also after kiln_device_release and kiln_context_destroy; what it returns is
+/// borrowed and lives as long as the tensor; it can fail with INVALID_ARGUMENT or
+/// RESOURCE_EXHAUSTED. NULL where a pointer is needed is INVALID_ARGUMENT; a function without a
+/// status then does nothing and gives 0.
 
 #include "ir_quant.h"
 #include "kiln_device.h"
@@ -56,7 +57,9 @@ KILN_API void kiln_tensor_mark_constant(kiln_tensor *tensor);
 KILN_API kiln_tensor *kiln_retain(kiln_tensor *tensor);
 
 /// Gives up one reference to the tensor. The last release records that the tensor is not used any
-/// more. Takes NULL.
+/// more, and the handle is not used after it, as a pointer is not after free: it may be another
+/// tensor already. While it is not, and its device is open, one more release is only logged. Takes
+/// NULL.
 KILN_API void kiln_release(kiln_tensor *tensor);
 
 /// Dtype of the tensor.

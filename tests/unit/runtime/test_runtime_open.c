@@ -7,6 +7,7 @@
 #include "kiln.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -222,6 +223,76 @@ static void test_ends_of_opencl(void)
     end_in_orders("opencl:0", 47);
 }
 
+/// A tensor holds its device, and that its context: both ended, it is used as before.
+static void use_after_the_end(const char *address)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_context *context = NULL;
+    kiln_device *device = NULL;
+    kiln_tensor *x = NULL;
+    kiln_tensor *sum = NULL;
+    float v[4] = {0};
+    KILN_CHECK_INT(kiln_context_create(NULL, &context, &err), KILN_STATUS_OK);
+    if (kiln_device_open(context, address, &device, &err) != KILN_STATUS_OK) {
+        kiln_context_destroy(context);
+        return;
+    }
+    KILN_CHECK_INT(kiln_tensor_create(device, KILN_DTYPE_F32, 1, DIMS, DATA, &x, &err),
+                   KILN_STATUS_OK);
+    kiln_context_destroy(context);
+    kiln_device_release(device);
+    KILN_CHECK_INT(kiln_add(x, x, &sum, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_read(sum, v, sizeof(v), &err), KILN_STATUS_OK);
+    const float want[4] = {-4, -2, 2, 4};
+    KILN_CHECK_MEM(v, want, sizeof(want));
+    kiln_release(x);
+    kiln_release(sum);
+}
+
+static void test_used_after_the_end(void)
+{
+    use_after_the_end("reference");
+    use_after_the_end("opencl:0");
+}
+
+static void count_warning(const kiln_log_record *record, void *user)
+{
+    *(int *)user += strstr(record->message, "released more often") != NULL;
+}
+
+/// Once too often, while the handle is no other tensor: a line, and nothing else changes.
+static void test_released_twice(void)
+{
+    kiln_error err = KILN_ERROR_INIT;
+    kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
+    kiln_context *context = NULL;
+    kiln_device *device = NULL;
+    kiln_tensor *x = NULL, *y = NULL, *again = NULL;
+    float v[4] = {0};
+    int warnings = 0;
+    options.log = count_warning;
+    options.log_user = &warnings;
+    KILN_CHECK_INT(kiln_context_create(&options, &context, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_device_open(context, "reference", &device, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_tensor_create(device, KILN_DTYPE_F32, 1, DIMS, DATA, &x, &err),
+                   KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_neg(x, &y, &err), KILN_STATUS_OK);
+    kiln_release(x); // still an operand of what is queued
+    kiln_release(x);
+    KILN_CHECK_INT(warnings, 1);
+    KILN_CHECK_INT(kiln_read(y, v, sizeof(v), &err), KILN_STATUS_OK);
+    kiln_release(x);
+    KILN_CHECK_INT(warnings, 2);
+    KILN_CHECK_INT(kiln_neg(y, &again, &err), KILN_STATUS_OK);
+    KILN_CHECK_INT(kiln_read(again, v, sizeof(v), &err), KILN_STATUS_OK);
+    KILN_CHECK_MEM(v, DATA, sizeof(DATA));
+    KILN_CHECK_INT((int)live(device), 2);
+    kiln_release(again);
+    kiln_release(y);
+    kiln_device_release(device);
+    kiln_context_destroy(context);
+}
+
 /// As kiln_context.h asks: a forked process calls nothing of Kiln and leaves by _exit or exec.
 static void leave_forked(const char *address)
 {
@@ -264,4 +335,5 @@ KILN_TEST_MAIN("unit/runtime/open", KILN_TEST(test_one_chain),
                KILN_TEST(test_first_failure_is_told), KILN_TEST(test_released_before),
                KILN_TEST(test_device_ends), KILN_TEST(test_device_of_the_environment),
                KILN_TEST(test_ends_in_every_order), KILN_TEST(test_ends_of_opencl),
+               KILN_TEST(test_used_after_the_end), KILN_TEST(test_released_twice),
                KILN_TEST(test_forked))
