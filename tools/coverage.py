@@ -17,8 +17,11 @@ DECODERS = ("base/arrays/npy.c", "base/arrays/npz.c", "base/arrays/npy_text.c", 
             "ir/graph/codec_decode.c", "ir/graph/parse.c", "ir/graph/verify.c", "ir/replay/replay_file.c",
             "fusion_host/load/elf_note.c", "fusion_host/plan/plan_disk.c", "fusion_host/plugin/plugin_record.c",
             "cl_backend/program/cl_binary.c", "autodiff/train/safetensors.c", "onnx/decode/onnx_decode.c",
-            "remote_grpc/link/rpc_frame.c", "remote_grpc/link/rpc_wire.c", "remote_grpc/kserve/kserve_infer.c",
-            "cli/serving/http/serving_json.c", "cli/serving/config/serving_text.c")
+            "onnx/decode/onnx_decode_graph.c", "onnx/decode/onnx_decode_tensor.c", "onnx/decode/onnx_decode_type.c",
+            "onnx/decode/onnx_decode_value.c", "runtime/bundle/bundle_facts.c", "runtime/bundle/bundle_files.c",
+            "runtime/bundle/bundle_json.c", "runtime/bundle/bundle_manifest.c", "remote_grpc/link/rpc_frame.c",
+            "remote_grpc/link/rpc_wire.c", "remote_grpc/kserve/kserve_infer.c", "cli/serving/http/serving_json.c",
+            "cli/serving/config/serving_text.c")
 
 
 def counters(build):
