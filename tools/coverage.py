@@ -3,7 +3,8 @@
 """Lines that tests have run, from a build with counters (--coverage): a table of folders, and one of the files that read
 what comes from outside.
 
-coverage.py TREE BUILD [TESTS]: reads BUILD's .gcda files with gcov and prints a page; TESTS says which tests ran."""
+coverage.py TREE BUILD [TESTS]: reads BUILD's counters with gcov and prints a page; TESTS says which tests ran. Code that
+no program ran counts, too."""
 import collections
 import json
 import os
@@ -23,10 +24,14 @@ DECODERS = ("base/arrays/npy.c", "base/arrays/npz.c", "base/arrays/npy_text.c", 
             "remote_grpc/link/rpc_wire.c", "remote_grpc/kserve/kserve_infer.c", "cli/serving/http/serving_json.c",
             "cli/serving/config/serving_text.c")
 
+# Outside of the tree, made by the build, or run by hand and by builds: tests, examples, benches, generators.
+NOT_COUNTED = ("..", "build", "tests/", "examples/", "bench/", "tools/")
 
-def counters(build):
+
+def notes(build):
+    """What the compiler wrote of each object; gcov finds the counters beside it, if there are any."""
     return [os.path.join(folder, name) for folder, _, names in os.walk(build) for name in names
-            if name.endswith(".gcda")]
+            if name.endswith(".gcno")]
 
 
 def read(path):
@@ -48,14 +53,14 @@ def gather(tree, build):
     """Source below the tree -> (lines that ran, lines)."""
     lines = collections.defaultdict(dict)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for found in pool.map(read, counters(build)):
+        for found in pool.map(read, notes(build)):
             for name, ran in found.items():
                 for number, count in ran.items():
                     lines[name][number] = lines[name].get(number, False) or count
     result = {}
     for name, ran in lines.items():
         inside = os.path.relpath(name, tree)
-        if inside.endswith(".c") and not inside.startswith(("..", "build", "tests", "examples")):
+        if inside.endswith(".c") and not inside.startswith(NOT_COUNTED):
             result[inside] = (sum(ran.values()), len(ran))
     return result
 
@@ -70,16 +75,14 @@ def main():
     files = gather(tree, build)
     words = sys.argv[3:]
     ran = "all tests" if not words else "the tests that match " + ", ".join(f"`{word}`" for word in words)
+    folders = collections.defaultdict(list)
+    for name, counts in files.items():
+        folders[name.split("/")[0]].append(counts)
     page = ["<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->", "# Coverage", "",
             *textwrap.wrap(f"Lines that {ran} ran, as gcov counts them. `./dev coverage` writes this page. With words it "
-                           "runs the tests that match one, and then the page has no folders, of which these would be a "
-                           "part.", 118), ""]
-    if not words:
-        folders = collections.defaultdict(list)
-        for name, counts in files.items():
-            folders[name.split("/")[0]].append(counts)
-        page += ["| folder | lines | run |", "|---|---|---|", *(row(name, folders[name]) for name in sorted(folders)),
-                 row("all", list(files.values())), ""]
+                           "runs the tests that match one; all tests run at least these lines.", 118), "",
+            "| folder | lines | run |", "|---|---|---|", *(row(name, folders[name]) for name in sorted(folders)),
+            row("all", list(files.values())), ""]
     known = [name for name in DECODERS if name in files]
     if known:
         page += ["What reads bytes from outside:", "", "| file | lines | run |", "|---|---|---|",
