@@ -129,6 +129,36 @@ def what_the_device_of_the_facts_lacks_is_refused():
 
 
 @case
+def what_the_programs_use_is_wanted():
+    """Of f64 and f32: only the programs of the first use f64, and a device without it misses that."""
+    model, arguments = rows_model(np.float64)
+    folder = bundle_of("uses_f64", model, *arguments)
+    assert manifest_of(folder)["wants"]["features"] == ["fp64"], manifest_of(folder)["wants"]
+    without = facts_of("without_f64", fp64=False)
+    said = kiln("bundle", "check", folder, "--facts", without, code=1)
+    assert "missing: fp64: the programs use f64, which the device has not" in said and said.count("missing") == 1, said
+    assert "has all of it" in kiln("bundle", "check", folder, "--facts", facts_of("with_f64"))
+    assert "has all of it" in kiln("bundle", "check", folder)
+    plain, arguments_of_plain = rows_model()
+    assert manifest_of(bundle_of("uses_f32", plain, *arguments_of_plain))["wants"]["features"] == []
+    assert "has all of it" in kiln("bundle", "check", file_of("uses_f32"), "--facts", without)
+
+    change_manifest(folder, lambda text: text.replace('"features": ["fp64"]', '"features": ["fp64", "images", "wgmma"]'))
+    said = kiln("bundle", "check", folder, "--facts", facts_of("without_all", fp64=False, images=False), code=1)
+    assert all(f"missing: {name}: " in said for name in ("fp64", "images", "wgmma")), said
+    if not facts_here()["wgmma"]:  # the opened device lacks it: its compiler is not asked
+        assert "missing: wgmma" in kiln("bundle", "check", folder, code=1)
+        said = kiln("bundle", "run", folder, *arguments, code=1)
+        assert "lacks tensor cores of sm_90a: the bundle wants wgmma" in said and "src/p000" in said, said
+    change_manifest(folder, lambda text: text.replace('"wgmma"', '"teleport"'))
+    assert "it wants a feature of no known name" in kiln("bundle", "check", folder, code=1)
+    change_manifest(folder, lambda text: re.sub(r', "features": \[[^\]]*\]', "", text))
+    assert "features" not in manifest_of(folder)["wants"]
+    assert "has all of it" in kiln("bundle", "check", folder, "--facts", without)  # an older bundle tells nothing
+    same_bits(result(folder, *arguments)[0], of_model(model, *arguments))
+
+
+@case
 def malformed_facts_are_refused_in_words():
     model, arguments = rows_model()
     good = facts_here()
