@@ -39,6 +39,14 @@ def merged_into_one_program_they_give_the_same():
 
 
 @case
+def merged_programs_compile_without_a_word():
+    """Of two that declare the same names none sees the other's: the driver's compiler would warn."""
+    folder = bundle_of("quiet", DIGITS, *THREE, "--merge")
+    assert has_names_of_its_own(folder) > 1, "no two parts declare types"
+    says_nothing_while_it_compiles(folder, *THREE)
+
+
+@case
 def two_sets_of_shapes_share_programs_and_constants():
     path, files = two_shapes_model(3, 7)
     folder = file_of("two")
