@@ -22,6 +22,8 @@ static const kiln_device_info board = {.name = "a board",
                                        .memory_bytes = 1 << 20,
                                        .max_alloc_bytes = 1 << 20,
                                        .local_bytes = 1024,
+                                       .flops_f16 = 9,
+                                       .flops_f64 = 9,
                                        .max_work_group = 64,
                                        .max_parameter_bytes = 256,
                                        .max_work_items = {64, 32, 1}};
@@ -167,6 +169,8 @@ static void test_what_another_device_lacks(void)
         KILN_CHECK_STR(info->extensions, "");
         KILN_CHECK_INT(info->max_work_group, 64);
         KILN_CHECK_INT(info->features & (KILN_FEATURE_FP64 | KILN_FEATURE_IMAGES), 0);
+        KILN_CHECK_INT(info->flops_f16, 0); // it has none of them
+        KILN_CHECK_INT(info->flops_f64, 0);
         KILN_CHECK(!kiln_device_has_groups(info));
         KILN_CHECK_INT(open_as(context, &board, &again, &err), KILN_STATUS_ALREADY_EXISTS);
         check_texts(device);
