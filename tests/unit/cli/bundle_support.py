@@ -6,9 +6,11 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 KILN, ROOT, BUILD = sys.argv[1:4]
 RUNNER = os.environ.get("KILN_TEST_RUNNER", KILN)  # the command below the layer: this one, or a minimal library's
@@ -19,6 +21,7 @@ import onnx_writer as onnx  # noqa: E402
 LAYER = os.path.join(BUILD, "tests/bin/no_compiler_layer.so")
 DIGITS = os.path.join(ROOT, "examples/digits/digits.onnx")
 THREE = ("--input", os.path.join(ROOT, "examples/digits/three.npy"))
+LONG = os.environ.get("KILN_TEST_LONG", "") not in ("", "0")
 FOLDER = tempfile.TemporaryDirectory()
 CASES = []
 
@@ -270,6 +273,21 @@ def says_nothing_while_it_compiles(folder, *arguments):
         os.makedirs(cache)
         said = kiln("bundle", *command, cache=None, POCL_CACHE_DIR=cache)
         assert "warning" not in said and "error" not in said, said
+
+
+def turns_of(folder, model, arguments, count=5):
+    """From the start of a process to its end, one run each, in turns: of the bundle under the layer, by the medians, in
+    times of the model. Each has run before."""
+    turns = {"bundle": lambda: kiln("run", folder, *arguments, "--runs", "0", layer="", cache=None),
+             "model": lambda: kiln("run", model, *arguments, "--runs", "0")}
+    times = {"bundle": [], "model": []}
+    for number in range(count + 1):
+        for what, run in turns.items():
+            start = time.monotonic()
+            run()
+            if number > 0:
+                times[what].append(time.monotonic() - start)
+    return statistics.median(times["bundle"]) / statistics.median(times["model"])
 
 
 class Hash(ctypes.Structure):
