@@ -275,7 +275,7 @@ def says_nothing_while_it_compiles(folder, *arguments):
         assert "warning" not in said and "error" not in said, said
 
 
-def turns_of(folder, model, arguments, count=5):
+def turns_of(folder, model, arguments, count=9):
     """From the start of a process to its end, one run each, in turns: of the bundle under the layer, by the medians, in
     times of the model. Each has run before."""
     turns = {"bundle": lambda: kiln("run", folder, *arguments, "--runs", "0", layer="", cache=None),
