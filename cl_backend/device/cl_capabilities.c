@@ -178,8 +178,8 @@ static void set_rates(kilni_cl_backend *backend)
     } else if ((info->features & KILN_FEATURE_FP64) != 0 && processor) {
         info->flops_f64 = info->flops_f32 * f64 / f32;
     }
-    if ((info->features & KILN_FEATURE_FP16) != 0 && f32 != 0) {
-        info->flops_f16 = info->flops_f32 * f16 / f32;
+    if ((info->features & KILN_FEATURE_FP16) != 0) { // at least as f32, where no width is told
+        info->flops_f16 = f16 != 0 && f32 != 0 ? info->flops_f32 * f16 / f32 : info->flops_f32;
     }
     info->accelerated_dtypes = info->flops_f16 > info->flops_f32 ? 1ull << KILN_DTYPE_F16 : 0;
 }

@@ -97,8 +97,10 @@ static void take_speeds(kiln_device_info *info, const kiln_device_info *there)
     info->bytes_per_s = there->bytes_per_s != 0 ? there->bytes_per_s : info->bytes_per_s;
     info->launch_ns = there->launch_ns != 0 ? there->launch_ns : info->launch_ns;
     info->flops_f32 = there->flops_f32 != 0 ? there->flops_f32 : info->flops_f32;
-    info->flops_f16 = there->flops_f16;
-    info->flops_f64 = there->flops_f64;
+    info->flops_f16 = (info->features & KILN_FEATURE_FP16) == 0 ? 0
+                      : there->flops_f16 != 0                   ? there->flops_f16
+                                                                : info->flops_f32;
+    info->flops_f64 = (info->features & KILN_FEATURE_FP64) != 0 ? there->flops_f64 : 0;
     info->accelerated_dtypes = 0;
     info->speeds_doubtful = 0;
 }

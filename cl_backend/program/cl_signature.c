@@ -110,7 +110,7 @@ kiln_status kiln_cl_arguments(kiln_backend *base, const char *text, const char *
     cl_int code = CL_SUCCESS;
     kiln_string all;
     kiln_string_init(&all, backend->env);
-    kiln_string_printf(&all, "%s %s -cl-kernel-arg-info", options,
+    kiln_string_printf(&all, "%s %s -w -cl-kernel-arg-info", options,
                        exact ? backend->compiler.exact_options : "");
     kilni_cl_build build = {.format = KILN_SOURCE_OPENCL_C,
                             .code = text,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What a device would miss of a bundle, by its facts, which may come from another machine. Decides
-// what counts as missing: sizes, and programs that it has neither a binary of nor can compile.
+// what counts as missing: sizes, features, and programs that it has neither a binary of nor can
+// compile.
 
 #include "bundle_internal.h"
 
@@ -44,6 +45,19 @@ static void check_size(bundle_checking *checking, const char *what, uint64_t wan
         snprintf(text, sizeof(text), "%s: wants %llu, the device has %llu", what,
                  (unsigned long long)wanted, (unsigned long long)has);
         tell_miss(checking, text);
+    }
+}
+
+static void check_features(bundle_checking *checking, const bundle_wants *wants)
+{
+    char text[160];
+    bundle_wants left = *wants;
+    const bundle_feature *lacks = NULL;
+    while ((lacks = kilni_bundle_lacks(&left, checking->facts)) != NULL) {
+        snprintf(text, sizeof(text), "%s: the programs use %s, which the device has not",
+                 lacks->name, lacks->what);
+        tell_miss(checking, text);
+        left.features &= ~lacks->feature;
     }
 }
 
@@ -93,6 +107,7 @@ static void check_all(bundle_checking *checking, const bundle_folder *folder)
     check_size(checking, "bytes of memory", wants->memory_bytes, facts->memory_bytes);
     check_size(checking, "bytes of local memory", wants->local_bytes, facts->local_bytes);
     check_size(checking, "bytes of arguments", wants->parameter_bytes, facts->max_parameter_bytes);
+    check_features(checking, wants);
 }
 
 kiln_status kiln_bundle_check(const kiln_env *env, const char *folder,

@@ -5,7 +5,7 @@
 #include "bundle_json.h"
 #include "kiln_bundle.h"
 
-#include "bundle_files.h"
+#include "bundle_manifest.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -56,22 +56,18 @@ static const fact_number facts_64[] = {
     {"subgroup_sizes", offsetof(kiln_device_info, subgroup_sizes), 0, UINT32_MAX, true},
 };
 
-static const struct {
-    const char *name;
-    uint32_t feature;
-    bool may_lack; ///< older files have none: no
-} fact_features[] = {
-    {"compiler", KILN_FEATURE_COMPILER, false},
-    {"fp16", KILN_FEATURE_FP16, false},
-    {"fp64", KILN_FEATURE_FP64, false},
-    {"single_work_item", KILN_FEATURE_SINGLE_WORK_ITEM, false},
-    {"int64_atomics", KILN_FEATURE_INT64_ATOMICS, false},
-    {"float_atomics", KILN_FEATURE_FLOAT_ATOMICS, false},
-    {"subgroups", KILN_FEATURE_SUBGROUPS, false},
-    {"images", KILN_FEATURE_IMAGES, false},
-    {"denormals", KILN_FEATURE_DENORMALS, false},
-    {"rounded_divide_sqrt", KILN_FEATURE_ROUNDED_DIVIDE_SQRT, false},
-    {"wgmma", KILN_FEATURE_WGMMA, true},
+static const bundle_feature fact_features[] = {
+    {"compiler", "a compiler", KILN_FEATURE_COMPILER, false},
+    {"fp16", "f16", KILN_FEATURE_FP16, false},
+    {"fp64", "f64", KILN_FEATURE_FP64, false},
+    {"single_work_item", "loops in a work-item", KILN_FEATURE_SINGLE_WORK_ITEM, false},
+    {"int64_atomics", "atomics of 64 bits", KILN_FEATURE_INT64_ATOMICS, false},
+    {"float_atomics", "atomics of floats", KILN_FEATURE_FLOAT_ATOMICS, false},
+    {"subgroups", "subgroups", KILN_FEATURE_SUBGROUPS, false},
+    {"images", "images", KILN_FEATURE_IMAGES, false},
+    {"denormals", "denormal numbers", KILN_FEATURE_DENORMALS, false},
+    {"rounded_divide_sqrt", "rounded quotients and roots", KILN_FEATURE_ROUNDED_DIVIDE_SQRT, false},
+    {"wgmma", "tensor cores of sm_90a", KILN_FEATURE_WGMMA, true},
 };
 
 static const struct {
@@ -81,6 +77,23 @@ static const struct {
     {"cpu", KILN_DEVICE_CPU}, {"gpu", KILN_DEVICE_GPU}, {"accelerator", KILN_DEVICE_ACCELERATOR}};
 
 #define FACTS_OF(table) (sizeof(table) / sizeof((table)[0]))
+
+const bundle_feature *kilni_bundle_features(size_t *out_count)
+{
+    *out_count = FACTS_OF(fact_features);
+    return fact_features;
+}
+
+const bundle_feature *kilni_bundle_lacks(const bundle_wants *wants, const kiln_device_info *device)
+{
+    const uint32_t lacks = wants->features & ~device->features;
+    for (size_t i = 0; i < FACTS_OF(fact_features); i++) {
+        if ((lacks & fact_features[i].feature) != 0) {
+            return &fact_features[i];
+        }
+    }
+    return NULL;
+}
 
 // ---- written ----
 

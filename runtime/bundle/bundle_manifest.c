@@ -336,6 +336,30 @@ static void read_shapes(manifest_reader *reader, const bundle_json *root)
     }
 }
 
+/// Older manifests name none.
+static void read_features(manifest_reader *reader, const bundle_json *wants)
+{
+    uint32_t count = 0;
+    size_t known = 0;
+    const bundle_feature *features = kilni_bundle_features(&known);
+    if (wants == NULL || kilni_bundle_json_find(wants, "features") == NULL) {
+        return;
+    }
+    const bundle_json *item = list_of(reader, wants, "features", &count);
+    for (uint32_t i = 0; i < count; i++, item = item->next) {
+        size_t k = 0;
+        while (k < known &&
+               (item->kind != BUNDLE_JSON_TEXT || strcmp(item->text, features[k].name) != 0)) {
+            k++;
+        }
+        if (k == known) {
+            kilni_bundle_json_wrong(&reader->json, "it wants a feature of no known name");
+        } else {
+            reader->manifest->wants.features |= features[k].feature;
+        }
+    }
+}
+
 static void read_device(manifest_reader *reader, const bundle_json *root)
 {
     bundle_manifest *manifest = reader->manifest;
@@ -351,6 +375,7 @@ static void read_device(manifest_reader *reader, const bundle_json *root)
     wants->memory_bytes = number_of(reader, list, "memory_bytes", INT64_MAX);
     wants->local_bytes = number_of(reader, list, "local_bytes", INT64_MAX);
     wants->parameter_bytes = number_of(reader, list, "parameter_bytes", INT64_MAX);
+    read_features(reader, list);
 }
 
 kiln_status kilni_bundle_manifest_read(kiln_arena *arena, const char *text, size_t length,

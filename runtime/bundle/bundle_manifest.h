@@ -93,7 +93,15 @@ typedef struct bundle_wants { ///< of a device
     uint64_t memory_bytes;
     uint64_t local_bytes;
     uint64_t parameter_bytes; ///< arguments of a kernel
+    uint32_t features; ///< KILN_FEATURE_*, of those below
 } bundle_wants;
+
+typedef struct bundle_feature { ///< that a device has or lacks
+    const char *name; ///< among facts and wants
+    const char *what; ///< in words
+    uint32_t feature; ///< KILN_FEATURE_*
+    bool may_lack; ///< older facts do not have it: no
+} bundle_feature;
 
 typedef struct bundle_manifest {
     const char *device; ///< for which it was planned
@@ -113,6 +121,12 @@ typedef struct bundle_manifest {
 kiln_status kilni_bundle_manifest_read(kiln_arena *arena, const char *text, size_t length,
                                        bundle_manifest *out_manifest, kiln_error *err);
 void kilni_bundle_manifest_write(const bundle_manifest *manifest, kiln_string *out);
+
+/// All features that have a name, in the order of facts.
+const bundle_feature *kilni_bundle_features(size_t *out_count);
+
+/// The first of the features that a bundle wants and a device lacks; NULL: there is none.
+const bundle_feature *kilni_bundle_lacks(const bundle_wants *wants, const kiln_device_info *device);
 
 /// Changes of program from launch to launch: what an FPGA pays with a bitstream for each.
 uint32_t kilni_bundle_reprograms(const bundle_shapes *shapes);

@@ -133,6 +133,18 @@ static kiln_status missing(const kiln_bundle *bundle, uint32_t index, const char
                      first_kernel(program), program->file, device->name, device->driver, why);
 }
 
+/// Its compiler would take the text for what it is not, or make instructions that it has not.
+static kiln_status lacking(const kiln_bundle *bundle, uint32_t index, const bundle_feature *lacks,
+                           kiln_error *err)
+{
+    const bundle_program *program = &bundle->manifest.programs[index];
+    return kiln_fail(err, UNIMPLEMENTED,
+                     "kernel %.40s of %.50s has no binary for %.60s, which lacks %s: the bundle "
+                     "wants %s",
+                     first_kernel(program), program->file,
+                     kiln_device_info_of(bundle->device)->name, lacks->what, lacks->name);
+}
+
 static kiln_status make_program(kiln_bundle *bundle, uint32_t index,
                                 const kiln_bundle_options *options, kiln_error *err)
 {
@@ -147,6 +159,11 @@ static kiln_status make_program(kiln_bundle *bundle, uint32_t index,
     }
     if (options->no_compile != 0) {
         return missing(bundle, index, why, err);
+    }
+    const bundle_feature *lacks =
+        kilni_bundle_lacks(&bundle->manifest.wants, kiln_device_info_of(bundle->device));
+    if (lacks != NULL) {
+        return lacking(bundle, index, lacks, err);
     }
     status = compile(bundle, index, why, err);
     return status != KILN_STATUS_UNIMPLEMENTED

@@ -38,7 +38,8 @@ typedef struct kiln_bundle_options {
 /// Opens a bundle on a device: checks its files, loads or compiles its programs, uploads its
 /// constants. `options` may be NULL. The caller owns `*out_bundle` (kiln_bundle_close), which keeps
 /// the device open. Errors: also NOT_FOUND for a folder without a bundle; UNIMPLEMENTED, naming
-/// kernel and file, for a program that has no binary for this device and cannot be compiled.
+/// kernel and file, for a program that has no binary for this device and cannot be compiled there,
+/// be it for a feature that the device lacks.
 KILN_NODISCARD KILN_API kiln_status kiln_bundle_open(kiln_device *device, const char *folder,
                                                      const kiln_bundle_options *options,
                                                      kiln_bundle **out_bundle, kiln_error *err);
@@ -110,9 +111,9 @@ KILN_NODISCARD KILN_API kiln_status kiln_bundle_add(const kiln_env *env, const c
 /// Hears of what a device would miss, in words.
 typedef void (*kiln_bundle_miss_fn)(const char *text, void *user);
 
-/// Checks all files of a bundle, and what a device as `facts` say has for it: sizes, and a binary
-/// for each program, unless it compiles. `miss` hears of each thing that it lacks; `*out_misses`
-/// is how many there are. `facts` NULL: files only. Errors: also of damaged files.
+/// Checks all files of a bundle, and what a device as `facts` say has for it: sizes, features, and
+/// a binary for each program, unless it compiles. `miss` hears of each thing that it lacks;
+/// `*out_misses` is how many there are. `facts` NULL: files only. Errors: also of damaged files.
 KILN_NODISCARD KILN_API kiln_status kiln_bundle_check(const kiln_env *env, const char *folder,
                                                       const kiln_device_info *facts,
                                                       kiln_bundle_miss_fn miss, void *user,

@@ -30,8 +30,19 @@ static void check_step(const bundle_manifest *manifest, const bundle_shapes *sha
     }
 }
 
+static void check_features(uint32_t wanted)
+{
+    size_t count = 0;
+    const bundle_feature *features = kilni_bundle_features(&count);
+    for (size_t i = 0; i < count; i++) {
+        wanted &= ~features[i].feature;
+    }
+    must(wanted == 0);
+}
+
 static void check_manifest(const bundle_manifest *manifest)
 {
+    check_features(manifest->wants.features);
     for (uint32_t s = 0; s < manifest->n_shapes; s++) {
         const bundle_shapes *shapes = &manifest->shapes[s];
         for (uint32_t i = 0; i < shapes->n_buffers; i++) {

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Builds -DKILN_MINIMAL=ON as a user would: the library needs the C library and OpenCL alone, is small, and exports what
-its map lists. It runs the bundles of tests/unit/cli/bundles.py under the layer that refuses to compile, and one from a
-program in C; a program that needs more does not link. The folder is kept below the build folder, so a second run compiles
-only what changed."""
+its map lists. It runs the bundles of tests/unit/cli/bundles.py under the layer that refuses to compile, those of boards,
+and one from a program in C; with KILN_TEST_LONG=1 ResNet-50, too, and the times of first results. A program that needs
+more does not link. The folder is kept below the build folder, so a second run compiles only what changed."""
 import os
 import re
 import shutil
@@ -17,6 +17,8 @@ import structure
 SUITE = "packages/minimal"
 MAY_NEED = ("libc.so", "libm.so", "libOpenCL.so", "ld-linux")
 MOST_KIB = 200
+LONG = os.environ.get("KILN_TEST_LONG", "") not in ("", "0")
+BOARDS = ("banks", *(("first_results", "resnet_50", "loops_in") if LONG else ()))
 BUNDLES = ("digits_run", "residual", "transformer", "merged", "another_driver", "driver_refuses")
 
 PROGRAM = r"""
@@ -87,10 +89,11 @@ def more_does_not_link(build, prefix):
     return [] if "undefined reference to `kiln_relu'" in "".join(said) else ["a program with an operator links"] + said
 
 
-def told(command, **environment):
+def told(command, limit=600, **environment):
     """What is wrong with a command; empty when it succeeds."""
     env = {**os.environ, "KILN_CACHE_DIR": "off", **environment}
-    run = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=600)
+    run = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=limit)
+    print("".join(line for line in run.stdout.splitlines(True) if "first result" in line), end="")
     return [] if run.returncode == 0 else [f"{' '.join(command)}: status {run.returncode}"] + (run.stdout + run.stderr).splitlines()[-20:]
 
 
@@ -113,11 +116,11 @@ def program_runs(config, build, prefix):
     return bad
 
 
-def bundles_run(config, prefix):
-    script = os.path.join(config["source_dir"], "tests/unit/cli/bundles.py")
+def bundles_run(config, prefix, name, cases):
+    script = os.path.join(config["source_dir"], "tests/unit/cli", name)
     kiln = os.path.join(config["build_dir"], "bin/kiln")
-    return told(["/usr/bin/python3", script, kiln, config["source_dir"], config["build_dir"], *BUNDLES],
-                KILN_TEST_RUNNER=os.path.join(prefix, "bin/kiln"))
+    return told(["/usr/bin/python3", script, kiln, config["source_dir"], config["build_dir"], *cases],
+                limit=3600 if LONG else 600, KILN_TEST_RUNNER=os.path.join(prefix, "bin/kiln"))
 
 
 def main():
@@ -139,7 +142,8 @@ def main():
         cases["install"] = packages.run(["cmake", "--install", build, "--prefix", prefix])
         cases["more does not link"] = more_does_not_link(build, prefix)
         cases["program"] = program_runs(config, build, prefix)
-        cases["bundles"] = bundles_run(config, prefix)
+        cases["bundles"] = bundles_run(config, prefix, "bundles.py", BUNDLES)
+        cases["boards"] = bundles_run(config, prefix, "bundle_boards.py", BOARDS)
     structure.report(SUITE, cases)
 
 

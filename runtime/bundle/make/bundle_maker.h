@@ -77,10 +77,10 @@ kiln_status kilni_bundle_launch_fits(const kiln_device_info *device, const char 
                                      const bundle_step *step, const bundle_wants *wants,
                                      kiln_error *err);
 
-/// Whether a text does without what the backend's device has and the one that it plans for lacks.
-/// Errors: UNIMPLEMENTED, with what it uses.
+/// What a text uses of the features that the backend's device has. Errors: UNIMPLEMENTED, in words,
+/// where the device that it plans for lacks one of them.
 kiln_status kilni_bundle_program_fits(kiln_backend *backend, const bundle_program *program,
-                                      const char *label, kiln_error *err);
+                                      const char *label, uint32_t *out_features, kiln_error *err);
 
 /// Errors: UNIMPLEMENTED for two sets of steps that differ in more than where scratch lies.
 kiln_status kilni_bundle_check_same(const bundle_manifest *manifest, const bundle_shapes *a,

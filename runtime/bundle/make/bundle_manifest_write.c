@@ -146,6 +146,21 @@ static void write_shapes(kiln_string *out, const bundle_manifest *manifest,
     kiln_string_printf(out, "      ]\n    }");
 }
 
+static void write_features(kiln_string *out, uint32_t wanted)
+{
+    size_t count = 0;
+    const bundle_feature *features = kilni_bundle_features(&count);
+    const char *between = "";
+    kiln_string_printf(out, "\"features\": [");
+    for (size_t i = 0; i < count; i++) {
+        if ((wanted & features[i].feature) != 0) {
+            kiln_string_printf(out, "%s\"%s\"", between, features[i].name);
+            between = ", ";
+        }
+    }
+    kiln_string_append(out, "]", 1);
+}
+
 static void write_head(kiln_string *out, const bundle_manifest *manifest)
 {
     const bundle_wants *wants = &manifest->wants;
@@ -157,10 +172,13 @@ static void write_head(kiln_string *out, const bundle_manifest *manifest)
     kiln_string_printf(
         out,
         "},\n  \"wants\": {\"work_group\": %llu, \"buffer_bytes\": %llu, \"memory_bytes\": %llu, "
-        "\"local_bytes\": %llu, \"parameter_bytes\": %llu},\n  \"constants_start\": %llu,\n",
+        "\"local_bytes\": %llu, \"parameter_bytes\": %llu, ",
         (unsigned long long)wants->work_group, (unsigned long long)wants->buffer_bytes,
         (unsigned long long)wants->memory_bytes, (unsigned long long)wants->local_bytes,
-        (unsigned long long)wants->parameter_bytes, (unsigned long long)manifest->constants_start);
+        (unsigned long long)wants->parameter_bytes);
+    write_features(out, wants->features);
+    kiln_string_printf(out, "},\n  \"constants_start\": %llu,\n",
+                       (unsigned long long)manifest->constants_start);
 }
 
 void kilni_bundle_manifest_write(const bundle_manifest *manifest, kiln_string *out)

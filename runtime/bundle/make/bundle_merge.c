@@ -104,11 +104,23 @@ typedef struct name_finder { ///< where in the text
     bundle_token before; ///< the last token
     uint32_t braces;
     uint32_t parens;
-    bool in_typedef;
+    bool in_value; ///< behind the = of a declaration
     bool in_enum; ///< in its braces
     bool begins_enum;
     bool in_macro; ///< in the arguments of a macro outside of functions
 } name_finder;
+
+/// What a declaration outside of functions names: it stands behind a type, an attribute of it, or
+/// another name, and ends there or goes on with a value, a length or an attribute.
+static bool is_declared(const name_finder *finder, const bundle_token *after)
+{
+    const bundle_token *before = &finder->before;
+    bool begins = kilni_bundle_is_word(before) ||
+                  (before->length == 1 && strchr("*}),", before->text[0]) != NULL);
+    bool ends = kilni_bundle_is_text(after, "__attribute__") ||
+                (after->length == 1 && strchr(";=[,", after->text[0]) != NULL);
+    return begins && ends && !finder->in_value;
+}
 
 /// A word, once it is known what comes behind it.
 static void see_word(merge_text *merge, name_finder *finder, const bundle_token *word,
@@ -118,22 +130,17 @@ static void see_word(merge_text *merge, name_finder *finder, const bundle_token 
     bool tagged = kilni_bundle_is_text(&finder->before, "struct") ||
                   kilni_bundle_is_text(&finder->before, "union") ||
                   kilni_bundle_is_text(&finder->before, "enum");
-    bool declared =
-        kilni_bundle_is_word(&finder->before) || kilni_bundle_is_char(&finder->before, '*');
-    finder->in_typedef = finder->in_typedef || (outside && kilni_bundle_is_text(word, "typedef"));
     finder->begins_enum = finder->begins_enum || kilni_bundle_is_text(word, "enum");
     if (finder->in_macro || tagged ||
         (finder->in_enum && (kilni_bundle_is_char(&finder->before, '{') ||
                              kilni_bundle_is_char(&finder->before, ',')))) {
         declare(merge, word);
-    } else if (outside && kilni_bundle_is_char(after, '(')) {
+    } else if (outside && !finder->in_value && kilni_bundle_is_char(after, '(')) {
         // A macro behind `void` is a function's name (bundle_single.c); its list is no macro's.
         finder->in_macro = has_word(&merge->macros, word->text, word->length) &&
                            !kilni_bundle_is_text(&finder->before, "void");
         declare(merge, word);
-    } else if (outside && (declared || kilni_bundle_is_char(&finder->before, '}')) &&
-               (kilni_bundle_is_char(after, ';') || kilni_bundle_is_char(after, '=') ||
-                kilni_bundle_is_char(after, '[') || kilni_bundle_is_text(after, "__attribute__"))) {
+    } else if (outside && is_declared(finder, after)) {
         declare(merge, word);
     }
 }
@@ -152,9 +159,12 @@ static void see_char(name_finder *finder, const bundle_token *token)
         finder->parens -= finder->parens > 0;
         finder->in_macro = finder->in_macro && finder->parens > 0;
     }
+    if (finder->braces == 0 && finder->parens == 0 && token->length == 1) {
+        finder->in_value =
+            token->text[0] == '=' || (finder->in_value && strchr(";,", token->text[0]) == NULL);
+    }
     if (kilni_bundle_is_char(token, ';') || kilni_bundle_is_char(token, '{')) {
         finder->begins_enum = false;
-        finder->in_typedef = finder->in_typedef && !kilni_bundle_is_char(token, ';');
     }
 }
 

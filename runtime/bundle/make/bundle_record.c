@@ -213,7 +213,10 @@ static kiln_status take_program(bundle_taking *taking, uint32_t recorded, uint32
         .text = from->text, .options = from->options, .exact = from->exact};
     kiln_status status = KILN_STATUS_OK;
     if (taking->programs[recorded] == UINT32_MAX) {
-        status = kilni_bundle_program_fits(taking->device->backend, &program, from->label, err);
+        uint32_t features = 0;
+        status = kilni_bundle_program_fits(taking->device->backend, &program, from->label,
+                                           &features, err);
+        taking->maker->manifest.wants.features |= features;
         if (status == KILN_STATUS_OK) {
             status = kilni_bundle_program_add(taking->maker, &program, from->label,
                                               &taking->programs[recorded], err);

@@ -205,41 +205,6 @@ static void test_facts(void)
     cl_fixture_close(&f);
 }
 
-/* What fusers are told of the device is what its driver says. */
-static void test_capabilities(void)
-{
-    cl_fixture f;
-    if (!cl_fixture_open(&f, NULL)) {
-        return;
-    }
-    const kiln_device_info *info = f.base->device->info(f.base);
-    cl_device_id device = f.backend->device;
-    size_t items[8] = {0};
-    cl_uint line = 0;
-    cl_device_fp_config single = 0;
-    cl_bool images = CL_FALSE;
-    clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof(items), items, NULL);
-    clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE, sizeof(line), &line, NULL);
-    clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(single), &single, NULL);
-    clGetDeviceInfo(device, CL_DEVICE_IMAGE_SUPPORT, sizeof(images), &images, NULL);
-    for (int i = 0; i < 3; i++) {
-        KILN_CHECK(info->max_work_items[i] > 0);
-        KILN_CHECK_INT(info->max_work_items[i], items[i]);
-    }
-    KILN_CHECK_INT(info->cache_line_bytes, line);
-    KILN_CHECK(info->cl_c_version >= 120);
-    KILN_CHECK(info->cl_c_version <= info->cl_version);
-    KILN_CHECK_INT((info->features & KILN_FEATURE_DENORMALS) != 0, (single & CL_FP_DENORM) != 0);
-    KILN_CHECK_INT((info->features & KILN_FEATURE_ROUNDED_DIVIDE_SQRT) != 0,
-                   (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0);
-    KILN_CHECK_INT((info->features & KILN_FEATURE_IMAGES) != 0, images != CL_FALSE);
-    KILN_CHECK_INT((info->features & KILN_FEATURE_INT64_ATOMICS) != 0,
-                   strstr(info->extensions, "cl_khr_int64_base_atomics") != NULL);
-    KILN_CHECK((info->features & KILN_FEATURE_FP64) == 0 || info->flops_f64 <= info->flops_f32);
-    KILN_CHECK((info->features & KILN_FEATURE_FP64) != 0 || info->flops_f64 == 0);
-    cl_fixture_close(&f);
-}
-
 static void test_two_backends_on_one_device(void)
 {
     cl_fixture a;
@@ -550,7 +515,7 @@ KILN_TEST_MAIN("unit/cl_backend/device", KILN_TEST(test_addresses_that_open),
                KILN_TEST(test_address_by_name), KILN_TEST(test_index_out_of_range_says_how_many),
                KILN_TEST(test_parts), KILN_TEST(test_malformed_addresses),
                KILN_TEST(test_description_ends), KILN_TEST(test_facts),
-               KILN_TEST(test_capabilities), KILN_TEST(test_two_backends_on_one_device),
+               KILN_TEST(test_two_backends_on_one_device),
                KILN_TEST(test_opening_again_leaves_nothing), KILN_TEST(test_no_memory_at_open),
                KILN_TEST(test_measure_is_remembered),
                KILN_TEST(test_opening_measures_where_it_is_wanted),

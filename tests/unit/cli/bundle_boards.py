@@ -5,15 +5,11 @@ import json
 import os
 import re
 import shutil
-import statistics
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from bundle_support import *  # noqa: E402,F403
-
-LONG = os.environ.get("KILN_TEST_LONG", "") not in ("", "0")
 
 
 # ---- planned by facts ----
@@ -129,6 +125,36 @@ def what_the_device_of_the_facts_lacks_is_refused():
 
 
 @case
+def what_the_programs_use_is_wanted():
+    """Of f64 and f32: only the programs of the first use f64, and a device without it misses that."""
+    model, arguments = rows_model(np.float64)
+    folder = bundle_of("uses_f64", model, *arguments)
+    assert manifest_of(folder)["wants"]["features"] == ["fp64"], manifest_of(folder)["wants"]
+    without = facts_of("without_f64", fp64=False)
+    said = kiln("bundle", "check", folder, "--facts", without, code=1)
+    assert "missing: fp64: the programs use f64, which the device has not" in said and said.count("missing") == 1, said
+    assert "has all of it" in kiln("bundle", "check", folder, "--facts", facts_of("with_f64"))
+    assert "has all of it" in kiln("bundle", "check", folder)
+    plain, arguments_of_plain = rows_model()
+    assert manifest_of(bundle_of("uses_f32", plain, *arguments_of_plain))["wants"]["features"] == []
+    assert "has all of it" in kiln("bundle", "check", file_of("uses_f32"), "--facts", without)
+
+    change_manifest(folder, lambda text: text.replace('"features": ["fp64"]', '"features": ["fp64", "images", "wgmma"]'))
+    said = kiln("bundle", "check", folder, "--facts", facts_of("without_all", fp64=False, images=False), code=1)
+    assert all(f"missing: {name}: " in said for name in ("fp64", "images", "wgmma")), said
+    if not facts_here()["wgmma"]:  # the opened device lacks it: its compiler is not asked
+        assert "missing: wgmma" in kiln("bundle", "check", folder, code=1)
+        said = kiln("bundle", "run", folder, *arguments, code=1)
+        assert "lacks tensor cores of sm_90a: the bundle wants wgmma" in said and "src/p000" in said, said
+    change_manifest(folder, lambda text: text.replace('"wgmma"', '"teleport"'))
+    assert "it wants a feature of no known name" in kiln("bundle", "check", folder, code=1)
+    change_manifest(folder, lambda text: re.sub(r', "features": \[[^\]]*\]', "", text))
+    assert "features" not in manifest_of(folder)["wants"]
+    assert "has all of it" in kiln("bundle", "check", folder, "--facts", without)  # an older bundle tells nothing
+    same_bits(result(folder, *arguments)[0], of_model(model, *arguments))
+
+
+@case
 def malformed_facts_are_refused_in_words():
     model, arguments = rows_model()
     good = facts_here()
@@ -161,7 +187,7 @@ def watched(folder, arguments, output, *watch):
     log = file_of("oclgrind.log")
     if os.path.exists(log):
         os.remove(log)
-    run = subprocess.run(["oclgrind", "--log", log, "--max-errors", "20", *watch, KILN, "bundle", "run", folder, *arguments, "--runs", "0",
+    run = subprocess.run(["oclgrind", "--log", log, "--max-errors", "20", *watch, RUNNER, "bundle", "run", folder, *arguments, "--runs", "0",
                           "--set", "compiler=prepare", "--output", output], capture_output=True, text=True, check=False, timeout=1500,
                          env={**os.environ, "KILN_CACHE_DIR": "off", "KILN_TEST_OCLGRIND": "1"})
     assert run.returncode == 0, run.stdout[-400:] + run.stderr[-400:]
@@ -204,6 +230,8 @@ def loops_in_a_single_work_item_touch_only_what_is_theirs():
     runs_watched("watched", model, *arguments)
     if LONG:
         runs_watched("watched_unfused", model, *arguments, make=("--no-fusion",))
+        model, arguments = residual_model()
+        runs_watched("watched_residual", model, *arguments)
         model, arguments = transformer_model()
         runs_watched("watched_transformer", model, *arguments)
         runs_watched("watched_unfused_transformer", model, *arguments, make=("--no-fusion",))
@@ -239,7 +267,7 @@ def banks_asked(folder, arguments, platform):
         pass
     env = {**os.environ, "KILN_CACHE_DIR": "off", "KILN_TEST_PLATFORM": platform, "KILN_TEST_BANKS": log,
            "OPENCL_LAYERS": os.path.join(BUILD, "tests/bin/bank_layer.so")}
-    run = subprocess.run([KILN, "bundle", "run", folder, *arguments, "--runs", "0", "--output", output], capture_output=True, text=True,
+    run = subprocess.run([RUNNER, "bundle", "run", folder, *arguments, "--runs", "0", "--output", output], capture_output=True, text=True,
                          check=False, timeout=900, env=env)
     assert run.returncode == 0, run.stdout[-400:] + run.stderr[-400:]
     with open(log, encoding="utf-8") as file:
@@ -310,18 +338,28 @@ def banks_that_cannot_be_are_refused():
     assert "bank is too large" in said and "manifest.json" in said, said
 
 
-# ---- ResNet-50 ----
+# ---- first results, and ResNet-50 ----
 
-def turns_of(folder, model, arguments, count=5):
-    """Seconds from the start of a process to its end, one run each, in turns: of the bundle under the layer, and of the model."""
-    times = {"bundle": [], "model": []}
-    for _ in range(count):
-        for what, run in (("bundle", lambda: kiln("run", folder, *arguments, "--runs", "0", layer="", cache=None)),
-                          ("model", lambda: kiln("run", model, *arguments, "--runs", "0"))):
-            start = time.monotonic()
-            run()
-            times[what].append(time.monotonic() - start)
-    return statistics.median(times["bundle"]) / statistics.median(times["model"])
+def comes_soon(name, folder, model, arguments):
+    """The bar of the first result: 1.2 of a warm run. What disturbs one side of the turns is no reason to fail, so it has
+    three tries."""
+    ratios = []
+    while len(ratios) < 3 and (not ratios or min(ratios) > 1.2):
+        ratios.append(turns_of(folder, model, arguments))
+    print(f"{name}: first result {ratios[-1]:.2f} of a warm kiln run, {'whole' if RUNNER == KILN else 'minimal'} library")
+    assert min(ratios) <= 1.2, f"{name}: {ratios} of a warm kiln run"
+
+
+@case
+def first_results_come_as_soon_as_those_of_a_warm_run():
+    if not LONG:
+        print("SKIP bundle_boards: times only in the long form: set KILN_TEST_LONG")
+        return
+    for name, (model, arguments) in (("digits", (DIGITS, THREE)), ("transformer", transformer_model())):
+        for form in ("plain", "merged"):
+            folder = bundle_of(f"soon_{name}_{form}", model, *arguments, *(["--merge"] if form == "merged" else []))
+            kiln("bundle", "compile", folder)
+            comes_soon(f"{name} {form}", folder, model, arguments)
 
 
 @case
@@ -343,7 +381,7 @@ def resnet_50_runs_without_a_compiler():
         here, said = result(folder, *arguments, layer="", cache=None)
         same_bits(here, expected)
         assert ", 0 made from its sources" in said, said
-        print(f"ResNet-50 {name}: first result {turns_of(folder, model, arguments):.2f} of a warm kiln run")
+        comes_soon(f"ResNet-50 {name}", folder, model, arguments)
 
 
 main("bundle_boards")

@@ -4,10 +4,13 @@ that refuses to compile (tests/support/no_compiler_layer.c)."""
 import ctypes
 import json
 import os
+import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 KILN, ROOT, BUILD = sys.argv[1:4]
 RUNNER = os.environ.get("KILN_TEST_RUNNER", KILN)  # the command below the layer: this one, or a minimal library's
@@ -18,6 +21,7 @@ import onnx_writer as onnx  # noqa: E402
 LAYER = os.path.join(BUILD, "tests/bin/no_compiler_layer.so")
 DIGITS = os.path.join(ROOT, "examples/digits/digits.onnx")
 THREE = ("--input", os.path.join(ROOT, "examples/digits/three.npy"))
+LONG = os.environ.get("KILN_TEST_LONG", "") not in ("", "0")
 FOLDER = tempfile.TemporaryDirectory()
 CASES = []
 
@@ -201,6 +205,7 @@ def single_bundle_of(name, model, *arguments):
     folder = bundle_of(name, model, *arguments, "--single-work-item", "--merge", says="0 programs are no loops")
     program, = manifest_of(folder)["programs"]
     assert is_one_work_item(folder) and all("__task__p" in kernel["name"] for kernel in program["kernels"]), program
+    has_names_of_its_own(folder)
     return folder
 
 
@@ -226,10 +231,63 @@ def runs_merged(name, model, *arguments):
     assert len(manifest_of(folder)["programs"]) == 1 and os.listdir(os.path.join(folder, "src")) == ["p000_merged.cl"]
     names = [kernel["name"] for kernel in manifest_of(folder)["programs"][0]["kernels"]]
     assert len(set(names)) == len(names) > 4, names
+    has_names_of_its_own(folder)
     kiln("bundle", "compile", folder)
     here, said = result(folder, *arguments, layer="", cache=None)
     same_bits(here, of_model(model, *arguments))
     assert "programs: 1, of them 1 from binaries" in said and "changes the program 0 times" in said, said
+
+
+def without_attributes(text):
+    return re.sub(r"__attribute__\s*\(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\)", " ", text)
+
+
+def typedefs_of(text):
+    """Names of the types that a text without directives and comments declares outside of braces."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/|^\s*#(?:[^\n\\]|\\.|\\\n)*", " ", text, flags=re.M | re.S)
+    text, last = without_attributes(text), None
+    while text != last:
+        text, last = re.sub(r"\{[^{}]*\}", " ", text), text
+    return [name for names in re.findall(r"\btypedef\b([^;]*);", text) for name in re.findall(r"(\w+)\s*(?:,|$)", names.strip())]
+
+
+def has_names_of_its_own(folder):
+    """Each part of a merged program names its types anew."""
+    path, = [os.path.join(folder, program["source"]) for program in manifest_of(folder)["programs"]]
+    with open(path, encoding="utf-8") as file:
+        parts = file.read().split("\n// ---- src/")
+    names = 0
+    for part in parts:
+        for name in typedefs_of(part):
+            names += 1
+            assert re.search(rf"(?m)^#define {name} {name}__p\d+$", part), f"{name} is of all parts of {path}: {part[:200]}"
+    return names
+
+
+def says_nothing_while_it_compiles(folder, *arguments):
+    """Neither Kiln nor the driver's compiler, where no cache has what they would compile."""
+    copy, cache = copy_of(folder), file_of("empty_pocl_cache")
+    shutil.rmtree(os.path.join(copy, "bin"), ignore_errors=True)
+    for command in (("run", copy, *arguments, "--runs", "0"), ("compile", copy)):
+        shutil.rmtree(cache, ignore_errors=True)
+        os.makedirs(cache)
+        said = kiln("bundle", *command, cache=None, POCL_CACHE_DIR=cache)
+        assert "warning" not in said and "error" not in said, said
+
+
+def turns_of(folder, model, arguments, count=9):
+    """From the start of a process to its end, one run each, in turns: of the bundle under the layer, by the medians, in
+    times of the model. Each has run before."""
+    turns = {"bundle": lambda: kiln("run", folder, *arguments, "--runs", "0", layer="", cache=None),
+             "model": lambda: kiln("run", model, *arguments, "--runs", "0")}
+    times = {"bundle": [], "model": []}
+    for number in range(count + 1):
+        for what, run in turns.items():
+            start = time.monotonic()
+            run()
+            if number > 0:
+                times[what].append(time.monotonic() - start)
+    return statistics.median(times["bundle"]) / statistics.median(times["model"])
 
 
 class Hash(ctypes.Structure):

@@ -39,6 +39,14 @@ def merged_into_one_program_they_give_the_same():
 
 
 @case
+def merged_programs_compile_without_a_word():
+    """Of two that declare the same names none sees the other's: the driver's compiler would warn."""
+    folder = bundle_of("quiet", DIGITS, *THREE, "--merge")
+    assert has_names_of_its_own(folder) > 1, "no two parts declare types"
+    says_nothing_while_it_compiles(folder, *THREE)
+
+
+@case
 def two_sets_of_shapes_share_programs_and_constants():
     path, files = two_shapes_model(3, 7)
     folder = file_of("two")
@@ -286,6 +294,117 @@ def the_makefile_has_a_rule_for_every_program():
         assert run.stdout.count(f" {program['source']} -o ") == 3, run.stdout
         for define in re.findall(r"-D\S+", program["options"]):
             assert run.stdout.count(define) >= 3, f"{define}: {run.stdout}"
+
+
+STAND_IN = """#!/usr/bin/python3
+# In place of a board's compiler: takes what its manual has, and gives a binary that this device takes.
+import json, os, re, shutil, sys
+name, args = os.path.basename(sys.argv[0]), sys.argv[1:]
+def fail(words):
+    sys.exit(f"{name}: {words}: {args}")
+def value(option):
+    if args.count(option) != 1 or args.index(option) + 1 == len(args):
+        fail(option + " once, please")
+    at = args.index(option)
+    taken = args[at + 1]
+    del args[at:at + 2]
+    return taken
+with open(os.environ["STAND_IN_LOG"], "a") as log:
+    log.write(json.dumps([name, *args]) + "\\n")
+out = value("-o")
+defines = [arg for arg in args if re.fullmatch(r"-D[A-Za-z_]\\w*(=\\S*)?", arg)]
+args = [arg for arg in args if arg not in defines]
+wanted, made = ".cl", ".aocx"
+if name == "aoc":
+    boards = [arg for arg in args if arg.startswith("-board=")]
+    args = [arg for arg in args if arg not in boards and not re.fullmatch(r"-no-interleaving=\\w+", arg)]
+    if boards != ["-board=pac_a10"]:
+        fail("no such board")
+else:
+    if value("-t") != "hw" or value("--platform") != "u250":
+        fail("no such platform")
+    if "-c" in args:
+        args.remove("-c")
+        made = ".xo"
+        if "--max_memory_ports" in args and value("--max_memory_ports") != "all":
+            fail("ports")
+    else:
+        args.remove("-l")
+        wanted, made = ".xo", ".xclbin"
+        if "--config" in args and "[connectivity]" not in open(value("--config")).read():
+            fail("no connections")
+if len(args) != 1 or not args[0].endswith(wanted) or not os.path.getsize(args[0]) or not out.endswith(made):
+    fail("one file, please")
+stem = os.path.basename(out).split(".")[0]
+if made == ".xo":
+    shutil.copy(args[0], out)
+else:
+    shutil.copy(os.path.join(os.environ["STAND_IN_BINARIES"], stem + ".bin"), out)
+"""
+
+
+def made_by_stand_ins(folder, *arguments, code=0):
+    """What `make` asked of the board's compilers: the lists of their arguments."""
+    tools, log = file_of("stand_ins"), file_of("stand_ins.log")
+    os.makedirs(tools, exist_ok=True)
+    for name in ("aoc", "v++"):
+        with open(os.path.join(tools, name), "w", encoding="utf-8") as file:
+            file.write(STAND_IN)
+        os.chmod(file.name, 0o755)
+    with open(log, "w", encoding="utf-8"):
+        pass
+    run = subprocess.run(["make", "-C", folder, *arguments], capture_output=True, text=True, check=False, timeout=300,
+                         env={**os.environ, "PATH": tools + os.pathsep + os.environ["PATH"], "STAND_IN_LOG": log,
+                              "STAND_IN_BINARIES": binaries_of(file_of("boards"))})
+    assert run.returncode == code, run.stdout[-800:] + run.stderr[-800:]
+    with open(log, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+@case
+def the_rules_for_boards_make_what_is_imported():
+    """By stand-ins for aoc and v++ that check their arguments: what they write runs under the layer."""
+    made = bundle_of("boards", DIGITS, *THREE, "--single-work-item", "--merge", "--banks", "2")
+    kiln("bundle", "compile", made)
+    expected, program = of_model(DIGITS, *THREE), manifest_of(made)["programs"][0]
+    with open(os.path.join(binaries_of(made), "target.json"), encoding="utf-8") as file:
+        device = json.load(file)["device"]
+    for word, where, ending, n_calls in (("aoc", "BOARD=pac_a10", "aocx", 1), ("vpp", "PLATFORM=u250", "xclbin", 2)):
+        folder = copy_of(made)
+        shutil.rmtree(os.path.join(folder, "bin"))
+        calls = made_by_stand_ins(folder, word, where)
+        assert len(calls) == n_calls and calls[0].count(program["source"]) == 1, calls
+        assert [arg for arg in calls[0] if arg.startswith("-D")] == re.findall(r"-D\S+", program["options"]), calls
+        assert made_by_stand_ins(folder, word, where) == [], "made again though nothing changed"
+        output = os.path.join(folder, "out", os.path.basename(program["source"])[:-len("cl")] + ending)
+        assert "kernel " in kiln("run", folder, *THREE, layer="", cache=None, code=1)
+        kiln("bundle", "add", folder, "--name", device, output)
+        here, said = result(folder, *THREE, layer="", cache=None)
+        same_bits(here, expected)
+        assert "1 from binaries" in said and ", 0 made from its sources" in said, said
+        assert "has all of it" in kiln("bundle", "check", folder, layer="", cache=None)
+        shutil.rmtree(os.path.join(folder, "out"))
+        made_by_stand_ins(folder, word, "BOARD=none", "PLATFORM=none", code=2)
+        assert not os.path.exists(output), f"{word} failed and left {output}"
+
+
+@case
+def the_rule_for_spir_v_makes_modules():
+    missing = [name for name in ("clang-14", "llvm-spirv-14") if shutil.which(name) is None]
+    if missing:
+        print(f"SKIP bundles: {' and '.join(missing)} not installed, so no module of SPIR-V was made")
+        return
+    single = bundle_of("spirv", DIGITS, *THREE, "--single-work-item", "--merge")
+    for folder in (copy_of(digits_bundle()), single):
+        run = subprocess.run(["make", "-C", folder, "spirv"], capture_output=True, text=True, check=False, timeout=600)
+        assert run.returncode == 0, run.stdout[-800:] + run.stderr[-800:]
+        for program in manifest_of(folder)["programs"]:
+            path = os.path.join(folder, "out", os.path.basename(program["source"])[:-len("cl")] + "spv")
+            with open(path, "rb") as file:
+                module = file.read()
+            assert module[:4] == bytes.fromhex("03022307"), f"{path} is no SPIR-V"
+            for kernel in program["kernels"]:
+                assert kernel["name"].encode() in module, f"{path} has no {kernel['name']}"
 
 
 @case

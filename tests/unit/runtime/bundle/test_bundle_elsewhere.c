@@ -22,6 +22,8 @@ static const kiln_device_info board = {.name = "a board",
                                        .memory_bytes = 1 << 20,
                                        .max_alloc_bytes = 1 << 20,
                                        .local_bytes = 1024,
+                                       .flops_f16 = 9,
+                                       .flops_f64 = 9,
                                        .max_work_group = 64,
                                        .max_parameter_bytes = 256,
                                        .max_work_items = {64, 32, 1}};
@@ -38,8 +40,9 @@ static kiln_status open_as(kiln_context *context, const kiln_device_info *there,
 static void check_text(kiln_device *device, const char *text, const char *refused)
 {
     kiln_error err = KILN_ERROR_INIT;
+    uint32_t features = 0;
     const bundle_program program = {.text = text, .options = "", .exact = true};
-    kiln_status status = kilni_bundle_program_fits(device->backend, &program, "p", &err);
+    kiln_status status = kilni_bundle_program_fits(device->backend, &program, "p", &features, &err);
     KILN_CHECK_INT(status, refused == NULL ? KILN_STATUS_OK : KILN_STATUS_UNIMPLEMENTED);
     if (refused != NULL) {
         KILN_CHECK_CONTAINS(err.message, refused);
@@ -65,6 +68,52 @@ static void check_texts(kiln_device *device)
                    "{ x[0] = get_image_width(i); }",
                    "uses images");
     }
+}
+
+/// What texts use, found on a device that has it and plans for itself.
+static void check_uses(kiln_context *context)
+{
+    static const struct {
+        const char *text;
+        const char *options;
+        uint32_t features;
+    } cases[] = {
+        {"__kernel void k(__global float *x) { x[0] *= 2.0f; } // double image", "", 0},
+        {"__kernel void k(__global float *x) { x[0] = (float)((T)x[0] * 2); }", "-DT=double",
+         KILN_FEATURE_FP64},
+        {"#define T(a, b) convert_##a##b\n"
+         "__kernel void k(__global float *x) { x[0] = (float)(T(dou, ble)(x[0]) * 2); } // double",
+         "", KILN_FEATURE_FP64},
+        {"#ifdef cl_khr_fp64\ntypedef double wide;\n#else\ntypedef float wide;\n#endif\n"
+         "__kernel void k(__global float *x) { x[0] = (float)((wide)x[0] * 2); }",
+         "", 0},
+        {"#define WIDE double\n__kernel void k(__global float *x) { x[0] *= 2.0f; }", "", 0},
+        {"__kernel void k(read_only image2d_t i, __global double *x) "
+         "{ x[0] = get_image_width(i); }",
+         "", KILN_FEATURE_FP64 | KILN_FEATURE_IMAGES},
+        {"__kernel void k(__global float *x) { x[0] /= 3.0f; }",
+         "-cl-fp32-correctly-rounded-divide-sqrt", KILN_FEATURE_ROUNDED_DIVIDE_SQRT},
+        {"__kernel void k(__global float *x) { x[0] = none(x[0]); } // double", "", 0},
+        {"#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n"
+         "__kernel void k(volatile __global ulong *x) { atom_add(x, 1ul); }",
+         "", KILN_FEATURE_INT64_ATOMICS},
+    };
+    kiln_device *device = NULL;
+    kiln_error err = KILN_ERROR_INIT;
+    KILN_CHECK_INT(kiln_device_open(context, kiln_test_address("opencl:0"), &device, &err),
+                   KILN_STATUS_OK);
+    for (size_t i = 0; device != NULL && i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint32_t features = 0;
+        const bundle_program program = {
+            .text = cases[i].text, .options = cases[i].options, .exact = false};
+        KILN_CHECK_INT(kilni_bundle_program_fits(device->backend, &program, "p", &features, &err),
+                       KILN_STATUS_OK);
+        const uint32_t wanted = cases[i].features & kiln_device_info_of(device)->features;
+        if (features != wanted) {
+            KILN_FAIL("%s: uses %x, not %x", cases[i].text, features, wanted);
+        }
+    }
+    kiln_device_release(device);
 }
 
 static void check_sizes(kiln_device *device)
@@ -120,12 +169,15 @@ static void test_what_another_device_lacks(void)
         KILN_CHECK_STR(info->extensions, "");
         KILN_CHECK_INT(info->max_work_group, 64);
         KILN_CHECK_INT(info->features & (KILN_FEATURE_FP64 | KILN_FEATURE_IMAGES), 0);
+        KILN_CHECK_INT(info->flops_f16, 0); // it has none of them
+        KILN_CHECK_INT(info->flops_f64, 0);
         KILN_CHECK(!kiln_device_has_groups(info));
         KILN_CHECK_INT(open_as(context, &board, &again, &err), KILN_STATUS_ALREADY_EXISTS);
         check_texts(device);
         check_sizes(device);
     }
     kiln_device_release(device);
+    check_uses(context);
     kiln_context_destroy(context);
 }
 
