@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Runs a fuzz function over every file of the folder in argv[1], whole, cut short, and with each
-// byte changed in four ways. Not a fuzzer: a guard that what once was found stays fixed, with any
-// compiler.
+// byte changed in four ways, and over every file of the folder in argv[2], which a fuzzer found,
+// whole. Not a fuzzer: a guard that what once was found stays fixed, with any compiler.
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "fuzz_target.h"
 #include "harness.h"
 
-static const char *folder;
+static const char *seeds, *found;
 
 static void try_exact(const uint8_t *data, size_t size)
 {
@@ -25,16 +25,16 @@ static void try_exact(const uint8_t *data, size_t size)
     free(exact);
 }
 
-static void try_file(const char *name)
+static void try_file(const char *path, bool changed)
 {
     static const uint8_t changes[] = {0x01, 0x80, 0x55, 0xff};
     size_t size = 0;
-    uint8_t *data = (uint8_t *)kiln_test_read_file(kiln_test_path(folder, name), &size);
+    uint8_t *data = (uint8_t *)kiln_test_read_file(path, &size);
     if (!KILN_CHECK(data != NULL)) {
         return;
     }
     try_exact(data, size);
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size && changed; i++) {
         try_exact(data, i);
         for (unsigned k = 0; k < sizeof(changes); k++) {
             data[i] ^= changes[k];
@@ -45,31 +45,43 @@ static void try_file(const char *name)
     free(data);
 }
 
-static void test_corpus(void)
+static unsigned try_folder(const char *folder, bool changed)
 {
     unsigned files = 0;
     DIR *dir = opendir(folder);
-    if (!KILN_CHECK(dir != NULL)) {
-        return;
+    if (dir == NULL) {
+        return 0;
     }
     for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         if (entry->d_name[0] != '.') {
-            try_file(entry->d_name);
+            try_file(kiln_test_path(folder, entry->d_name), changed);
             files++;
         }
     }
     closedir(dir);
-    KILN_CHECK(files > 0);
+    return files;
+}
+
+static void test_corpus(void)
+{
+    KILN_CHECK(try_folder(seeds, /*changed=*/true) > 0);
+}
+
+static void test_found(void)
+{
+    KILN_CHECK(try_folder(found, /*changed=*/false) > 0);
 }
 
 int main(int argc, char **argv)
 {
-    static const kiln_test_case cases[] = {KILN_TEST(test_corpus)};
-    if (argc < 2) {
-        fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+    static const kiln_test_case cases[] = {KILN_TEST(test_corpus), KILN_TEST(test_found)};
+    if (argc < 3) {
+        fprintf(stderr, "usage: %s SEEDS FOUND\n", argv[0]);
         return 2;
     }
-    folder = argv[1];
-    argv[1] = argv[0];
-    return kiln_test_run("fuzz/replay", cases, 1, argc - 1, argv + 1);
+    seeds = argv[1];
+    found = argv[2];
+    argv[2] = argv[0];
+    return kiln_test_run("fuzz/replay", cases, sizeof(cases) / sizeof(cases[0]), argc - 2,
+                         argv + 2);
 }

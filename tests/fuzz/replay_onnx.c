@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Runs the fuzz target of the ONNX importer on known files, whole and cut, with any compiler: the
-// digits model, and ONNX's own cases where libonnx-testdata is installed. So the target stays alive
-// where no fuzzer is built.
+// digits model, ONNX's own cases where libonnx-testdata is installed, and what a fuzzer found. So
+// the target stays alive where no fuzzer is built.
 #include "fuzz_target.h"
 #include "harness.h"
 
@@ -57,4 +57,20 @@ static void test_node_cases(void)
     KILN_CHECK(replayed > 900);
 }
 
-KILN_TEST_MAIN("fuzz/replay_onnx", KILN_TEST(test_digits), KILN_TEST(test_node_cases))
+static void test_found(void)
+{
+    static const char folder[] = KILN_TEST_BUILD_DIR "/tests/fuzz/found/onnx";
+    int64_t replayed = 0;
+    DIR *found = opendir(folder);
+    if (!KILN_CHECK(found != NULL)) {
+        return;
+    }
+    for (struct dirent *entry = readdir(found); entry != NULL; entry = readdir(found)) {
+        replayed += entry->d_name[0] != '.' && replay(kiln_test_path(folder, entry->d_name));
+    }
+    closedir(found);
+    KILN_CHECK(replayed > 0);
+}
+
+KILN_TEST_MAIN("fuzz/replay_onnx", KILN_TEST(test_digits), KILN_TEST(test_node_cases),
+               KILN_TEST(test_found))
