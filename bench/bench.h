@@ -72,6 +72,7 @@ const char *bench_kernels_case(size_t index);
 const char *bench_matmul_case(size_t index);
 const char *bench_models_case(size_t index);
 const char *bench_ops_case(size_t index);
+const char *bench_overlap_case(size_t index);
 const char *bench_remote_case(size_t index);
 
 /// A case of `remote`: answers of the digits model beside a bare ping-pong and the model's own

@@ -24,8 +24,8 @@ static const bench_entry entries[] = {
     {"ops", "operators bound by memory against a copy kernel, NumPy and PyTorch", bench_ops,
      bench_ops_case},
 #ifdef BENCH_WITH_TRAINING
-    {"overlap", "a step with shared state over slow links against the longer of its two halves",
-     bench_overlap, NULL},
+    {"overlap", "data-parallel steps over slow links against the longer of their two halves",
+     bench_overlap, bench_overlap_case},
 #endif
     {"overhead", "what recording and finding a plan costs the host, over the null backend",
      bench_overhead, NULL},

@@ -247,6 +247,7 @@ static const kiln_backend_queue_ops cl_queue_ops = {
     .map = kiln_cl_map,
     .unmap = kiln_cl_unmap,
     .abandon = kilni_cl_abandon,
+    .host_address = kilni_cl_host_address,
 };
 
 static const kiln_backend_device_ops cl_device_ops = {

@@ -1,29 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A training step of members that share an optimiser's state, against the longer of what it
-// computes and what it sends. On devices of one host both would take the same processors, so each
-// member receives over a link that only takes time: its memory waits before it takes what came.
-// What calls take of the processors beside that, no step can hide: the second figure is against the
-// longer of all three, of which the third is the processor time of both parts, shared out evenly.
+// A data-parallel training step against the longer of what it computes and what it sends: of
+// members that share an optimiser's state, and of members that average their gradients during
+// backward. On devices of one host both would take the same processors, so each member receives
+// over a link that only takes time: its memory waits before it takes what came. Beside each figure
+// stands the most that dependencies allow (bench_overlap_limit.c). What calls take of the
+// processors no step can hide either: the second figure is against the longer of all three, of
+// which the third is the processor time of both parts, shared out evenly.
+#include "bench_overlap.h"
 #include "bench.h"
 #include "coll_memory.h"
 #include "collective.h"
 #include "kiln_train.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { MOST_MEMBERS = 4, TEAM_LAYERS = 12, LAYER_WIDTH = 256, BATCH_ROWS = 1024 };
 
+typedef struct team_case {
+    const char *name;
+    bench_overlap_form form;
+    uint32_t count;
+    bool is_apart; ///< members have processors of their own, as many each; else all share all
+} team_case;
+
+static const team_case cases[] = {
+    {"averaged2", BENCH_AVERAGED, 2, false},      {"sharded2", BENCH_SHARDED, 2, false},
+    {"averaged-apart2", BENCH_AVERAGED, 2, true}, {"sharded-apart2", BENCH_SHARDED, 2, true},
+    {"averaged4", BENCH_AVERAGED, 4, false},      {"sharded4", BENCH_SHARDED, 4, false}};
+
 typedef struct team {
+    bench_overlap_form form;
+    bool is_apart;
     uint32_t count;
     kiln_context *context;
     kiln_device *devices[MOST_MEMBERS];
     kiln_tensor *batches[MOST_MEMBERS];
     kiln_params *sets[MOST_MEMBERS];
     kiln_collective *group;
-    kiln_sharded *sharded;
+    kiln_sharded *sharded; ///< of that form
     kiln_coll_memory_ops slow;
+    // Of the other form, in the order of backward:
+    kiln_tensor *gradients[TEAM_LAYERS][MOST_MEMBERS];
+    kiln_tensor *means[TEAM_LAYERS][MOST_MEMBERS];
+    size_t given[MOST_MEMBERS];
 } team;
 
 // ---- the link ----
@@ -71,8 +93,21 @@ static void slow_down(team *self)
 
 // ---- the team ----
 
+/// Gives up the members' gradients, or means, of a layer.
+static void release_row(kiln_tensor **row)
+{
+    for (uint32_t m = 0; m < MOST_MEMBERS; m++) {
+        kiln_release(row[m]);
+        row[m] = NULL;
+    }
+}
+
 static void disband(team *self)
 {
+    for (size_t i = 0; i < TEAM_LAYERS; i++) {
+        release_row(self->gradients[i]);
+        release_row(self->means[i]);
+    }
     kiln_sharded_destroy(self->sharded);
     kiln_collective_destroy(self->group);
     for (uint32_t m = 0; m < MOST_MEMBERS; m++) {
@@ -92,7 +127,11 @@ static kiln_status open_team_member(team *self, uint32_t m, kiln_error *err)
     kiln_status status = KILN_STATUS_OK;
     char text[32];
     init.kind = KILN_INIT_XAVIER_UNIFORM;
-    snprintf(text, sizeof(text), "opencl:%u", m);
+    if (self->is_apart) {
+        snprintf(text, sizeof(text), "opencl:0#%u/%u", m, self->count);
+    } else {
+        snprintf(text, sizeof(text), "opencl:%u", m);
+    }
     KILN_TRY(out, status, kiln_device_open(self->context, text, &self->devices[m], err));
     KILN_TRY(out, status,
              kiln_full(self->devices[m], batch, 2, KILN_DTYPE_F32, kiln_f64(0.5 + m),
@@ -106,22 +145,69 @@ out:
     return status;
 }
 
-static kiln_status gather_team(team *self, uint32_t count, kiln_error *err)
+static kiln_status gather_team(team *self, const team_case *what, kiln_error *err)
 {
+    uint32_t count = what->count;
     kiln_sharded_options options = KILN_SHARDED_OPTIONS_INIT;
     kiln_status status = KILN_STATUS_OK;
     options.late = 1;
     options.bucket_bytes = 1; // each layer is a row
-    *self = (team){.count = count};
+    *self = (team){.form = what->form, .is_apart = what->is_apart, .count = count};
     KILN_TRY(out, status, kiln_context_create(NULL, &self->context, err));
     for (uint32_t m = 0; m < count; m++) {
         KILN_TRY(out, status, open_team_member(self, m, err));
     }
     KILN_TRY(out, status, kiln_collective_create(self->devices, count, NULL, &self->group, err));
     slow_down(self);
-    KILN_TRY(out, status,
-             kiln_sharded_create(self->group, self->sets, count, &options, &self->sharded, err));
+    if (self->form == BENCH_SHARDED) {
+        status = kiln_sharded_create(self->group, self->sets, count, &options, &self->sharded, err);
+    }
 out:
+    return status;
+}
+
+// ---- means ----
+
+typedef struct giver {
+    team *self;
+    uint32_t member;
+} giver;
+
+static kiln_status average(team *self, size_t i, kiln_error *err)
+{
+    kiln_status status =
+        kiln_collective_all_reduce(self->group, self->gradients[i], "mean", self->means[i], err);
+    release_row(self->gradients[i]);
+    return status;
+}
+
+/// A gradient of one member. With the last member's it is averaged, beside the rest of backward.
+static kiln_status take_gradient(void *user, kiln_tensor *leaf, kiln_tensor *gradient,
+                                 kiln_error *err)
+{
+    team *self = ((giver *)user)->self;
+    uint32_t member = ((giver *)user)->member;
+    size_t i = self->given[member]++;
+    bool whole = true;
+    (void)leaf; // all members find them in one order
+    self->gradients[i][member] = kiln_retain(gradient);
+    for (uint32_t m = 0; m < self->count; m++) {
+        whole = whole && self->given[m] > i;
+    }
+    return whole ? average(self, i, err) : KILN_STATUS_OK;
+}
+
+/// What is recorded next waits for the means, as an optimiser would.
+static kiln_status await_means(team *self, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t i = 0; i < TEAM_LAYERS; i++) {
+        for (uint32_t m = 0; m < self->count && status == KILN_STATUS_OK; m++) {
+            status = kiln_collective_resolve(self->means[i][m], err);
+        }
+        release_row(self->means[i]);
+    }
+    memset(self->given, 0, sizeof(self->given));
     return status;
 }
 
@@ -155,15 +241,19 @@ out:
 }
 
 /// One step of all members; with `sends` false the gradients go nowhere.
-static kiln_status train(const team *self, bool sends, kiln_error *err)
+static kiln_status train(team *self, bool sends, kiln_error *err)
 {
+    giver givers[MOST_MEMBERS];
     kiln_tape *tapes[MOST_MEMBERS] = {NULL};
     kiln_tensor *losses[MOST_MEMBERS] = {NULL};
     kiln_status status = KILN_STATUS_OK;
     for (uint32_t m = 0; m < self->count; m++) {
         KILN_TRY(out, status, kiln_tape_create(self->devices[m], &tapes[m], err));
-        if (sends) {
+        givers[m] = (giver){self, m};
+        if (sends && self->form == BENCH_SHARDED) {
             KILN_TRY(out, status, kiln_sharded_join(self->sharded, m, tapes[m], err));
+        } else if (sends) {
+            KILN_TRY(out, status, kiln_tape_hand(tapes[m], take_gradient, &givers[m], err));
         }
         KILN_TRY(out, status, go_forward(self, m, tapes[m], &losses[m], err));
     }
@@ -178,7 +268,10 @@ static kiln_status train(const team *self, bool sends, kiln_error *err)
             KILN_TRY(out, status, flushed);
         }
     }
-    status = sends ? kiln_sharded_step(self->sharded, NULL, 0, err) : status;
+    if (sends) {
+        status = self->form == BENCH_SHARDED ? kiln_sharded_step(self->sharded, NULL, 0, err)
+                                             : await_means(self, err);
+    }
 out:
     for (uint32_t m = 0; m < self->count; m++) {
         kiln_release(losses[m]);
@@ -187,8 +280,7 @@ out:
     return status;
 }
 
-/// A step of gradients that are there: the parameters themselves.
-static kiln_status send_alone(const team *self, kiln_error *err)
+static kiln_status share_alone(const team *self, kiln_error *err)
 {
     kiln_tensor *gradients[MOST_MEMBERS * TEAM_LAYERS];
     kiln_status status = KILN_STATUS_OK;
@@ -201,6 +293,24 @@ static kiln_status send_alone(const team *self, kiln_error *err)
         kiln_release(gradients[i]);
     }
     return status;
+}
+
+static kiln_status average_alone(team *self, kiln_error *err)
+{
+    kiln_status status = KILN_STATUS_OK;
+    for (size_t l = 0; l < TEAM_LAYERS && status == KILN_STATUS_OK; l++) {
+        for (uint32_t m = 0; m < self->count; m++) {
+            self->gradients[l][m] = kiln_retain(kiln_params_tensor(self->sets[m], l));
+        }
+        status = average(self, l, err);
+    }
+    return status == KILN_STATUS_OK ? await_means(self, err) : status;
+}
+
+/// A step of gradients that are there: the parameters themselves.
+static kiln_status send_alone(team *self, kiln_error *err)
+{
+    return self->form == BENCH_SHARDED ? share_alone(self, err) : average_alone(self, err);
 }
 
 /// All that was begun has ended.
@@ -223,17 +333,10 @@ typedef struct part_time {
     double processor; ///< seconds of it, of all threads
 } part_time;
 
-static double processor_seconds(void)
-{
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 /// Of one step, of some in a row.
-static kiln_status time_part(const team *self, int side, part_time *out_time, kiln_error *err)
+static kiln_status time_part(team *self, int side, part_time *out_time, kiln_error *err)
 {
-    double before = processor_seconds();
+    uint64_t before = kiln_processor_ns();
     uint64_t begin = kiln_time_ns();
     kiln_status status = KILN_STATUS_OK;
     for (int i = 0; i < TEAM_STEPS && status == KILN_STATUS_OK; i++) {
@@ -241,12 +344,12 @@ static kiln_status time_part(const team *self, int side, part_time *out_time, ki
     }
     status = status == KILN_STATUS_OK ? settle_team(self, err) : status;
     out_time->seconds = (double)(kiln_time_ns() - begin) / 1e9 / TEAM_STEPS;
-    out_time->processor = (processor_seconds() - before) / TEAM_STEPS;
+    out_time->processor = (double)(kiln_processor_ns() - before) / 1e9 / TEAM_STEPS;
     return status;
 }
 
 /// A link over which sending takes `share` of the time of computing.
-static kiln_status choose_link(const team *self, double share, kiln_error *err)
+static kiln_status choose_link(team *self, double share, kiln_error *err)
 {
     const double bytes =
         2.0 * TEAM_LAYERS * LAYER_WIDTH * LAYER_WIDTH * sizeof(float) * (self->count - 1);
@@ -262,8 +365,7 @@ static kiln_status choose_link(const team *self, double share, kiln_error *err)
 enum { MOST_SAMPLES = 64 };
 
 /// Medians of all parts, in turns.
-static kiln_status sample_parts(const team *self, uint32_t count, part_time *medians,
-                                kiln_error *err)
+static kiln_status sample_parts(team *self, uint32_t count, part_time *medians, kiln_error *err)
 {
     double seconds[MOST_SAMPLES], processor[MOST_SAMPLES];
     static part_time samples[PARTS_TIMED][MOST_SAMPLES];
@@ -291,7 +393,8 @@ static void report_step(const team *self, const bench_options *options, const pa
                                                                        : medians[SENDS].seconds;
     double shared = (medians[COMPUTES].processor + medians[SENDS].processor) /
                     (double)sysconf(_SC_NPROCESSORS_ONLN);
-    char name[64];
+    double sends = medians[SENDS].seconds / medians[COMPUTES].seconds;
+    char name[96];
     bench_result result = {.name = name,
                            .value = medians[DOES_BOTH].seconds * 1e3,
                            .unit = "ms",
@@ -301,8 +404,10 @@ static void report_step(const team *self, const bench_options *options, const pa
                            .peer_version = "itself",
                            .device = kiln_device_info_of(self->devices[0])->name,
                            .samples = count};
-    snprintf(name, sizeof(name), "sharded step x %u, sends %.2f of computes", self->count,
-             medians[SENDS].seconds / medians[COMPUTES].seconds);
+    snprintf(name, sizeof(name), "%s step x %u%s, sends %.2f of computes, at most %.2f",
+             self->form == BENCH_SHARDED ? "sharded" : "averaged", self->count,
+             self->is_apart ? " apart" : "", sends,
+             bench_overlap_limit(self->form, TEAM_LAYERS, sends));
     bench_report(options, &result);
     snprintf(name, sizeof(name), "the same, processors: %.0f and %.0f ms",
              medians[COMPUTES].processor * 1e3, medians[SENDS].processor * 1e3);
@@ -312,7 +417,7 @@ static void report_step(const team *self, const bench_options *options, const pa
     bench_report(options, &result);
 }
 
-static kiln_status measure_overlap(const team *self, const bench_options *options, double share,
+static kiln_status measure_overlap(team *self, const bench_options *options, double share,
                                    kiln_error *err)
 {
     uint32_t count = options->samples != 0 ? options->samples : 5;
@@ -326,19 +431,34 @@ static kiln_status measure_overlap(const team *self, const bench_options *option
     return status;
 }
 
+static kiln_status measure_team(const bench_options *options, const team_case *what,
+                                kiln_error *err)
+{
+    static const double shares[] = {0.25, 0.5, 1, 2, 4};
+    team self;
+    kiln_status status = gather_team(&self, what, err);
+    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]) && status == KILN_STATUS_OK; i++) {
+        status = measure_overlap(&self, options, shares[i], err);
+    }
+    disband(&self);
+    return status;
+}
+
+const char *bench_overlap_case(size_t index)
+{
+    return index < sizeof(cases) / sizeof(cases[0]) ? cases[index].name : NULL;
+}
+
 kiln_status bench_overlap(const bench_options *options, kiln_error *err)
 {
-    static const double shares[] = {0.5, 1, 2};
+    bool divides = sysconf(_SC_NPROCESSORS_ONLN) > 1;
     kiln_status status = KILN_STATUS_OK;
     (void)setenv("POCL_DEVICES", "pthread pthread pthread pthread", /*overwrite=*/0);
     bench_header(options);
-    for (uint32_t count = 2; count <= MOST_MEMBERS && status == KILN_STATUS_OK; count += 2) {
-        team self;
-        status = gather_team(&self, count, err);
-        for (size_t i = 0; i < 3 && status == KILN_STATUS_OK; i++) {
-            status = measure_overlap(&self, options, shares[i], err);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]) && status == KILN_STATUS_OK; i++) {
+        if (bench_wanted(options, cases[i].name) && (divides || !cases[i].is_apart)) {
+            status = measure_team(options, &cases[i], err);
         }
-        disband(&self);
     }
     return status;
 }

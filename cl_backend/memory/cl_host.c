@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "cl_buffer.h"
 #include "cl_error.h"
 #include "cl_host.h"
 #include "cl_pool.h"
@@ -140,6 +141,16 @@ kiln_status kilni_cl_wrap_host(kiln_backend *base, void *memory, size_t bytes,
                    : kilni_cl_fail(backend, err, code, "watching over the caller's memory");
     }
     return KILN_STATUS_OK;
+}
+
+void *kilni_cl_host_address(kiln_backend *base, kiln_buffer *given)
+{
+    const kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    const kilni_cl_buffer *buffer = kilni_cl_buffer_of(given);
+    bool shares = (backend->info.features & KILN_FEATURE_UNIFIED_MEMORY) != 0;
+    bool lies = buffer->mem != NULL && buffer->origin.memory == NULL;
+    bool usable = !backend->flight.lost && backend->recorder == NULL;
+    return shares && lies && usable ? buffer->host : NULL;
 }
 
 void kilni_cl_host_close(kilni_cl_backend *backend)

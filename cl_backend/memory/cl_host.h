@@ -22,6 +22,7 @@ void kilni_cl_host_free(kiln_backend *base, void *memory);
 kiln_status kilni_cl_wrap_host(kiln_backend *base, void *memory, size_t bytes,
                                void (*release)(void *user), void *user, kiln_buffer **out_buffer,
                                kiln_error *err);
+void *kilni_cl_host_address(kiln_backend *base, kiln_buffer *given);
 void kilni_cl_host_close(kilni_cl_backend *backend);
 
 #endif

@@ -187,11 +187,22 @@ static kiln_status out_of_memory(const kilni_cl_backend *backend, size_t bytes, 
         (unsigned long long)backend->stats.buffers_live, (unsigned long long)pool->budget);
 }
 
+/// PoCL's processors work on the memory that a buffer was made over.
+static cl_int find_host(const kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+{
+    if (backend->pocl && backend->info.type == KILN_DEVICE_CPU) {
+        (void)clGetMemObjectInfo(buffer->mem, CL_MEM_HOST_PTR, sizeof(buffer->host), &buffer->host,
+                                 NULL);
+    }
+    return CL_SUCCESS;
+}
+
 static cl_int create_once(kilni_cl_backend *backend, uint32_t where, kilni_cl_buffer *buffer)
 {
     cl_int code = CL_SUCCESS;
     if (where == in_arena) {
-        return kilni_cl_arena_create(backend, buffer);
+        code = kilni_cl_arena_create(backend, buffer);
+        return code == CL_SUCCESS ? find_host(backend, buffer) : code;
     }
     if (where != anywhere) {
         buffer->mem = kilni_cl_bank_create(backend, buffer->capacity, where, &code);
@@ -201,11 +212,7 @@ static cl_int create_once(kilni_cl_backend *backend, uint32_t where, kilni_cl_bu
         return CL_SUCCESS;
     }
     buffer->mem = kilni_cl_mem_create(backend, buffer->capacity, &code);
-    if (code == CL_SUCCESS && backend->pocl && backend->info.type == KILN_DEVICE_CPU) {
-        (void)clGetMemObjectInfo(buffer->mem, CL_MEM_HOST_PTR, sizeof(buffer->host), &buffer->host,
-                                 NULL);
-    }
-    return code;
+    return code == CL_SUCCESS ? find_host(backend, buffer) : code;
 }
 
 static kiln_status create_mem(kilni_cl_backend *backend, size_t bytes, uint32_t where,

@@ -39,6 +39,7 @@ kiln_status kilni_cl_sub_buffer(kiln_backend *base, kiln_buffer *given, size_t o
     }
     buffer->bytes = bytes;
     buffer->sub = true;
+    buffer->host = parent->host != NULL ? parent->host + offset : NULL;
     buffer->address = parent->svm != NULL ? (unsigned char *)parent->svm + offset : NULL;
     buffer->shared = parent->svm;
     *out_buffer = (kiln_buffer *)(void *)buffer;

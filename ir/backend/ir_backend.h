@@ -30,7 +30,7 @@ extern "C" {
 
 /// The version of the tables. It grows with every entry and table that is appended; a provider of
 /// an older one is refused.
-enum { KILN_BACKEND_INTERFACE = 3 };
+enum { KILN_BACKEND_INTERFACE = 4 };
 
 struct kiln_backend { ///< first member of every backend; the tables are static
     uint32_t struct_size;

@@ -56,6 +56,11 @@ typedef struct kiln_backend_queue_ops {
     /// DEVICE_LOST and this reason, and none waits, closing included; what the queue may still use
     /// is left to it.
     void (*abandon)(kiln_backend *backend, const char *why);
+    /// Where the host finds the very bytes that kernels work on, so that it needs no command to
+    /// read them behind work that has ended, nor to write them before work that is queued later or
+    /// waits for a user event. NULL: not known of this buffer, which is mapped then. It lasts as
+    /// long as the buffer. Whoever looks there sees to it that no other work uses the bytes.
+    void *(*host_address)(kiln_backend *backend, kiln_buffer *buffer);
 } kiln_backend_queue_ops;
 
 #ifdef __cplusplus

@@ -2,9 +2,9 @@
 // A device's memory as collective/ sees it, through a backend's table: that of the device's
 // auxiliary queues, where it has some, so that a call neither stands behind queued operations nor
 // needs the device's lock; else the device's own. Reductions are operations on the device. Bytes
-// leave it through mapped memory where that is the host's, else in pinned pieces. Which algorithm
-// runs, and in which order it combines, is decided by collective/; the public calls are in
-// coll_calls.c.
+// leave it through mapped memory where that is the host's, else in pinned pieces. Where the host
+// finds them without a command, coll_on_host.c does the steps instead. Which algorithm runs, and in
+// which order it combines, is decided by collective/; the public calls are in coll_calls.c.
 
 #include "coll_memory.h"
 #include "kiln_trace.h"
@@ -743,6 +743,9 @@ kiln_status kilni_device_memory_create(kiln_device *device, kilni_device_memory 
     memory->device = kiln_device_retain(device);
     kiln_status status = kilni_aux_queues_open(device, err);
     memory->base = tables_of(&memory->base);
+    if (status == KILN_STATUS_OK && maps(&memory->base) && kilni_device_has_user_events(device)) {
+        kilni_device_memory_direct(memory);
+    }
     if (status == KILN_STATUS_OK) {
         status = kiln_coll_host_memory_create(&device->context->env, &memory->host, err);
     }

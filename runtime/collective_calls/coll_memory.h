@@ -2,8 +2,8 @@
 #ifndef KILN_RUNTIME_COLL_MEMORY_H
 #define KILN_RUNTIME_COLL_MEMORY_H
 
-/// What coll_memory.c (a device as the memory of a rank), coll_bridge.c (groups of devices) and
-/// coll_calls.c (calls on tensors) share.
+/// What coll_memory.c and coll_on_host.c (a device as the memory of a rank), coll_bridge.c (groups
+/// of devices) and coll_calls.c (calls on tensors) share.
 
 #include "collective.h"
 #include "rt_binding.h"
@@ -37,12 +37,19 @@ typedef struct kilni_device_memory {
     kiln_coll_memory *host; ///< arithmetic for dtypes that the device does not compute in
     kilni_dependencies
         *starting; ///< what the input of the call that starts depends on; the device's lock
+    const kiln_coll_memory_ops *commands; ///< with `direct`: the steps as commands
+    kiln_coll_memory_ops direct; ///< the worker's steps on the spot (coll_on_host.c)
+    bool is_queued; ///< commands may still be running; the worker's
 } kilni_device_memory;
 
 /// The caller's, or, once it is a member's, the member's: its table's `close` frees it. Holds the
 /// device. Errors: RESOURCE_EXHAUSTED.
 kiln_status kilni_device_memory_create(kiln_device *device, kilni_device_memory **out_memory,
                                        kiln_error *err);
+
+/// The steps of its calls are the worker's from now on, without commands: for mapped memory of a
+/// device with auxiliary queues, before it is a member's.
+void kilni_device_memory_direct(kilni_device_memory *self);
 
 /// The operator that combines two; the sum's of a mean.
 kiln_op kilni_coll_operation(kiln_coll_op op);

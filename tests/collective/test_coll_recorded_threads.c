@@ -192,7 +192,7 @@ static void reduce_and_drop(const scene *self)
 /// meets a run that is not over.
 static void test_runs_are_whole(void)
 {
-    static const setting one = {1, {"reference:0"}, NULL, false};
+    static const setting one = {1, {"reference:0"}, NULL, false, false};
     scene self;
     pthread_t other;
     if (scene_init(&self, &one, 30000)) {

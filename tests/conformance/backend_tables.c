@@ -470,6 +470,23 @@ static void test_events(void)
     tested->queue->event_destroy(gate);
 }
 
+/// What the host finds without a command is what kernels work on. The buffer holds the numbers.
+static void look_there(kiln_buffer *buffer)
+{
+    float *there = tested->queue->host_address(tested, buffer);
+    if (there == NULL) {
+        return;
+    }
+    negate(buffer, buffer);
+    OK(tested->device->sync(tested, &err));
+    for (int i = 0; i < N; i++) {
+        KILN_CHECK(there[i] == -numbers[i]);
+        there[i] = numbers[i];
+    }
+    negate(buffer, buffer);
+    check_holds(buffer, -1);
+}
+
 static void test_queue_memory(void)
 {
     kiln_event *marker = NULL;
@@ -494,6 +511,7 @@ static void test_queue_memory(void)
     OK(other->transfer->read(other, buffer, 0, now, sizeof(now), &err));
     KILN_CHECK_MEM(now, numbers, sizeof(now));
     other->device->close(other);
+    look_there(buffer);
     tested->memory->free(tested, buffer);
 }
 

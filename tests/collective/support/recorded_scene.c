@@ -10,10 +10,11 @@
 #include "cl_state.h"
 #endif
 
-const setting references = {3, {"reference:0", "reference:1", "reference:2"}, NULL, false};
-const setting opencl = {2, {"opencl:0", "opencl:1"}, NULL, false};
-const setting opencl_apart = {2, {"opencl:0", "opencl:1"}, NULL, true};
-const setting mixed = {3, {"opencl:1", "reference:0", "opencl:0"}, NULL, false};
+const setting references = {3, {"reference:0", "reference:1", "reference:2"}, NULL, false, false};
+const setting opencl = {2, {"opencl:0", "opencl:1"}, NULL, false, false};
+const setting opencl_apart = {2, {"opencl:0", "opencl:1"}, NULL, true, false};
+const setting opencl_queued = {2, {"opencl:0", "opencl:1"}, NULL, false, true};
+const setting mixed = {3, {"opencl:1", "reference:0", "opencl:0"}, NULL, false, false};
 
 float value_at(uint32_t rank, int64_t i)
 {
@@ -55,6 +56,10 @@ bool scene_init(scene *self, const setting *what, uint64_t deadline_ms)
     if (kiln_collective_create(self->set.devices, what->count, &options, &self->group, &err) != 0) {
         KILN_FAIL("%s", err.message);
         return false;
+    }
+    for (uint32_t i = 0; i < what->count && what->queued; i++) {
+        kilni_device_memory *memory = self->group->ranks[i].memory;
+        memory->base.ops = memory->commands;
     }
     bool ok = KILN_CHECK(!what->apart || self->group->ranks[0].memory->base.stream != NULL);
     for (uint32_t rank = 0; rank < self->count && ok; rank++) {

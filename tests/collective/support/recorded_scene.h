@@ -13,11 +13,13 @@ typedef struct setting {
     const char *addresses[MOST];
     const kiln_allocator *allocator; ///< NULL: the C library's
     bool apart; ///< OpenCL devices that are taken for such with memory of their own
+    bool queued; ///< of their calls each step is a command
 } setting;
 
 extern const setting references; ///< three
 extern const setting opencl; ///< two
 extern const setting opencl_apart; ///< likewise
+extern const setting opencl_queued; ///< likewise
 extern const setting mixed; ///< one reference between two of OpenCL's
 
 typedef struct scene {
