@@ -2429,7 +2429,9 @@ extern "C" {
     /// Takes one more reference to the tensor and returns it. Takes NULL.
     pub fn kiln_retain(tensor: *mut kiln_tensor) -> *mut kiln_tensor;
     /// Gives up one reference to the tensor. The last release records that the tensor is not used any
-    /// more. Takes NULL.
+    /// more, and the handle is not used after it, as a pointer is not after free: it may be another
+    /// tensor already. While it is not, and its device is open, one more release is only logged. Takes
+    /// NULL.
     pub fn kiln_release(tensor: *mut kiln_tensor);
     /// Dtype of the tensor.
     pub fn kiln_tensor_dtype(tensor: *const kiln_tensor) -> kiln_dtype;
@@ -2494,7 +2496,8 @@ extern "C" {
     /// Opens a bundle on a device: checks its files, loads or compiles its programs, uploads its
     /// constants. `options` may be NULL. The caller owns `*out_bundle` (kiln_bundle_close), which keeps
     /// the device open. Errors: also NOT_FOUND for a folder without a bundle; UNIMPLEMENTED, naming
-    /// kernel and file, for a program that has no binary for this device and cannot be compiled.
+    /// kernel and file, for a program that has no binary for this device and cannot be compiled there,
+    /// be it for a feature that the device lacks.
     pub fn kiln_bundle_open(device: *mut kiln_device, folder: *const c_char, options: *const kiln_bundle_options, out_bundle: *mut *mut kiln_bundle, err: *mut kiln_error) -> kiln_status;
     /// Gives up a bundle and its memory. Takes NULL.
     pub fn kiln_bundle_close(bundle: *mut kiln_bundle);
@@ -2520,9 +2523,9 @@ extern "C" {
     /// it is not empty, this driver. The name of each file up to its last dot is that of the source in
     /// the bundle. Errors: also NOT_FOUND for a file that is of no source.
     pub fn kiln_bundle_add(env: *const kiln_env, folder: *const c_char, device: *const c_char, driver: *const c_char, files: *const *const c_char, n_files: usize, err: *mut kiln_error) -> kiln_status;
-    /// Checks all files of a bundle, and what a device as `facts` say has for it: sizes, and a binary
-    /// for each program, unless it compiles. `miss` hears of each thing that it lacks; `*out_misses`
-    /// is how many there are. `facts` NULL: files only. Errors: also of damaged files.
+    /// Checks all files of a bundle, and what a device as `facts` say has for it: sizes, features, and
+    /// a binary for each program, unless it compiles. `miss` hears of each thing that it lacks;
+    /// `*out_misses` is how many there are. `facts` NULL: files only. Errors: also of damaged files.
     pub fn kiln_bundle_check(env: *const kiln_env, folder: *const c_char, facts: *const kiln_device_info, miss: kiln_bundle_miss_fn, user: *mut c_void, out_misses: *mut u32, err: *mut kiln_error) -> kiln_status;
     /// Writes facts of a device as JSON; the caller frees `*out_text` (kiln_text_free).
     pub fn kiln_bundle_facts(device: *mut kiln_device, out_text: *mut *mut c_char, err: *mut kiln_error) -> kiln_status;
