@@ -109,6 +109,28 @@ static void test_questions(void)
     }
 }
 
+/// A device that the driver does not describe now is not taken for a lesser one, such as one
+/// without a compiler: each question that opens it may have no answer.
+static void test_devices(void)
+{
+    static wanted want;
+    uint64_t cold = 0, warm = 0, count = 0;
+    world w;
+    if (!fault_learn(&calls, &scene_chain, &want, &cold, &warm)) {
+        return;
+    }
+    snprintf(faults->only, sizeof(faults->only), "clGetDeviceInfo");
+    arm(0, 0, false);
+    KILN_CHECK(world_open(&w, &scene_chain, NULL));
+    count = seen();
+    world_close(&w, "no fault");
+    KILN_CHECK(count > 20);
+    for (uint64_t k = 1; k <= count; k++) {
+        fault_cold(&calls, &scene_chain, &want, k, codes[0], false);
+    }
+    faults->only[0] = '\0';
+}
+
 /// An event that the driver cannot complete now is completed later: else its queue stood for ever.
 static void test_user_events(void)
 {
@@ -137,6 +159,7 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_faults, "test_faults/bundle", &scene_bundle),
         KILN_TEST(test_delays),
         KILN_TEST(test_questions),
+        KILN_TEST(test_devices),
         KILN_TEST(test_user_events),
     };
     faults = cl_faults_share();
