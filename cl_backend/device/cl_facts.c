@@ -18,10 +18,10 @@
 static const char *device_text(kilni_cl_backend *backend, cl_device_info what)
 {
     size_t length = 0;
-    (void)kilni_cl_device_ask(backend, what, 0, NULL, &length);
+    (void)kilni_cl_device_need(backend, what, 0, NULL, &length);
     char *text = kiln_alloc(backend->env, length + 1);
     if (text != NULL && length > 0) {
-        (void)kilni_cl_device_ask(backend, what, length, text, NULL);
+        (void)kilni_cl_device_need(backend, what, length, text, NULL);
     }
     return text;
 }
@@ -135,24 +135,30 @@ static uint64_t cache_share(uint64_t bytes, uint32_t units)
     return bytes < share ? bytes : share;
 }
 
+/// A number that every device has.
+static uint64_t needed(kilni_cl_backend *backend, cl_device_info what)
+{
+    uint64_t number = 0;
+    return kilni_cl_device_need(backend, what, sizeof(number), &number, NULL) ? number : 0;
+}
+
 static void read_numbers(kilni_cl_backend *backend)
 {
     kiln_device_info *info = &backend->info;
-    info->type = kilni_cl_device_type(kilni_cl_device_number(backend, CL_DEVICE_TYPE));
+    info->type = kilni_cl_device_type(needed(backend, CL_DEVICE_TYPE));
     info->vendor_id = (uint32_t)kilni_cl_device_number(backend, CL_DEVICE_VENDOR_ID);
-    info->compute_units = (uint32_t)kilni_cl_device_number(backend, CL_DEVICE_MAX_COMPUTE_UNITS);
+    info->compute_units = (uint32_t)needed(backend, CL_DEVICE_MAX_COMPUTE_UNITS);
     uint64_t width = kilni_cl_device_number(backend, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
     info->vector_bytes = width >= 4 ? (uint32_t)width * 4 : 16;
-    info->memory_align =
-        (uint32_t)kilni_cl_device_number(backend, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
-    info->memory_bytes = kilni_cl_device_number(backend, CL_DEVICE_GLOBAL_MEM_SIZE);
-    info->max_alloc_bytes = kilni_cl_device_number(backend, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-    info->local_bytes = kilni_cl_device_number(backend, CL_DEVICE_LOCAL_MEM_SIZE);
+    info->memory_align = (uint32_t)needed(backend, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+    info->memory_bytes = needed(backend, CL_DEVICE_GLOBAL_MEM_SIZE);
+    info->max_alloc_bytes = needed(backend, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    info->local_bytes = needed(backend, CL_DEVICE_LOCAL_MEM_SIZE);
     uint64_t cache = kilni_cl_device_number(backend, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
     info->cache_bytes =
         info->type == KILN_DEVICE_CPU ? cache_share(cache, info->compute_units) : cache;
-    info->max_work_group = kilni_cl_device_number(backend, CL_DEVICE_MAX_WORK_GROUP_SIZE);
-    info->max_parameter_bytes = kilni_cl_device_number(backend, CL_DEVICE_MAX_PARAMETER_SIZE);
+    info->max_work_group = needed(backend, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    info->max_parameter_bytes = needed(backend, CL_DEVICE_MAX_PARAMETER_SIZE);
 }
 
 kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err)

@@ -19,6 +19,14 @@ bool kilni_cl_device_ask(kilni_cl_backend *backend, cl_device_info what, size_t 
     return code == CL_SUCCESS;
 }
 
+bool kilni_cl_device_need(kilni_cl_backend *backend, cl_device_info what, size_t room, void *out,
+                          size_t *out_size)
+{
+    cl_int code = clGetDeviceInfo(backend->device, what, room, out, out_size);
+    backend->unanswered = backend->unanswered == CL_SUCCESS ? code : backend->unanswered;
+    return code == CL_SUCCESS;
+}
+
 uint64_t kilni_cl_device_number(kilni_cl_backend *backend, cl_device_info what)
 {
     uint64_t number = 0; // little-endian: a shorter value fills the low bytes

@@ -11,6 +11,10 @@
 bool kilni_cl_device_ask(kilni_cl_backend *backend, cl_device_info what, size_t room, void *out,
                          size_t *out_size);
 
+/// The same of what every device has, so that any code stays there.
+bool kilni_cl_device_need(kilni_cl_backend *backend, cl_device_info what, size_t room, void *out,
+                          size_t *out_size);
+
 /// A number of at most 64 bits; 0 where there is no answer.
 uint64_t kilni_cl_device_number(kilni_cl_backend *backend, cl_device_info what);
 

@@ -8,6 +8,8 @@
 #include "fault_sweep.h"
 #include "harness.h"
 
+enum { CL_OUT_OF_RESOURCES = -5, CL_INVALID_VALUE = -30 };
+
 static cl_faults *faults;
 
 static void arm(uint64_t k, int32_t code, bool persistent)
@@ -126,7 +128,8 @@ static void test_devices(void)
     world_close(&w, "no fault");
     KILN_CHECK(count > 20);
     for (uint64_t k = 1; k <= count; k++) {
-        fault_cold(&calls, &scene_chain, &want, k, codes[0], false);
+        fault_cold(&calls, &scene_chain, &want, k, CL_OUT_OF_RESOURCES, false);
+        fault_cold(&calls, &scene_chain, &want, k, CL_INVALID_VALUE, false);
     }
     faults->only[0] = '\0';
 }
