@@ -41,6 +41,7 @@ typedef struct scene {
 
 extern const scene scene_chain, scene_graph, scene_collective, scene_session; // fault_scenes.c
 extern const scene scene_cached, scene_bundle; // fault_scenes_kept.c: what a folder keeps
+extern const scene scene_remote; // fault_scenes_remote.c
 
 /// What all scenes compute with, FAULT_N numbers.
 const float *fault_data(void);

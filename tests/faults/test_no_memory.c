@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // No memory of the host: the k-th allocation of a context fails, or that and all after it, over a
-// chain of operations, a graph, a collective, an ONNX session, programs from a cache and a bundle,
-// with fusers on an OpenCL device. fault_sweep.h says what must hold; besides, a run gives
-// RESOURCE_EXHAUSTED or, where Kiln can do without, the right result.
+// chain of operations, a graph, a collective, an ONNX session, programs from a cache, a bundle and
+// a remote session, with fusers on an OpenCL device. fault_sweep.h says what must hold; besides, a
+// run gives RESOURCE_EXHAUSTED or, where Kiln can do without, the right result.
 #include "fault_sweep.h"
 #include "faults.h"
 #include "harness.h"
@@ -69,6 +69,7 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_faults, "test_faults/session", &scene_session),
         KILN_TEST_PARAM(test_faults, "test_faults/cached", &scene_cached),
         KILN_TEST_PARAM(test_faults, "test_faults/bundle", &scene_bundle),
+        KILN_TEST_PARAM(test_faults, "test_faults/remote", &scene_remote),
     };
     kiln_faults_init(&memory);
     return kiln_test_run("faults/no_memory", cases, sizeof(cases) / sizeof(cases[0]), argc, argv);
