@@ -40,7 +40,8 @@ typedef struct scene {
 } scene;
 
 extern const scene scene_chain, scene_graph, scene_collective, scene_session; // fault_scenes.c
-extern const scene scene_cached, scene_bundle; // fault_scenes_kept.c: what a folder keeps
+// fault_scenes_kept.c: what a folder keeps, and what is measured
+extern const scene scene_cached, scene_stored, scene_measured, scene_bundle;
 extern const scene scene_remote; // fault_scenes_remote.c
 
 /// What all scenes compute with, FAULT_N numbers.

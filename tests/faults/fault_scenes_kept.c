@@ -72,6 +72,31 @@ const scene scene_cached = {.name = "cached",
                             .ready = fill_cache,
                             .run = world_run_chain};
 
+/// A cache that is empty, so that its programs are stored.
+static kiln_status use_new_cache(kiln_context *context, kiln_error *err)
+{
+    static unsigned count;
+    char name[32];
+    snprintf(name, sizeof(name), "new-%u", count++);
+    return kiln_context_set(context, "cache-dir", folder(name), err);
+}
+
+const scene scene_stored = {.name = "stored",
+                            .fuses = true,
+                            .n_devices = 1,
+                            .configure = use_new_cache,
+                            .run = world_run_chain};
+
+// ---- tournaments ----
+
+static kiln_status tune(kiln_context *context, kiln_error *err)
+{
+    return kiln_context_set(context, "tune", "full", err);
+}
+
+const scene scene_measured = {
+    .name = "measured", .fuses = true, .n_devices = 1, .configure = tune, .run = world_run_chain};
+
 // ---- a bundle ----
 
 /// Running sums of x + c with a constant c.

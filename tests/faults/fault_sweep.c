@@ -118,6 +118,34 @@ void fault_cold(const fault_kind *kind, const scene *s, const wanted *want, uint
     close_world(kind, &w);
 }
 
+/// A world without a fault.
+static void open_and_run(const fault_kind *kind, world *w, const scene *s, const wanted *want)
+{
+    static float out[FAULT_MOST_RESULTS];
+    size_t count = 0;
+    bool opened = world_open(w, s, kind->allocator);
+    kiln_status status = opened ? s->run(w, out, &count) : (kiln_status)w->err.code;
+    if (status != KILN_STATUS_OK || !is_right(out, count, want)) {
+        KILN_FAIL("%s, %s: the next world gives %s: %s", s->name, told(kind),
+                  kiln_status_name(status), w->err.message);
+    }
+}
+
+void fault_closing(const fault_kind *kind, const scene *s, const wanted *want, uint64_t k,
+                   int32_t code, bool persistent)
+{
+    world w;
+    open_and_run(kind, &w, s, want);
+    arm(kind, "close", k, code, persistent);
+    world_close(&w, told(kind));
+    disarm(kind);
+    if (kind->check_end != NULL) {
+        kind->check_end(told(kind));
+    }
+    open_and_run(kind, &w, s, want);
+    close_world(kind, &w);
+}
+
 // ---- which of them come ----
 
 /// The next one to fail: all of them, or about `few`, spread evenly.
@@ -142,8 +170,7 @@ static void learn_warm(const fault_kind *kind, world *w, const scene *s, const w
     KILN_CHECK(!s->fuses || stats.blocks_fused > 0);
 }
 
-bool fault_learn(const fault_kind *kind, const scene *s, wanted *out_want, uint64_t *out_cold,
-                 uint64_t *out_warm)
+bool fault_learn(const fault_kind *kind, const scene *s, wanted *out_want, fault_counts *out_counts)
 {
     world w;
     arm(kind, "none", 0, 0, false);
@@ -156,18 +183,21 @@ bool fault_learn(const fault_kind *kind, const scene *s, wanted *out_want, uint6
     bool opened = world_open(&w, s, kind->allocator);
     if (opened) {
         KILN_CHECK_INT(s->run(&w, out_want->values, &out_want->count), KILN_STATUS_OK);
-        *out_cold = kind->seen();
+        out_counts->cold = kind->seen();
         learn_warm(kind, &w, s, out_want);
-        *out_warm = kind->seen();
-        KILN_CHECK(*out_warm > 0);
+        out_counts->warm = kind->seen();
+        KILN_CHECK(out_counts->warm > 0);
     } else {
         kiln_test_skip("no OpenCL device: %s", w.err.message);
     }
+    disarm(kind);
     close_world(kind, &w);
+    out_counts->closing = kind->seen();
     return opened;
 }
 
-/// One fault, as a failure names it: warm or cold, its place, its code, and whether others follow.
+/// One fault, as a failure names it: warm, cold or close, its place, its code, and whether others
+/// follow.
 static void fail_only(const fault_kind *kind, const scene *s, const wanted *want, const char *fault)
 {
     char when[8] = "", on[4] = "";
@@ -175,12 +205,12 @@ static void fail_only(const fault_kind *kind, const scene *s, const wanted *want
     int code = 0;
     world w;
     int n = sscanf(fault, "%7[a-z]:%llu:%d:%3s", when, &k, &code, on);
-    bool warm = strcmp(when, "warm") == 0;
-    if (!KILN_CHECK(n >= 3 && k > 0 && code < 0 && (warm || strcmp(when, "cold") == 0))) {
+    bool cold = strcmp(when, "cold") == 0, closing = strcmp(when, "close") == 0;
+    if (!KILN_CHECK(n >= 3 && k > 0 && code < 0)) {
         return;
     }
-    if (!warm) {
-        fault_cold(kind, s, want, k, code, strcmp(on, "on") == 0);
+    if (cold || closing) {
+        (cold ? fault_cold : fault_closing)(kind, s, want, k, code, strcmp(on, "on") == 0);
     } else if (KILN_CHECK(world_open(&w, s, kind->allocator))) {
         learn_warm(kind, &w, s, want);
         fault_warm(kind, &w, s, want, k, code, strcmp(on, "on") == 0);
@@ -206,16 +236,20 @@ static uint64_t sweep_warm(const fault_kind *kind, const scene *s, const wanted 
     return faults;
 }
 
-/// Either once or from then on in the short form, which is what takes long; both in the long one.
-static uint64_t sweep_cold(const fault_kind *kind, const scene *s, const wanted *want,
-                           uint64_t count)
+typedef void fault_fn(const fault_kind *kind, const scene *s, const wanted *want, uint64_t k,
+                      int32_t code, bool persistent);
+
+/// A new world for each fault: either once or from then on in the short form, which is what takes
+/// long; both in the long one.
+static uint64_t sweep_new(const fault_kind *kind, const scene *s, const wanted *want,
+                          uint64_t count, fault_fn *fail)
 {
     uint64_t faults = 0, turn = 0;
     for (uint64_t k = 1; k <= count; k = next_of(k, count, kind->few_cold)) {
         int32_t code = kind->codes[turn++ % kind->n_codes];
         for (int persistent = 0; persistent < 2; persistent++) {
             if (kiln_test_is_long() || (uint64_t)persistent == turn % 2) {
-                fault_cold(kind, s, want, k, code, persistent != 0);
+                fail(kind, s, want, k, code, persistent != 0);
                 faults++;
             }
         }
@@ -226,16 +260,19 @@ static uint64_t sweep_cold(const fault_kind *kind, const scene *s, const wanted 
 void fault_sweep(const fault_kind *kind, const scene *s)
 {
     static wanted want;
-    uint64_t cold = 0, warm = 0, faults = 0;
+    fault_counts counts = {0};
+    uint64_t faults = 0;
     const char *only = getenv("KILN_TEST_FAULT");
-    bool learnt = fault_learn(kind, s, &want, &cold, &warm);
+    bool learnt = fault_learn(kind, s, &want, &counts);
     if (learnt && only != NULL) {
         fail_only(kind, s, &want, only);
     } else if (learnt) {
-        faults = sweep_warm(kind, s, &want, warm);
-        faults += sweep_cold(kind, s, &want, cold);
-        printf("    %s: %llu %s warm and %llu from the opening on, %llu faults\n", s->name,
-               (unsigned long long)warm, kind->unit, (unsigned long long)cold,
+        faults = sweep_warm(kind, s, &want, counts.warm);
+        faults += sweep_new(kind, s, &want, counts.cold, fault_cold);
+        faults += sweep_new(kind, s, &want, counts.closing, fault_closing);
+        printf("    %s: %llu %s warm, %llu from the opening on, %llu at the end: %llu faults\n",
+               s->name, (unsigned long long)counts.warm, kind->unit,
+               (unsigned long long)counts.cold, (unsigned long long)counts.closing,
                (unsigned long long)faults);
         KILN_CHECK(faults >= 8);
     }

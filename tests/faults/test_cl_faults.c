@@ -60,14 +60,14 @@ static void test_faults(void)
 static void test_delays(void)
 {
     static wanted want;
-    uint64_t cold = 0, warm = 0;
+    fault_counts counts = {0};
     world w;
-    if (!fault_learn(&calls, &scene_chain, &want, &cold, &warm) ||
+    if (!fault_learn(&calls, &scene_chain, &want, &counts) ||
         !KILN_CHECK(world_open(&w, &scene_chain, NULL))) {
         return;
     }
     atomic_store(&faults->delay_us, 20000);
-    fault_warm(&calls, &w, &scene_chain, &want, warm, 0, false);
+    fault_warm(&calls, &w, &scene_chain, &want, counts.warm, 0, false);
     fault_warm(&calls, &w, &scene_chain, &want, 1, 0, true);
     atomic_store(&faults->delay_us, 0);
     world_close(&w, "delays");
@@ -116,9 +116,10 @@ static void test_questions(void)
 static void test_devices(void)
 {
     static wanted want;
-    uint64_t cold = 0, warm = 0, count = 0;
+    fault_counts counts = {0};
+    uint64_t count = 0;
     world w;
-    if (!fault_learn(&calls, &scene_chain, &want, &cold, &warm)) {
+    if (!fault_learn(&calls, &scene_chain, &want, &counts)) {
         return;
     }
     snprintf(faults->only, sizeof(faults->only), "clGetDeviceInfo");
@@ -138,9 +139,9 @@ static void test_devices(void)
 static void test_user_events(void)
 {
     static wanted want;
-    uint64_t cold = 0, warm = 0;
+    fault_counts counts = {0};
     world w;
-    if (!fault_learn(&calls, &scene_collective, &want, &cold, &warm) ||
+    if (!fault_learn(&calls, &scene_collective, &want, &counts) ||
         !KILN_CHECK(world_open(&w, &scene_collective, NULL))) {
         return;
     }
@@ -159,6 +160,8 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_faults, "test_faults/collective", &scene_collective),
         KILN_TEST_PARAM(test_faults, "test_faults/session", &scene_session),
         KILN_TEST_PARAM(test_faults, "test_faults/cached", &scene_cached),
+        KILN_TEST_PARAM(test_faults, "test_faults/stored", &scene_stored),
+        KILN_TEST_PARAM(test_faults, "test_faults/measured", &scene_measured),
         KILN_TEST_PARAM(test_faults, "test_faults/bundle", &scene_bundle),
         KILN_TEST(test_delays),
         KILN_TEST(test_questions),

@@ -68,6 +68,8 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_faults, "test_faults/collective", &scene_collective),
         KILN_TEST_PARAM(test_faults, "test_faults/session", &scene_session),
         KILN_TEST_PARAM(test_faults, "test_faults/cached", &scene_cached),
+        KILN_TEST_PARAM(test_faults, "test_faults/stored", &scene_stored),
+        KILN_TEST_PARAM(test_faults, "test_faults/measured", &scene_measured),
         KILN_TEST_PARAM(test_faults, "test_faults/bundle", &scene_bundle),
         KILN_TEST_PARAM(test_faults, "test_faults/remote", &scene_remote),
     };
