@@ -13,6 +13,7 @@
 #include "cl_copy.h"
 #include "cl_device.h"
 #include "cl_error.h"
+#include "cl_facts.h"
 #include "cl_host.h"
 #include "cl_interop.h"
 #include "cl_keep.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cl_device.h"
+#include "cl_facts.h"
 #include "cl_launch.h"
 #include "cl_measure.h"
 #include "cl_pool.h"

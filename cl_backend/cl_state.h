@@ -30,6 +30,7 @@ struct kilni_cl_backend {
     cl_device_id device;
     cl_context context;
     kiln_device_info info;
+    cl_int unanswered; ///< the first code of a driver that could not answer (cl_query.h)
     bool pocl; ///< compiles for each local size at the first enqueue
     kilni_cl_compiler compiler;
     kilni_cl_elsewhere elsewhere;

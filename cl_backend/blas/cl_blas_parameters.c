@@ -4,7 +4,7 @@
 // processors from a rule. How they are searched is cl_blas_search.c's business.
 
 #include "cl_blas_parameters.h"
-#include "cl_device.h"
+#include "cl_facts.h"
 #include "cl_kernel.h"
 #include "cl_state.h"
 

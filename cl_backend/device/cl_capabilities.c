@@ -26,7 +26,7 @@ typedef struct name_version { ///< cl_name_version of OpenCL 3.0
 } name_version;
 
 /// The newest OpenCL C. Devices of OpenCL 3.0 list what they take; others name one.
-static uint32_t c_version(const kilni_cl_backend *backend)
+static uint32_t c_version(kilni_cl_backend *backend)
 {
     name_version all[MAX_VERSIONS];
     char text[256] = "";
@@ -34,16 +34,14 @@ static uint32_t c_version(const kilni_cl_backend *backend)
     unsigned major = 0, minor = 0;
     uint32_t newest = 0;
     if (backend->info.cl_version >= 300 &&
-        clGetDeviceInfo(backend->device, OPENCL_C_ALL_VERSIONS, sizeof(all), all, &bytes) ==
-            CL_SUCCESS) {
+        kilni_cl_device_ask(backend, OPENCL_C_ALL_VERSIONS, sizeof(all), all, &bytes)) {
         for (size_t i = 0; i < bytes / sizeof(all[0]); i++) {
             uint32_t version = 100 * (all[i].version >> 22) + 10 * (all[i].version >> 12 & 0x3ff);
             newest = version > newest ? version : newest;
         }
     }
     if (newest == 0 &&
-        clGetDeviceInfo(backend->device, CL_DEVICE_OPENCL_C_VERSION, sizeof(text) - 1, text,
-                        NULL) == CL_SUCCESS &&
+        kilni_cl_device_ask(backend, CL_DEVICE_OPENCL_C_VERSION, sizeof(text) - 1, text, NULL) &&
         sscanf(text, "OpenCL C %u.%u", &major, &minor) == 2) {
         newest = 100 * major + 10 * minor;
     }
@@ -51,14 +49,13 @@ static uint32_t c_version(const kilni_cl_backend *backend)
 }
 
 /// Bit n: a kernel may ask for subgroups of 1 << n work-items.
-static uint64_t subgroup_sizes(const kilni_cl_backend *backend)
+static uint64_t subgroup_sizes(kilni_cl_backend *backend)
 {
     size_t sizes[16] = {0};
     size_t bytes = 0;
     uint64_t all = 0;
     if (!kilni_cl_has_extension(backend->info.extensions, "cl_intel_required_subgroup_size") ||
-        clGetDeviceInfo(backend->device, SUB_GROUP_SIZES_INTEL, sizeof(sizes), sizes, &bytes) !=
-            CL_SUCCESS) {
+        !kilni_cl_device_ask(backend, SUB_GROUP_SIZES_INTEL, sizeof(sizes), sizes, &bytes)) {
         return 0;
     }
     for (size_t i = 0; i < bytes / sizeof(sizes[0]); i++) {
@@ -70,15 +67,15 @@ static uint64_t subgroup_sizes(const kilni_cl_backend *backend)
 }
 
 /// The largest, since a kernel that asks for no size is compiled for it or for one that divides it.
-static uint32_t subgroup_size(const kilni_cl_backend *backend)
+static uint32_t subgroup_size(kilni_cl_backend *backend)
 {
     uint64_t sizes = backend->info.subgroup_sizes;
     uint32_t largest = 0;
     if (kilni_cl_is_nvidia(backend->info.extensions)) {
-        return (uint32_t)kilni_cl_device_number(backend->device, WARP_SIZE_NV);
+        return (uint32_t)kilni_cl_device_number(backend, WARP_SIZE_NV);
     }
     if (kilni_cl_has_extension(backend->info.extensions, "cl_amd_device_attribute_query")) {
-        return (uint32_t)kilni_cl_device_number(backend->device, WAVEFRONT_WIDTH_AMD);
+        return (uint32_t)kilni_cl_device_number(backend, WAVEFRONT_WIDTH_AMD);
     }
     for (uint32_t n = 0; n < 32; n++) {
         largest = (sizes & 1ull << n) != 0 ? 1u << n : largest;
@@ -98,11 +95,11 @@ static bool has_vnni(const kilni_cl_backend *backend)
 }
 
 /// sm_90a is one generation's: neither those before nor those after it have its instructions.
-static bool has_wgmma(const kilni_cl_backend *backend)
+static bool has_wgmma(kilni_cl_backend *backend)
 {
     return kilni_cl_is_nvidia(backend->info.extensions) &&
-           kilni_cl_device_number(backend->device, CAPABILITY_MAJOR_NV) == 9 &&
-           kilni_cl_device_number(backend->device, CAPABILITY_MINOR_NV) == 0;
+           kilni_cl_device_number(backend, CAPABILITY_MAJOR_NV) == 9 &&
+           kilni_cl_device_number(backend, CAPABILITY_MINOR_NV) == 0;
 }
 
 /// What the user allows products of f32.
@@ -123,13 +120,13 @@ static uint32_t precision(const kilni_cl_backend *backend)
     return 0;
 }
 
-static uint32_t features(const kilni_cl_backend *backend)
+static uint32_t features(kilni_cl_backend *backend)
 {
-    uint64_t single = kilni_cl_device_number(backend->device, CL_DEVICE_SINGLE_FP_CONFIG);
+    uint64_t single = kilni_cl_device_number(backend, CL_DEVICE_SINGLE_FP_CONFIG);
     bool groups = kilni_cl_has_extension(backend->info.extensions, "cl_khr_subgroups") ||
                   kilni_cl_has_extension(backend->info.extensions, "cl_intel_subgroups") ||
                   (backend->info.cl_version >= 210 &&
-                   kilni_cl_device_number(backend->device, MAX_NUM_SUB_GROUPS) > 0);
+                   kilni_cl_device_number(backend, MAX_NUM_SUB_GROUPS) > 0);
     uint32_t all = 0;
     all |= kilni_cl_has_extension(backend->info.extensions, "cl_khr_int64_base_atomics")
                ? KILN_FEATURE_INT64_ATOMICS
@@ -143,9 +140,7 @@ static uint32_t features(const kilni_cl_backend *backend)
     all |= groups ? KILN_FEATURE_SUBGROUPS : 0;
     all |= has_vnni(backend) ? KILN_FEATURE_VNNI : 0;
     all |= has_wgmma(backend) ? KILN_FEATURE_WGMMA | precision(backend) : 0;
-    all |= kilni_cl_device_number(backend->device, CL_DEVICE_IMAGE_SUPPORT) != 0
-               ? KILN_FEATURE_IMAGES
-               : 0;
+    all |= kilni_cl_device_number(backend, CL_DEVICE_IMAGE_SUPPORT) != 0 ? KILN_FEATURE_IMAGES : 0;
     all |= (single & CL_FP_DENORM) != 0 ? KILN_FEATURE_DENORMALS : 0;
     all |=
         (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0 ? KILN_FEATURE_ROUNDED_DIVIDE_SQRT : 0;
@@ -165,16 +160,15 @@ static uint64_t nvidia_f64_share(uint64_t major, uint64_t minor)
 static void set_rates(kilni_cl_backend *backend)
 {
     kiln_device_info *info = &backend->info;
-    uint64_t f32 = kilni_cl_device_number(backend->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
-    uint64_t f16 = kilni_cl_device_number(backend->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF);
-    uint64_t f64 = kilni_cl_device_number(backend->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE);
+    uint64_t f32 = kilni_cl_device_number(backend, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
+    uint64_t f16 = kilni_cl_device_number(backend, CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF);
+    uint64_t f64 = kilni_cl_device_number(backend, CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE);
     bool nvidia = kilni_cl_is_nvidia(backend->info.extensions);
     bool processor = info->type == KILN_DEVICE_CPU && f32 != 0;
     if ((info->features & KILN_FEATURE_FP64) != 0 && nvidia) {
-        info->flops_f64 =
-            info->flops_f32 /
-            nvidia_f64_share(kilni_cl_device_number(backend->device, CAPABILITY_MAJOR_NV),
-                             kilni_cl_device_number(backend->device, CAPABILITY_MINOR_NV));
+        info->flops_f64 = info->flops_f32 /
+                          nvidia_f64_share(kilni_cl_device_number(backend, CAPABILITY_MAJOR_NV),
+                                           kilni_cl_device_number(backend, CAPABILITY_MINOR_NV));
     } else if ((info->features & KILN_FEATURE_FP64) != 0 && processor) {
         info->flops_f64 = info->flops_f32 * f64 / f32;
     }
@@ -193,9 +187,8 @@ void kilni_cl_device_capabilities(kilni_cl_backend *backend)
     info->subgroup_sizes = subgroup_sizes(backend);
     info->subgroup_size = subgroup_size(backend);
     info->cache_line_bytes =
-        (uint32_t)kilni_cl_device_number(backend->device, CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE);
-    if (clGetDeviceInfo(backend->device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof(items), items,
-                        NULL) == CL_SUCCESS) {
+        (uint32_t)kilni_cl_device_number(backend, CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE);
+    if (kilni_cl_device_ask(backend, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof(items), items, NULL)) {
         for (int i = 0; i < 3; i++) {
             info->max_work_items[i] = items[i];
         }

@@ -9,14 +9,18 @@
 
 #include "cl_builtins.h"
 #include "cl_compiler.h"
-#include "cl_device.h"
+#include "cl_error.h"
+#include "cl_facts.h"
 #include "cl_state.h"
 
 kiln_status kilni_cl_compiler_init(kilni_cl_backend *backend, kiln_error *err)
 {
     cl_bool available = CL_FALSE;
-    clGetDeviceInfo(backend->device, CL_DEVICE_COMPILER_AVAILABLE, sizeof(available), &available,
-                    NULL);
+    cl_int code = clGetDeviceInfo(backend->device, CL_DEVICE_COMPILER_AVAILABLE, sizeof(available),
+                                  &available, NULL);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(NULL, err, code, "whether %s has a compiler", backend->info.name);
+    }
     const char *mode = kiln_config_string(backend->env->config, KILN_OPTION_COMPILER);
     bool on = strcmp(mode, "on") == 0;
     bool prepare = strcmp(mode, "prepare") == 0 || strcmp(mode, "record") == 0;

@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which devices there are, which one an address means, and what is known about one. Speeds are
-// estimates by the type of device until they are measured (cl_measure.c).
+// Which devices there are, and which one an address means. A platform that does not say is passed
+// over where others have devices. What is known about one is cl_facts.c's.
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl_builtins.h"
-#include "cl_capabilities.h"
 #include "cl_device.h"
 #include "cl_error.h"
 #include "cl_query.h"
-#include "cl_state.h"
 #include "cl_workers.h"
 
-enum { MAX_PLATFORMS = 32, MAX_DEVICES = 64 };
-
-#define KILNI_CL_DEVICE_IL_VERSION 0x105B // of OpenCL 2.1 and cl_khr_il_program
+enum { MAX_PLATFORMS = 32, MAX_DEVICES = 64, PLATFORM_NOT_FOUND = -1001 /* of cl_khr_icd */ };
 
 typedef struct device_list { ///< all devices in the loader's order
     cl_uint n_platforms;
@@ -30,14 +25,15 @@ typedef struct device_list { ///< all devices in the loader's order
 
 // ---- enumeration ----
 
-static void list_platform(device_list *list, cl_uint platform)
+/// Gives why a platform has none, where that is more than that.
+static cl_int list_platform(device_list *list, cl_uint platform)
 {
     cl_device_id found[MAX_DEVICES];
     cl_uint count = 0;
     cl_int code =
         clGetDeviceIDs(list->platforms[platform], CL_DEVICE_TYPE_ALL, MAX_DEVICES, found, &count);
     if (code != CL_SUCCESS) {
-        return; // a platform without devices
+        return code != CL_DEVICE_NOT_FOUND ? code : CL_SUCCESS;
     }
     for (cl_uint i = 0; i < count && i < MAX_DEVICES && list->n_devices < MAX_DEVICES; i++) {
         list->devices[list->n_devices] = found[i];
@@ -45,6 +41,7 @@ static void list_platform(device_list *list, cl_uint platform)
         list->within[list->n_devices] = i;
         list->n_devices++;
     }
+    return CL_SUCCESS;
 }
 
 static kiln_status list_devices(device_list *list, kiln_error *err)
@@ -52,13 +49,21 @@ static kiln_status list_devices(device_list *list, kiln_error *err)
     memset(list, 0, sizeof(*list));
     kilni_cl_bind_workers();
     cl_int code = clGetPlatformIDs(MAX_PLATFORMS, list->platforms, &list->n_platforms);
-    if (code != CL_SUCCESS || list->n_platforms == 0) {
+    if (code != CL_SUCCESS && code != PLATFORM_NOT_FOUND) {
+        return kilni_cl_fail(NULL, err, code, "asking for platforms");
+    }
+    if (list->n_platforms == 0) {
         return kiln_fail(err, NOT_FOUND,
                          "no OpenCL platform is installed; Debian has one in pocl-opencl-icd");
     }
     list->n_platforms = list->n_platforms < MAX_PLATFORMS ? list->n_platforms : MAX_PLATFORMS;
     for (cl_uint i = 0; i < list->n_platforms; i++) {
-        list_platform(list, i);
+        cl_int why = list_platform(list, i); // the others may do without it
+        code = code == CL_SUCCESS ? why : code;
+    }
+    if (list->n_devices == 0 && code != CL_SUCCESS) {
+        return kilni_cl_fail(NULL, err, code, "asking %u OpenCL platforms for devices",
+                             list->n_platforms);
     }
     if (list->n_devices == 0) {
         return kiln_fail(err, NOT_FOUND, "%u OpenCL platforms, but none has a device",
@@ -165,14 +170,18 @@ static kiln_status take_part(cl_device_id *device, const char *address, kiln_err
     if (count == 0) {
         return KILN_STATUS_OK;
     }
-    clGetDeviceInfo(*device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(units), &units, NULL);
+    cl_int code =
+        clGetDeviceInfo(*device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(units), &units, NULL);
+    if (code != CL_SUCCESS) {
+        return kilni_cl_fail(NULL, err, code, "how many compute units a device has");
+    }
     const cl_device_partition_property how[] = {CL_DEVICE_PARTITION_EQUALLY,
                                                 (cl_device_partition_property)(units / count), 0};
     if (units < count || units / (units / count) > MAX_DEVICES) { // there are at least `count`
         return kiln_fail(err, NOT_FOUND, "%u parts of a device with %u compute units", count,
                          units);
     }
-    cl_int code = clCreateSubDevices(*device, how, MAX_DEVICES, parts, &made);
+    code = clCreateSubDevices(*device, how, MAX_DEVICES, parts, &made);
     if (code != CL_SUCCESS) {
         return kilni_cl_fail(NULL, err, code, "part %u of %u of a device", part, count);
     }
@@ -280,16 +289,6 @@ kiln_status kilni_cl_device_describe(const kiln_env *env, size_t index, char out
     return KILN_STATUS_OK;
 }
 
-static kiln_device_type device_type(cl_device_id device)
-{
-    cl_device_type type = 0;
-    clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
-    if ((type & CL_DEVICE_TYPE_GPU) != 0) {
-        return KILN_DEVICE_GPU;
-    }
-    return (type & CL_DEVICE_TYPE_CPU) != 0 ? KILN_DEVICE_CPU : KILN_DEVICE_ACCELERATOR;
-}
-
 kiln_status kilni_cl_device_type_of(const kiln_env *env, size_t index, kiln_device_type *out_type,
                                     kiln_error *err, void *user)
 {
@@ -301,205 +300,12 @@ kiln_status kilni_cl_device_type_of(const kiln_env *env, size_t index, kiln_devi
         status = kiln_fail(err, NOT_FOUND, "there are %u OpenCL devices", list.n_devices);
     }
     if (status == KILN_STATUS_OK) {
-        *out_type = device_type(list.devices[index]);
+        cl_device_type type = 0;
+        cl_int code =
+            clGetDeviceInfo(list.devices[index], CL_DEVICE_TYPE, sizeof(type), &type, NULL);
+        status = code == CL_SUCCESS ? KILN_STATUS_OK
+                                    : kilni_cl_fail(NULL, err, code, "the type of a device");
+        *out_type = kilni_cl_device_type(type);
     }
     return status;
-}
-
-// ---- facts about one device ----
-
-static const char *device_text(kilni_cl_backend *backend, cl_device_info what)
-{
-    size_t length = 0;
-    clGetDeviceInfo(backend->device, what, 0, NULL, &length);
-    char *text = kiln_alloc(backend->env, length + 1);
-    if (text != NULL && length > 0) {
-        clGetDeviceInfo(backend->device, what, length, text, NULL);
-    }
-    return text;
-}
-
-static const char *platform_text(kilni_cl_backend *backend, cl_platform_info what)
-{
-    size_t length = 0;
-    clGetPlatformInfo(backend->platform, what, 0, NULL, &length);
-    char *text = kiln_alloc(backend->env, length + 1);
-    if (text != NULL && length > 0) {
-        clGetPlatformInfo(backend->platform, what, length, text, NULL);
-    }
-    return text;
-}
-
-// "OpenCL 1.2 ..." gives 120.
-static uint32_t parse_version(const char *text)
-{
-    static const char start[] = "OpenCL ";
-    cl_uint major = 0;
-    cl_uint minor = 0;
-    if (strncmp(text, start, sizeof(start) - 1) != 0) {
-        return 0;
-    }
-    text += sizeof(start) - 1;
-    if (!parse_number(&text, &major) || *text != '.') {
-        return 0;
-    }
-    text++;
-    return parse_number(&text, &minor) ? 100 * major + 10 * minor : 0;
-}
-
-static uint32_t device_features(const kilni_cl_backend *backend)
-{
-    const kiln_device_info *info = &backend->info;
-    size_t il_length = 0;
-    uint32_t features = KILN_FEATURE_PROGRAMS;
-    features |= kilni_cl_has_extension(info->extensions, "cl_khr_fp16") ? KILN_FEATURE_FP16 : 0;
-    features |= kilni_cl_has_extension(info->extensions, "cl_khr_fp64") ? KILN_FEATURE_FP64 : 0;
-    features |= info->type == KILN_DEVICE_ACCELERATOR ? KILN_FEATURE_SINGLE_WORK_ITEM : 0;
-    features |= kilni_cl_device_number(backend->device, CL_DEVICE_HOST_UNIFIED_MEMORY)
-                    ? KILN_FEATURE_UNIFIED_MEMORY
-                    : 0;
-    clGetDeviceInfo(backend->device, KILNI_CL_DEVICE_IL_VERSION, 0, NULL, &il_length);
-    features |= il_length > 1 ? KILN_FEATURE_IL_SPIRV : 0;
-    return features;
-}
-
-enum { NV_CAPABILITY_MAJOR = 0x4000, NV_CAPABILITY_MINOR = 0x4001 }; // cl_nv_device_attribute_query
-
-/// f32 units of a compute unit. NVIDIA's by compute capability, from the throughput table of its
-/// programming guide; others have 64, or say nothing.
-static uint64_t gpu_lanes(const kilni_cl_backend *backend)
-{
-    uint64_t major = 0, minor = 0;
-    if (kilni_cl_is_nvidia(backend->info.extensions)) {
-        major = kilni_cl_device_number(backend->device, NV_CAPABILITY_MAJOR);
-        minor = kilni_cl_device_number(backend->device, NV_CAPABILITY_MINOR);
-    }
-    bool half = (major == 6 && minor == 0) || major == 7 || (major == 8 && minor == 0);
-    return major == 3 ? 192 : major >= 5 && !half ? 128 : 64;
-}
-
-static void estimate_speeds(kilni_cl_backend *backend)
-{
-    kiln_device_info *info = &backend->info;
-    uint64_t hertz =
-        kilni_cl_device_number(backend->device, CL_DEVICE_MAX_CLOCK_FREQUENCY) * 1000000;
-    uint64_t lanes = info->vector_bytes / 4;
-    switch (info->type) {
-    case KILN_DEVICE_GPU:
-        info->bytes_per_s = 300000000000;
-        info->launch_ns = 7000;
-        lanes = gpu_lanes(backend);
-        break;
-    case KILN_DEVICE_CPU:
-        info->bytes_per_s = 12000000000;
-        info->launch_ns = 2000;
-        lanes *= 2; // two units that multiply and add
-        break;
-    default:
-        info->bytes_per_s = 20000000000;
-        info->launch_ns = 50000;
-        break;
-    }
-    info->flops_f32 = info->compute_units * lanes * 2 * hertz;
-}
-
-kiln_hash128 kilni_cl_device_key(const kilni_cl_backend *backend, const char *what)
-{
-    struct {
-        kiln_hash128 device;
-        char what[16];
-    } key;
-    memset(&key, 0, sizeof(key));
-    key.device = backend->info.fingerprint;
-    snprintf(key.what, sizeof(key.what), "%s", what);
-    return kiln_hash_bytes(&key, sizeof(key));
-}
-
-static void fingerprint(kilni_cl_backend *backend, const char *platform_version)
-{
-    kiln_device_info *info = &backend->info;
-    kiln_string text;
-    kiln_string_init(&text, backend->env);
-    kiln_string_printf(&text, "%s\n%s\n%s\n%s", info->name, info->driver, platform_version,
-                       info->extensions);
-    info->fingerprint = kiln_hash_bytes(text.text != NULL ? text.text : "", text.length);
-    kiln_string_fini(&text);
-}
-
-/// What a processor may count on of its last cache, which it shares: a virtual machine of two cores
-/// reports all 480 MiB of its host's. Results that are written into such a cache, and not past it,
-/// cost a line read for each line written (softmax 0.72 of a copy instead of 1.35).
-static uint64_t cache_share(uint64_t bytes, uint32_t units)
-{
-    enum { OF_UNIT = 8 << 20, LEAST = 32 << 20 };
-    uint64_t share = (uint64_t)units * OF_UNIT;
-    share = share > LEAST ? share : LEAST;
-    return bytes < share ? bytes : share;
-}
-
-static void read_numbers(kilni_cl_backend *backend)
-{
-    kiln_device_info *info = &backend->info;
-    info->type = device_type(backend->device);
-    info->vendor_id = (uint32_t)kilni_cl_device_number(backend->device, CL_DEVICE_VENDOR_ID);
-    info->compute_units =
-        (uint32_t)kilni_cl_device_number(backend->device, CL_DEVICE_MAX_COMPUTE_UNITS);
-    uint64_t width = kilni_cl_device_number(backend->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
-    info->vector_bytes = width >= 4 ? (uint32_t)width * 4 : 16;
-    info->memory_align =
-        (uint32_t)kilni_cl_device_number(backend->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
-    info->memory_bytes = kilni_cl_device_number(backend->device, CL_DEVICE_GLOBAL_MEM_SIZE);
-    info->max_alloc_bytes = kilni_cl_device_number(backend->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-    info->local_bytes = kilni_cl_device_number(backend->device, CL_DEVICE_LOCAL_MEM_SIZE);
-    uint64_t cache = kilni_cl_device_number(backend->device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
-    info->cache_bytes =
-        info->type == KILN_DEVICE_CPU ? cache_share(cache, info->compute_units) : cache;
-    info->max_work_group = kilni_cl_device_number(backend->device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
-    info->max_parameter_bytes =
-        kilni_cl_device_number(backend->device, CL_DEVICE_MAX_PARAMETER_SIZE);
-}
-
-kiln_status kilni_cl_device_info_read(kilni_cl_backend *backend, kiln_error *err)
-{
-    kiln_device_info *info = &backend->info;
-    info->name = device_text(backend, CL_DEVICE_NAME);
-    info->vendor = device_text(backend, CL_DEVICE_VENDOR);
-    info->driver = device_text(backend, CL_DRIVER_VERSION);
-    info->extensions = device_text(backend, CL_DEVICE_EXTENSIONS);
-    info->platform = platform_text(backend, CL_PLATFORM_NAME);
-    const char *version = device_text(backend, CL_DEVICE_VERSION);
-    const char *platform_version = platform_text(backend, CL_PLATFORM_VERSION);
-    kiln_status status = KILN_STATUS_OK;
-    if (info->name == NULL || info->vendor == NULL || info->driver == NULL ||
-        info->extensions == NULL || info->platform == NULL || version == NULL ||
-        platform_version == NULL) {
-        status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a device's description");
-        goto out;
-    }
-    info->cl_version = parse_version(version);
-    read_numbers(backend);
-    info->features = device_features(backend);
-    fingerprint(backend, platform_version);
-    estimate_speeds(backend);
-    backend->pocl = strcmp(info->platform, "Portable Computing Language") == 0;
-    kilni_cl_device_capabilities(backend);
-    backend->compiler.declares = backend->pocl && info->type == KILN_DEVICE_CPU &&
-                                 kilni_cl_builtins_known(info->driver, info->extensions);
-    uint64_t single = kilni_cl_device_number(backend->device, CL_DEVICE_SINGLE_FP_CONFIG);
-    backend->compiler.exact_options = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0
-                                          ? "-cl-fp32-correctly-rounded-divide-sqrt "
-                                          : "";
-out:
-    kiln_free(backend->env, (void *)(uintptr_t)version);
-    kiln_free(backend->env, (void *)(uintptr_t)platform_version);
-    return status;
-}
-
-void kilni_cl_device_info_free(kilni_cl_backend *backend)
-{
-    const char *const texts[] = {backend->info.name, backend->info.vendor, backend->info.platform,
-                                 backend->info.driver, backend->info.extensions};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        kiln_free(backend->env, (void *)(uintptr_t)texts[i]);
-    }
 }

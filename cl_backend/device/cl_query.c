@@ -1,15 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Questions to the driver about a device: numbers, whatever their size, and extensions by name.
-// What the answers mean is cl_device.c's and cl_capabilities.c's.
+// What the answers mean, and what becomes of a question without one, is cl_device.c's and
+// cl_capabilities.c's.
 
 #include "cl_query.h"
+#include "cl_state.h"
 
 #include <string.h>
 
-uint64_t kilni_cl_device_number(cl_device_id device, cl_device_info what)
+bool kilni_cl_device_ask(kilni_cl_backend *backend, cl_device_info what, size_t room, void *out,
+                         size_t *out_size)
+{
+    cl_int code = clGetDeviceInfo(backend->device, what, room, out, out_size);
+    bool asked_well = code > CL_INVALID_VALUE; // it and those below are the question's fault
+    if (code != CL_SUCCESS && asked_well && backend->unanswered == CL_SUCCESS) {
+        backend->unanswered = code;
+    }
+    return code == CL_SUCCESS;
+}
+
+bool kilni_cl_device_need(kilni_cl_backend *backend, cl_device_info what, size_t room, void *out,
+                          size_t *out_size)
+{
+    cl_int code = clGetDeviceInfo(backend->device, what, room, out, out_size);
+    backend->unanswered = backend->unanswered == CL_SUCCESS ? code : backend->unanswered;
+    return code == CL_SUCCESS;
+}
+
+uint64_t kilni_cl_device_number(kilni_cl_backend *backend, cl_device_info what)
 {
     uint64_t number = 0; // little-endian: a shorter value fills the low bytes
-    return clGetDeviceInfo(device, what, sizeof(number), &number, NULL) == CL_SUCCESS ? number : 0;
+    return kilni_cl_device_ask(backend, what, sizeof(number), &number, NULL) ? number : 0;
+}
+
+kiln_device_type kilni_cl_device_type(cl_device_type type)
+{
+    if ((type & CL_DEVICE_TYPE_GPU) != 0) {
+        return KILN_DEVICE_GPU;
+    }
+    return (type & CL_DEVICE_TYPE_CPU) != 0 ? KILN_DEVICE_CPU : KILN_DEVICE_ACCELERATOR;
 }
 
 bool kilni_cl_has_extension(const char *extensions, const char *name)

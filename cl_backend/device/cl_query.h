@@ -6,8 +6,20 @@
 
 #include "cl_opencl.h"
 
-/// A number of at most 64 bits; 0 where the driver does not know the question.
-uint64_t kilni_cl_device_number(cl_device_id device, cl_device_info what);
+/// As clGetDeviceInfo; false: no answer. The first code that is more than a question which the
+/// driver does not know stays in `backend->unanswered`: what is open may not be built on it.
+bool kilni_cl_device_ask(kilni_cl_backend *backend, cl_device_info what, size_t room, void *out,
+                         size_t *out_size);
+
+/// The same of what every device has, so that any code stays there.
+bool kilni_cl_device_need(kilni_cl_backend *backend, cl_device_info what, size_t room, void *out,
+                          size_t *out_size);
+
+/// A number of at most 64 bits; 0 where there is no answer.
+uint64_t kilni_cl_device_number(kilni_cl_backend *backend, cl_device_info what);
+
+/// Kiln's word for it.
+kiln_device_type kilni_cl_device_type(cl_device_type type);
 
 /// Whether `name` is a word of `extensions`, which are separated by spaces.
 bool kilni_cl_has_extension(const char *extensions, const char *name);

@@ -335,6 +335,17 @@ void kilni_cl_program_release(kilni_cl_backend *backend, kilni_cl_program *progr
 
 // ---- kernels ----
 
+/// What launches need to know. Not knowing it would look like a fuser's fault.
+static cl_int ask_kernel(kilni_cl_backend *backend, kilni_cl_kernel *kernel)
+{
+    cl_int code =
+        clGetKernelWorkGroupInfo(kernel->kernel, backend->device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
+                                 sizeof(kernel->required_local), kernel->required_local, NULL);
+    return code != CL_SUCCESS ? code
+                              : clGetKernelInfo(kernel->kernel, CL_KERNEL_NUM_ARGS,
+                                                sizeof(kernel->n_args), &kernel->n_args, NULL);
+}
+
 static kiln_status kernel_make(kilni_cl_backend *backend, kilni_cl_program *program,
                                const char *name, kilni_cl_kernel **out_kernel, kiln_error *err)
 {
@@ -344,17 +355,19 @@ static kiln_status kernel_make(kilni_cl_backend *backend, kilni_cl_program *prog
     if (kernel != NULL && copy != NULL) {
         kernel->kernel = clCreateKernel(program->program, name, &code);
     }
+    if (code == CL_SUCCESS) {
+        code = ask_kernel(backend, kernel);
+    }
     if (code != CL_SUCCESS) {
+        if (kernel != NULL && kernel->kernel != NULL) {
+            clReleaseKernel(kernel->kernel);
+        }
         kiln_free(backend->env, kernel);
         kiln_free(backend->env, copy);
         return kilni_cl_fail(backend, err, code, "kernel %s of %s", name, program->label);
     }
     kernel->program = program;
     kernel->name = copy;
-    clGetKernelWorkGroupInfo(kernel->kernel, backend->device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
-                             sizeof(kernel->required_local), kernel->required_local, NULL);
-    clGetKernelInfo(kernel->kernel, CL_KERNEL_NUM_ARGS, sizeof(kernel->n_args), &kernel->n_args,
-                    NULL);
     kernel->next = program->kernels;
     program->kernels = kernel;
     backend->programs.kernels++;

@@ -72,25 +72,34 @@ static kiln_status tell_kernel(cl_program program, const char *name, kiln_cl_arg
     return status;
 }
 
-/// Their names, with semicolons between them; the caller frees it. NULL: no memory.
-static char *kernel_names(kilni_cl_backend *backend, cl_program program)
+/// Their names, with semicolons between them; the caller frees `*out_names`.
+static kiln_status kernel_names(kilni_cl_backend *backend, cl_program program, char **out_names,
+                                kiln_error *err)
 {
     size_t bytes = 0;
-    (void)clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, 0, NULL, &bytes);
-    char *names = kiln_alloc(backend->env, bytes + 1);
+    *out_names = NULL;
+    cl_int code = clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, 0, NULL, &bytes);
+    char *names = code == CL_SUCCESS ? kiln_alloc(backend->env, bytes + 1) : NULL;
     if (names != NULL) {
-        (void)clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, bytes, names, NULL);
+        code = clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, bytes, names, NULL);
+    } else if (code == CL_SUCCESS) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the names of kernels");
     }
-    return names;
+    if (code != CL_SUCCESS) {
+        kiln_free(backend->env, names);
+        return kilni_cl_fail(backend, err, code, "the names of a program's kernels");
+    }
+    *out_names = names;
+    return KILN_STATUS_OK;
 }
 
 static kiln_status tell_all(kilni_cl_backend *backend, cl_program program, kiln_cl_argument_fn take,
                             void *user, kiln_error *err)
 {
-    kiln_status status = KILN_STATUS_OK;
-    char *names = kernel_names(backend, program);
-    if (names == NULL) {
-        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the names of kernels");
+    char *names = NULL;
+    kiln_status status = kernel_names(backend, program, &names, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
     }
     for (char *name = names; *name != '\0' && status == KILN_STATUS_OK;) {
         size_t length = strcspn(name, ";");

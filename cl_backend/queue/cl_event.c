@@ -7,6 +7,10 @@
 #include "cl_queue.h"
 #include "cl_state.h"
 
+#include <time.h>
+
+enum { TRIES = 1000 };
+
 struct kiln_event {
     kilni_cl_backend *backend;
     cl_event event;
@@ -18,6 +22,16 @@ typedef struct after_call {
     kiln_event_fn done;
     void *user;
 } after_call;
+
+/// A queue that waits for the event stands until it is complete, so a driver that cannot do that
+/// now is asked again.
+static void complete(cl_event event)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int i = 0; i < TRIES && clSetUserEventStatus(event, CL_COMPLETE) != CL_SUCCESS; i++) {
+        (void)nanosleep(&pause, NULL);
+    }
+}
 
 static kiln_status event_create(kilni_cl_backend *backend, bool is_user, kiln_cl_event **out_event,
                                 kiln_error *err)
@@ -72,7 +86,7 @@ kiln_status kiln_cl_gate(kiln_backend *base, kiln_cl_event **out_event, kiln_err
     if (code == CL_SUCCESS) {
         code = clEnqueueBarrierWithWaitList(backend->queue, 1, &event->event, NULL);
         if (code != CL_SUCCESS) {
-            clSetUserEventStatus(event->event, CL_COMPLETE);
+            complete(event->event);
         }
     }
     if (code != CL_SUCCESS) {
@@ -97,7 +111,7 @@ void kiln_cl_event_signal(kiln_cl_event *event, kiln_status status)
     if (status != KILN_STATUS_OK) {
         atomic_store(&event->backend->flight.failed_signal, (int)status);
     }
-    clSetUserEventStatus(event->event, CL_COMPLETE);
+    complete(event->event);
     atomic_fetch_sub(&event->backend->flight.user_events, 1);
 }
 

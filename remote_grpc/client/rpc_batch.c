@@ -33,6 +33,8 @@ struct kilni_rpc_batch {
     size_t n_records;
     kilni_rpc_frame frame; ///< bindings and frees
     kiln_blob graph; ///< encoded
+    bool framed; ///< the frame is whole: no operation comes to it
+    uint64_t forgotten; ///< a graph that the server is to forget before it; 0: none
     kiln_tensor_desc inputs[KILNI_RPC_BINDINGS];
     uint64_t defined[KILNI_RPC_BINDINGS];
     size_t n_defined;
@@ -87,6 +89,8 @@ void kilni_rpc_batch_end(kilni_rpc_batch *batch)
     run->inputs_count = 0;
     run->outputs_count = 0;
     run->frees_count = 0;
+    batch->framed = false;
+    batch->forgotten = 0;
     batch->n_records = 0;
     batch->n_defined = 0;
     batch->bytes = 0;
@@ -147,8 +151,8 @@ bool kilni_rpc_batch_takes(const kilni_rpc_batch *batch, const kiln_op_record *r
                            const uint64_t *inputs)
 {
     const kiln_v1_Run *run = &batch->frame.body.body.run;
-    if (batch->n_records == 0) {
-        return true;
+    if (batch->framed || batch->n_records == 0) {
+        return !batch->framed;
     }
     if (run->inputs_count + record->n_inputs > KILNI_RPC_BINDINGS ||
         run->outputs_count + record->n_outputs > KILNI_RPC_BINDINGS ||
@@ -191,44 +195,54 @@ static kiln_tensor_desc relative(const kiln_tensor_desc *desc, uint32_t number)
     return copy;
 }
 
+/// False: no memory.
 static bool copy_attr(kilni_rpc_batch *batch, kiln_attr *attr)
 {
-    const void *bytes = &attr->v;
-    size_t length = sizeof(attr->v);
-    mix(batch, &attr->type, sizeof(attr->type));
-    mix(batch, &attr->count, sizeof(attr->count));
     switch (attr->type) {
     case KILN_ATTR_I64_LIST:
     case KILN_ATTR_F64_LIST:
-        length = attr->count * sizeof(int64_t);
-        bytes = attr->v.ints = kiln_arena_copy(&batch->arena, attr->v.ints, length);
-        break;
+        attr->v.ints = kiln_arena_copy(&batch->arena, attr->v.ints, attr->count * sizeof(int64_t));
+        return attr->v.ints != NULL;
     case KILN_ATTR_STRING:
-        length = (size_t)attr->count + 1;
-        bytes = attr->v.text = kiln_arena_copy(&batch->arena, attr->v.text, length);
-        break;
+        attr->v.text = kiln_arena_copy(&batch->arena, attr->v.text, (size_t)attr->count + 1);
+        return attr->v.text != NULL;
     case KILN_ATTR_TENSOR: {
         kiln_tensor_const *tensor = kiln_arena_copy(&batch->arena, attr->v.tensor, sizeof(*tensor));
         if (tensor == NULL) {
             return false;
         }
-        length = (size_t)kiln_desc_bytes(&tensor->desc);
-        bytes = tensor->data = kiln_arena_copy(&batch->arena, tensor->data, length);
-        mix(batch, &tensor->desc, sizeof(tensor->desc));
+        tensor->data =
+            kiln_arena_copy(&batch->arena, tensor->data, (size_t)kiln_desc_bytes(&tensor->desc));
         attr->v.tensor = tensor;
-        break;
+        return tensor->data != NULL;
     }
+    default:
+        return true;
+    }
+}
+
+static void mix_attr(kilni_rpc_batch *batch, const kiln_attr *attr)
+{
+    mix(batch, &attr->type, sizeof(attr->type));
+    mix(batch, &attr->count, sizeof(attr->count));
+    switch (attr->type) {
+    case KILN_ATTR_I64_LIST:
+    case KILN_ATTR_F64_LIST:
+        mix(batch, attr->v.ints, attr->count * sizeof(int64_t));
+        break;
+    case KILN_ATTR_STRING:
+        mix(batch, attr->v.text, (size_t)attr->count + 1);
+        break;
+    case KILN_ATTR_TENSOR:
+        mix(batch, &attr->v.tensor->desc, sizeof(attr->v.tensor->desc));
+        mix(batch, attr->v.tensor->data, (size_t)kiln_desc_bytes(&attr->v.tensor->desc));
+        break;
     case KILN_ATTR_NONE:
-        length = 0;
         break;
     default:
+        mix(batch, &attr->v, sizeof(attr->v));
         break;
     }
-    if (bytes == NULL) {
-        return false;
-    }
-    mix(batch, bytes, length);
-    return true;
 }
 
 /// An operation without its attributes, for the graph and, with what was before it, for its hash.
@@ -241,7 +255,10 @@ typedef struct told_op {
     kiln_tensor_desc descs[]; ///< inputs, then outputs
 } told_op;
 
-static bool copy_record(kilni_rpc_batch *batch, const kiln_op_record *record, kiln_op_record *copy)
+/// The record, whose tensors have no numbers yet: `*out_told`, which it points into. False: no
+/// memory, and nothing but the arena knows of it.
+static bool copy_record(kilni_rpc_batch *batch, const kiln_op_record *record, kiln_op_record *copy,
+                        told_op **out_told)
 {
     size_t n_descs = (size_t)record->n_inputs + record->n_outputs;
     told_op *told =
@@ -251,7 +268,29 @@ static bool copy_record(kilni_rpc_batch *batch, const kiln_op_record *record, ki
     if (told == NULL || attrs == NULL) {
         return false;
     }
+    for (size_t i = 0; i < record->n_attrs; i++) {
+        if (!copy_attr(batch, &attrs[i])) {
+            return false;
+        }
+    }
+    told->op = (uint32_t)record->op;
+    told->n_inputs = record->n_inputs;
+    told->n_outputs = record->n_outputs;
+    told->n_attrs = record->n_attrs;
+    *copy = *record;
+    copy->inputs = told->descs;
+    copy->outputs = told->descs + record->n_inputs;
+    copy->attrs = attrs;
+    *out_told = told;
+    return true;
+}
+
+/// Takes the record's numbers and its part of the hash, once its tensors are numbered.
+static void tell(kilni_rpc_batch *batch, const kiln_op_record *record, told_op *told,
+                 const kiln_attr *attrs)
+{
     kiln_tensor_desc *descs = told->descs;
+    size_t n_descs = (size_t)record->n_inputs + record->n_outputs;
     for (size_t i = 0; i < record->n_inputs; i++) {
         descs[i] = relative(&record->inputs[i], find_slot(batch, record->inputs[i].id)->number);
     }
@@ -260,21 +299,10 @@ static bool copy_record(kilni_rpc_batch *batch, const kiln_op_record *record, ki
             relative(&record->outputs[i], find_slot(batch, record->outputs[i].id)->number);
     }
     told->before = batch->key;
-    told->op = (uint32_t)record->op;
-    told->n_inputs = record->n_inputs;
-    told->n_outputs = record->n_outputs;
-    told->n_attrs = record->n_attrs;
     batch->key = kiln_hash_bytes(told, sizeof(*told) + sizeof(*descs) * n_descs);
-    *copy = *record;
-    copy->inputs = descs;
-    copy->outputs = descs + record->n_inputs;
-    copy->attrs = attrs;
     for (size_t i = 0; i < record->n_attrs; i++) {
-        if (!copy_attr(batch, &attrs[i])) {
-            return false;
-        }
+        mix_attr(batch, &attrs[i]);
     }
-    return true;
 }
 
 /// A buffer keeps the last value that goes to it: an earlier one is not even mentioned.
@@ -287,8 +315,8 @@ static void bind_result(kiln_v1_Run *run, uint64_t value, uint64_t buffer)
     *binding = (kiln_v1_Binding){.value = value, .buffer = buffer};
 }
 
-kiln_status kilni_rpc_batch_add(kilni_rpc_batch *batch, const kiln_op_record *record,
-                                const uint64_t *inputs, const uint64_t *outputs, kiln_error *err)
+static void bind_inputs(kilni_rpc_batch *batch, const kiln_op_record *record,
+                        const uint64_t *inputs)
 {
     kiln_v1_Run *run = &batch->frame.body.body.run;
     for (size_t i = 0; i < record->n_inputs; i++) {
@@ -301,18 +329,33 @@ kiln_status kilni_rpc_batch_add(kilni_rpc_batch *batch, const kiln_op_record *re
                 (kiln_v1_Binding){.value = found->number, .buffer = inputs[i]};
         }
     }
+}
+
+static void bind_outputs(kilni_rpc_batch *batch, const kiln_op_record *record,
+                         const uint64_t *outputs)
+{
     for (size_t i = 0; i < record->n_outputs; i++) {
         slot *found = number_tensor(batch, record->outputs[i].id);
         found->defined = true;
         batch->defined[batch->n_defined++] = found->number;
         batch->bytes += (uint64_t)kiln_desc_bytes(&record->outputs[i]);
         if (outputs[i] != 0) {
-            bind_result(run, found->number, outputs[i]);
+            bind_result(&batch->frame.body.body.run, found->number, outputs[i]);
         }
     }
-    if (!copy_record(batch, record, &batch->records[batch->n_records])) {
+}
+
+kiln_status kilni_rpc_batch_add(kilni_rpc_batch *batch, const kiln_op_record *record,
+                                const uint64_t *inputs, const uint64_t *outputs, kiln_error *err)
+{
+    kiln_op_record *copy = &batch->records[batch->n_records];
+    told_op *told = NULL;
+    if (!copy_record(batch, record, copy, &told)) {
         return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory to keep an operation");
     }
+    bind_inputs(batch, record, inputs);
+    bind_outputs(batch, record, outputs);
+    tell(batch, record, told, copy->attrs);
     batch->n_records++;
     return KILN_STATUS_OK;
 }
@@ -376,7 +419,11 @@ kiln_status kilni_rpc_batch_frame(kilni_rpc_batch *batch, bool lasting, kilni_rp
     bool same =
         place != NULL && place->key.low == batch->key.low && place->key.high == batch->key.high;
     kiln_status status = KILN_STATUS_OK;
-    *out_forget = 0;
+    *out_forget = batch->forgotten;
+    *out_frame = &batch->frame;
+    if (batch->framed) {
+        return KILN_STATUS_OK;
+    }
     run->graph = 0;
     if (batch->n_records > 0 && !(same && place->id != 0)) {
         status = encode(batch, err);
@@ -385,7 +432,7 @@ kiln_status kilni_rpc_batch_frame(kilni_rpc_batch *batch, bool lasting, kilni_rp
         return status;
     }
     if (place != NULL && !same) {
-        *out_forget = place->id;
+        *out_forget = batch->forgotten = place->id;
         *place = (known){.key = batch->key};
     }
     if (same && place->id != 0) {
@@ -398,6 +445,11 @@ kiln_status kilni_rpc_batch_frame(kilni_rpc_batch *batch, bool lasting, kilni_rp
     batch->frame.body.which_body = kiln_v1_Frame_run_tag;
     batch->frame.graph = batch->graph.data;
     batch->frame.graph_length = batch->graph.length;
-    *out_frame = &batch->frame;
+    batch->framed = true;
     return KILN_STATUS_OK;
+}
+
+void kilni_rpc_batch_forgot(kilni_rpc_batch *batch)
+{
+    batch->forgotten = 0;
 }

@@ -26,11 +26,12 @@ bool kilni_rpc_batch_is_empty(const kilni_rpc_batch *batch);
 /// Changes with every batch: a buffer that was made in this one is not known to the server yet.
 uint64_t kilni_rpc_batch_serial(const kilni_rpc_batch *batch);
 
-/// Whether the operation still fits. `inputs` are numbers of buffers, 0 for none.
+/// Whether the operation still fits; none does once there is a frame. `inputs` are numbers of
+/// buffers, 0 for none.
 bool kilni_rpc_batch_takes(const kilni_rpc_batch *batch, const kiln_op_record *record,
                            const uint64_t *inputs);
 
-/// Adds an operation that fits. Errors: RESOURCE_EXHAUSTED.
+/// Adds an operation that fits. Errors: RESOURCE_EXHAUSTED, and the batch is as it was.
 kiln_status kilni_rpc_batch_add(kilni_rpc_batch *batch, const kiln_op_record *record,
                                 const uint64_t *inputs, const uint64_t *outputs, kiln_error *err);
 
@@ -39,10 +40,13 @@ kiln_status kilni_rpc_batch_add(kilni_rpc_batch *batch, const kiln_op_record *re
 bool kilni_rpc_batch_free(kilni_rpc_batch *batch, uint64_t buffer, bool fresh);
 
 /// The Run of what was gathered, and the number of a graph to be forgotten before it (0: none).
-/// With `lasting` the graph gets a number though it is new. The frame is the batch's. It lives
-/// until `end`, which begins the next batch. Errors: RESOURCE_EXHAUSTED, INVALID_ARGUMENT.
+/// With `lasting` the graph gets a number though it is new. The frame is the batch's, and the same
+/// when it is asked for again. It lives until `end`, which begins the next batch. Errors:
+/// RESOURCE_EXHAUSTED, and it may be asked for later; INVALID_ARGUMENT.
 kiln_status kilni_rpc_batch_frame(kilni_rpc_batch *batch, bool lasting, kilni_rpc_frame **out_frame,
                                   uint64_t *out_forget, kiln_error *err);
+/// The server has been told to forget that graph.
+void kilni_rpc_batch_forgot(kilni_rpc_batch *batch);
 void kilni_rpc_batch_end(kilni_rpc_batch *batch);
 
 #endif

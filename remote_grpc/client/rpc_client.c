@@ -30,41 +30,6 @@ static kiln_status ask(kilni_rpc_client *self, kilni_rpc_frame *frame, kiln_erro
     return status == KILN_STATUS_OK ? kilni_rpc_pending_settle(self, pending, err) : status;
 }
 
-/// Sends what is gathered, behind the constants that it uses. Fails only when the session is lost
-/// with it.
-static kiln_status send_batch(kilni_rpc_client *self, kiln_error *err)
-{
-    kilni_rpc_frame *run = NULL;
-    uint64_t forgotten = 0;
-    if (kilni_rpc_batch_is_empty(self->batch)) {
-        return KILN_STATUS_OK;
-    }
-    kiln_status status =
-        kilni_rpc_batch_frame(self->batch, /*lasting=*/self->n_offered > 0, &run, &forgotten, err);
-    if (status != KILN_STATUS_OK) {
-        kiln_error cause = err != NULL ? *err : (kiln_error)KILN_ERROR_INIT;
-        return kilni_rpc_client_lose(self, status, cause.message, err);
-    }
-    if (forgotten != 0) {
-        kilni_rpc_frame forget = {0};
-        forget.body.which_body = kiln_v1_Frame_forget_tag;
-        forget.body.body.forget.graphs[0] = forgotten;
-        forget.body.body.forget.graphs_count = 1;
-        status = kilni_rpc_client_send(self, &forget, err);
-    }
-    if (status == KILN_STATUS_OK && self->n_offered > 0) {
-        status = kilni_rpc_settle_run(self, run, err);
-    }
-    uint64_t epoch = self->epoch;
-    if (status == KILN_STATUS_OK) {
-        status = kilni_rpc_client_send(self, run, err);
-    }
-    if (epoch == self->epoch) {
-        kilni_rpc_batch_end(self->batch);
-    }
-    return status;
-}
-
 // ---- operations ----
 
 static uint64_t number_of(const kiln_view *view)
@@ -106,18 +71,17 @@ static kiln_status execute(kilni_rpc_client *self, const kiln_op_record *record,
         out[i] = number_of(&outputs[i]);
     }
     if (status == KILN_STATUS_OK && !kilni_rpc_batch_takes(self->batch, record, in)) {
-        status = send_batch(self, err);
+        status = kilni_rpc_gather_send(self, err);
     }
     if (status != KILN_STATUS_OK) {
         return status;
     }
-    own_outputs(self, record, outputs);
     status = kilni_rpc_batch_add(self->batch, record, in, out, err);
-    if (status != KILN_STATUS_OK) {
-        return kilni_rpc_client_lose(self, status, "no memory to keep an operation", err);
+    if (status == KILN_STATUS_OK) {
+        own_outputs(self, record, outputs);
+        self->stats.ops_executed++;
     }
-    self->stats.ops_executed++;
-    return KILN_STATUS_OK;
+    return status;
 }
 
 static kiln_status client_execute(kiln_backend *backend, const kiln_op_record *record,
@@ -166,31 +130,34 @@ static kiln_status client_alloc_from(kiln_backend *backend, const kiln_host_orig
     return status;
 }
 
+/// What is gathered uses it, so the server has to have it before its origin goes.
+static void settle_freed(kilni_rpc_client *self, const kiln_buffer *buffer)
+{
+    kiln_error ignored = KILN_ERROR_INIT;
+    if (buffer->listed) {
+        (void)!kilni_rpc_settle_constants(self, &ignored);
+    }
+    if (buffer->listed) {
+        (void)kilni_rpc_client_lose(self, KILN_STATUS_RESOURCE_EXHAUSTED,
+                                    "session lost: no memory for a constant", NULL);
+    }
+}
+
 static void client_free(kiln_backend *backend, kiln_buffer *buffer)
 {
     kilni_rpc_client *self = kilni_rpc_client_of(backend);
-    kiln_error ignored = KILN_ERROR_INIT;
     if (buffer == NULL) {
         return;
     }
     pthread_mutex_lock(&self->lock);
-    if (buffer->offer != NULL) { // what is gathered uses it
-        (void)!kilni_rpc_settle_constants(self, &ignored);
-    }
+    settle_freed(self, buffer);
     if (buffer->origin.memory != NULL) {
         buffer->origin.release(buffer->origin.user);
     }
-    bool fresh = buffer->born == kilni_rpc_batch_serial(self->batch);
-    if (buffer->epoch == self->epoch && self->is_open &&
-        !kilni_rpc_batch_free(self->batch, buffer->id, fresh) &&
-        send_batch(self, &ignored) ==
-            KILN_STATUS_OK) { // a broken connection shows at the next read
-        (void)kilni_rpc_batch_free(self->batch, buffer->id, /*fresh=*/false);
-    }
-    pthread_mutex_unlock(&self->lock);
     self->stats.buffers_live--;
     self->stats.bytes_used -= buffer->bytes;
-    kiln_free(self->env, buffer);
+    kilni_rpc_gather_free(self, buffer);
+    pthread_mutex_unlock(&self->lock);
 }
 
 static kiln_status upload(kilni_rpc_client *self, kiln_buffer *buffer, size_t offset,
@@ -201,7 +168,7 @@ static kiln_status upload(kilni_rpc_client *self, kiln_buffer *buffer, size_t of
         status = check_buffer(self, buffer, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = send_batch(self, err);
+        status = kilni_rpc_gather_send(self, err);
     }
     if (status == KILN_STATUS_OK) {
         buffer->epoch = self->epoch;
@@ -224,7 +191,7 @@ static kiln_status make_ready(kilni_rpc_client *self, kiln_buffer *buffer, kiln_
         status = kilni_rpc_offer_constant(self, buffer, err);
     }
     if (status == KILN_STATUS_OK) {
-        status = send_batch(self, err);
+        status = kilni_rpc_gather_send(self, err);
     }
     if (status == KILN_STATUS_OK) {
         status = kilni_rpc_settle_constants(self, err);
@@ -384,7 +351,7 @@ static kiln_status obtain_locked(kilni_rpc_client *self, kiln_buffer *buffer,
         status = kiln_fail(err, PERMISSION_DENIED, "the server does not fetch tensors");
     }
     if (status == KILN_STATUS_OK) {
-        status = send_batch(self, err);
+        status = kilni_rpc_gather_send(self, err);
     }
     if (status == KILN_STATUS_OK) {
         frame.body.which_body = kiln_v1_Frame_obtain_tag;
@@ -417,7 +384,7 @@ static kiln_status client_flush(kiln_backend *backend, kiln_error *err)
 {
     kilni_rpc_client *self = kilni_rpc_client_of(backend);
     pthread_mutex_lock(&self->lock);
-    kiln_status status = send_batch(self, err);
+    kiln_status status = kilni_rpc_gather_send(self, err);
     pthread_mutex_unlock(&self->lock);
     return status;
 }
@@ -457,7 +424,7 @@ static void client_close(kiln_backend *backend)
         return;
     }
     if (self->is_open && !self->link.cut) {
-        (void)!send_batch(self, &ignored);
+        (void)!kilni_rpc_gather_send(self, &ignored);
     }
     kilni_rpc_client_end(self);
 }

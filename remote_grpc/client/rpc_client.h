@@ -25,6 +25,8 @@ struct kiln_buffer {
     bool has_digest;
     kilni_rpc_digest digest; ///< of the bytes at the origin
     kiln_pending *offer; ///< on its way: whether the server has them
+    bool listed; ///< among the client's `offered`
+    kiln_buffer *next; ///< of the client's `unfreed`
 };
 
 typedef struct kilni_rpc_client kilni_rpc_client;
@@ -59,6 +61,7 @@ struct kilni_rpc_client {
     kilni_rpc_link link;
     kilni_rpc_inbox *inbox;
     kilni_rpc_batch *batch;
+    kiln_buffer *unfreed; ///< that the program has freed, and the server is still to be told of
     uint64_t next_buffer;
     uint64_t next_request;
     kiln_pending *pending;
@@ -100,7 +103,8 @@ kiln_status kilni_rpc_client_open(kilni_rpc_client *self, kiln_error *err);
 kiln_status kilni_rpc_client_lose(kilni_rpc_client *self, kiln_status code, const char *message,
                                   kiln_error *err);
 
-/// Sends in the session, coming back to it when the connection breaks. Errors: the session is lost.
+/// Sends in the session, coming back to it when the connection breaks. Errors: the session is lost;
+/// RESOURCE_EXHAUSTED while it is open: nothing was sent, for want of memory.
 kiln_status kilni_rpc_client_send(kilni_rpc_client *self, kilni_rpc_frame *frame, kiln_error *err);
 
 /// Takes one frame of the server to where it belongs, coming back to the session when the
@@ -144,7 +148,7 @@ kiln_status kilni_rpc_pending_end(kiln_backend *backend, kiln_pending *pending, 
 /// Whether so many bytes go that way; hands the memory over at the first time.
 bool kilni_rpc_shares(kilni_rpc_client *self, size_t bytes);
 
-/// Writes a part of a buffer, when `shares` says so. Errors: the session is lost.
+/// Writes a part of a buffer, when `shares` says so. Errors: as of kilni_rpc_client_send.
 kiln_status kilni_rpc_shared_write(kilni_rpc_client *self, const kiln_buffer *buffer, size_t offset,
                                    const void *source, size_t bytes, kiln_error *err);
 
@@ -162,7 +166,7 @@ void kilni_rpc_host_free(kiln_backend *backend, void *memory);
 // ---- bytes for the server (rpc_upload.c) ----
 
 /// Writes a part of a buffer in a session that is open. Large pieces are sent from where they are:
-/// the server has them when this returns. Errors: the session is lost.
+/// the server has them when this returns. Errors: as of kilni_rpc_client_send.
 kiln_status kilni_rpc_upload(kilni_rpc_client *self, const kiln_buffer *buffer, size_t offset,
                              const void *source, size_t bytes, kiln_error *err);
 
@@ -170,12 +174,22 @@ kiln_status kilni_rpc_upload(kilni_rpc_client *self, const kiln_buffer *buffer, 
 bool kilni_rpc_is_owed(const kilni_rpc_client *self, const kiln_buffer *buffer);
 
 /// Offers a constant that is owed, and does not wait for the answer: `settle` does, and uploads
-/// what the server has not. Until then no frame may use the buffer. Errors: the session is lost.
+/// what the server has not. Until then no frame may use the buffer. Errors: as of
+/// kilni_rpc_client_send; what could not be uploaded is settled by the next `settle`.
 kiln_status kilni_rpc_offer_constant(kilni_rpc_client *self, kiln_buffer *buffer, kiln_error *err);
 kiln_status kilni_rpc_settle_constants(kilni_rpc_client *self, kiln_error *err);
 
 /// Offers the graph of a Run, which loses it when the server has it. Meanwhile constants are
-/// settled. Errors: the session is lost, and the frame with it.
+/// settled. Errors: the session is lost, and the frame with it; or as of kilni_rpc_client_send.
 kiln_status kilni_rpc_settle_run(kilni_rpc_client *self, kilni_rpc_frame *run, kiln_error *err);
+
+// ---- what is gathered (rpc_gather.c) ----
+
+/// Sends it, behind the constants that it uses. Errors: as of kilni_rpc_client_send; what was not
+/// sent goes another time.
+kiln_status kilni_rpc_gather_send(kilni_rpc_client *self, kiln_error *err);
+
+/// The program has freed the buffer: the server is told with what is gathered, now or later.
+void kilni_rpc_gather_free(kilni_rpc_client *self, kiln_buffer *take_buffer);
 
 #endif

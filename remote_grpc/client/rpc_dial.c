@@ -170,6 +170,7 @@ static void drop_offers(kilni_rpc_client *self)
     for (size_t i = 0; i < self->n_offered; i++) {
         kiln_free(self->env, self->offered[i]->offer);
         self->offered[i]->offer = NULL;
+        self->offered[i]->listed = false;
     }
     self->n_offered = 0;
 }
@@ -352,6 +353,12 @@ kiln_status kilni_rpc_client_send(kilni_rpc_client *self, kilni_rpc_frame *frame
         return status;
     }
     status = kilni_rpc_link_send(&self->link, frame, &own);
+    if (status == KILN_STATUS_RESOURCE_EXHAUSTED && !self->link.cut) { // nothing was sent
+        if (err != NULL) {
+            *err = own;
+        }
+        return status;
+    }
     if (status != KILN_STATUS_OK) {
         return kilni_rpc_client_lose(self, status, own.message, err);
     }
@@ -393,6 +400,11 @@ void kilni_rpc_client_end(kilni_rpc_client *self)
         kilni_rpc_inbox_clear(self->env, self->inbox);
     }
     kilni_rpc_pending_fail_all(self, &ignored); // forgotten ones
+    while (self->unfreed != NULL) {
+        kiln_buffer *next = self->unfreed->next;
+        kiln_free(self->env, self->unfreed);
+        self->unfreed = next;
+    }
     pthread_mutex_destroy(&self->lock);
     kiln_store_close(self->digests);
     kilni_rpc_memory_unmap(&self->slots);

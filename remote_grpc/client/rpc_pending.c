@@ -31,16 +31,18 @@ kiln_status kilni_rpc_pending_begin(kilni_rpc_client *self, kilni_rpc_frame *fra
     }
     uint64_t epoch = self->epoch;
     frame->body.request = ++self->next_request;
-    *pending = (kiln_pending){
-        .client = self, .request = frame->body.request, .target = out_data, .next = self->pending};
-    self->pending = pending;
-    self->n_pending++;
     status = kilni_rpc_client_send(self, frame, err);
-    if (status != KILN_STATUS_OK) { // with the session, and what is pending in it
+    if (status != KILN_STATUS_OK) {
         kiln_free(self->env, pending);
         return status;
     }
-    pending->length = length; // nothing waited for these bytes until they were asked for
+    *pending = (kiln_pending){.client = self,
+                              .request = frame->body.request,
+                              .target = out_data,
+                              .length = length,
+                              .next = self->pending};
+    self->pending = pending; // nothing waited for these bytes until they were asked for
+    self->n_pending++;
     self->awaited_bytes += length;
     if (!self->link.resumable && epoch == self->epoch) {
         wait_for(self, pending); // without acks nobody knows how far the server is

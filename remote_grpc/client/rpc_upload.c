@@ -26,8 +26,10 @@ static kiln_status write_pieces(kilni_rpc_client *self, const kiln_buffer *buffe
         status = kilni_rpc_client_send(self, &frame, err);
         last_held = frame.hold != NULL ? self->link.sent : last_held;
     }
-    if (status == KILN_STATUS_OK && last_held > 0) {
-        status = kilni_rpc_client_settle(self, last_held, err);
+    if (last_held > 0 && self->is_open) { // the caller's bytes are in use until then
+        kiln_status settled =
+            kilni_rpc_client_settle(self, last_held, status == KILN_STATUS_OK ? err : NULL);
+        status = status == KILN_STATUS_OK ? settled : status;
     }
     return status;
 }
@@ -41,7 +43,7 @@ kiln_status kilni_rpc_upload(kilni_rpc_client *self, const kiln_buffer *buffer, 
     }
     atomic_init(&hold.refs, 1);
     kiln_status status = write_pieces(self, buffer, offset, source, bytes, &hold, err);
-    if (status != KILN_STATUS_OK) {
+    if (status != KILN_STATUS_OK && status != KILN_STATUS_RESOURCE_EXHAUSTED) {
         kilni_rpc_client_drop_kept(self);
     }
     kilni_rpc_hold_drain(&hold);
@@ -65,14 +67,25 @@ static kiln_status begin_offer(kilni_rpc_client *self, const kiln_v1_Offer *offe
 
 bool kilni_rpc_is_owed(const kilni_rpc_client *self, const kiln_buffer *buffer)
 {
-    return buffer != NULL && buffer->origin.memory != NULL && !buffer->written &&
-           buffer->offer == NULL && buffer->epoch != self->epoch;
+    return buffer != NULL && buffer->origin.memory != NULL && !buffer->written && !buffer->listed &&
+           buffer->epoch != self->epoch;
 }
 
 static kiln_status upload_constant(kilni_rpc_client *self, kiln_buffer *buffer, kiln_error *err)
 {
     buffer->epoch = self->epoch;
-    return kilni_rpc_upload(self, buffer, 0, buffer->origin.memory, buffer->bytes, err);
+    kiln_status status =
+        kilni_rpc_upload(self, buffer, 0, buffer->origin.memory, buffer->bytes, err);
+    if (status != KILN_STATUS_OK) {
+        buffer->epoch = 0; // it is still owed
+    }
+    return status;
+}
+
+static void list(kilni_rpc_client *self, kiln_buffer *buffer)
+{
+    buffer->listed = true;
+    self->offered[self->n_offered++] = buffer;
 }
 
 static void note_copied(const kiln_buffer *buffer)
@@ -152,19 +165,24 @@ kiln_status kilni_rpc_offer_constant(kilni_rpc_client *self, kiln_buffer *buffer
         status = begin_offer(self, &offer, &buffer->digest, &buffer->offer, err);
     }
     if (status == KILN_STATUS_OK) {
-        self->offered[self->n_offered++] = buffer;
+        list(self, buffer);
+    } else {
+        buffer->epoch = 0;
     }
     return status;
 }
 
-/// Takes the answer. Errors: the session is lost.
-static kiln_status settle_one(kilni_rpc_client *self, kiln_buffer *buffer, kiln_error *err)
+/// Takes the answer; one that could not be uploaded then has none. Errors: the session is lost, or
+/// there is no memory, and it is listed again.
+static kiln_status settle_one(kilni_rpc_client *self, kiln_buffer *buffer, uint64_t epoch,
+                              kiln_error *err)
 {
     kiln_error answer = KILN_ERROR_INIT;
     kiln_pending *offer = buffer->offer;
-    uint64_t epoch = buffer->epoch;
     buffer->offer = NULL;
-    kiln_status status = kilni_rpc_pending_settle(self, offer, &answer);
+    buffer->listed = false;
+    kiln_status status = offer != NULL ? kilni_rpc_pending_settle(self, offer, &answer)
+                                       : kiln_fail(&answer, NOT_FOUND, "nothing was offered");
     if (!self->is_open || self->epoch != epoch) {
         if (err != NULL) {
             *err = answer;
@@ -173,6 +191,9 @@ static kiln_status settle_one(kilni_rpc_client *self, kiln_buffer *buffer, kiln_
     }
     // Whatever it is that keeps the server from having it: it says so again of the bytes.
     status = status != KILN_STATUS_OK ? upload_constant(self, buffer, err) : status;
+    if (status != KILN_STATUS_OK && self->is_open && self->epoch == epoch) {
+        list(self, buffer);
+    }
     note_copied(buffer);
     return status;
 }
@@ -181,10 +202,11 @@ kiln_status kilni_rpc_settle_constants(kilni_rpc_client *self, kiln_error *err)
 {
     kiln_status first = KILN_STATUS_OK;
     size_t count = self->n_offered;
+    uint64_t epoch = self->epoch;
     self->n_offered = 0;
     for (size_t i = 0; i < count; i++) { // after a loss too: all answers are taken
         kiln_status status =
-            settle_one(self, self->offered[i], first == KILN_STATUS_OK ? err : NULL);
+            settle_one(self, self->offered[i], epoch, first == KILN_STATUS_OK ? err : NULL);
         first = first == KILN_STATUS_OK ? status : first;
     }
     return first;

@@ -16,6 +16,7 @@ typedef struct json_text {
     const char *end;
     uint32_t depth;
     const char *wrong; ///< NULL: nothing
+    bool no_memory;
 } json_text;
 
 static bool json_value(json_text *text, bundle_json *out);
@@ -24,6 +25,12 @@ static bool refuse(json_text *text, const char *what)
 {
     text->wrong = text->wrong != NULL ? text->wrong : what;
     return false;
+}
+
+static bool starve(json_text *text)
+{
+    text->no_memory = true;
+    return refuse(text, "no memory");
 }
 
 static void skip_space(json_text *text)
@@ -90,7 +97,7 @@ static const char *json_string(json_text *text)
     }
     char *copy = kiln_arena_alloc(text->arena, (size_t)(end - text->at) + 1);
     if (copy == NULL) {
-        (void)refuse(text, "no memory");
+        (void)starve(text);
         return NULL;
     }
     size_t length = 0;
@@ -139,7 +146,7 @@ static bool json_items(json_text *text, char close, bundle_json *out)
     do {
         bundle_json *item = kiln_arena_alloc(text->arena, sizeof(*item));
         if (item == NULL) {
-            return refuse(text, "no memory");
+            return starve(text);
         }
         if (out->kind == BUNDLE_JSON_OBJECT) {
             item->name = take_char(text, '"') ? json_string(text) : NULL;
@@ -198,6 +205,9 @@ kiln_status kilni_bundle_json_read(kiln_arena *arena, const char *text, size_t l
     skip_space(&state);
     if (read && state.at != state.end) {
         read = refuse(&state, "something behind the end");
+    }
+    if (state.no_memory) {
+        return kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for a document of %zu bytes", length);
     }
     if (!read) {
         return kiln_fail(err, DATA_LOSS, "no JSON of a bundle: %s at byte %zu", state.wrong,

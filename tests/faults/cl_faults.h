@@ -22,6 +22,7 @@ typedef struct cl_faults {
     _Atomic uint32_t kind; ///< cl_faults_kind
     _Atomic uint64_t flip_at; ///< the byte with the bit, from the first one's on, around the end
     char name[48]; ///< of the call that failed
+    char only[48]; ///< calls of this name alone are counted; "": all
 } cl_faults;
 
 /// Memory that the layer of every OpenCL call of this process will look at; NULL: there is none.

@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 import call_graph
+import cl_calls
 import exported_symbols
 import header_alone
 import include_graph
@@ -51,6 +52,10 @@ def call_messages(tree):
 
 def walk_messages(tree):
     return [p for problems in walk.problems(tree).values() for p in problems]
+
+
+def layer_messages(tree):
+    return [p for problems in cl_calls.problems(tree).values() for p in problems]
 
 
 C_HEAD = HEAD + "// Decides\n// nothing.\n"
@@ -98,6 +103,11 @@ VIOLATIONS = {
         walk.DOCUMENT: walk.TITLE + "\n\n1. `a.c`: `one` and\n2. `b.c`: `two`\n",
         "ir/a.c": C_HEAD + "void one(void)\n{\n}\n",
         "runtime/b.c": C_HEAD + "void two(void)\n{\n}\n"}, "one does not lead to two"),
+    "call that cannot fail": (layer_messages, {
+        cl_calls.LAYER: C_HEAD + "TAKES(clFlush);\n", "cl_backend/a.c": C_HEAD + "int a(void) { return clFinish(q); }\n"},
+        "cl_backend/a.c calls clFinish, which"),
+    "fault without a call": (layer_messages, {cl_calls.LAYER: C_HEAD + "table.clFlush = flush;\n"},
+                             "lets clFlush fail, which cl_backend does not call"),
     "unfinished merge": (source_rules.merged, {"docs/a.md": "a\n<<<<" "<<< HEAD\nb\n"}, "mark of a merge"),
     "no licence": (source_rules.spdx, {"ir/a.c": "int x;\n"}, "SPDX"),
     "same name twice": (source_rules.unique_basenames, {"ir/arena.c": C_HEAD},

@@ -7,11 +7,17 @@
 
 #include "harness.h"
 
+static bool fails(kiln_faults *faults, size_t number)
+{
+    size_t at = atomic_load(&faults->fail_at);
+    return at != 0 && (number == at || (number > at && atomic_load(&faults->persistent)));
+}
+
 static void *faults_alloc(void *user, size_t bytes, size_t alignment)
 {
     kiln_faults *faults = user;
     size_t number = atomic_fetch_add(&faults->requests, 1) + 1;
-    if (number == faults->fail_at) {
+    if (fails(faults, number)) {
         return NULL;
     }
     size_t grain = alignment < sizeof(void *) ? sizeof(void *) : alignment;
@@ -37,20 +43,22 @@ void kiln_faults_init(kiln_faults *faults)
     faults->allocator = (kiln_allocator){faults_alloc, faults_free, faults};
     atomic_init(&faults->requests, 0);
     atomic_init(&faults->live, 0);
-    faults->fail_at = 0;
+    atomic_init(&faults->fail_at, 0);
+    atomic_init(&faults->persistent, false);
     faults->started = false;
 }
 
 bool kiln_faults_next(kiln_faults *faults, size_t k)
 {
     if (atomic_load(&faults->live) != 0) {
-        KILN_FAIL("failing request %zu leaked %zu allocations", faults->fail_at,
+        KILN_FAIL("failing request %zu leaked %zu allocations", atomic_load(&faults->fail_at),
                   atomic_load(&faults->live));
         return false;
     }
-    bool more = !faults->started || atomic_load(&faults->requests) >= faults->fail_at;
+    size_t at = atomic_load(&faults->fail_at);
+    bool more = !faults->started || atomic_load(&faults->requests) >= at;
     faults->started = true;
-    faults->fail_at = k;
+    atomic_store(&faults->fail_at, k);
     atomic_store(&faults->requests, 0);
     return more;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Fault injection for allocations: an allocator that counts what is alive and fails the k-th
-// request.
+// request, or that and all after it.
 //
 //     for (size_t k = 1; kiln_faults_next(&faults, k); k++) { ... run with faults.allocator ... }
 //
@@ -18,7 +18,8 @@ typedef struct kiln_faults {
     kiln_allocator allocator; /* hand this to the code under test */
     atomic_size_t requests; /* since the last kiln_faults_next */
     atomic_size_t live; /* allocated and not yet freed */
-    size_t fail_at; /* 1: the first request; 0: none */
+    atomic_size_t fail_at; /* 1: the first request; 0: none */
+    atomic_bool persistent; /* those behind it fail too */
     bool started;
 } kiln_faults;
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cl_device.h"
+#include "cl_facts.h"
 #include "cl_fixture.h"
 #include "cl_measure.h"
 

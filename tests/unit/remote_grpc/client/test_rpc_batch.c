@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What a client gathers: which values a Run binds to buffers, and which graphs are the same.
+#include "faults.h"
 #include "harness.h"
 #include "rpc_batch.h"
 
@@ -75,5 +76,57 @@ static void test_same_graph_is_a_number(void)
     kilni_rpc_batch_destroy(batch);
 }
 
+/// What could not be sent is the same when it is asked for again, and nothing comes to it
+/// meanwhile.
+static void test_frame_stays(void)
+{
+    kiln_env env = {.allocator = kiln_allocator_default()};
+    kiln_error err = KILN_ERROR_INIT;
+    kilni_rpc_batch *batch = NULL;
+    KILN_CHECK(kilni_rpc_batch_create(&env, &batch, &err) == KILN_STATUS_OK);
+    kilni_rpc_batch_begin(batch, 16, UINT64_C(1) << 40);
+    for (uint64_t i = 0; i < 3; i++) {
+        const kiln_op_record none = {.op = KILN_OP_NEG};
+        size_t bytes = 0, again = 0;
+        negate(batch, first_tensor + 10 * i, 4, 1, 2);
+        uint64_t graph = gathered(batch, &bytes)->graph;
+        KILN_CHECK(!kilni_rpc_batch_takes(batch, &none, NULL));
+        KILN_CHECK_INT(gathered(batch, &again)->graph, graph);
+        KILN_CHECK_INT(again, bytes);
+        kilni_rpc_batch_end(batch);
+    }
+    kilni_rpc_batch_destroy(batch);
+}
+
+/// An operation for which there is no memory has never been there.
+static void test_no_memory_for_an_operation(void)
+{
+    kiln_faults faults;
+    kiln_error err = KILN_ERROR_INIT;
+    kilni_rpc_batch *batch = NULL;
+    const uint64_t from = 1, to = 2;
+    const kiln_tensor_desc x = floats(first_tensor, 4), y = floats(first_tensor + 1, 4);
+    const kiln_op_record record = {
+        .op = KILN_OP_NEG, .n_inputs = 1, .n_outputs = 1, .inputs = &x, .outputs = &y};
+    size_t bytes = 0;
+    kiln_faults_init(&faults);
+    const kiln_env env = {.allocator = faults.allocator};
+    KILN_CHECK(kilni_rpc_batch_create(&env, &batch, &err) == KILN_STATUS_OK);
+    faults.persistent = true;
+    faults.fail_at = 1;
+    KILN_CHECK_INT(kilni_rpc_batch_add(batch, &record, &from, &to, &err),
+                   KILN_STATUS_RESOURCE_EXHAUSTED);
+    faults.fail_at = 0;
+    KILN_CHECK(kilni_rpc_batch_is_empty(batch));
+    negate(batch, first_tensor, 4, from, to);
+    const kiln_v1_Run *run = gathered(batch, &bytes);
+    KILN_CHECK_INT(run->inputs_count, 1);
+    KILN_CHECK_INT(run->outputs_count, 1);
+    KILN_CHECK_INT(run->outputs[0].value, 2);
+    kilni_rpc_batch_destroy(batch);
+    KILN_CHECK_INT(faults.live, 0);
+}
+
 KILN_TEST_MAIN("unit/remote_grpc/batch", KILN_TEST(test_last_value_is_bound),
-               KILN_TEST(test_same_graph_is_a_number))
+               KILN_TEST(test_same_graph_is_a_number), KILN_TEST(test_frame_stays),
+               KILN_TEST(test_no_memory_for_an_operation))

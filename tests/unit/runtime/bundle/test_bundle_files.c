@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "bundle_files.h"
+#include "bundle_json.h"
+#include "faults.h"
 #include "harness.h"
 
 static const char content[] = "weights";
@@ -137,5 +139,33 @@ static void test_no_room_for_a_piece(void)
     KILN_CHECK_INT(visit_once(&s, &err), KILN_STATUS_RESOURCE_EXHAUSTED);
 }
 
+/* Nor is a document. */
+static void test_no_room_for_a_document(void)
+{
+    enum { ITEMS = 4000 };
+    static char text[2 * ITEMS + 2];
+    kiln_faults faults;
+    size_t failed = 0;
+    kiln_faults_init(&faults);
+    for (size_t i = 0; i < ITEMS; i++) {
+        memcpy(text + 2 * i, i == 0 ? "[1" : ",1", 2);
+    }
+    text[(size_t)2 * ITEMS] = ']';
+    const kiln_env env = {.allocator = faults.allocator};
+    for (size_t k = 1; kiln_faults_next(&faults, k); k++) {
+        const bundle_json *value = NULL;
+        kiln_error err = KILN_ERROR_INIT;
+        kiln_arena arena;
+        kiln_arena_init(&arena, &env);
+        kiln_status status = kilni_bundle_json_read(&arena, text, strlen(text), &value, &err);
+        bool last = atomic_load(&faults.requests) < k;
+        KILN_CHECK_INT(status, last ? KILN_STATUS_OK : KILN_STATUS_RESOURCE_EXHAUSTED);
+        failed += !last;
+        kiln_arena_fini(&arena);
+    }
+    KILN_CHECK(failed > 2);
+}
+
 KILN_TEST_MAIN("unit/runtime/bundle_files", KILN_TEST(test_visits),
-               KILN_TEST(test_a_file_that_is_cut_short), KILN_TEST(test_no_room_for_a_piece))
+               KILN_TEST(test_a_file_that_is_cut_short), KILN_TEST(test_no_room_for_a_piece),
+               KILN_TEST(test_no_room_for_a_document))
