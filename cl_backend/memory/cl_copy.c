@@ -79,6 +79,10 @@ out:
 kiln_status kiln_cl_unmap(kiln_backend *base, kiln_buffer *given, void *pointer, kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    kiln_status status = kilni_cl_usable(backend, err);
+    if (status != KILN_STATUS_OK) {
+        return status;
+    }
     cl_int code = clEnqueueUnmapMemObject(backend->queue, kilni_cl_buffer_of(given)->mem, pointer,
                                           0, NULL, NULL);
     if (code != CL_SUCCESS) {

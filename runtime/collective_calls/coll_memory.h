@@ -39,7 +39,7 @@ typedef struct kilni_device_memory {
         *starting; ///< what the input of the call that starts depends on; the device's lock
     const kiln_coll_memory_ops *commands; ///< with `direct`: the steps as commands
     kiln_coll_memory_ops direct; ///< the worker's steps on the spot (coll_on_host.c)
-    bool is_queued; ///< commands may still be running; the worker's
+    bool is_queued; ///< commands may still run that use its buffers; the worker's
 } kilni_device_memory;
 
 /// The caller's, or, once it is a member's, the member's: its table's `close` frees it. Holds the

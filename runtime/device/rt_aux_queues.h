@@ -13,6 +13,8 @@
 typedef struct kilni_aux_queue {
     kiln_backend *backend; ///< NULL: none; once it is there it stays
     pthread_mutex_t lock;
+    uint64_t steps; ///< of calls, as commands, so far
+    uint64_t ended; ///< as many of them have surely ended
 } kilni_aux_queue;
 
 /// Makes the device's auxiliary queues where it can have some. Errors: RESOURCE_EXHAUSTED.

@@ -229,7 +229,8 @@ void kilni_tensors_release_listed(kiln_device *device)
 /// A handle without holds waits to be the next tensor; the device is open as long as it does.
 static void tell_released_before(kiln_tensor *tensor)
 {
-    atomic_store(&tensor->refs, 0);
+    uint32_t below = UINT32_MAX;
+    (void)atomic_compare_exchange_strong(&tensor->refs, &below, 0);
     kiln_log_write(&tensor->device->context->env, KILN_LOG_WARN, "runtime",
                    "a tensor is released more often than it is held");
 }

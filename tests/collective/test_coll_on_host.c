@@ -162,6 +162,13 @@ static void check_same(const steps *self, kiln_dtype dtype, const char *what)
     }
 }
 
+/// A step of the commands' own table was, or was not, asked for.
+static void note_queued(const steps *self, bool queued)
+{
+    self->memory->is_queued = queued;
+    self->memory->device->in.steps += queued;
+}
+
 static void test_same_sums(void)
 {
     steps self;
@@ -179,7 +186,7 @@ static void test_same_sums(void)
                 KILN_CHECK_INT(tables[i]->reduce(&self.memory->base, &target, &left, &right,
                                                  (kiln_coll_op)op, NULL),
                                0);
-                self.memory->is_queued = i == 0;
+                note_queued(&self, i == 0);
                 look(&self, &target, i);
             }
             check_same(&self, numbers[d], kiln_coll_op_name((kiln_coll_op)op));
@@ -195,7 +202,7 @@ static void check_conversion(steps *self, kiln_dtype from, kiln_dtype to, uint32
     const kiln_coll_memory_ops *tables[] = {self->memory->commands, self->memory->base.ops};
     for (int i = 0; i < 2; i++) {
         KILN_CHECK_INT(tables[i]->convert(&self->memory->base, &target, &source, divisor, NULL), 0);
-        self->memory->is_queued = i == 0;
+        note_queued(self, i == 0);
         look(self, &target, i);
     }
     check_same(self, to, "a conversion");

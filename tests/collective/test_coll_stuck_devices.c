@@ -162,8 +162,12 @@ static void test_lane_is_not_used(void)
 {
     static float data[COUNT];
     scene self;
-    if (scene_init(&self, opencl, 3) &&
-        KILN_CHECK(self.group->ranks[STUCK].memory->commands != NULL)) {
+    bool ok = scene_init(&self, opencl, 3);
+    if (ok) { // on a busy machine, too, before the deadline
+        kiln_collective_destroy(self.group);
+        ok = make_group(&self, 30000);
+    }
+    if (ok && KILN_CHECK(self.group->ranks[STUCK].memory->commands != NULL)) {
         kiln_device *device = self.set.devices[STUCK];
         cl_event gate = hold(device->in.backend, &device->in.lock);
         KILN_CHECK_INT(kiln_collective_all_reduce(self.group, self.inputs, "sum", self.sums, NULL),

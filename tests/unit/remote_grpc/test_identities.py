@@ -374,7 +374,7 @@ def rests(process, when, wakes=1, seconds=5, only_waits=False):
     busy = processor_seconds(process) - before
     print(f"    {when} a server wakes {rate:.2f} times a second, and computed for {busy:.2f} s of {seconds}")
     assert rate <= wakes, rate
-    assert busy <= 0.02, busy  # two ticks of the clock that counts
+    assert busy <= 0.03 + 0.01 * seconds, busy  # the clock counts ticks of 10 ms, whoever wakes in one
 
 
 def case_idle_server_sleeps(folder):
