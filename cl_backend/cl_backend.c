@@ -48,6 +48,7 @@ static void backend_close(kiln_backend *base)
                        "device %s is closed while a kernel runs: its memory stays",
                        backend->info.name);
         kilni_cl_queue_leave(backend);
+        kilni_cl_follow_end(backend);
         return;
     }
     if (backend->queue != NULL && !backend->flight.lost && clFinish(backend->queue) == CL_SUCCESS) {
@@ -451,6 +452,7 @@ static kiln_status open_any(const kiln_env *env, const open_request *request,
     backend->base.env = env;
     backend->env = env;
     pthread_mutex_init(&backend->reader.lock, NULL);
+    kilni_cl_follow_init(&backend->flight.follower);
     char folder[1024];
     kiln_error no_cache = KILN_ERROR_INIT;
     kiln_status cache = kiln_cache_dir(env, folder, sizeof(folder), &no_cache);

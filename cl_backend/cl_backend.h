@@ -87,8 +87,9 @@ KILN_API void kiln_cl_event_signal(kiln_cl_event *event, kiln_status status);
 /// Frees a marker or a user event. Needs no lock.
 KILN_API void kiln_cl_event_destroy(kiln_cl_event *event);
 
-/// Calls `done` once when a marker is reached or its work failed, on a thread of the driver: it
-/// must be short and must not call this backend. After an error `done` is not called.
+/// Calls `done` once when a marker is reached or its work failed, on a thread of the driver or of
+/// the backend: it must be short and must not call this backend. After an error `done` is not
+/// called.
 KILN_NODISCARD KILN_API kiln_status kiln_cl_event_after(kiln_cl_event *event, kiln_event_fn done,
                                                         void *user, kiln_error *err);
 

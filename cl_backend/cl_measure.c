@@ -192,6 +192,8 @@ static void leave_no_trace(kilni_cl_backend *backend)
 {
     kilni_cl_pool_trim(backend);
     backend->pool.hits = backend->pool.creates = 0;
+    backend->pool.peaks[0] = backend->pool.peaks[1] = 0; // else it would keep that much for long
+    backend->pool.given = 0;
     backend->stats = (kiln_backend_stats){.bytes_budget = backend->pool.budget};
     backend->counters = (kiln_cl_counters){0};
 }

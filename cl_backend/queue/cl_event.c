@@ -4,6 +4,7 @@
 // signals them.
 
 #include "cl_error.h"
+#include "cl_follow.h"
 #include "cl_queue.h"
 #include "cl_state.h"
 
@@ -153,7 +154,9 @@ kiln_status kiln_cl_event_after(kiln_cl_event *event, kiln_event_fn done, void *
     }
     *call = (after_call){.backend = backend, .done = done, .user = user};
     atomic_fetch_add(&backend->flight.callbacks, 1);
-    cl_int code = clSetEventCallback(event->event, CL_COMPLETE, event_passed, call);
+    cl_int code = backend->flight.follows
+                      ? kilni_cl_follow(backend, event->event, event_passed, call)
+                      : clSetEventCallback(event->event, CL_COMPLETE, event_passed, call);
     if (code != CL_SUCCESS) {
         atomic_fetch_sub(&backend->flight.callbacks, 1);
         kiln_free(backend->env, call);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "cl_error.h"
+#include "cl_query.h"
 #include "cl_queue.h"
 #include "cl_state.h"
 
@@ -196,6 +197,7 @@ void kilni_cl_queue_open(kilni_cl_backend *backend)
 {
     bool workers = backend->pocl && backend->info.type == KILN_DEVICE_CPU;
     backend->flight.keeps_last = workers && !backend->foreign_queue;
+    backend->flight.follows = kilni_cl_is_nvidia(backend->info.extensions);
     backend->flight.awake = workers && kiln_config_bool(backend->env->config, KILN_OPTION_AWAKE);
     if (backend->flight.awake) {
         kiln_awake_open();
@@ -214,6 +216,7 @@ void kilni_cl_queue_close(kilni_cl_backend *backend)
 {
     kilni_cl_queue_leave(backend);
     await_callbacks(backend);
+    kilni_cl_follow_end(backend);
     kilni_cl_flight_reset(backend);
     if (backend->flight.tail != NULL) {
         clReleaseEvent(backend->flight.tail);

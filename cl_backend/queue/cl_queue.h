@@ -4,6 +4,7 @@
 
 /// The queue: whether it may be used, how much is in flight, waits, and giving it up.
 
+#include "cl_follow.h"
 #include "cl_opencl.h"
 #include <stdatomic.h>
 
@@ -17,6 +18,8 @@ typedef struct kilni_cl_flight { ///< what is in the queue, and what came of it
     uint32_t since_marker; ///< commands
     atomic_uint callbacks; ///< asked for and not yet over
     atomic_uint user_events; ///< in the queue, and not signalled
+    bool follows; ///< a driver whose callbacks come late, as NVIDIA's do: marks have a thread
+    kilni_cl_follower follower;
     atomic_int failed_signal; ///< status that a user event was signalled with
     bool keeps_last; ///< a driver that makes an event for each command anyway, and Kiln's own queue
     bool keeps_copies; ///< an auxiliary queue, whose markers a driver may hold up behind the

@@ -37,8 +37,9 @@ typedef struct kiln_backend_queue_ops {
     /// that work fail, and the next read or sync says so.
     kiln_status (*user_event)(kiln_backend *backend, kiln_event **out_event, kiln_error *err);
     void (*event_signal)(kiln_event *event, kiln_status status); ///< any thread
-    /// Calls `done` once when a marker is reached or its work failed, on a thread of the driver: it
-    /// is short and does not call this backend. After an error `done` is not called. Any thread.
+    /// Calls `done` once when a marker is reached or its work failed, on a thread of the driver or
+    /// of the backend, in the order of the queue: it is short and does not call this backend. After
+    /// an error `done` is not called. Any thread.
     kiln_status (*event_after)(kiln_event *event, kiln_event_fn done, void *user, kiln_error *err);
     kiln_status (*event_wait)(kiln_event *event, kiln_error *err); ///< any thread
     void (*event_destroy)(kiln_event *event); ///< any thread

@@ -85,11 +85,12 @@ class Group:
             begun.append((op, self._group.begin(_standard.concat(flat) if len(flat) > 1 else flat[0], op, member)))
         for row, (op, one) in zip(rows, begun):
             whole, start = self._group.end(one), 0
-            if op == "sum":  # divided once here, not piece by piece in turns with what is computed meanwhile
-                whole = whole / self.ranks
             for place in row["places"]:
                 end = start + leaves[place].size
-                means[place] = _kiln.operators["reshape"](whole[start:end], leaves[place].shape)
+                mean = _kiln.operators["reshape"](whole[start:end], leaves[place].shape)
+                # A sum is divided here, not piece by piece in turns with what is computed meanwhile; and each array by
+                # itself, for a part of a longer one would be copied by the next graph that reads it.
+                means[place] = mean / self.ranks if op == "sum" else mean
                 start = end
         return _unflatten(tree, (means[place] for place in range(len(leaves))))
 

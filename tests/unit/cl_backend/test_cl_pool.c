@@ -240,6 +240,20 @@ static void test_idle_is_bounded(void)
     cl_fixture_close(&f);
 }
 
+// What a device was measured with when it was opened is not kept room for.
+static void test_measuring_is_no_use(void)
+{
+    cl_fixture f;
+    cl_settings settings = {.budget = "1G", .tune = "full", .cache = kiln_test_tmpdir()};
+    if (!cl_fixture_open(&f, &settings)) {
+        return;
+    }
+    KILN_CHECK_INT(f.backend->pool.peaks[0] + f.backend->pool.peaks[1], 0);
+    KILN_CHECK_INT(f.backend->pool.given, 0);
+    KILN_CHECK_INT(stats_of(&f).bytes_pooled, 0);
+    cl_fixture_close(&f);
+}
+
 // A step that uses many classes, one after another, makes no buffers once it has run, though the
 // pool does not keep one of each.
 static void test_steps_find_their_buffers(void)
@@ -393,5 +407,5 @@ KILN_TEST_MAIN("unit/cl_backend/pool", KILN_TEST(test_windows),
                KILN_TEST(test_reuse), KILN_TEST(test_rounding), KILN_TEST(test_alignment),
                KILN_TEST(test_large_pages), KILN_TEST(test_budget),
                KILN_TEST(test_budget_frees_idle), KILN_TEST(test_idle_is_bounded),
-               KILN_TEST(test_steps_find_their_buffers),
+               KILN_TEST(test_measuring_is_no_use), KILN_TEST(test_steps_find_their_buffers),
                KILN_TEST(test_larger_than_the_device_allows), KILN_TEST(test_zero_bytes))

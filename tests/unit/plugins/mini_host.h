@@ -98,6 +98,8 @@ bool mini_eval(const mini_host *mini, kf_expr expr, int64_t *out_value);
 bool mini_has_opencl(void);
 /// Whether that device takes programs for sm_90a.
 bool mini_has_wgmma(void);
+/// Whether the device that mini_has_opencl opened is a processor.
+bool mini_is_processor(void);
 /// Builds and runs the program, and reads every written tensor into its `data`. Checks guards after
 /// each result. False, with the case failed, when something goes wrong. mini_run_ns gives the best
 /// time of `repeat`.

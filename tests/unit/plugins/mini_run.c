@@ -138,6 +138,13 @@ bool mini_has_wgmma(void)
     return major == 9 && minor == 0;
 }
 
+bool mini_is_processor(void)
+{
+    cl_device_type type = 0;
+    clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
+    return (type & CL_DEVICE_TYPE_CPU) != 0;
+}
+
 static cl_program build(const kf_source *source)
 {
     static const char opening[] = "#if defined(__clang__) && defined(__x86_64__)\n"

@@ -274,6 +274,25 @@ class Groups(kiln_case.Case):
                     self.same(first, mean, 1e-5)
             self.same(made[0][0], np.asarray(alone[0][0]), 1e-5)
 
+    def test_means_are_read_where_they_lie(self):
+        devices = ("opencl:0", "opencl:1")
+        group = kiln.collective.Group(devices)
+        arrays = [[numbers(5, 3, device=device) for _ in range(4)] for device in devices]
+        means = [kiln.compile(lambda *own, m=member: group.average(m, [one * 2 for one in own])) for member in (0, 1)]
+        use = kiln.compile(lambda *four: [kiln.tanh(one) for one in four])
+        for _ in range(3):  # recorded, then replayed
+            made = [step(*own) for step, own in zip(means, arrays)]
+            device = made[0][0].device
+            used = use(*made[0])
+            device.sync()
+        with kiln.trace() as trace:
+            used = use(*made[0])
+            device.sync()
+        launched = [event["name"] for event in json.loads(trace.text)["traceEvents"] if event.get("ph") == "X"]
+        self.assertEqual([name for name in launched if name == "kiln_elementwise"], [])  # a copy of a part
+        for one, own in zip(used, arrays[0]):
+            self.same(one, np.tanh(np.asarray(own) * 2), 1e-5)
+
     def test_each_member_has_a_thread_of_its_own(self):
         group = kiln.collective.Group(self.DEVICES)
         meet = threading.Barrier(2, timeout=60)  # one thread alone would not come through
