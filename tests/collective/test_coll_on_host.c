@@ -262,6 +262,26 @@ static void test_some_lie_elsewhere(void)
     steps_fini(&self);
 }
 
+/// Memory that a call left behind with commands in the queue is not touched before they end.
+static void test_left_behind(void)
+{
+    steps self;
+    steps_init(&self);
+    if (self.ok) {
+        kiln_coll_memory *memory = &self.memory->base;
+        kiln_coll_buffer *next = NULL;
+        self.memory->device->in.steps++; // another member's
+        KILN_CHECK(!self.memory->is_queued);
+        KILN_CHECK_INT(memory->ops->alloc(memory, buffer_bytes, &next, NULL), 0);
+        KILN_CHECK(self.memory->is_queued);
+        fill(&self, 2, 3);
+        KILN_CHECK(!self.memory->is_queued);
+        KILN_CHECK_INT(self.memory->device->in.ended, self.memory->device->in.steps);
+        memory->ops->free(memory, next);
+    }
+    steps_fini(&self);
+}
+
 int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
@@ -270,6 +290,7 @@ int main(int argc, char **argv)
         KILN_TEST(test_same_sums),
         KILN_TEST(test_same_conversions),
         KILN_TEST(test_some_lie_elsewhere),
+        KILN_TEST(test_left_behind),
     };
     setenv("POCL_DEVICES", "pthread pthread", 1); // read once, before the first OpenCL call
     return kiln_test_run("collective/on_host", cases, sizeof(cases) / sizeof(cases[0]), argc, argv);
