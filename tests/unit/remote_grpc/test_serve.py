@@ -289,23 +289,44 @@ def case_service_manager(folder):
         env = {**os.environ, "NOTIFY_SOCKET": told.getsockname(), "WATCHDOG_USEC": "400000"}
         with subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, text=True, env=env,
                               pass_fds=[handed.fileno(), port.fileno()]) as server:
-            addresses = server.stdout.readline().strip().split(" at ")[1].split()
-            assert addresses == [f"unix:{path}", f"grpc://127.0.0.1:{port.getsockname()[1]}"], addresses
-            assert told.recv(100) == b"READY=1"
-            for address in addresses:
-                assert compute(address) == "2 4 6\n"
-            assert [told.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
-            server.send_signal(signal.SIGTERM)
-            said = b"WATCHDOG=1"
-            while said == b"WATCHDOG=1":
-                said = told.recv(100)
-            assert said == b"STOPPING=1" and server.wait(timeout=30 * PATIENCE) == 0, said
+            try:
+                addresses = server.stdout.readline().strip().split(" at ")[1].split()
+                assert addresses == [f"unix:{path}", f"grpc://127.0.0.1:{port.getsockname()[1]}"], addresses
+                assert told.recv(100) == b"READY=1"
+                for address in addresses:
+                    assert compute(address) == "2 4 6\n"
+                assert [told.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+                server.send_signal(signal.SIGTERM)
+                said = b"WATCHDOG=1"
+                while said == b"WATCHDOG=1":
+                    said = told.recv(100)
+                assert said == b"STOPPING=1" and server.wait(timeout=30 * PATIENCE) == 0, said
+            finally:
+                server.kill()
         with socket.create_server(("0.0.0.0", 0)) as public:  # no TLS there
             script = (f'exec 3<&{public.fileno()}; export LISTEN_PID=$$ LISTEN_FDS=1; '
                       f'exec "{KILN}" serve --device reference')
             done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60 * PATIENCE, check=False,
                                   pass_fds=[public.fileno()])
             assert done.returncode == 1 and "beyond loopback" in done.stderr, done
+
+
+def case_service_manager_that_does_not_read(folder):
+    """Its socket is full after some ten messages; the server serves, and ends."""
+    path = os.path.join(folder, "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+        told.bind(os.path.join(folder, "notify"))
+        env = {**os.environ, "NOTIFY_SOCKET": told.getsockname(), "WATCHDOG_USEC": "20000"}
+        with subprocess.Popen([KILN, "serve", "--device", "reference", "--listen", f"unix:{path}"],
+                              stdout=subprocess.PIPE, text=True, env=env) as server:
+            try:
+                server.stdout.readline()
+                time.sleep(1)
+                assert compute(f"unix:{path}") == "2 4 6\n"
+                server.send_signal(signal.SIGTERM)
+                assert server.wait(timeout=30 * PATIENCE) == 0
+            finally:
+                server.kill()
 
 
 def case_units(folder):
@@ -822,7 +843,8 @@ def case_client_library_links_no_opencl(_):
 run_cases("unit/remote_grpc/serve",
           [case_one_line_says_where, case_group_has_a_number, case_refuses_beyond_loopback, case_default_address,
            case_weights_are_kept, case_devices_of_a_server, case_client_certificates, case_tokens,
-           case_renewed_while_serving, case_one_line_says_why, case_many_connections, case_service_manager, case_units,
+           case_renewed_while_serving, case_one_line_says_why, case_many_connections, case_service_manager,
+           case_service_manager_that_does_not_read, case_units,
            case_health_and_drain, case_wrong_frames_are_named, case_grace_is_kept,
            case_the_end_has_an_end, case_the_end_waits_for_no_reader, case_the_end_waits_for_no_poller,
            case_free_memory_goes_back,
