@@ -26,7 +26,7 @@ void serve_notify(const char *state)
     memcpy(name.sun_path, path, length);
     name.sun_path[0] = path[0] == '@' ? '\0' : path[0]; // an abstract name
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    const struct timeval patience = {.tv_sec = 1}; // where nobody reads, the queue is full in the end
+    const struct timeval patience = {.tv_sec = 1}; // who does not read has a full queue in the end
     if (fd >= 0) {
         (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
         (void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&name,
