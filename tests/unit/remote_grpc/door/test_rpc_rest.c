@@ -208,16 +208,16 @@ static void run_client(const resting_server *server, int count, int full)
 
 // ---- what is left behind ----
 
+/// By scandir: ThreadSanitizer does not see gRPC close a descriptor, and takes an opendir that gets
+/// its number for a race.
 static int entries_of(const char *folder)
 {
-    int count = 0;
-    DIR *opened = opendir(folder);
-    while (opened != NULL && readdir(opened) != NULL) {
-        count++;
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, NULL, NULL);
+    for (int i = 0; i < count; i++) {
+        free(entries[i]);
     }
-    if (opened != NULL) {
-        (void)closedir(opened);
-    }
+    free(entries);
     return count;
 }
 
