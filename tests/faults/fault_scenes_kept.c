@@ -15,9 +15,10 @@
         }                                                                                          \
     } while (0)
 
+static const char *parent; ///< of folders; of a bundle's a new one
+
 static const char *folder(const char *name)
 {
-    static const char *parent;
     static char path[512];
     parent = parent != NULL ? parent : kiln_test_tmpdir();
     snprintf(path, sizeof(path), "%s/%s", parent, name);
@@ -168,6 +169,7 @@ static bool make_bundle(kiln_error *err)
     size_t count = 0;
     kiln_tensor *x = NULL;
     world w;
+    parent = kiln_test_tmpdir();
     kiln_status status = world_open(&w, &makes, NULL) ? KILN_STATUS_OK : (kiln_status)w.err.code;
     TRY(world_tensor(&w, 0, &x));
     TRY(capture(&w, x));

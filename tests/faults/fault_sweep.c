@@ -206,7 +206,7 @@ static void fail_only(const fault_kind *kind, const scene *s, const wanted *want
     world w;
     int n = sscanf(fault, "%7[a-z]:%llu:%d:%3s", when, &k, &code, on);
     bool cold = strcmp(when, "cold") == 0, closing = strcmp(when, "close") == 0;
-    if (!KILN_CHECK(n >= 3 && k > 0 && code < 0)) {
+    if (!KILN_CHECK(n >= 3 && k > 0)) {
         return;
     }
     if (cold || closing) {

@@ -8,7 +8,7 @@
 #include "fault_sweep.h"
 #include "harness.h"
 
-enum { CL_OUT_OF_RESOURCES = -5, CL_INVALID_VALUE = -30 };
+enum { CL_OUT_OF_RESOURCES = -5, CL_INVALID_VALUE = -30, ONCE_US = 20000, ON_AND_ON_US = 1000 };
 
 static cl_faults *faults;
 
@@ -56,21 +56,33 @@ static void test_faults(void)
     fault_sweep(&calls, kiln_test_param());
 }
 
-/// A driver that takes its time is waited for.
+static void arm_delay(uint64_t k, int32_t code, bool persistent)
+{
+    atomic_store(&faults->delay_us, k == 0 ? 0 : persistent ? ON_AND_ON_US : ONCE_US);
+    arm(k, code, persistent);
+}
+
+static bool may_give_nothing(kiln_status status)
+{
+    (void)status;
+    return false;
+}
+
+static const int32_t no_code[] = {0};
+static const fault_kind delays = {.unit = "calls",
+                                  .codes = no_code,
+                                  .n_codes = 1,
+                                  .arm = arm_delay,
+                                  .seen = seen,
+                                  .name = name,
+                                  .may_give = may_give_nothing,
+                                  .few_warm = 3,
+                                  .few_cold = 2};
+
+/// A driver that takes its time is waited for, and the result is right.
 static void test_delays(void)
 {
-    static wanted want;
-    fault_counts counts = {0};
-    world w;
-    if (!fault_learn(&calls, &scene_chain, &want, &counts) ||
-        !KILN_CHECK(world_open(&w, &scene_chain, NULL))) {
-        return;
-    }
-    atomic_store(&faults->delay_us, 20000);
-    fault_warm(&calls, &w, &scene_chain, &want, counts.warm, 0, false);
-    fault_warm(&calls, &w, &scene_chain, &want, 1, 0, true);
-    atomic_store(&faults->delay_us, 0);
-    world_close(&w, "delays");
+    fault_sweep(&delays, kiln_test_param());
 }
 
 /// Of the calls with this name the first fails, while a device is opened and used.
@@ -163,7 +175,13 @@ int main(int argc, char **argv)
         KILN_TEST_PARAM(test_faults, "test_faults/stored", &scene_stored),
         KILN_TEST_PARAM(test_faults, "test_faults/measured", &scene_measured),
         KILN_TEST_PARAM(test_faults, "test_faults/bundle", &scene_bundle),
-        KILN_TEST(test_delays),
+        KILN_TEST_PARAM(test_delays, "test_delays/chain", &scene_chain),
+        KILN_TEST_PARAM(test_delays, "test_delays/graph", &scene_graph),
+        KILN_TEST_PARAM(test_delays, "test_delays/collective", &scene_collective),
+        KILN_TEST_PARAM(test_delays, "test_delays/session", &scene_session),
+        KILN_TEST_PARAM(test_delays, "test_delays/cached", &scene_cached),
+        KILN_TEST_PARAM(test_delays, "test_delays/stored", &scene_stored),
+        KILN_TEST_PARAM(test_delays, "test_delays/bundle", &scene_bundle),
         KILN_TEST(test_questions),
         KILN_TEST(test_devices),
         KILN_TEST(test_user_events),
