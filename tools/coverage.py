@@ -74,13 +74,15 @@ def main():
     tree, build = (os.path.realpath(path) for path in sys.argv[1:3])
     files = gather(tree, build)
     words = sys.argv[3:]
-    ran = "all tests" if not words else "the tests that match " + ", ".join(f"`{word}`" for word in words)
+    ran = ("all tests" if not words else "the tests but those that compile kernels of many shapes"
+           if words == ["--quick"] else "the tests that match " + ", ".join(f"`{word}`" for word in words))
     folders = collections.defaultdict(list)
     for name, counts in files.items():
         folders[name.split("/")[0]].append(counts)
     page = ["<!-- SPDX-License-Identifier: MIT OR Apache-2.0 -->", "# Coverage", "",
-            *textwrap.wrap(f"Lines that {ran} ran, as gcov counts them. `./dev coverage` writes this page. With words it "
-                           "runs the tests that match one; all tests run at least these lines.", 118), "",
+            *textwrap.wrap(f"Lines that {ran} ran, as gcov counts them. `{' '.join(['./dev coverage', *words])}` writes "
+                           "this page; all tests run at least these lines. Fusers are built as outsiders build theirs, and "
+                           "not counted.", 118), "",
             "| folder | lines | run |", "|---|---|---|", *(row(name, folders[name]) for name in sorted(folders)),
             row("all", list(files.values())), ""]
     known = [name for name in DECODERS if name in files]
