@@ -35,6 +35,16 @@ typedef struct wanted {
 /// One scene, whole: a case of a test.
 void fault_sweep(const fault_kind *kind, const scene *s);
 
+/// The cases of a test with each scene that is the same in every run.
+#define FAULT_CASES(test)                                                                          \
+    KILN_TEST_PARAM(test, #test "/chain", &scene_chain),                                           \
+        KILN_TEST_PARAM(test, #test "/graph", &scene_graph),                                       \
+        KILN_TEST_PARAM(test, #test "/collective", &scene_collective),                             \
+        KILN_TEST_PARAM(test, #test "/session", &scene_session),                                   \
+        KILN_TEST_PARAM(test, #test "/cached", &scene_cached),                                     \
+        KILN_TEST_PARAM(test, #test "/stored", &scene_stored),                                     \
+        KILN_TEST_PARAM(test, #test "/bundle", &scene_bundle)
+
 /// The parts of it. False: skipped, as there is no device.
 bool fault_learn(const fault_kind *kind, const scene *s, wanted *out_want,
                  fault_counts *out_counts);

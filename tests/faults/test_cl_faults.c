@@ -167,21 +167,9 @@ static void test_user_events(void)
 int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
-        KILN_TEST_PARAM(test_faults, "test_faults/chain", &scene_chain),
-        KILN_TEST_PARAM(test_faults, "test_faults/graph", &scene_graph),
-        KILN_TEST_PARAM(test_faults, "test_faults/collective", &scene_collective),
-        KILN_TEST_PARAM(test_faults, "test_faults/session", &scene_session),
-        KILN_TEST_PARAM(test_faults, "test_faults/cached", &scene_cached),
-        KILN_TEST_PARAM(test_faults, "test_faults/stored", &scene_stored),
+        FAULT_CASES(test_faults),
         KILN_TEST_PARAM(test_faults, "test_faults/measured", &scene_measured),
-        KILN_TEST_PARAM(test_faults, "test_faults/bundle", &scene_bundle),
-        KILN_TEST_PARAM(test_delays, "test_delays/chain", &scene_chain),
-        KILN_TEST_PARAM(test_delays, "test_delays/graph", &scene_graph),
-        KILN_TEST_PARAM(test_delays, "test_delays/collective", &scene_collective),
-        KILN_TEST_PARAM(test_delays, "test_delays/session", &scene_session),
-        KILN_TEST_PARAM(test_delays, "test_delays/cached", &scene_cached),
-        KILN_TEST_PARAM(test_delays, "test_delays/stored", &scene_stored),
-        KILN_TEST_PARAM(test_delays, "test_delays/bundle", &scene_bundle),
+        FAULT_CASES(test_delays),
         KILN_TEST(test_questions),
         KILN_TEST(test_devices),
         KILN_TEST(test_user_events),

@@ -63,14 +63,8 @@ static void test_faults(void)
 int main(int argc, char **argv)
 {
     static const kiln_test_case cases[] = {
-        KILN_TEST_PARAM(test_faults, "test_faults/chain", &scene_chain),
-        KILN_TEST_PARAM(test_faults, "test_faults/graph", &scene_graph),
-        KILN_TEST_PARAM(test_faults, "test_faults/collective", &scene_collective),
-        KILN_TEST_PARAM(test_faults, "test_faults/session", &scene_session),
-        KILN_TEST_PARAM(test_faults, "test_faults/cached", &scene_cached),
-        KILN_TEST_PARAM(test_faults, "test_faults/stored", &scene_stored),
+        FAULT_CASES(test_faults),
         KILN_TEST_PARAM(test_faults, "test_faults/measured", &scene_measured),
-        KILN_TEST_PARAM(test_faults, "test_faults/bundle", &scene_bundle),
         KILN_TEST_PARAM(test_faults, "test_faults/remote", &scene_remote),
     };
     kiln_faults_init(&memory);
