@@ -8,23 +8,28 @@
 
 #include <string.h>
 
-bool kilni_cl_device_ask(kilni_cl_backend *backend, cl_device_info what, size_t room, void *out,
-                         size_t *out_size)
+/// The first code above `least` stays.
+static bool ask(kilni_cl_backend *backend, cl_int least, cl_device_info what, size_t room,
+                void *out, size_t *out_size)
 {
     cl_int code = clGetDeviceInfo(backend->device, what, room, out, out_size);
-    bool asked_well = code > CL_INVALID_VALUE; // it and those below are the question's fault
-    if (code != CL_SUCCESS && asked_well && backend->unanswered == CL_SUCCESS) {
+    if (code > least && backend->unanswered == CL_SUCCESS) {
         backend->unanswered = code;
     }
     return code == CL_SUCCESS;
 }
 
+bool kilni_cl_device_ask(kilni_cl_backend *backend, cl_device_info what, size_t room, void *out,
+                         size_t *out_size)
+{
+    // That code and those below it are the question's fault.
+    return ask(backend, CL_INVALID_VALUE, what, room, out, out_size);
+}
+
 bool kilni_cl_device_need(kilni_cl_backend *backend, cl_device_info what, size_t room, void *out,
                           size_t *out_size)
 {
-    cl_int code = clGetDeviceInfo(backend->device, what, room, out, out_size);
-    backend->unanswered = backend->unanswered == CL_SUCCESS ? code : backend->unanswered;
-    return code == CL_SUCCESS;
+    return ask(backend, INT32_MIN, what, room, out, out_size);
 }
 
 uint64_t kilni_cl_device_number(kilni_cl_backend *backend, cl_device_info what)

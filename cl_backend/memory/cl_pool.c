@@ -188,31 +188,32 @@ static kiln_status out_of_memory(const kilni_cl_backend *backend, size_t bytes, 
 }
 
 /// PoCL's processors work on the memory that a buffer was made over.
-static cl_int find_host(const kilni_cl_backend *backend, kilni_cl_buffer *buffer)
+static void find_host(const kilni_cl_backend *backend, kilni_cl_buffer *buffer)
 {
     if (backend->pocl && backend->info.type == KILN_DEVICE_CPU) {
         (void)clGetMemObjectInfo(buffer->mem, CL_MEM_HOST_PTR, sizeof(buffer->host), &buffer->host,
                                  NULL);
     }
-    return CL_SUCCESS;
 }
 
 static cl_int create_once(kilni_cl_backend *backend, uint32_t where, kilni_cl_buffer *buffer)
 {
     cl_int code = CL_SUCCESS;
-    if (where == in_arena) {
-        code = kilni_cl_arena_create(backend, buffer);
-        return code == CL_SUCCESS ? find_host(backend, buffer) : code;
-    }
-    if (where != anywhere) {
+    if (where != anywhere && where != in_arena) {
         buffer->mem = kilni_cl_bank_create(backend, buffer->capacity, where, &code);
         return code;
     }
-    if (buffer->size_class < KILNI_CL_CLASSES && kilni_cl_slab_cut(backend, buffer)) {
+    if (where == in_arena) {
+        code = kilni_cl_arena_create(backend, buffer);
+    } else if (buffer->size_class < KILNI_CL_CLASSES && kilni_cl_slab_cut(backend, buffer)) {
         return CL_SUCCESS;
+    } else {
+        buffer->mem = kilni_cl_mem_create(backend, buffer->capacity, &code);
     }
-    buffer->mem = kilni_cl_mem_create(backend, buffer->capacity, &code);
-    return code == CL_SUCCESS ? find_host(backend, buffer) : code;
+    if (code == CL_SUCCESS) {
+        find_host(backend, buffer);
+    }
+    return code;
 }
 
 static kiln_status create_mem(kilni_cl_backend *backend, size_t bytes, uint32_t where,

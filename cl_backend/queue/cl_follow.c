@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Marks that a thread of Kiln looks at, where the driver's own callbacks come late: NVIDIA's hold
-// those of a queue back while a user event in it is not signalled, for up to 20 ms. Of one queue,
-// which is in order, so that only the first has to be looked at.
+// Marks that a thread of Kiln looks at, where the driver's own callbacks come late: NVIDIA's come
+// up to 20 ms after their mark. Of one queue, which is in order, so that only the first has to be
+// looked at.
 
 #include "cl_follow.h"
 #include "base_wait.h"
