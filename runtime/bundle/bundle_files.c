@@ -97,36 +97,61 @@ static bool parse_hex(const char *text, kiln_hash128 *out_hash)
     return true;
 }
 
-/// The last line is the hash of those before it.
-static bool parse_hashes(bundle_folder *folder, char *text, size_t length)
+typedef struct hash_line {
+    kiln_hash128 hash;
+    const char *name;
+    size_t length; ///< of the name
+    const char *next; ///< the line behind it
+} hash_line;
+
+static bool parse_line(const char *text, const char *end, hash_line *out)
+{
+    const char *eol = memchr(text, '\n', (size_t)(end - text));
+    if (eol == NULL || eol - text < HEX + 3 || memcmp(text + HEX, "  ", 2) != 0) {
+        return false;
+    }
+    out->name = text + HEX + 2;
+    out->length = (size_t)(eol - out->name);
+    out->next = eol + 1;
+    return parse_hex(text, &out->hash);
+}
+
+/// NULL: no memory.
+static bundle_file_hash *keep_hash(bundle_folder *folder, const hash_line *line)
+{
+    bundle_file_hash *made = kiln_arena_alloc(folder->arena, sizeof(*made));
+    char *name = kiln_arena_alloc(folder->arena, line->length + 1);
+    if (made == NULL || name == NULL) {
+        return NULL;
+    }
+    memcpy(name, line->name, line->length);
+    made->hash = line->hash;
+    made->name = name;
+    return made;
+}
+
+/// The last line is the hash of those before it. OK, DATA_LOSS or RESOURCE_EXHAUSTED.
+static kiln_status parse_hashes(bundle_folder *folder, const char *text, size_t length)
 {
     bundle_file_hash **link = &folder->hashes;
-    const char *begin = text;
-    bool closed = false;
-    while (text < begin + length && !closed) {
-        char *line = text;
-        char *end = memchr(text, '\n', length - (size_t)(text - begin));
-        bundle_file_hash *made = kiln_arena_alloc(folder->arena, sizeof(*made));
-        if (end == NULL || end - line < HEX + 3 || made == NULL ||
-            memcmp(line + HEX, "  ", 2) != 0 || !parse_hex(line, &made->hash)) {
-            return false;
+    const char *end = text + length;
+    hash_line line;
+    for (const char *at = text; at < end; at = line.next) {
+        if (!parse_line(at, end, &line)) {
+            return KILN_STATUS_DATA_LOSS;
         }
-        *end = '\0';
-        text = end + 1;
-        made->name = kiln_arena_copy(folder->arena, line + HEX + 2, (size_t)(end - line) - HEX - 1);
-        *end = '\n';
-        closed = made->name != NULL && strcmp(made->name, "-") == 0;
-        if (made->name == NULL ||
-            (closed &&
-             !kiln_hash_same(made->hash, kiln_hash_bytes(begin, (size_t)(line - begin))))) {
-            return false;
+        if (line.length == 1 && line.name[0] == '-') {
+            bool whole = line.next == end &&
+                         kiln_hash_same(line.hash, kiln_hash_bytes(text, (size_t)(at - text)));
+            return whole ? KILN_STATUS_OK : KILN_STATUS_DATA_LOSS;
         }
-        if (!closed) {
-            *link = made;
-            link = &made->next;
+        *link = keep_hash(folder, &line);
+        if (*link == NULL) {
+            return KILN_STATUS_RESOURCE_EXHAUSTED;
         }
+        link = &(*link)->next;
     }
-    return closed && text == begin + length;
+    return KILN_STATUS_DATA_LOSS;
 }
 
 kiln_status kilni_bundle_folder_open(bundle_folder *folder, kiln_error *err)
@@ -138,8 +163,13 @@ kiln_status kilni_bundle_folder_open(bundle_folder *folder, kiln_error *err)
         status = kilni_bundle_read(folder->env, path, &bytes, err);
     }
     folder->hashes = NULL;
-    if (status == KILN_STATUS_OK && !parse_hashes(folder, bytes.data, bytes.length)) {
-        status = kiln_fail(err, DATA_LOSS, "%.150s is damaged", path);
+    if (status == KILN_STATUS_OK) {
+        status = parse_hashes(folder, bytes.data, bytes.length);
+        if (status == KILN_STATUS_DATA_LOSS) {
+            status = kiln_fail(err, DATA_LOSS, "%.150s is damaged", path);
+        } else if (status != KILN_STATUS_OK) {
+            status = kiln_fail(err, RESOURCE_EXHAUSTED, "no memory for the list in %.150s", path);
+        }
     }
     kiln_free(folder->env, bytes.data);
     return status;
