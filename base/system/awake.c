@@ -35,6 +35,7 @@ static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER; ///< before the other; 
 static _Atomic bool stop;
 static _Atomic uint32_t waiting; ///< threads between begin and end
 static _Atomic uint32_t asleep; ///< keepers
+static _Atomic uint64_t spent_ns; ///< of processor time, by threads of others
 static _Atomic uint64_t until_ns; ///< nobody waits: when to sleep
 
 static uint64_t clock_ns(clockid_t clock)
@@ -44,16 +45,21 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+void kiln_processor_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#else
+    atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
 static void turn(void)
 {
     for (int i = 0; i < TURNS; i++) {
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        __asm__ volatile("yield");
-#else
-        atomic_signal_fence(memory_order_seq_cst);
-#endif
+        kiln_processor_pause();
     }
 }
 
@@ -145,7 +151,7 @@ static void start(void)
     pthread_attr_destroy(&small);
 }
 
-void kiln_awake_open(void)
+bool kiln_awake_open(void)
 {
     pthread_mutex_lock(&life);
     pthread_mutex_lock(&keepers.lock);
@@ -153,8 +159,10 @@ void kiln_awake_open(void)
         atomic_store(&stop, false);
         start();
     }
+    bool any = keepers.count > 0;
     pthread_mutex_unlock(&keepers.lock);
     pthread_mutex_unlock(&life);
+    return any;
 }
 
 void kiln_awake_close(void)
@@ -201,10 +209,15 @@ void kiln_awake_while(void)
     rouse();
 }
 
+void kiln_awake_spent(uint64_t ns)
+{
+    atomic_fetch_add(&spent_ns, ns);
+}
+
 uint64_t kiln_processor_ns(void)
 {
     pthread_mutex_lock(&keepers.lock);
-    uint64_t kept_ns = keepers.ended_ns;
+    uint64_t kept_ns = keepers.ended_ns + atomic_load(&spent_ns);
     for (uint32_t i = 0; i < keepers.count; i++) {
         clockid_t clock;
         if (pthread_getcpuclockid(keepers.threads[i], &clock) == 0) {

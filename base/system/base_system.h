@@ -46,8 +46,8 @@ KILN_API bool kiln_processor_has_vnni(void);
 
 /// For who has work done by this machine's processors through threads that are not his own: between
 /// open and close there are threads for what follows. Opens are counted. Where nothing is gained
-/// (one processor, a quota of processor time, Valgrind) there are none.
-KILN_API void kiln_awake_open(void);
+/// (one processor, a quota of processor time, Valgrind) there are none, and the answer is no.
+KILN_API bool kiln_awake_open(void);
 
 /// Ends what kiln_awake_open began; the last one waits until those threads have ended.
 KILN_API void kiln_awake_close(void);
@@ -61,6 +61,13 @@ KILN_API void kiln_awake_end(void);
 
 /// No processor sleeps for the next 0.1 ms.
 KILN_API void kiln_awake_while(void);
+
+/// So many nanoseconds of a thread's processor time only kept a processor awake, too:
+/// kiln_processor_ns leaves them out.
+KILN_API void kiln_awake_spent(uint64_t ns);
+
+/// A step, some tens of nanoseconds long, of a loop that looks at memory until it changes.
+KILN_API void kiln_processor_pause(void);
 
 /// Writes the folder of the cache, as configured, into `out_path`. Errors: FAILED_PRECONDITION when
 /// the cache is off or there is no home.

@@ -14,14 +14,26 @@ enum { AWAKE = 8 }; ///< commands between two looks that no processor falls asle
 
 // ---- waits ----
 
+static void begin_wait(const kilni_cl_backend *backend)
+{
+    kiln_awake_begin();
+    kilni_cl_spin_begin(backend->flight.spin);
+}
+
+static void end_wait(const kilni_cl_backend *backend)
+{
+    kilni_cl_spin_end(backend->flight.spin);
+    kiln_awake_end();
+}
+
 cl_int kilni_cl_await(const kilni_cl_backend *backend, cl_event event)
 {
     if (!backend->flight.awake) {
         return clWaitForEvents(1, &event);
     }
-    kiln_awake_begin();
+    begin_wait(backend);
     cl_int code = clWaitForEvents(1, &event);
-    kiln_awake_end();
+    end_wait(backend);
     return code;
 }
 
@@ -30,9 +42,9 @@ static cl_int finish(const kilni_cl_backend *backend)
     if (!backend->flight.awake) {
         return clFinish(backend->queue);
     }
-    kiln_awake_begin();
+    begin_wait(backend);
     cl_int code = clFinish(backend->queue);
-    kiln_awake_end();
+    end_wait(backend);
     return code;
 }
 
@@ -112,6 +124,7 @@ kiln_status kilni_cl_queued(kilni_cl_backend *backend, kiln_error *err)
     if (backend->flight.awake && backend->flight.since_marker % AWAKE == 0) {
         kiln_awake_while();
     }
+    kilni_cl_spin_queued(backend->flight.spin);
     backend->flight.since_marker++;
     if (backend->flight.since_marker >= KILNI_CL_BATCH) {
         return next_batch(backend, err);
@@ -199,8 +212,9 @@ void kilni_cl_queue_open(kilni_cl_backend *backend)
     backend->flight.keeps_last = workers && !backend->foreign_queue;
     backend->flight.follows = kilni_cl_is_nvidia(backend->info.extensions);
     backend->flight.awake = workers && kiln_config_bool(backend->env->config, KILN_OPTION_AWAKE);
-    if (backend->flight.awake) {
-        kiln_awake_open();
+    if (backend->flight.awake && kiln_awake_open()) {
+        backend->flight.spin = kilni_cl_spin_open(backend->env, backend->context, backend->device,
+                                                  backend->info.compute_units);
     }
 }
 
@@ -208,6 +222,7 @@ void kilni_cl_queue_leave(kilni_cl_backend *backend)
 {
     if (backend->flight.awake) {
         backend->flight.awake = false;
+        kilni_cl_spin_stop(backend->flight.spin);
         kiln_awake_close();
     }
 }
@@ -215,6 +230,7 @@ void kilni_cl_queue_leave(kilni_cl_backend *backend)
 void kilni_cl_queue_close(kilni_cl_backend *backend)
 {
     kilni_cl_queue_leave(backend);
+    kilni_cl_spin_close(backend->flight.spin);
     await_callbacks(backend);
     kilni_cl_follow_end(backend);
     kilni_cl_flight_reset(backend);

@@ -6,6 +6,7 @@
 
 #include "cl_follow.h"
 #include "cl_opencl.h"
+#include "cl_spin.h"
 #include <stdatomic.h>
 
 enum {
@@ -26,6 +27,7 @@ typedef struct kilni_cl_flight { ///< what is in the queue, and what came of it
                        ///< kernels of other queues, as NVIDIA's does
     cl_event last; ///< then: of the last command, if that is a launch, a copy or a read; else NULL
     bool awake; ///< the device is this machine's processors, which must not sleep meanwhile
+    kilni_cl_spin *spin; ///< then: nor its workers; NULL: they do
     bool lost; ///< DEVICE_LOST until reopened
     char lost_why[200];
     cl_event tail; ///< of a queue that was given up: whether it has come back; NULL: it was not
