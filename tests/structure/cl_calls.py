@@ -12,6 +12,7 @@ NAMED = re.compile(r'"(cl[A-Z]\w+)"')
 TAKEN = re.compile(r"\bTAKES\((cl[A-Z]\w+)\)|\btable\.(cl[A-Z]\w+)\s*=")
 # Call -> why it does not fail there.
 MEANINGLESS = {
+    "clEnqueueNativeKernel": "a worker sleeps sooner, which costs time alone",
     "clReleaseCommandQueue": "nobody could do anything about it",
     "clReleaseContext": "nobody could do anything about it",
     "clReleaseDevice": "nobody could do anything about it",
