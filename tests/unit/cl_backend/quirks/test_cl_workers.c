@@ -122,5 +122,5 @@ static void test_where_none_is_bound(void)
     }
 }
 
-KILN_TEST_MAIN("unit/cl_backend/workers", KILN_TEST(test_each_worker_has_a_processor),
+KILN_TEST_MAIN("unit/cl_backend/quirks/workers", KILN_TEST(test_each_worker_has_a_processor),
                KILN_TEST(test_where_none_is_bound))
