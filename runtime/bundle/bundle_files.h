@@ -35,7 +35,7 @@ kiln_status kilni_bundle_read(const kiln_env *env, const char *path, kiln_blob *
                               kiln_error *err);
 kiln_status kilni_bundle_write(const char *path, const void *bytes, size_t length, kiln_error *err);
 
-/// Reads HASHES. Errors: DATA_LOSS for a list that is not as it was written.
+/// Reads HASHES. Errors: DATA_LOSS for a list that is not as it was written; RESOURCE_EXHAUSTED.
 kiln_status kilni_bundle_folder_open(bundle_folder *folder, kiln_error *err);
 
 /// Reads a file that HASHES lists. Errors: also DATA_LOSS for one that is not as HASHES says, or

@@ -126,5 +126,5 @@ static void test_one_worker_needs_none(void)
     cl_fixture_close(&f);
 }
 
-KILN_TEST_MAIN("unit/cl_backend/quirks/spin", KILN_TEST(test_only_for_a_while), KILN_TEST(test_life),
-               KILN_TEST(test_one_worker_needs_none))
+KILN_TEST_MAIN("unit/cl_backend/quirks/spin", KILN_TEST(test_only_for_a_while),
+               KILN_TEST(test_life), KILN_TEST(test_one_worker_needs_none))

@@ -166,6 +166,39 @@ static void test_no_room_for_a_document(void)
     KILN_CHECK(failed > 2);
 }
 
+/* Nor is the list of files: each allocation that it takes fails once. */
+static void test_no_room_for_the_list(void)
+{
+    shelf s;
+    kiln_faults faults;
+    kiln_string hashes;
+    kiln_error err = KILN_ERROR_INIT;
+    size_t failed = 0;
+    shelf_open(&s);
+    kiln_string_init(&hashes, &s.env);
+    for (int i = 0; i < 300; i++) { // more than a piece of an arena
+        char name[32];
+        snprintf(name, sizeof(name), "file%d", i);
+        KILN_CHECK_INT(kilni_bundle_folder_write(&s.folder, &hashes, name, content, 1, &err),
+                       KILN_STATUS_OK);
+    }
+    KILN_CHECK_INT(kilni_bundle_folder_close(&s.folder, &hashes, &err), KILN_STATUS_OK);
+    kiln_string_fini(&hashes);
+    kiln_faults_init(&faults);
+    s.env.allocator = faults.allocator;
+    for (size_t k = 1; kiln_faults_next(&faults, k); k++) {
+        kiln_arena arena;
+        kiln_arena_init(&arena, &s.env);
+        s.folder.arena = &arena;
+        kiln_status status = kilni_bundle_folder_open(&s.folder, &err);
+        bool last = atomic_load(&faults.requests) < k;
+        KILN_CHECK_INT(status, last ? KILN_STATUS_OK : KILN_STATUS_RESOURCE_EXHAUSTED);
+        failed += !last;
+        kiln_arena_fini(&arena);
+    }
+    KILN_CHECK(failed > 2);
+}
+
 KILN_TEST_MAIN("unit/runtime/bundle_files", KILN_TEST(test_visits),
                KILN_TEST(test_a_file_that_is_cut_short), KILN_TEST(test_no_room_for_a_piece),
-               KILN_TEST(test_no_room_for_a_document))
+               KILN_TEST(test_no_room_for_a_document), KILN_TEST(test_no_room_for_the_list))
