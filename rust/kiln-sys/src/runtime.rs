@@ -2244,8 +2244,8 @@ extern "C" {
     pub fn kiln_processor_has_vnni() -> bool;
     /// For who has work done by this machine's processors through threads that are not his own: between
     /// open and close there are threads for what follows. Opens are counted. Where nothing is gained
-    /// (one processor, a quota of processor time, Valgrind) there are none.
-    pub fn kiln_awake_open();
+    /// (one processor, a quota of processor time, Valgrind) there are none, and the answer is no.
+    pub fn kiln_awake_open() -> bool;
     /// Ends what kiln_awake_open began; the last one waits until those threads have ended.
     pub fn kiln_awake_close();
     /// Between begin and end, and 0.1 ms longer, no processor sleeps: a thread that is woken runs at
@@ -2255,6 +2255,11 @@ extern "C" {
     pub fn kiln_awake_end();
     /// No processor sleeps for the next 0.1 ms.
     pub fn kiln_awake_while();
+    /// So many nanoseconds of a thread's processor time only kept a processor awake, too:
+    /// kiln_processor_ns leaves them out.
+    pub fn kiln_awake_spent(ns: u64);
+    /// A step, some tens of nanoseconds long, of a loop that looks at memory until it changes.
+    pub fn kiln_processor_pause();
     /// Writes the folder of the cache, as configured, into `out_path`. Errors: FAILED_PRECONDITION when
     /// the cache is off or there is no home.
     pub fn kiln_cache_dir(env: *const kiln_env, out_path: *mut c_char, capacity: usize, err: *mut kiln_error) -> kiln_status;
