@@ -16,7 +16,7 @@ kilni_cl_spin *kilni_cl_spin_open(const kiln_env *env, cl_context context, cl_de
                                   uint32_t workers);
 
 /// A command was queued: workers are to look for what comes behind it. The functions below take
-/// NULL, and one thread at a time is in them.
+/// NULL; those from here to the stop may be called by several threads.
 void kilni_cl_spin_queued(kilni_cl_spin *spin);
 
 /// Between begin and end somebody waits for what is queued.
