@@ -115,29 +115,49 @@ kiln_status kiln_cl_buffer_wrap(kiln_backend *base, void *mem, size_t bytes, voi
     return status;
 }
 
+/// The memory as it is; of shared virtual memory, which goes with the device (cl_svm.c), a copy.
+/// The caller's.
+static cl_mem lent_memory(kilni_cl_backend *backend, const kilni_cl_buffer *buffer, cl_mem mem,
+                          cl_int *code)
+{
+    if (buffer->shared == NULL) {
+        *code = clRetainMemObject(mem);
+        return mem;
+    }
+    cl_mem copy = clCreateBuffer(backend->context, CL_MEM_READ_WRITE, buffer->bytes, NULL, code);
+    if (*code == CL_SUCCESS) {
+        *code = clEnqueueCopyBuffer(backend->queue, mem, copy, 0, 0, buffer->bytes, 0, NULL, NULL);
+    }
+    return copy;
+}
+
 kiln_status kiln_cl_buffer_lend(kiln_backend *base, kiln_buffer *buffer, void **out_mem,
                                 void **out_ready, kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
+    const kilni_cl_buffer *own = kilni_cl_buffer_of(buffer);
     cl_int code = CL_SUCCESS;
-    cl_mem mem = kilni_cl_mem_of(backend, kilni_cl_buffer_of(buffer), &code);
+    cl_mem mem = kilni_cl_mem_of(backend, kilni_cl_buffer_of(buffer), &code), lent = NULL;
     cl_event event = NULL;
+    if (code == CL_SUCCESS) {
+        lent = lent_memory(backend, own, mem, &code);
+    }
     if (code == CL_SUCCESS) {
         code = clEnqueueMarkerWithWaitList(backend->queue, 0, NULL, &event);
     }
     if (code == CL_SUCCESS) {
         code = clFlush(backend->queue);
     }
-    if (code == CL_SUCCESS) {
-        code = clRetainMemObject(mem);
-    }
     if (code != CL_SUCCESS) {
         if (event != NULL) {
             clReleaseEvent(event);
         }
+        if (lent != NULL) {
+            clReleaseMemObject(lent);
+        }
         return kilni_cl_fail(backend, err, code, "lending memory");
     }
-    *out_mem = mem;
+    *out_mem = lent;
     *out_ready = event;
     return KILN_STATUS_OK;
 }
