@@ -190,6 +190,20 @@ static void test_convs(void)
     product_end(mini);
 }
 
+/// Fusers that read a matrix as it lies take no convolutions.
+static void test_convs_left(void)
+{
+    mini_host *mini = product_begin();
+    if (mini == NULL) {
+        return;
+    }
+    make_conv(mini, &(conv_case){2, 5, 14, 15, 70, {3, 3}, 1, 1, 1, true, true, true},
+              KF_DTYPE_BF16);
+    KILN_CHECK(mini_finish(mini) == NULL);
+    KILN_CHECK_INT(mini->last_code, KF_CODE_UNKNOWN_OP);
+    product_end(mini);
+}
+
 // ---- precision ----
 
 /// A product of small whole numbers, which every precision holds, and of thirds, which tf32 and
@@ -259,9 +273,13 @@ KILN_TEST_MAIN("unit/plugins/matmul_tensor", TENSOR(product_test_sizes, "sizes")
                TENSOR(product_test_epilogue, "epilogue"), TENSOR(product_test_prologue, "prologue"),
                TENSOR(product_test_constants, "constants"),
                TENSOR(product_test_special_values, "special"),
-               TENSOR(product_test_repeats, "repeats"), TENSOR(test_convs, "convs"),
-               TENSOR(product_test_several, "several"), TENSOR(test_merged, "merged"),
-               TENSOR(product_test_several_plan, "plan_several"), PLAIN(test_plain_plan, "plan"),
+               TENSOR(product_test_repeats, "repeats"),
+               KILN_TEST_PARAM(test_convs, "convs_tensor", &tensor_large),
+               KILN_TEST_PARAM(test_convs, "convs_tensor_parts", &tensor_parts),
+               KILN_TEST_PARAM(test_convs, "convs_tensor_small", &tensor_small),
+               PLAIN(test_convs_left, "convs_left"), TENSOR(product_test_several, "several"),
+               TENSOR(test_merged, "merged"), TENSOR(product_test_several_plan, "plan_several"),
+               PLAIN(test_plain_plan, "plan"),
                KILN_TEST_PARAM(test_plain_plan, "plan_tf32", &plain_tf32),
                KILN_TEST_PARAM(test_precision, "tensor_tf32", &as_tf32),
                KILN_TEST_PARAM(test_precision, "tensor_bf16", &as_bf16),
