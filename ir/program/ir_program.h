@@ -94,7 +94,7 @@ typedef struct kiln_program_source {
                          ///< members before say
 } kiln_program_source;
 
-enum { KILN_LAUNCH_ARGS_MAX = 1024 };
+enum { KILN_LAUNCH_ARGS_MAX = 3072 };
 
 typedef struct kiln_program_launch {
     uint32_t source;

@@ -27,8 +27,9 @@ static kf_status fuser_init(kf_fuser *fuser, const kf_device *device)
         return KF_DECLINED;
     }
     kf_chain_device_init(&fuser->device, device);
-    if (device->max_param_bytes >= FE_PARAM_BYTES) {
-        fuser->device.max_param_bytes = FE_PARAM_BYTES;
+    if (device->max_param_bytes >= FE_LARGE_BYTES) {
+        uint64_t named = device->max_param_bytes;
+        fuser->device.max_param_bytes = named < FE_PARAM_BYTES ? (uint32_t)named : FE_PARAM_BYTES;
     }
     return KF_OK;
 }

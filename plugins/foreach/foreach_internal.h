@@ -11,19 +11,20 @@
 /// values and numbers, numbered from 0 in order of first sight.
 
 // Many short chains: more of everything than a fuser of one chain needs.
-#define KF_CHAIN_OPS 1040u
-#define KF_CHAIN_VALUES 1600u
-#define KF_CHAIN_NUMBERS 1040u
-#define KF_CHAIN_IDS 2048u
+#define KF_CHAIN_OPS 3120u
+#define KF_CHAIN_VALUES 4800u
+#define KF_CHAIN_NUMBERS 3120u
+#define KF_CHAIN_IDS 6144u
 // NVIDIA names 4352 or 32764; of the former CUDA promises a kernel's own arguments 4096.
 #define KF_CHAIN_PARAM_BYTES 4096u
 #include "kf_chain.h"
 
 enum {
-    FE_MAX_MEMBERS = 128,
+    FE_MAX_MEMBERS = 256,
     FE_MAX_CLASSES = 16,
-    FE_MAX_ARGS = 1024,
-    FE_PARAM_BYTES = 8192, ///< of arguments, where a device takes as many
+    FE_MAX_ARGS = 3072,
+    FE_LARGE_BYTES = 8192, ///< of arguments: a device that names so many takes all that it names
+    FE_PARAM_BYTES = 24576, ///< and no launch has more
     FE_PATIENCE = 48, ///< operations without equal members
     FE_OPERANDS = 4 * (int)KF_CHAIN_OPS ///< values of all members, those of several counted again
 };

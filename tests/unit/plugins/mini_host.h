@@ -10,10 +10,10 @@
 #include "kf_util.h"
 
 enum {
-    MINI_MAX_TENSORS = 1400,
-    MINI_MAX_OPS = 1600,
+    MINI_MAX_TENSORS = 4096,
+    MINI_MAX_OPS = 6400,
     MINI_MAX_SYMBOLS = 64,
-    MINI_MAX_SCALARS = 512
+    MINI_MAX_SCALARS = 2048
 };
 
 typedef struct mini_tensor {

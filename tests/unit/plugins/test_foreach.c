@@ -372,7 +372,7 @@ static launch_size size_of_launch(mini_host *mini, const kf_opt *opt, uint32_t s
 /// fuser is full, which it is with the last member's drops inside. Gives what the launch takes.
 static launch_size fill(uint64_t param_bytes)
 {
-    enum { MANY = 140 };
+    enum { MANY = 300 };
     mini_host *mini = mini_open("foreach.so", shape_of_test());
     kf_builder *builder = NULL;
     kf_opt *opt = NULL;
@@ -424,13 +424,14 @@ static void test_roomy_device(void)
     KILN_CHECK(some.bytes <= 2048 && some.bytes > 1900);
     KILN_CHECK(nvidia.bytes <= 4096 && nvidia.tensors > 2 * 100);
     KILN_CHECK(nvidia.tensors > 2 * promised.tensors && nvidia.args <= 1024);
-    KILN_CHECK_INT(any.bytes, nvidia.bytes);
+    KILN_CHECK(any.bytes > nvidia.bytes && any.args <= 3072);
 }
+
+enum { ADAM_MEMBERS = 200 };
 
 /// How many steps of Adam a launch does on a device that takes so many bytes of arguments.
 static uint32_t adam_members(uint64_t param_bytes)
 {
-    enum { MANY = 100 };
     mini_host *mini = mini_open("foreach.so", shape_of_test());
     kf_builder *builder = NULL;
     kf_opt *opt = NULL;
@@ -444,7 +445,7 @@ static uint32_t adam_members(uint64_t param_bytes)
         return 0;
     }
     KILN_CHECK_INT(mini->plugin->builder_create(mini->fuser, &builder), KF_OK);
-    for (uint32_t i = 0, at = 0; i < MANY && state.status == KF_OPEN; i++) {
+    for (uint32_t i = 0, at = 0; i < ADAM_MEMBERS && state.status == KF_OPEN; i++) {
         member s = make_member(mini, 16);
         adam(mini, &s, 0.01f * (float)(i + 1));
         state = mini_fuse(mini, builder, at, mini->n_ops);
@@ -462,10 +463,10 @@ static uint32_t adam_members(uint64_t param_bytes)
 /// With what newer drivers name, arguments are not what ends a launch of Adam.
 static void test_large_launches(void)
 {
-    uint32_t few = adam_members(4352), many = adam_members(32764);
+    uint32_t few = adam_members(4352), some = adam_members(8192);
     KILN_CHECK(few > 50 && few < 64);
-    KILN_CHECK_INT(many, 100); // all that were recorded
-    KILN_CHECK_INT(adam_members(8192), many);
+    KILN_CHECK(some > 100 && some < 128);
+    KILN_CHECK_INT(adam_members(32764), ADAM_MEMBERS); // all that were recorded
 }
 
 /// Members that differ are no members: another operator, constant, dtype, or a longer chain.
