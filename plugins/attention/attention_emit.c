@@ -42,6 +42,7 @@ void at_plan_make(at_plan *plan, const at_block *block, const kf_chain_device *d
     plan->in_groups = !device->block_shape;
     plan->one_row = !plan->in_groups && at_rows(block) == 0;
     plan->in_parts = plan->in_groups && at_rows(block) == 0;
+    plan->streams = plan->in_parts && at_streams(block, device);
     plan->on_tensor = at_is_small(block) && !plan->in_parts;
     plan->has_seen = plan->on_tensor && at_seen_make(block, &plan->seen);
     plan->width = plan->on_tensor ? 2 : plan->width;
@@ -83,6 +84,7 @@ void at_plan_make(at_plan *plan, const at_block *block, const kf_chain_device *d
 uint32_t at_group_items(const at_plan *plan)
 {
     return plan->on_tensor   ? AT_TENSOR_ITEMS
+           : plan->streams   ? AT_STREAM_ITEMS
            : plan->in_parts  ? AT_PART_ITEMS
            : plan->in_groups ? AT_GROUP_ITEMS
                              : 1;
@@ -147,11 +149,12 @@ static void emit_base(kf_text *text, const at_plan *plan, uint32_t value)
 static void emit_place(kf_text *text, const at_plan *plan)
 {
     const kf_chain *chain = &plan->block->chain;
-    kf_text_add(text, "    const long batch = get_global_id(1);\n    long rest = batch;\n");
+    const char *index = plan->in_groups ? "uint" : "long"; // GPUs divide 64 bits in 0.1 us
+    kf_text_addf(text, "    const long batch = get_global_id(1);\n    %s rest = batch;\n", index);
     for (uint32_t i = at_batch(plan->block); i > 0; i--) {
         if (chain->values[plan->block->scores].symbols[i - 1] != 0) {
-            kf_text_addf(text, "    const long i%u = rest %% d%u;\n    rest /= d%u;\n", i - 1,
-                         i - 1, i - 1);
+            kf_text_addf(text, "    const long i%u = rest %% (%s)d%u;\n    rest /= (%s)d%u;\n",
+                         i - 1, index, i - 1, index, i - 1);
         }
     }
     for (uint32_t i = 0; i < chain->n_values; i++) {
@@ -274,6 +277,7 @@ static void emit_functions(kf_text *text, const at_plan *plan)
                  plan->keys);
     if (plan->in_groups) {
         plan->on_tensor  ? at_emit_tensor_functions(text, plan)
+        : plan->streams  ? at_emit_stream_functions(text, plan)
         : plan->in_parts ? at_emit_parts_functions(text, plan)
                          : at_emit_group_sizes(text, plan);
         return;
@@ -410,6 +414,8 @@ void at_emit(kf_text *text, const at_plan *plan)
     emit_strides(text, plan);
     if (plan->on_tensor) {
         at_emit_tensor(text, plan);
+    } else if (plan->streams) {
+        at_emit_stream(text, plan);
     } else if (plan->in_parts) {
         at_emit_parts(text, plan);
     } else if (plan->in_groups) {

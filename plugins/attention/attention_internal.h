@@ -5,7 +5,8 @@
 /// What the files of the attention fuser share: which operations join (attention_block.c,
 /// attention_operand.c), the kernels' text (attention_emit.c for many rows of the query,
 /// attention_row.c for one; of many small work-items attention_group.c, attention_tensor.c for
-/// tensor cores with attention_seen.c for what positions hide, attention_parts.c for one row;
+/// tensor cores with attention_seen.c for what positions hide, attention_parts.c for one row, by
+/// bulk copies attention_stream.c;
 /// attention_scores.c for the operators in all), the program and what it costs
 /// (attention_program.c).
 
@@ -28,7 +29,9 @@ enum {
     AT_TENSOR_KEYS = 128, ///< at a time
     AT_TENSOR_DEPTH = 128, ///< of a head at most
     AT_PART_ITEMS = 128, ///< of a work-group for one row
-    AT_PART_KEYS = AT_PART_ITEMS ///< that it has
+    AT_PART_KEYS = AT_PART_ITEMS, ///< that it has
+    AT_STREAM_ITEMS = 256, ///< the same by bulk copies
+    AT_STREAM_KEYS = 2048 ///< at most
 };
 
 typedef enum at_stage {
@@ -176,6 +179,7 @@ typedef struct at_plan {
     uint32_t in_groups; ///< work-groups of small work-items; vectors go along keys
     uint32_t on_tensor; ///< in groups, by tensor cores
     uint32_t in_parts; ///< in groups that share one row
+    uint32_t streams; ///< the same by bulk copies
     uint32_t tile; ///< keys at a time
     uint32_t has_seen; ///< on tensor cores: all operators on the scores are `seen`
     at_seen seen;
@@ -200,6 +204,14 @@ void at_emit_tensor_functions(kf_text *text, const at_plan *plan);
 /// The same for groups that share one row.
 void at_emit_parts(kf_text *text, const at_plan *plan);
 void at_emit_parts_functions(kf_text *text, const at_plan *plan);
+/// The query, in local memory as f32, and what the operators before the product make of it.
+void at_emit_part_query(kf_text *text, const at_plan *plan);
+/// The same by bulk copies. Does the device have them, and are lines as they need them?
+uint32_t at_streams(const at_block *block, const kf_chain_device *device);
+/// Keys that are copied at once.
+uint32_t at_chunk(const at_block *block);
+void at_emit_stream(kf_text *text, const at_plan *plan);
+void at_emit_stream_functions(kf_text *text, const at_plan *plan);
 /// Declares what the operators on the scores read at `row` (NULL: there is one) and `col`, `count`
 /// elements of a vector that goes along rows or, for one row and in groups, along keys; and the
 /// operators.

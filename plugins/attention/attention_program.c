@@ -16,7 +16,8 @@ enum {
     INPUT_FLOPS = 16 ///< of reading an element across its rows
 };
 
-static const kf_str defines[] = {KF_STR_INIT("KILN_PTX_TARGET=sm_90a")}; // of tensor cores
+// Of tensor cores and bulk copies.
+static const kf_str defines[] = {KF_STR_INIT("KILN_PTX_TARGET=sm_90a")};
 
 struct at_program {
     at_block *block;
@@ -69,8 +70,26 @@ static void items(kf_formula *f, const at_plan *plan)
     kf_formula_imm_op(f, item_rows(plan), KF_INS_CEIL_DIV);
 }
 
+/// By bulk copies as many work-groups as the device has units, none of more keys than it can hold.
+static void stream_parts(kf_formula *f, const at_plan *plan)
+{
+    symbol(f, at_keys(plan->block));
+    kf_formula_imm_op(f, at_chunk(plan->block), KF_INS_CEIL_DIV);
+    kf_formula_imm(f, plan->device->compute_units);
+    batches(f, plan->block);
+    kf_formula_op(f, KF_INS_FLOOR_DIV);
+    kf_formula_op(f, KF_INS_MIN);
+    symbol(f, at_keys(plan->block));
+    kf_formula_imm_op(f, AT_STREAM_KEYS, KF_INS_CEIL_DIV);
+    kf_formula_op(f, KF_INS_MAX);
+}
+
 static void parts(kf_formula *f, const at_plan *plan)
 {
+    if (plan->streams) {
+        stream_parts(f, plan);
+        return;
+    }
     symbol(f, at_keys(plan->block));
     kf_formula_imm_op(f, AT_PART_KEYS, KF_INS_CEIL_DIV);
 }
@@ -291,7 +310,7 @@ static void fill(at_program *p)
     p->source.code.ptr = p->code.ptr;
     p->source.code.len = p->code.len;
     p->source.cl_c_version = 120;
-    if (p->plan.on_tensor) {
+    if (p->plan.on_tensor || p->plan.streams) {
         p->source.defines = defines;
         p->source.n_defines = 1;
     }

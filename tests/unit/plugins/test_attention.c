@@ -47,6 +47,7 @@ typedef struct variant {
     uint32_t vector_bytes;
     uint64_t local_bytes;
     uint32_t dtype;
+    bool streams; ///< one row by bulk copies, which devices of 16 bits have anyway
 } variant;
 
 /// The dtype that the cases are of: f32 but on tensor cores.
@@ -295,7 +296,7 @@ static bool check(scene *s)
     return true;
 }
 
-enum { LITTLE = 49152 }; // bytes of local memory
+enum { LITTLE = 49152, UNITS = 132 }; // bytes of local memory; work-groups that share heads
 
 static mini_host *begin(void)
 {
@@ -303,7 +304,8 @@ static mini_host *begin(void)
     if (!mini_has_opencl()) {
         return NULL;
     }
-    if (v->dtype != KF_DTYPE_F32 && !mini_has_wgmma()) {
+    bool is_sm_90 = v->streams || v->dtype != KF_DTYPE_F32;
+    if (is_sm_90 && !mini_has_wgmma()) {
         kiln_test_skip("the device has no tensor cores of compute capability 9.0");
         return NULL;
     }
@@ -313,7 +315,8 @@ static mini_host *begin(void)
     }
     mini->device.vector_bytes = v->vector_bytes;
     mini->device.local_bytes = v->local_bytes;
-    mini->device.features |= v->dtype != KF_DTYPE_F32 ? KF_FEATURE_WGMMA : 0;
+    mini->device.features |= is_sm_90 ? KF_FEATURE_WGMMA : 0;
+    mini->device.compute_units = UNITS;
     if (!mini_fuser(mini)) {
         mini_close(mini);
         return NULL;
@@ -392,7 +395,8 @@ static void test_special_values(void)
 {
     mini_host *mini = begin();
     for (uint32_t i = 0; mini != NULL && i < 10; i++) {
-        const heads size = {1, 2, i % 2 == 0 ? 18 : 1, 130, 24, 24};
+        const int64_t head = i % 2 == 0 ? 24 : 64;
+        const heads size = {1, 2, i % 2 == 0 ? 18 : 1, 130, head, head};
         scene s;
         make_tensors(&s, mini, &size, 4); // a mask is added
         mini_tensor *of = mini->tensors;
@@ -404,10 +408,54 @@ static void test_special_values(void)
         } else if (i / 2 == 3) {
             put(&of[s.key], 100, (double)INFINITY);
         } else if (i / 2 == 4) {
-            put(&of[s.values], 24 * 100 + 5, (double)NAN);
+            put(&of[s.values], (size_t)head * 100 + 5, (double)NAN);
         }
         record(&s);
         KILN_CHECK(check(&s));
+    }
+    if (mini != NULL) {
+        end(mini);
+    }
+}
+
+/// Runs what is recorded again and again: the same bits.
+static void check_repeats(scene *s)
+{
+    mini_host *mini = s->mini;
+    size_t bytes = mini->tensors[s->result].bytes;
+    void *first = malloc(bytes);
+    kf_opt *opt = mini_finish(mini);
+    for (int i = 0; KILN_CHECK(opt != NULL && first != NULL) && i < 4; i++) {
+        KILN_CHECK(mini_run(mini, opt));
+        if (i == 0) {
+            memcpy(first, mini->tensors[s->result].data, bytes);
+        }
+        KILN_CHECK_MEM(mini->tensors[s->result].data, first, bytes);
+    }
+    free(first);
+    mini->plugin->opt_destroy(opt);
+}
+
+/// Of a decoder: one part and many, the last shorter; more heads than units; lines that lie apart,
+/// and numbers of a line that do (the kinds with turned keys).
+static void test_one_row(void)
+{
+    static const heads sizes[] = {{1, 1, 1, 1, 128, 128},    {1, 2, 1, 63, 128, 128},
+                                  {1, 3, 1, 700, 64, 64},    {1, 1, 1, 4500, 128, 128},
+                                  {2, 70, 1, 130, 64, 64},   {1, 1, 1, 9000, 32, 32},
+                                  {2, 1, 1, 1000, 128, 128}, {3, 2, 1, 1023, 64, 64}};
+    mini_host *mini = begin();
+    for (uint32_t i = 0; mini != NULL && i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+        scene s;
+        make_tensors(&s, mini, &sizes[i / 2], i / 2 + i % 2);
+        if (i % 3 == 2) {
+            interleave(mini, s.key);
+            interleave(mini, s.values);
+        }
+        record(&s);
+        if (KILN_CHECK(check(&s)) && i == 6) {
+            check_repeats(&s);
+        }
     }
     if (mini != NULL) {
         end(mini);
@@ -667,8 +715,49 @@ static void check_offer(uint64_t features, bool is_cast, int64_t rows, bool take
     mini_close(mini);
 }
 
+/// One row of heads whose lines are 128 to 512 bytes goes by bulk copies, where there are some.
+static void check_stream(uint32_t features, int64_t head, bool streams)
+{
+    mini_host *mini = mini_open("attention.so", KF_SHAPE_NDRANGE);
+    scene s;
+    if (mini == NULL) {
+        return;
+    }
+    mini->device.features |= features;
+    mini->device.local_bytes = LITTLE;
+    mini->device.compute_units = UNITS;
+    if (KILN_CHECK(mini_fuser(mini))) {
+        make_tensors(&s, mini, &(heads){1, 16, 1, 4096, head, head}, 0);
+        record(&s);
+        kf_opt *opt = mini_finish(mini);
+        kf_program program = {.struct_size = (uint32_t)sizeof(program)};
+        int64_t items = 0;
+        if (KILN_CHECK(opt != NULL)) {
+            KILN_CHECK_INT(mini->plugin->opt_describe(opt, 0, &program), KF_OK);
+            const char *text = program.sources[0]->code.ptr;
+            KILN_CHECK((strstr(text, "cp.async.bulk") != NULL) == streams);
+            KILN_CHECK_INT(program.sources[0]->n_defines, streams);
+            KILN_CHECK(mini_eval(mini, program.launches[0]->global[0], &items));
+            KILN_CHECK_INT(items, streams ? 8 * 256 : 32 * 128);
+            mini->plugin->opt_destroy(opt);
+        }
+    }
+    mini_close(mini);
+}
+
+static void test_stream_offers(void)
+{
+    check_stream(0, 64, false);
+    check_stream(KF_FEATURE_WGMMA, 80, false);
+    check_stream(KF_FEATURE_WGMMA, 64, true);
+    check_stream(KF_FEATURE_WGMMA, 128, true);
+}
+
 static void test_offers(void)
 {
+    check_stream(KF_FEATURE_WGMMA, 80, false);
+    check_stream(KF_FEATURE_WGMMA, 64, true);
+    check_stream(KF_FEATURE_WGMMA, 128, true);
     for (int64_t rows = 1; rows <= 20; rows += 19) {
         check_offer(0, false, rows, false);
         check_offer(0, true, rows, false);
@@ -689,18 +778,7 @@ static void test_repeats(void)
     scene s;
     make_tensors(&s, mini, &size, 2);
     record(&s);
-    size_t bytes = mini->tensors[s.result].bytes;
-    void *first = malloc(bytes);
-    kf_opt *opt = mini_finish(mini);
-    for (int i = 0; KILN_CHECK(opt != NULL && first != NULL) && i < 4; i++) {
-        KILN_CHECK(mini_run(mini, opt));
-        if (i == 0) {
-            memcpy(first, mini->tensors[s.result].data, bytes);
-        }
-        KILN_CHECK_MEM(mini->tensors[s.result].data, first, bytes);
-    }
-    free(first);
-    mini->plugin->opt_destroy(opt);
+    check_repeats(&s);
     end(mini);
 }
 
@@ -749,12 +827,13 @@ static void test_declines(void)
     end(mini);
 }
 
-static const variant narrow = {KF_SHAPE_BLOCK, 16, 0, KF_DTYPE_F32};
-static const variant wide = {KF_SHAPE_BLOCK, 64, 0, KF_DTYPE_F32};
-static const variant small_groups = {KF_SHAPE_NDRANGE, 16, LITTLE, KF_DTYPE_F32};
-static const variant groups = {KF_SHAPE_NDRANGE, 16, 131072, KF_DTYPE_F32};
-static const variant bf16 = {KF_SHAPE_NDRANGE, 16, LITTLE, KF_DTYPE_BF16};
-static const variant f16 = {KF_SHAPE_NDRANGE, 16, LITTLE, KF_DTYPE_F16};
+static const variant narrow = {KF_SHAPE_BLOCK, 16, 0, KF_DTYPE_F32, false};
+static const variant wide = {KF_SHAPE_BLOCK, 64, 0, KF_DTYPE_F32, false};
+static const variant small_groups = {KF_SHAPE_NDRANGE, 16, LITTLE, KF_DTYPE_F32, false};
+static const variant groups = {KF_SHAPE_NDRANGE, 16, 131072, KF_DTYPE_F32, false};
+static const variant bf16 = {KF_SHAPE_NDRANGE, 16, LITTLE, KF_DTYPE_BF16, false};
+static const variant f16 = {KF_SHAPE_NDRANGE, 16, LITTLE, KF_DTYPE_F16, false};
+static const variant streams = {KF_SHAPE_NDRANGE, 16, LITTLE, KF_DTYPE_F32, true};
 
 #define ALL(test, name)                                                                            \
     KILN_TEST_PARAM(test, name "_narrow", &narrow), KILN_TEST_PARAM(test, name "_wide", &wide),    \
@@ -764,6 +843,13 @@ static const variant f16 = {KF_SHAPE_NDRANGE, 16, LITTLE, KF_DTYPE_F16};
 
 KILN_TEST_MAIN("unit/plugins/attention", ALL(test_sizes, "sizes"),
                ALL(test_masks_and_views, "masks"), ALL(test_shared_heads, "shared"),
+               KILN_TEST_PARAM(test_one_row, "one_row_bf16", &bf16),
+               KILN_TEST_PARAM(test_one_row, "one_row_f16", &f16),
+               KILN_TEST_PARAM(test_one_row, "one_row_f32", &streams),
+               KILN_TEST_PARAM(test_sizes, "sizes_f32", &streams),
+               KILN_TEST_PARAM(test_masks_and_views, "masks_f32", &streams),
+               KILN_TEST_PARAM(test_shared_heads, "shared_f32", &streams),
+               KILN_TEST_PARAM(test_special_values, "special_f32", &streams),
                ALL(test_special_values, "special"), ALL(test_positions, "positions"),
                ALL(test_repeats, "repeats"), ALL(test_declines, "declines"),
                KILN_TEST_PARAM(test_casts, "casts_bf16", &bf16),
@@ -771,4 +857,5 @@ KILN_TEST_MAIN("unit/plugins/attention", ALL(test_sizes, "sizes"),
                KILN_TEST_PARAM(test_narrowed, "narrowed_bf16", &bf16),
                KILN_TEST_PARAM(test_narrowed, "narrowed_f16", &f16),
                KILN_TEST_PARAM(test_offers, "offers_bf16", &bf16),
-               KILN_TEST_PARAM(test_offers, "offers_f16", &f16))
+               KILN_TEST_PARAM(test_offers, "offers_f16", &f16),
+               KILN_TEST_PARAM(test_stream_offers, "offers_f32", &groups))
