@@ -45,9 +45,10 @@ KILN_NODISCARD KILN_API kiln_status kiln_opencl_wrap(kiln_device *device, struct
 
 /// Gives the memory object in which a tensor lies, dense and row-major from byte `*out_offset` on,
 /// and an event that is complete when the value is there. It is for reading: other tensors may
-/// share it, or it is a copy, where the device's memory is pieces of larger ones (NVIDIA). Both are retained for the caller (clReleaseMemObject, clReleaseEvent). The tensor must
-/// be held as long as the memory is used. Errors: as kiln_read; INVALID_ARGUMENT for a tensor
-/// without elements or of another backend.
+/// share it, or it is a copy, where the device's memory is pieces of larger ones (NVIDIA). Both are
+/// retained for the caller (clReleaseMemObject, clReleaseEvent). The tensor must be held as long as
+/// the memory is used. Errors: as kiln_read; INVALID_ARGUMENT for a tensor without elements or of
+/// another backend.
 KILN_NODISCARD KILN_API kiln_status kiln_opencl_lend(kiln_tensor *tensor, struct _cl_mem **out_mem,
                                                      size_t *out_offset,
                                                      struct _cl_event **out_ready, kiln_error *err);
