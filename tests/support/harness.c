@@ -255,6 +255,17 @@ char *kiln_test_read_file(const char *path, size_t *out_size_bytes)
     return data;
 }
 
+char *kiln_test_need_file(const char *path, size_t *out_size_bytes)
+{
+    char *bytes = kiln_test_read_file(path, out_size_bytes);
+    if (bytes == NULL) {
+        printf("FAIL %s cannot be read: this test needs Kiln's tree\n", path);
+        fflush(NULL);
+        _exit(1);
+    }
+    return bytes;
+}
+
 static void run_current(void)
 {
     skip_reason[0] = '\0';

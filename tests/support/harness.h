@@ -99,5 +99,8 @@ uint64_t kiln_test_resident(const char *part);
 /// Reads a file whole into memory that the caller frees; NULL when it cannot. Adds a final zero
 /// byte.
 char *kiln_test_read_file(const char *path, size_t *out_size_bytes);
+/// As kiln_test_read_file, of a file that the cases cannot do without: where there is none, this
+/// says so and the program has failed.
+char *kiln_test_need_file(const char *path, size_t *out_size_bytes);
 
 #endif

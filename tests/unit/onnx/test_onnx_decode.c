@@ -21,7 +21,7 @@ static const kiln_env *test_env(void)
 
 static char *read_digits(size_t *out_length)
 {
-    return kiln_test_read_file(KILN_TEST_SOURCE_DIR "/examples/digits/digits.onnx", out_length);
+    return kiln_test_need_file(KILN_TEST_SOURCE_DIR "/examples/digits/digits.onnx", out_length);
 }
 
 /* Opens bytes and closes again; gives the status, checks that an error has a text. */

@@ -38,7 +38,7 @@ static void test_each_allocation_fails(void)
     size_t length = 0;
     size_t failed = 0;
     const int64_t dims[] = {1, 1, 8, 8};
-    char *bytes = kiln_test_read_file(KILN_TEST_SOURCE_DIR "/examples/digits/digits.onnx", &length);
+    char *bytes = kiln_test_need_file(KILN_TEST_SOURCE_DIR "/examples/digits/digits.onnx", &length);
     KILN_CHECK(bytes != NULL);
     KILN_CHECK(kiln_context_create(NULL, &context, &err) == KILN_STATUS_OK);
     KILN_CHECK(kiln_device_open(context, "reference:0", &device, &err) == KILN_STATUS_OK);

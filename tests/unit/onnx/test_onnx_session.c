@@ -15,7 +15,7 @@ static bool read_npy_tail(const char *name, float *out, size_t count)
     char path[512];
     size_t size = 0;
     snprintf(path, sizeof(path), "%s/examples/digits/%s.npy", KILN_TEST_SOURCE_DIR, name);
-    char *data = kiln_test_read_file(path, &size);
+    char *data = kiln_test_need_file(path, &size);
     bool ok = KILN_CHECK(data != NULL && size > count * sizeof(*out));
     if (ok) {
         memcpy(out, data + size - count * sizeof(*out), count * sizeof(*out));
@@ -517,7 +517,7 @@ static void test_flipped_models_run(void)
     kiln_error err = KILN_ERROR_INIT;
     size_t length = 0;
     int64_t ran = 0;
-    char *bytes = kiln_test_read_file(KILN_TEST_SOURCE_DIR "/examples/digits/digits.onnx", &length);
+    char *bytes = kiln_test_need_file(KILN_TEST_SOURCE_DIR "/examples/digits/digits.onnx", &length);
     KILN_CHECK(kiln_context_create(&options, &f.context, &err) == KILN_STATUS_OK);
     KILN_CHECK(kiln_device_open(f.context, "reference:0", &f.device, &err) == KILN_STATUS_OK);
     const int64_t dims[] = {1, 1, 8, 8};
