@@ -249,7 +249,7 @@ static void check_argument_limits(sample *s, const kf_karg *many, uint32_t count
     s->f.device.max_parameter_bytes = 1 << 20;
     launch->args = many;
     launch->n_args = count;
-    check_refused(s, "program has 1025 arguments of one launch, at most 1024");
+    check_refused(s, "program has 3073 arguments of one launch, at most 3072");
     s->f.device.max_parameter_bytes = 0;
 }
 
