@@ -201,6 +201,8 @@ void at_emit_group_sizes(kf_text *text, const at_plan *plan);
 /// The same for tensor cores, and what it calls.
 void at_emit_tensor(kf_text *text, const at_plan *plan);
 void at_emit_tensor_functions(kf_text *text, const at_plan *plan);
+/// Barriers in local memory of compute capability 9.0: waiting for one, and arriving at it.
+void at_emit_barriers(kf_text *text);
 /// The same for groups that share one row.
 void at_emit_parts(kf_text *text, const at_plan *plan);
 void at_emit_parts_functions(kf_text *text, const at_plan *plan);

@@ -86,14 +86,9 @@ static void emit_stream_decay(kf_text *text, const at_block *block)
 /// What counts chunks: `full` has one when a chunk has come, `empty` one of each warp.
 static void emit_stream_barriers(kf_text *text)
 {
+    at_emit_barriers(text);
     kf_text_add(
         text,
-        "#define WAIT(bar, parity) do { uint over; do { \\\n"
-        "    asm volatile(\"{ .reg .pred P; mbarrier.try_wait.parity.shared.b64 P, [%1], %2; "
-        "selp.u32 %0, 1, 0, P; }\" : \"=r\"(over) : \"r\"(bar), \"r\"(parity) : \"memory\"); \\\n"
-        "    } while (!over); } while (0)\n"
-        "#define ARRIVE(bar) asm volatile(\"mbarrier.arrive.shared.b64 _, [%0];\" :: \"r\"(bar) : "
-        "\"memory\")\n"
         "#define EXPECT(bar, bytes) asm volatile(\"mbarrier.arrive.expect_tx.shared.b64 _, [%0], "
         "%1;\" :: \"r\"(bar), \"r\"(bytes) : \"memory\")\n"
         "#define TOGETHER asm volatile(\"bar.warp.sync 0xffffffff;\" ::: \"memory\")\n"

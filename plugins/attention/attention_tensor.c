@@ -38,6 +38,18 @@ static uint32_t reads_query(const at_block *block)
 
 // ---- functions ----
 
+void at_emit_barriers(kf_text *text)
+{
+    kf_text_add(
+        text,
+        "#define WAIT(bar, parity) do { uint over; do { \\\n"
+        "    asm volatile(\"{ .reg .pred P; mbarrier.try_wait.parity.shared.b64 P, [%1], %2; "
+        "selp.u32 %0, 1, 0, P; }\" : \"=r\"(over) : \"r\"(bar), \"r\"(parity) : \"memory\"); \\\n"
+        "    } while (!over); } while (0)\n"
+        "#define ARRIVE(bar) asm volatile(\"mbarrier.arrive.shared.b64 _, [%0];\" :: \"r\"(bar) : "
+        "\"memory\")\n");
+}
+
 void at_emit_tensor_functions(kf_text *text, const at_plan *plan)
 {
     const at_block *block = plan->block;
@@ -63,13 +75,10 @@ void at_emit_tensor_functions(kf_text *text, const at_plan *plan)
         "#define LINES_AT(at) ((ulong)(((at) & 0x3ffffu) >> 4) | 1ul << 16 | 64ul << 32 | 1ul << "
         "62)\n"
         "#define COLUMNS_AT(at) ((ulong)(((at) & 0x3ffffu) >> 4) | (ulong)(TILE * 8) << 16 | 64ul "
-        "<< 32 | 1ul << 62)\n"
-        "#define WAIT(bar, parity) do { uint over; do { \\\n"
-        "    asm volatile(\"{ .reg .pred P; mbarrier.try_wait.parity.shared.b64 P, [%1], %2; "
-        "selp.u32 %0, 1, 0, P; }\" : \"=r\"(over) : \"r\"(bar), \"r\"(parity) : \"memory\"); \\\n"
-        "    } while (!over); } while (0)\n"
-        "#define ARRIVE(bar) asm volatile(\"mbarrier.arrive.shared.b64 _, [%0];\" :: \"r\"(bar) : "
-        "\"memory\")\n"
+        "<< 32 | 1ul << 62)\n");
+    at_emit_barriers(text);
+    kf_text_add(
+        text,
         // barriers: a tile has come, of keys or values; all warps have read it; the query has come
         "#define BARS 11\n"
         "#define QUERY_IN (bars_at + 80)\n"
