@@ -135,9 +135,9 @@ kiln_status kiln_cl_buffer_lend(kiln_backend *base, kiln_buffer *buffer, void **
                                 void **out_ready, kiln_error *err)
 {
     kilni_cl_backend *backend = kilni_cl_backend_of(base);
-    const kilni_cl_buffer *own = kilni_cl_buffer_of(buffer);
+    kilni_cl_buffer *own = kilni_cl_buffer_of(buffer);
     cl_int code = CL_SUCCESS;
-    cl_mem mem = kilni_cl_mem_of(backend, kilni_cl_buffer_of(buffer), &code), lent = NULL;
+    cl_mem mem = kilni_cl_mem_of(backend, own, &code), lent = NULL;
     cl_event event = NULL;
     if (code == CL_SUCCESS) {
         lent = lent_memory(backend, own, mem, &code);

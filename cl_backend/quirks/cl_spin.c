@@ -248,20 +248,21 @@ void kilni_cl_spin_close(kilni_cl_spin *spin)
 {
     const struct timespec nap = {.tv_nsec = 20000};
     uint64_t give_up_ns = kiln_time_ns() + most_wait_ns;
+    if (spin == NULL) {
+        return;
+    }
     kilni_cl_spin_stop(spin);
-    for (uint32_t i = 0; spin != NULL && i < spin->count; i++) {
+    for (uint32_t i = 0; i < spin->count; i++) {
         (void)clFinish(spin->looks[i].queue);
     }
-    while (spin != NULL && atomic_load(&spin->queued) > 0) {
+    while (atomic_load(&spin->queued) > 0) {
         if (kiln_time_ns() > give_up_ns) {
             return; // what a lost driver may still run stays
         }
         nanosleep(&nap, NULL);
     }
-    for (uint32_t i = 0; spin != NULL && i < spin->count; i++) {
+    for (uint32_t i = 0; i < spin->count; i++) {
         clReleaseCommandQueue(spin->looks[i].queue);
     }
-    if (spin != NULL) {
-        kiln_free(spin->env, spin);
-    }
+    kiln_free(spin->env, spin);
 }
