@@ -5,7 +5,8 @@
 // over a link that only takes time: its memory waits before it takes what came. Beside each figure
 // stands the most that dependencies allow (bench_overlap_limit.c). What calls take of the
 // processors no step can hide either: the second figure is against the longer of all three, of
-// which the third is the processor time of both parts, shared out evenly.
+// which the third is the processor time of both parts, shared out evenly. The members of
+// `averaged-mpi` and `sharded-mpi` are the processes that mpirun started.
 #include "bench_overlap.h"
 #include "bench.h"
 #include "coll_memory.h"
@@ -24,17 +25,23 @@ typedef struct team_case {
     bench_overlap_form form;
     uint32_t count;
     bool is_apart; ///< members have processors of their own, as many each; else all share all
+    bool is_mpi; ///< a member in each process, all of them under mpirun; who wants it names it
 } team_case;
 
-static const team_case cases[] = {
-    {"averaged2", BENCH_AVERAGED, 2, false},      {"sharded2", BENCH_SHARDED, 2, false},
-    {"averaged-apart2", BENCH_AVERAGED, 2, true}, {"sharded-apart2", BENCH_SHARDED, 2, true},
-    {"averaged4", BENCH_AVERAGED, 4, false},      {"sharded4", BENCH_SHARDED, 4, false}};
+static const team_case cases[] = {{"averaged2", BENCH_AVERAGED, 2, false, false},
+                                  {"sharded2", BENCH_SHARDED, 2, false, false},
+                                  {"averaged-apart2", BENCH_AVERAGED, 2, true, false},
+                                  {"sharded-apart2", BENCH_SHARDED, 2, true, false},
+                                  {"averaged4", BENCH_AVERAGED, 4, false, false},
+                                  {"sharded4", BENCH_SHARDED, 4, false, false},
+                                  {"averaged-mpi", BENCH_AVERAGED, 1, false, true},
+                                  {"sharded-mpi", BENCH_SHARDED, 1, false, true}};
 
 typedef struct team {
     bench_overlap_form form;
     bool is_apart;
-    uint32_t count;
+    bool is_mpi;
+    uint32_t count; ///< of this process
     kiln_context *context;
     kiln_device *devices[MOST_MEMBERS];
     kiln_tensor *batches[MOST_MEMBERS];
@@ -119,7 +126,8 @@ static void disband(team *self)
     *self = (team){0};
 }
 
-static kiln_status open_team_member(team *self, uint32_t m, kiln_error *err)
+/// Of the case of MPI the device is the caller's choice.
+static kiln_status open_team_member(team *self, uint32_t m, const char *chosen, kiln_error *err)
 {
     const int64_t batch[] = {BATCH_ROWS, LAYER_WIDTH};
     const int64_t weight[] = {LAYER_WIDTH, LAYER_WIDTH};
@@ -132,7 +140,8 @@ static kiln_status open_team_member(team *self, uint32_t m, kiln_error *err)
     } else {
         snprintf(text, sizeof(text), "opencl:%u", m);
     }
-    KILN_TRY(out, status, kiln_device_open(self->context, text, &self->devices[m], err));
+    KILN_TRY(out, status,
+             kiln_device_open(self->context, self->is_mpi ? chosen : text, &self->devices[m], err));
     KILN_TRY(out, status,
              kiln_full(self->devices[m], batch, 2, KILN_DTYPE_F32, kiln_f64(0.5 + m),
                        &self->batches[m], err));
@@ -145,19 +154,31 @@ out:
     return status;
 }
 
-static kiln_status gather_team(team *self, const team_case *what, kiln_error *err)
+static kiln_status gather_team(team *self, const team_case *what, const char *chosen,
+                               kiln_error *err)
 {
     uint32_t count = what->count;
     kiln_sharded_options options = KILN_SHARDED_OPTIONS_INIT;
     kiln_status status = KILN_STATUS_OK;
     options.late = 1;
     options.bucket_bytes = 1; // each layer is a row
-    *self = (team){.form = what->form, .is_apart = what->is_apart, .count = count};
+    *self = (team){
+        .form = what->form, .is_apart = what->is_apart, .is_mpi = what->is_mpi, .count = count};
     KILN_TRY(out, status, kiln_context_create(NULL, &self->context, err));
     for (uint32_t m = 0; m < count; m++) {
-        KILN_TRY(out, status, open_team_member(self, m, err));
+        KILN_TRY(out, status, open_team_member(self, m, chosen, err));
     }
-    KILN_TRY(out, status, kiln_collective_create(self->devices, count, NULL, &self->group, err));
+    KILN_TRY(out, status,
+             self->is_mpi
+                 ? kiln_collective_create_mpi(self->devices, count, NULL, &self->group, err)
+                 : kiln_collective_create(self->devices, count, NULL, &self->group, err));
+    if (kiln_collective_ranks(self->group) == 1) {
+        status = kiln_error_set(err, KILN_STATUS_FAILED_PRECONDITION, KILN_FILE_NAME, __LINE__,
+                                "%s is measured in several processes: mpirun -np 2 kiln bench "
+                                "overlap %s",
+                                what->name, what->name);
+        goto out;
+    }
     slow_down(self);
     if (self->form == BENCH_SHARDED) {
         status = kiln_sharded_create(self->group, self->sets, count, &options, &self->sharded, err);
@@ -336,9 +357,9 @@ typedef struct part_time {
 /// Of one step, of some in a row.
 static kiln_status time_part(team *self, int side, part_time *out_time, kiln_error *err)
 {
+    kiln_status status = self->is_mpi ? kiln_collective_barrier(self->group, err) : KILN_STATUS_OK;
     uint64_t before = kiln_processor_ns();
     uint64_t begin = kiln_time_ns();
-    kiln_status status = KILN_STATUS_OK;
     for (int i = 0; i < TEAM_STEPS && status == KILN_STATUS_OK; i++) {
         status = side == SENDS ? send_alone(self, err) : train(self, side == DOES_BOTH, err);
     }
@@ -351,14 +372,14 @@ static kiln_status time_part(team *self, int side, part_time *out_time, kiln_err
 /// A link over which sending takes `share` of the time of computing.
 static kiln_status choose_link(team *self, double share, kiln_error *err)
 {
-    const double bytes =
-        2.0 * TEAM_LAYERS * LAYER_WIDTH * LAYER_WIDTH * sizeof(float) * (self->count - 1);
+    double members = kiln_collective_ranks(self->group);
+    double bytes = 2.0 * TEAM_LAYERS * LAYER_WIDTH * LAYER_WIDTH * sizeof(float) * (members - 1);
     part_time time = {0};
     ns_per_byte = 0;
     kiln_status status = time_part(self, COMPUTES, &time, err); // warms up
     status = status == KILN_STATUS_OK ? time_part(self, DOES_BOTH, &time, err) : status;
     status = status == KILN_STATUS_OK ? time_part(self, COMPUTES, &time, err) : status;
-    ns_per_byte = share * time.seconds * 1e9 / (bytes / self->count);
+    ns_per_byte = share * time.seconds * 1e9 / (bytes / members);
     return status;
 }
 
@@ -391,7 +412,8 @@ static void report_step(const team *self, const bench_options *options, const pa
 {
     double longer = medians[COMPUTES].seconds > medians[SENDS].seconds ? medians[COMPUTES].seconds
                                                                        : medians[SENDS].seconds;
-    double shared = (medians[COMPUTES].processor + medians[SENDS].processor) /
+    double processes = self->is_mpi ? kiln_collective_ranks(self->group) : 1;
+    double shared = (medians[COMPUTES].processor + medians[SENDS].processor) * processes /
                     (double)sysconf(_SC_NPROCESSORS_ONLN);
     double sends = medians[SENDS].seconds / medians[COMPUTES].seconds;
     char name[96];
@@ -405,9 +427,12 @@ static void report_step(const team *self, const bench_options *options, const pa
                            .device = kiln_device_info_of(self->devices[0])->name,
                            .samples = count};
     snprintf(name, sizeof(name), "%s step x %u%s, sends %.2f of computes, at most %.2f",
-             self->form == BENCH_SHARDED ? "sharded" : "averaged", self->count,
-             self->is_apart ? " apart" : "", sends,
-             bench_overlap_limit(self->form, TEAM_LAYERS, sends));
+             self->form == BENCH_SHARDED ? "sharded" : "averaged",
+             kiln_collective_ranks(self->group),
+             self->is_mpi     ? " by MPI"
+             : self->is_apart ? " apart"
+                              : "",
+             sends, bench_overlap_limit(self->form, TEAM_LAYERS, sends));
     bench_report(options, &result);
     snprintf(name, sizeof(name), "the same, processors: %.0f and %.0f ms",
              medians[COMPUTES].processor * 1e3, medians[SENDS].processor * 1e3);
@@ -425,18 +450,23 @@ static kiln_status measure_overlap(team *self, const bench_options *options, dou
     count = count < MOST_SAMPLES ? count : MOST_SAMPLES;
     kiln_status status = choose_link(self, share, err);
     status = status == KILN_STATUS_OK ? sample_parts(self, count, medians, err) : status;
-    if (status == KILN_STATUS_OK) {
+    if (status == KILN_STATUS_OK && kiln_collective_rank(self->group) == 0) {
         report_step(self, options, medians, count);
     }
     return status;
 }
 
+/// With a header before the first lines of all, from one process.
 static kiln_status measure_team(const bench_options *options, const team_case *what,
-                                kiln_error *err)
+                                bool *is_headed, kiln_error *err)
 {
     static const double shares[] = {0.25, 0.5, 1, 2, 4};
     team self;
-    kiln_status status = gather_team(&self, what, err);
+    kiln_status status = gather_team(&self, what, options->device, err);
+    if (status == KILN_STATUS_OK && !*is_headed && kiln_collective_rank(self.group) == 0) {
+        bench_header(options);
+        *is_headed = true;
+    }
     for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]) && status == KILN_STATUS_OK; i++) {
         status = measure_overlap(&self, options, shares[i], err);
     }
@@ -452,12 +482,13 @@ const char *bench_overlap_case(size_t index)
 kiln_status bench_overlap(const bench_options *options, kiln_error *err)
 {
     bool divides = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+    bool is_headed = false;
     kiln_status status = KILN_STATUS_OK;
     (void)setenv("POCL_DEVICES", "pthread pthread pthread pthread", /*overwrite=*/0);
-    bench_header(options);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]) && status == KILN_STATUS_OK; i++) {
-        if (bench_wanted(options, cases[i].name) && (divides || !cases[i].is_apart)) {
-            status = measure_team(options, &cases[i], err);
+        bool fits = cases[i].is_mpi ? options->n_names != 0 : divides || !cases[i].is_apart;
+        if (fits && bench_wanted(options, cases[i].name)) {
+            status = measure_team(options, &cases[i], &is_headed, err);
         }
     }
     return status;
