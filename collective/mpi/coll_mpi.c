@@ -19,8 +19,6 @@ typedef struct hello {
 
 // ---- the thread ----
 
-enum { AT_ONCE = 1, SHORTEST_PAUSE_NS = 50000, LONGEST_PAUSE_NS = 500000 };
-
 static void rest(uint64_t ns)
 {
     struct timespec pause = {.tv_nsec = (long)ns};
@@ -35,18 +33,15 @@ static bool is_stopping(mpi_network *net)
     return stops;
 }
 
-/// Polls at once, then after a fourth of the time for which nothing has come.
 static void serve(mpi_network *net)
 {
-    uint64_t heard_ns = kiln_time_ns();
-    for (uint32_t idle = 0; !is_stopping(net); idle++) {
-        if (kilni_mpi_serve_once(net)) {
-            idle = 0;
-            heard_ns = kiln_time_ns();
-        } else if (idle > AT_ONCE) {
-            uint64_t pause_ns = (kiln_time_ns() - heard_ns) / 4;
-            pause_ns = pause_ns < SHORTEST_PAUSE_NS ? SHORTEST_PAUSE_NS : pause_ns;
-            kiln_coll_hub_rest(net->hub, pause_ns < LONGEST_PAUSE_NS ? pause_ns : LONGEST_PAUSE_NS);
+    uint32_t idle = 0;
+    while (!is_stopping(net)) {
+        idle = kilni_mpi_serve_once(net) ? 0 : idle + 1;
+        if (idle > 1000) {
+            rest(500000);
+        } else if (idle > 20) {
+            rest(20000);
         }
     }
 }

@@ -23,12 +23,6 @@ void kilni_coll_hub_wake_all(kiln_coll_hub *hub)
     }
 }
 
-void kilni_coll_hub_tell(kiln_coll_hub *hub)
-{
-    hub->has_news = true;
-    pthread_cond_signal(&hub->news);
-}
-
 void kilni_coll_hub_decide(kiln_coll_hub *hub, uint32_t rank, const kiln_error *cause)
 {
     if (hub->failure.code == KILN_STATUS_OK) {
@@ -43,7 +37,6 @@ void kilni_coll_hub_propose_locked(kiln_coll_hub *hub, uint32_t rank, const kiln
     if (hub->proposal.code == KILN_STATUS_OK) {
         hub->proposal = *cause;
         hub->proposed_rank = (int32_t)rank;
-        kilni_coll_hub_tell(hub);
     }
     if (!hub->has_network) {
         kilni_coll_hub_decide(hub, rank, cause);
@@ -182,7 +175,6 @@ void kilni_coll_hub_leave(kilni_hub_end *end)
 {
     pthread_mutex_lock(&end->hub->mutex);
     end->left = true;
-    kilni_coll_hub_tell(end->hub);
     kilni_coll_hub_wake_all(end->hub);
     pthread_mutex_unlock(&end->hub->mutex);
 }

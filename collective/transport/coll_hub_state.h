@@ -39,8 +39,6 @@ struct kiln_coll_hub {
     int32_t failed_rank;
     kiln_error failure; ///< code 0: none
     bool has_network; ///< which makes a failure of a proposal
-    bool has_news; ///< for the network, which rests
-    pthread_cond_t news; ///< of that
     int32_t proposed_rank;
     kiln_error proposal; ///< code 0: none
     kilni_hub_end *ends;
@@ -51,9 +49,6 @@ void kilni_coll_hub_wake(kilni_hub_end *end);
 void kilni_coll_hub_wake_all(kiln_coll_hub *hub);
 /// Sleeps until woken. False when the deadline has passed.
 bool kilni_coll_hub_sleep(kilni_hub_end *end, uint64_t deadline_ns);
-
-/// A rank of this process did something that the network tells the others.
-void kilni_coll_hub_tell(kiln_coll_hub *hub);
 
 /// Keeps the first failure of the group, and wakes everybody.
 void kilni_coll_hub_decide(kiln_coll_hub *hub, uint32_t rank, const kiln_error *cause);

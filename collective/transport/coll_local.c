@@ -62,7 +62,6 @@ static kiln_status local_agree(kiln_coll_transport *transport, uint64_t sequence
     kiln_status status = (kiln_status)hub->failure.code;
     if (status == KILN_STATUS_OK) {
         status = kilni_coll_hub_arrive_locked(end, sequence, signature);
-        kilni_coll_hub_tell(hub);
         status = status == KILN_STATUS_OK ? status : kilni_coll_hub_await_failure(end);
     }
     if (status == KILN_STATUS_OK) {
@@ -103,7 +102,6 @@ static kiln_status local_post(kiln_coll_transport *transport, kiln_coll_message 
     if (status == KILN_STATUS_OK && message->is_send) {
         kilni_coll_hub_inbox_append(&hub->ends[message->peer], message);
         kilni_coll_hub_wake(&hub->ends[message->peer]);
-        kilni_coll_hub_tell(hub);
     }
     pthread_mutex_unlock(&hub->mutex);
     return status;
@@ -307,7 +305,6 @@ kiln_status kilni_coll_hub_create(const kiln_env *env, uint32_t ranks, kiln_coll
     hub->ends = ends;
     hub->failed_rank = -1;
     pthread_mutex_init(&hub->mutex, NULL);
-    kiln_cond_init(&hub->news);
     for (uint32_t i = 0; i < ranks; i++) {
         end_init(hub, i);
     }
@@ -323,7 +320,6 @@ void kilni_coll_hub_destroy(kiln_coll_hub *hub)
     for (uint32_t i = 0; i < hub->ranks; i++) {
         pthread_cond_destroy(&hub->ends[i].changed);
     }
-    pthread_cond_destroy(&hub->news);
     pthread_mutex_destroy(&hub->mutex);
     kiln_free(hub->env, hub->ends);
     kiln_free(hub->env, hub);

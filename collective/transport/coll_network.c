@@ -3,19 +3,6 @@
 // delivers, arrives and fails in their name.
 #include "coll_hub_state.h"
 
-#include "base_wait.h"
-
-void kiln_coll_hub_rest(kiln_coll_hub *hub, uint64_t ns)
-{
-    uint64_t end_ns = kiln_time_ns() + ns;
-    pthread_mutex_lock(&hub->mutex);
-    while (!hub->has_news && kiln_time_ns() < end_ns) {
-        (void)kiln_cond_wait_until(&hub->news, &hub->mutex, end_ns);
-    }
-    hub->has_news = false;
-    pthread_mutex_unlock(&hub->mutex);
-}
-
 kiln_coll_message *kiln_coll_hub_take(kiln_coll_hub *hub, uint32_t rank)
 {
     pthread_mutex_lock(&hub->mutex);

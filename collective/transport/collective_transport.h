@@ -132,10 +132,6 @@ typedef struct kiln_coll_arrival {
 
 // What a network does with the hub.
 
-/// Sleeps for so long, or until a rank of this process sends, arrives, leaves or proposes a
-/// failure, or has done so since the last sleep. By the network's thread.
-KILN_API void kiln_coll_hub_rest(kiln_coll_hub *hub, uint64_t ns);
-
 /// Gives the oldest message to a rank elsewhere, or NULL; its bytes stay until kiln_coll_hub_sent.
 KILN_API kiln_coll_message *kiln_coll_hub_take(kiln_coll_hub *hub, uint32_t rank);
 
