@@ -97,18 +97,35 @@ static void see(const kiln_onnx_node_info *info, void *user)
     }
 }
 
-/// Takes the graph. `dtype` NONE: as configured.
-static bool open_fixture(fixture *f, const char *address, pw *take_graph, kiln_dtype dtype)
+/// From memory, or from a file of these bytes.
+static kiln_status open_model(fixture *f, bool is_file)
+{
+    const kiln_env *env = kiln_context_env(f->context);
+    if (!is_file) {
+        return kiln_onnx_model_open_memory(env, f->bytes.bytes, f->bytes.length, NULL, &f->model,
+                                           &f->err);
+    }
+    const char *path = kiln_test_path(kiln_test_tmpdir(), "model.onnx");
+    KILN_CHECK(kiln_test_write_file(path, f->bytes.bytes, f->bytes.length));
+    return kiln_onnx_model_open(env, path, &f->model, &f->err);
+}
+
+static bool open_as(fixture *f, const char *address, pw *take_graph, kiln_dtype dtype, bool is_file)
 {
     kiln_onnx_session_options options = KILN_ONNX_SESSION_OPTIONS_INIT;
     options.dtype = dtype;
     *f = (fixture){.err = KILN_ERROR_INIT, .bytes = pw_model(take_graph, 17)};
     return OK(f, kiln_context_create(NULL, &f->context, &f->err)) &&
            OK(f, kiln_device_open(f->context, kiln_test_address(address), &f->device, &f->err)) &&
-           OK(f, kiln_onnx_model_open_memory(kiln_context_env(f->context), f->bytes.bytes,
-                                             f->bytes.length, NULL, &f->model, &f->err)) &&
+           OK(f, open_model(f, is_file)) &&
            OK(f, kiln_onnx_session_create_with(f->model, &f->device, 1, &options, &f->session,
                                                &f->err));
+}
+
+/// Takes the graph. `dtype` NONE: as configured.
+static bool open_fixture(fixture *f, const char *address, pw *take_graph, kiln_dtype dtype)
+{
+    return open_as(f, address, take_graph, dtype, /*is_file=*/false);
 }
 
 static void close_fixture(fixture *f)
@@ -475,7 +492,8 @@ static pw large_model(void)
     return graph;
 }
 
-/// Bytes of the device behind runs, by its own count.
+/// Bytes of the device behind runs, by its own count. The model is a file, whose weights leave the
+/// device when they are packed.
 static uint64_t held_bytes(const char *address, kiln_dtype dtype)
 {
     float x[SIDE * SIDE] = {1, 2, 3, 4};
@@ -483,7 +501,7 @@ static uint64_t held_bytes(const char *address, kiln_dtype dtype)
     fixture f;
     pw graph = large_model();
     kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
-    if (open_fixture(&f, address, &graph, dtype)) {
+    if (open_as(&f, address, &graph, dtype, /*is_file=*/true)) {
         for (int i = 0; i < 3; i++) {
             run(&f, x, y, SIDE);
         }
