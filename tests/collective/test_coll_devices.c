@@ -330,8 +330,9 @@ static void test_other_collectives(void)
         holds(outputs[rank], sums + start, part);
         start += part;
     }
-    KILN_CHECK_INT(ok ? kiln_collective_barrier(self.group, NULL) : 1, 0);
-    check_short_scatter(&self);
+    if (ok && KILN_CHECK_INT(kiln_collective_barrier(self.group, NULL), 0)) {
+        check_short_scatter(&self);
+    }
     release_all(&self, outputs);
     release_all(&self, inputs);
     scene_fini(&self);

@@ -17,7 +17,8 @@ typedef struct device_set {
 
 /// Opens the addresses; "remote" stands for a reference device behind a server, "failing" for one
 /// that fails where device_set_fail_at says, "remote failing" for such a one behind a server.
-/// False, with the case failed, when one cannot be opened.
+/// False, with the case failed, when one cannot be opened, or skipped, when one that cannot be
+/// divided should be.
 bool device_set_open(device_set *set, const char *const *addresses, uint32_t count);
 /// Likewise, with an allocator; NULL: the C library's.
 bool device_set_open_with(device_set *set, const kiln_allocator *allocator,

@@ -59,7 +59,7 @@ bool scene_init(scene *self, const setting *what, uint64_t deadline_ms)
     }
     for (uint32_t i = 0; i < what->count && what->queued; i++) {
         kilni_device_memory *memory = self->group->ranks[i].memory;
-        memory->base.ops = memory->commands;
+        memory->base.ops = memory->commands != NULL ? memory->commands : memory->base.ops;
     }
     bool ok = KILN_CHECK(!what->apart || self->group->ranks[0].memory->base.stream != NULL);
     for (uint32_t rank = 0; rank < self->count && ok; rank++) {

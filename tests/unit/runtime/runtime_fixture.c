@@ -38,6 +38,7 @@ void fixture_close(fixture *self)
 {
     kiln_device_stats stats = KILN_DEVICE_STATS_INIT;
     FIXTURE_OK(self, kiln_sync(self->device, &self->err));
+    kiln_device_trim(self->device); // plans keep counters
     kiln_device_stats_get(self->device, &stats);
     KILN_CHECK_INT(stats.tensors_live, 0);
     KILN_CHECK_INT(stats.backend.buffers_live, 0);
