@@ -192,6 +192,8 @@ typedef struct names {
     bool declared[BUILTINS];
     bool converted[TYPES][WIDTHS][MANNERS];
     bool pasted; ///< the text puts words together
+    bool converts_pasted; ///< "convert_" is such a part
+    bool manners[MANNERS]; ///< that are such parts
     bool unknown;
 } names;
 
@@ -244,11 +246,7 @@ static size_t find_longest(const char *const *texts, size_t count, const char *w
 static void take_convert(names *found, const char *word, size_t length)
 {
     size_t type = find_longest(types, TYPES, word, length);
-    if (length == 0 && found->pasted) {
-        for (size_t i = 0; i < (size_t)TYPES * WIDTHS; i++) {
-            found->converted[i / WIDTHS][i % WIDTHS][0] = true;
-        }
-    }
+    found->converts_pasted = found->converts_pasted || (length == 0 && found->pasted);
     if (type == TYPES) {
         return;
     }
@@ -266,9 +264,24 @@ static void take_convert(names *found, const char *word, size_t length)
     }
 }
 
+/// "convert_" with any type, and with how the text converts.
+static void put_conversions_together(names *found)
+{
+    found->manners[0] = true;
+    for (size_t i = 0; i < (size_t)TYPES * WIDTHS * MANNERS && found->converts_pasted; i++) {
+        size_t type = i / (WIDTHS * MANNERS);
+        size_t manner = i % MANNERS;
+        if (found->manners[manner] && (type >= FLOATS || manner < SATURATED)) {
+            found->converted[type][i / MANNERS % WIDTHS][manner] = true;
+        }
+    }
+}
+
 static void take_word(names *found, const char *word, size_t length)
 {
     static const char convert[] = "convert_";
+    size_t manner = find_longest(manners, MANNERS, word, length);
+    found->manners[manner] = found->manners[manner] || strlen(manners[manner]) == length;
     for (size_t i = find_builtin(word, length);
          i < BUILTINS && strncmp(builtins[i].name, word, length) == 0; i++) {
         char next = builtins[i].name[length];
@@ -338,6 +351,7 @@ bool kilni_cl_builtins_declare(const char *text, size_t length, const char *opti
     }
     read_words(&found, text, length);
     read_words(&found, options, strlen(options));
+    put_conversions_together(&found);
     if (found.unknown) {
         return false;
     }
