@@ -146,7 +146,7 @@ static inline void load_batch(quant_batch *to, const quant_columns *of, int batc
         for (int i = 0; i < 2 * DEPTH; i++) {
             const int c = i / 2, r = i % 2;
             to->words[c][r] = of->words[r][vector + 4 * c];
-            to->scales[c][r] = K_LD(KILN_A, of->scales[r] + (block + 2 * c >> KILN_SHIFT - 5));
+            to->scales[c][r] = K_LD(KILN_A, of->scales[r] + ((block + 2 * c) >> (KILN_SHIFT - 5)));
         }
     } else {
         K_UNROLLED
@@ -154,7 +154,7 @@ static inline void load_batch(quant_batch *to, const quant_columns *of, int batc
             const int c = i / 2, r = i % 2, last = (k - 1) / 32;
             to->words[c][r] = of->words[r][min(vector + 4 * c, k / 16 - 1)];
             to->scales[c][r] =
-                K_LD(KILN_A, of->scales[r] + (min(block + 2 * c, last) >> KILN_SHIFT - 5));
+                K_LD(KILN_A, of->scales[r] + (min(block + 2 * c, last) >> (KILN_SHIFT - 5)));
         }
     }
 }
@@ -176,7 +176,7 @@ static inline float plain_sum(const quant_columns *of, int r, __global const flo
         for (int i = 0; i < 16; i++) {
             dot = fma(row[v * 16 + i], value_of(words, i), dot);
         }
-        sum = fma(dot, K_LD(KILN_A, of->scales[r] + (v / 2 >> KILN_SHIFT - 5)), sum);
+        sum = fma(dot, K_LD(KILN_A, of->scales[r] + (v / 2 >> (KILN_SHIFT - 5))), sum);
     }
     return sum;
 }
