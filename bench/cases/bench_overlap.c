@@ -38,9 +38,7 @@ static const team_case cases[] = {{"averaged2", BENCH_AVERAGED, 2, false, false}
                                   {"sharded-mpi", BENCH_SHARDED, 1, false, true}};
 
 typedef struct team {
-    bench_overlap_form form;
-    bool is_apart;
-    bool is_mpi;
+    const team_case *what;
     uint32_t count; ///< of this process
     kiln_context *context;
     kiln_device *devices[MOST_MEMBERS];
@@ -135,13 +133,14 @@ static kiln_status open_team_member(team *self, uint32_t m, const char *chosen, 
     kiln_status status = KILN_STATUS_OK;
     char text[32];
     init.kind = KILN_INIT_XAVIER_UNIFORM;
-    if (self->is_apart) {
+    if (self->what->is_apart) {
         snprintf(text, sizeof(text), "opencl:0#%u/%u", m, self->count);
     } else {
         snprintf(text, sizeof(text), "opencl:%u", m);
     }
     KILN_TRY(out, status,
-             kiln_device_open(self->context, self->is_mpi ? chosen : text, &self->devices[m], err));
+             kiln_device_open(self->context, self->what->is_mpi ? chosen : text, &self->devices[m],
+                              err));
     KILN_TRY(out, status,
              kiln_full(self->devices[m], batch, 2, KILN_DTYPE_F32, kiln_f64(0.5 + m),
                        &self->batches[m], err));
@@ -162,25 +161,24 @@ static kiln_status gather_team(team *self, const team_case *what, const char *ch
     kiln_status status = KILN_STATUS_OK;
     options.late = 1;
     options.bucket_bytes = 1; // each layer is a row
-    *self = (team){
-        .form = what->form, .is_apart = what->is_apart, .is_mpi = what->is_mpi, .count = count};
+    *self = (team){.what = what, .count = count};
     KILN_TRY(out, status, kiln_context_create(NULL, &self->context, err));
     for (uint32_t m = 0; m < count; m++) {
         KILN_TRY(out, status, open_team_member(self, m, chosen, err));
     }
     KILN_TRY(out, status,
-             self->is_mpi
+             self->what->is_mpi
                  ? kiln_collective_create_mpi(self->devices, count, NULL, &self->group, err)
                  : kiln_collective_create(self->devices, count, NULL, &self->group, err));
     if (kiln_collective_ranks(self->group) == 1) {
-        status = kiln_error_set(err, KILN_STATUS_FAILED_PRECONDITION, KILN_FILE_NAME, __LINE__,
-                                "%s is measured in several processes: mpirun -np 2 kiln bench "
-                                "overlap %s",
-                                what->name, what->name);
+        status = kiln_fail(err, FAILED_PRECONDITION,
+                           "%s is measured in several processes: mpirun -np 2 kiln bench overlap "
+                           "%s",
+                           what->name, what->name);
         goto out;
     }
     slow_down(self);
-    if (self->form == BENCH_SHARDED) {
+    if (self->what->form == BENCH_SHARDED) {
         status = kiln_sharded_create(self->group, self->sets, count, &options, &self->sharded, err);
     }
 out:
@@ -271,7 +269,7 @@ static kiln_status train(team *self, bool sends, kiln_error *err)
     for (uint32_t m = 0; m < self->count; m++) {
         KILN_TRY(out, status, kiln_tape_create(self->devices[m], &tapes[m], err));
         givers[m] = (giver){self, m};
-        if (sends && self->form == BENCH_SHARDED) {
+        if (sends && self->what->form == BENCH_SHARDED) {
             KILN_TRY(out, status, kiln_sharded_join(self->sharded, m, tapes[m], err));
         } else if (sends) {
             KILN_TRY(out, status, kiln_tape_hand(tapes[m], take_gradient, &givers[m], err));
@@ -290,8 +288,8 @@ static kiln_status train(team *self, bool sends, kiln_error *err)
         }
     }
     if (sends) {
-        status = self->form == BENCH_SHARDED ? kiln_sharded_step(self->sharded, NULL, 0, err)
-                                             : await_means(self, err);
+        status = self->what->form == BENCH_SHARDED ? kiln_sharded_step(self->sharded, NULL, 0, err)
+                                                   : await_means(self, err);
     }
 out:
     for (uint32_t m = 0; m < self->count; m++) {
@@ -331,7 +329,7 @@ static kiln_status average_alone(team *self, kiln_error *err)
 /// A step of gradients that are there: the parameters themselves.
 static kiln_status send_alone(team *self, kiln_error *err)
 {
-    return self->form == BENCH_SHARDED ? share_alone(self, err) : average_alone(self, err);
+    return self->what->form == BENCH_SHARDED ? share_alone(self, err) : average_alone(self, err);
 }
 
 /// All that was begun has ended.
@@ -357,7 +355,8 @@ typedef struct part_time {
 /// Of one step, of some in a row.
 static kiln_status time_part(team *self, int side, part_time *out_time, kiln_error *err)
 {
-    kiln_status status = self->is_mpi ? kiln_collective_barrier(self->group, err) : KILN_STATUS_OK;
+    kiln_status status =
+        self->what->is_mpi ? kiln_collective_barrier(self->group, err) : KILN_STATUS_OK;
     uint64_t before = kiln_processor_ns();
     uint64_t begin = kiln_time_ns();
     for (int i = 0; i < TEAM_STEPS && status == KILN_STATUS_OK; i++) {
@@ -412,7 +411,7 @@ static void report_step(const team *self, const bench_options *options, const pa
 {
     double longer = medians[COMPUTES].seconds > medians[SENDS].seconds ? medians[COMPUTES].seconds
                                                                        : medians[SENDS].seconds;
-    double processes = self->is_mpi ? kiln_collective_ranks(self->group) : 1;
+    double processes = (double)kiln_collective_ranks(self->group) / self->count;
     double shared = (medians[COMPUTES].processor + medians[SENDS].processor) * processes /
                     (double)sysconf(_SC_NPROCESSORS_ONLN);
     double sends = medians[SENDS].seconds / medians[COMPUTES].seconds;
@@ -427,12 +426,12 @@ static void report_step(const team *self, const bench_options *options, const pa
                            .device = kiln_device_info_of(self->devices[0])->name,
                            .samples = count};
     snprintf(name, sizeof(name), "%s step x %u%s, sends %.2f of computes, at most %.2f",
-             self->form == BENCH_SHARDED ? "sharded" : "averaged",
+             self->what->form == BENCH_SHARDED ? "sharded" : "averaged",
              kiln_collective_ranks(self->group),
-             self->is_mpi     ? " by MPI"
-             : self->is_apart ? " apart"
-                              : "",
-             sends, bench_overlap_limit(self->form, TEAM_LAYERS, sends));
+             self->what->is_mpi     ? " by MPI"
+             : self->what->is_apart ? " apart"
+                                    : "",
+             sends, bench_overlap_limit(self->what->form, TEAM_LAYERS, sends));
     bench_report(options, &result);
     snprintf(name, sizeof(name), "the same, processors: %.0f and %.0f ms",
              medians[COMPUTES].processor * 1e3, medians[SENDS].processor * 1e3);
