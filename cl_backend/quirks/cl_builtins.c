@@ -192,8 +192,8 @@ typedef struct names {
     bool declared[BUILTINS];
     bool converted[TYPES][WIDTHS][MANNERS];
     bool pasted; ///< the text puts words together
-    bool converts_pasted; ///< "convert_" is such a part
-    bool manners[MANNERS]; ///< that are such parts
+    bool open[TYPES]; ///< "convert_" and perhaps the type stand alone: more may be put to them
+    bool manners[MANNERS]; ///< that stand alone
     bool unknown;
 } names;
 
@@ -246,15 +246,15 @@ static size_t find_longest(const char *const *texts, size_t count, const char *w
 static void take_convert(names *found, const char *word, size_t length)
 {
     size_t type = find_longest(types, TYPES, word, length);
-    found->converts_pasted = found->converts_pasted || (length == 0 && found->pasted);
+    for (size_t i = 0; i < TYPES && length == 0; i++) {
+        found->open[i] = true;
+    }
     if (type == TYPES) {
         return;
     }
     word += strlen(types[type]);
     length -= strlen(types[type]);
-    for (size_t i = 0; i < WIDTHS && length == 0 && found->pasted; i++) {
-        found->converted[type][i][0] = true;
-    }
+    found->open[type] = found->open[type] || length == 0;
     size_t width = find_longest(widths, WIDTHS, word, length);
     word += strlen(widths[width]);
     length -= strlen(widths[width]);
@@ -264,14 +264,14 @@ static void take_convert(names *found, const char *word, size_t length)
     }
 }
 
-/// "convert_" with any type, and with how the text converts.
+/// What stands alone, with any width and with how the text converts.
 static void put_conversions_together(names *found)
 {
     found->manners[0] = true;
-    for (size_t i = 0; i < (size_t)TYPES * WIDTHS * MANNERS && found->converts_pasted; i++) {
+    for (size_t i = 0; i < (size_t)TYPES * WIDTHS * MANNERS && found->pasted; i++) {
         size_t type = i / (WIDTHS * MANNERS);
         size_t manner = i % MANNERS;
-        if (found->manners[manner] && (type >= FLOATS || manner < SATURATED)) {
+        if (found->open[type] && found->manners[manner] && (type >= FLOATS || manner < SATURATED)) {
             found->converted[type][i / MANNERS % WIDTHS][manner] = true;
         }
     }

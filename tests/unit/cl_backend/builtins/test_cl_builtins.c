@@ -23,6 +23,7 @@ static const char text[] =
     "  float8 v = CAT(vload, 8)(i % 4, x) + part[(l + 1) % get_local_size(0)];\n"
     "  int8 wide = CAT(convert_, CAT(int, 8))(v * 1e3f);\n"
     "  wide += CAT(CAT(convert_, int8), _rtz)(v * 7.7f);\n"
+    "  wide -= CAT(CAT(convert_int, 8), _rtp)(v * 3.3f);\n"
     "  char8 narrow = convert_char8_sat_rte(v * 40.5f);\n"
     "  uint8 chosen = select(as_uint8(wide), convert_uint8(abs(wide)), isless(v, "
     "(float8)(0.5f)));\n"
