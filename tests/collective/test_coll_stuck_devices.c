@@ -135,20 +135,11 @@ static void let_go(cl_event gate)
     clReleaseEvent(gate);
 }
 
-/// Each step of a call is a command from now on, as where the host does not reach the memory.
-static void use_commands(const scene *self)
-{
-    for (uint32_t i = 0; i < self->count; i++) {
-        kilni_device_memory *memory = self->group->ranks[i].memory;
-        memory->base.ops = memory->commands != NULL ? memory->commands : memory->base.ops;
-    }
-}
-
 static void test_lane(void)
 {
     scene self;
     if (scene_init(&self, opencl, 3)) {
-        use_commands(&self);
+        device_set_use_commands(self.group);
         kiln_device *device = self.set.devices[STUCK];
         cl_event gate = hold(device->in.backend, &device->in.lock);
         check_call(&self, /*reads_stuck=*/true);
@@ -269,7 +260,7 @@ static void test_device_goes(void)
 {
     scene self;
     if (scene_init(&self, opencl, 3)) {
-        use_commands(&self);
+        device_set_use_commands(self.group);
         kiln_device *device = self.set.devices[STUCK];
         cl_event gate = hold(device->in.backend, &device->in.lock);
         check_call(&self, /*reads_stuck=*/true);

@@ -3,10 +3,12 @@
 #include "device_set.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "coll_memory.h"
 #include "coll_snag.h"
 #include "harness.h"
 #include "ir_backend.h"
@@ -194,6 +196,31 @@ bool device_set_open(device_set *set, const char *const *addresses, uint32_t cou
     return device_set_open_with(set, /*allocator=*/NULL, addresses, count);
 }
 
+/// Skips the case where a part of a GPU is among them.
+static bool skips_parts(const char *const *addresses, uint32_t count)
+{
+    kiln_context *context = NULL;
+    bool skips = false;
+    for (uint32_t i = 0; i < count && !skips; i++) {
+        char whole[32];
+        kiln_device *device = NULL;
+        size_t length = strcspn(addresses[i], "#");
+        if (addresses[i][length] == '\0') {
+            continue;
+        }
+        snprintf(whole, sizeof(whole), "%.*s", (int)length, addresses[i]);
+        skips = (context != NULL || kiln_context_create(NULL, &context, NULL) == 0) &&
+                kiln_device_open(context, whole, &device, NULL) == 0 &&
+                kiln_device_info_of(device)->type == KILN_DEVICE_GPU;
+        kiln_device_release(device);
+    }
+    kiln_context_destroy(context);
+    if (skips) {
+        kiln_test_skip("a GPU need not be divisible");
+    }
+    return skips;
+}
+
 bool device_set_open_with(device_set *set, const kiln_allocator *allocator,
                           const char *const *addresses, uint32_t count)
 {
@@ -201,6 +228,9 @@ bool device_set_open_with(device_set *set, const kiln_allocator *allocator,
     kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
     options.allocator = allocator;
     *set = (device_set){.count = count};
+    if (skips_parts(addresses, count)) {
+        return false;
+    }
     bool ok = kiln_context_create(&options, &set->context, &err) == KILN_STATUS_OK &&
               kiln_context_add_provider(set->context, &failing_provider, &err) == KILN_STATUS_OK;
     for (uint32_t i = 0; i < count && ok; i++) {
@@ -210,12 +240,18 @@ bool device_set_open_with(device_set *set, const kiln_allocator *allocator,
         ok = address != NULL &&
              kiln_device_open(set->context, address, &set->devices[i], &err) == KILN_STATUS_OK;
     }
-    if (!ok && strstr(err.message, "of a device: CL_INVALID_VALUE") != NULL) {
-        kiln_test_skip("the device cannot be divided: %s", err.message);
-    } else if (!ok) {
+    if (!ok) {
         KILN_FAIL("%s", err.message);
     }
     return ok;
+}
+
+void device_set_use_commands(const kiln_collective *group)
+{
+    for (size_t i = 0; i < group->count; i++) {
+        kilni_device_memory *memory = group->ranks[i].memory;
+        memory->base.ops = memory->commands != NULL ? memory->commands : memory->base.ops;
+    }
 }
 
 /// What a device holds; a worker that did not come back may be on its way.
@@ -228,7 +264,9 @@ static kiln_device_stats stats_at_rest(kiln_device *device)
         kiln_status synced = kiln_sync(device, NULL); // a failure may be the test's
         failed = failed || (synced != KILN_STATUS_OK && synced != KILN_STATUS_DEVICE_LOST &&
                             synced != KILN_STATUS_DEADLINE_EXCEEDED);
-        kiln_device_trim(device); // plans keep counters
+        if (kiln_device_info_of(device)->type == KILN_DEVICE_GPU) {
+            kiln_device_trim(device); // plans of GPUs keep counters
+        }
         kiln_device_stats_get(device, &stats);
         if (stats.backend.bytes_used == 0) {
             break;

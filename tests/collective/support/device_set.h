@@ -17,12 +17,15 @@ typedef struct device_set {
 
 /// Opens the addresses; "remote" stands for a reference device behind a server, "failing" for one
 /// that fails where device_set_fail_at says, "remote failing" for such a one behind a server.
-/// False, with the case failed, when one cannot be opened, or skipped, when one that cannot be
-/// divided should be.
+/// False, with the case failed, when one cannot be opened, or skipped, when one is a part of a
+/// GPU, which need not be divisible.
 bool device_set_open(device_set *set, const char *const *addresses, uint32_t count);
 /// Likewise, with an allocator; NULL: the C library's.
 bool device_set_open_with(device_set *set, const kiln_allocator *allocator,
                           const char *const *addresses, uint32_t count);
+/// Each step of the group's calls is a command from now on, as where the host does not reach the
+/// memory.
+void device_set_use_commands(const kiln_collective *group);
 
 /// The n-th read, upload or operation from now on fails on "failing"; 0: none does.
 void device_set_fail_at(int reads, int uploads, int executes);

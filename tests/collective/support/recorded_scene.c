@@ -57,9 +57,8 @@ bool scene_init(scene *self, const setting *what, uint64_t deadline_ms)
         KILN_FAIL("%s", err.message);
         return false;
     }
-    for (uint32_t i = 0; i < what->count && what->queued; i++) {
-        kilni_device_memory *memory = self->group->ranks[i].memory;
-        memory->base.ops = memory->commands != NULL ? memory->commands : memory->base.ops;
+    if (what->queued) {
+        device_set_use_commands(self->group);
     }
     bool ok = KILN_CHECK(!what->apart || self->group->ranks[0].memory->base.stream != NULL);
     for (uint32_t rank = 0; rank < self->count && ok; rank++) {
