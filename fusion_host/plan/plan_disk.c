@@ -10,7 +10,7 @@
 #include "translate.h"
 
 enum {
-    FORMAT = 9, ///< of key and entry
+    FORMAT = 10, ///< of key and entry, and of what the search finds
     MAX_COUNT = 4096, ///< of anything in an entry
     MAX_TEXT = 1 << 20
 };

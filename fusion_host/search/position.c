@@ -333,7 +333,7 @@ static const char *withheld(kiln_fuse_engine *engine, kilni_fuse_hazards *hazard
         return kilni_fuse_hazards_drop(hazards, trial, op) ? NULL : "";
     }
     if (!kilni_fuse_hazards_allow(hazards, trial, op) || recorded->marks[op].empty_extent ||
-        hazards->unit[op] != KILNI_FUSE_NONE) {
+        hazards->unit[op] != KILNI_FUSE_NONE || trial->marks[op] == KILNI_FUSE_VIEW) {
         return "";
     }
     if (kiln_op_info_of(recorded->ops[op].op)->cls == KILN_CLASS_COLLECTIVE) {
@@ -348,6 +348,7 @@ static void scan(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t
     while (!trial->finished && trial->scanned < end) {
         uint32_t op = trial->scanned++;
         bool is_drop = hazards->recorded->ops[op].op == KILN_OP_DROP;
+        bool is_view = trial->marks[op] == KILNI_FUSE_VIEW;
         bool seed = trial->view.n_ops == 0 && trial->idle == 0;
         const char *why = withheld(engine, hazards, trial, op, end);
         bool taken = why == NULL && offer(engine, hazards, fuser, trial, op);
@@ -362,9 +363,83 @@ static void scan(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards, uint32_t
             say(&trial->diag, why);
             trial->diag_op = op;
         }
-        trial->idle++;
+        trial->idle += is_view ? 0 : 1; // it was taken before, and would be again
         kilni_fuse_hazards_leave_out(hazards, trial, op);
         trial->finished = trial->finished || seed || trial->idle >= KILNI_FUSE_PATIENCE;
+    }
+}
+
+// ---- reshapes that stay views ----
+
+/// Whether operation `at` of the block reshapes what the block gives out, too, and nothing in the
+/// block reads the result. The block would write all elements twice; left out, it is a view.
+static bool gives_twice(const kilni_fuse_trial *trial, uint32_t at)
+{
+    const kilni_fuse_block_view *view = &trial->view;
+    const kilni_fuse_recorded *recorded = view->recorded;
+    if (recorded->ops[view->ops[at]].op != KILN_OP_RESHAPE) {
+        return false;
+    }
+    const uint32_t *refs = recorded->marks[view->ops[at]].refs;
+    uint32_t source = kilni_fuse_block_tensor(view, refs[0]);
+    if (view->defined[source] == KILNI_FUSE_NONE || view->dropped[source] < trial->len) {
+        return false;
+    }
+    for (uint32_t i = at + 1; i < trial->len; i++) {
+        const kiln_op_record *reader = &recorded->ops[view->ops[i]];
+        for (uint32_t k = 0; k < reader->n_inputs; k++) {
+            if (recorded->marks[view->ops[i]].refs[k] == refs[1]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool mark_views(kilni_fuse_trial *trial)
+{
+    bool any = false;
+    for (uint32_t i = 0; trial->ready && i < trial->len; i++) {
+        if (gives_twice(trial, i)) {
+            trial->marks[trial->view.ops[i]] |= KILNI_FUSE_VIEW;
+            any = true;
+        }
+    }
+    return any;
+}
+
+/// From the seed on once more. Of the marks those of `kept` stay.
+static void begin_again(kiln_fuse_engine *engine, kilni_fuse_position *position, uint32_t fuser,
+                        uint8_t kept)
+{
+    kilni_fuse_trial *trial = &position->trials[fuser];
+    const kf_plugin *table = &engine->fusers[fuser].plugin->table;
+    mark_position(engine, fuser, KILNI_FUSE_CALL_BUILDER);
+    if (table->builder_reset(trial->builder) != KF_OK) {
+        table->builder_destroy(trial->builder);
+        trial->builder = NULL;
+    }
+    mark_position(engine, fuser, KILNI_FUSE_CALL_NONE);
+    start_trial(engine, fuser, trial, trial->view.recorded, position->seed);
+    for (uint32_t op = 0; op < trial->marks_capacity; op++) {
+        trial->marks[op] &= kept;
+    }
+}
+
+void kilni_fuse_position_leave_views(kilni_fuse_position *position, kiln_fuse_engine *engine,
+                                     kilni_fuse_hazards *hazards, uint32_t end)
+{
+    for (uint32_t i = 0; i < engine->n_fusers; i++) {
+        kilni_fuse_trial *trial = &position->trials[i];
+        if (!mark_views(trial)) {
+            continue;
+        }
+        begin_again(engine, position, i, KILNI_FUSE_VIEW);
+        scan(engine, hazards, i, trial, end);
+        if (!trial->ready && !trial->broken) { // it wants them
+            begin_again(engine, position, i, 0);
+            scan(engine, hazards, i, trial, end);
+        }
     }
 }
 

@@ -27,7 +27,8 @@ typedef struct kilni_fuse_trial {
 
 enum { ///< kilni_fuse_trial.marks
     KILNI_FUSE_INSIDE = 1, ///< taken
-    KILNI_FUSE_BEHIND = 2 ///< depends on what was taken, and must run after it
+    KILNI_FUSE_BEHIND = 2, ///< depends on what was taken, and must run after it
+    KILNI_FUSE_VIEW = 4 ///< was taken, and is to stay a view
 };
 
 enum {
@@ -108,6 +109,10 @@ bool kilni_fuse_overdue(kiln_fuse_engine *engine, kilni_fuse_hazards *hazards);
 kiln_status kilni_fuse_position_feed(kilni_fuse_position *position, kiln_fuse_engine *engine,
                                      kilni_fuse_hazards *hazards, uint32_t seed, uint32_t end,
                                      kiln_error *err);
+/// Once the trials have what they can: those that would write a tensor and a reshape of it, which
+/// nothing in the block reads, take from [seed, end) again without that reshape.
+void kilni_fuse_position_leave_views(kilni_fuse_position *position, kiln_fuse_engine *engine,
+                                     kilni_fuse_hazards *hazards, uint32_t end);
 
 /// What is wrong with a builder's answer, or NULL; and the end of such a trial, with a strike.
 const char *kilni_fuse_state_fault(const kf_state *state, const kilni_fuse_trial *trial);

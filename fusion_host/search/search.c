@@ -541,6 +541,7 @@ static kiln_status search_from(choice *c, uint32_t seed, uint32_t n_ops, bool de
         kilni_fuse_position_feed(c->position, c->engine, c->hazards, seed, n_ops, err);
     *out_wait = !decide && !c->position->finished && !c->hazards->overdue;
     if (status == KILN_STATUS_OK && !*out_wait) {
+        kilni_fuse_position_leave_views(c->position, c->engine, c->hazards, n_ops);
         status = choose_block(c, err);
     }
     if (c->position == c->engine->scratch) {

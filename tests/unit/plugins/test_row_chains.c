@@ -305,6 +305,17 @@ static void results_and_terms(material *m, kiln_tensor **out)
     out[2] = over(m, kiln_min, m->inputs[X], &axis, 1);
 }
 
+/// Two reshapes of what is kept: one is read behind the block, the other one inside of it. As the
+/// gradients of a layer's weights and bias read that of its result.
+static void results_and_shapes(material *m, kiln_tensor **out)
+{
+    const int64_t *dims = kiln_tensor_dims(m->inputs[X]), axis = 0;
+    const int64_t rows[] = {dims[0] * dims[1], dims[2]};
+    OK(kiln_mul(m->inputs[X], m->inputs[GRAD], &out[0], &m->err));
+    OK(kiln_reshape(out[0], rows, 2, &out[1], &m->err));
+    out[2] = over(m, kiln_sum, shaped(m, out[0], rows, 2), &axis, 1);
+}
+
 // ---- running ----
 
 static double value_at(uint32_t which, int64_t i, int64_t row, bool nan_row)
@@ -452,6 +463,7 @@ static const chain_case chains[] = {
     {"results_of_all", results_of_all, 3, {3, 5, 67}, 1, 1},
     {"results_of_nothing", results_of_columns, 2, {0, 7}, 1, 12},
     {"results_and_terms", results_and_terms, 2, {75, 131}, 1, 1},
+    {"results_and_shapes", results_and_shapes, 3, {5, 15, 131}, 1, 1},
     {"one_row", layer_norm_between, 2, {1, 75}, 1, 1},
     {"one_group", group_norm, 4, {1, 2, 3, 5}, 0, 1},
     // Rows of one element are nothing to reduce: elementwise operators join, the norm stays alone.
@@ -486,10 +498,40 @@ static void test_chains(void)
     kiln_context_destroy(context);
 }
 
+/// A reshape of what a block gives is no second copy.
+static void test_shapes_stay_views(void)
+{
+    const chain_case c = {"shapes_stay_views", results_and_shapes, 3, {5, 15, 131}, 1, 1};
+    kiln_context_options options = KILN_CONTEXT_OPTIONS_INIT;
+    kiln_device_stats before = KILN_DEVICE_STATS_INIT, after = KILN_DEVICE_STATS_INIT;
+    kiln_context *context = NULL;
+    kiln_device *device = NULL;
+    kiln_tensor *out[MAX_RESULTS] = {NULL};
+    kiln_error err = KILN_ERROR_INIT;
+    if (!KILN_CHECK_INT(kiln_context_create(&options, &context, &err), KILN_STATUS_OK)) {
+        return;
+    }
+    if (kiln_device_open(context, kiln_test_address("opencl:0"), &device, &err) == KILN_STATUS_OK) {
+        kiln_device_stats_get(device, &before);
+        uint64_t kernels = run(device, &c, KILN_DTYPE_F32, false, out);
+        kiln_device_stats_get(device, &after);
+        uint64_t bytes = kiln_tensor_bytes(out[0]);
+        KILN_CHECK(kernels <= c.kernels);
+        KILN_CHECK(after.bytes_live - after.bytes_arena - before.bytes_live < bytes + bytes / 2);
+    } else {
+        kiln_test_skip("no OpenCL device: %s", err.message);
+    }
+    for (uint32_t i = 0; i < MAX_RESULTS; i++) {
+        kiln_release(out[i]);
+    }
+    kiln_device_release(device);
+    kiln_context_destroy(context);
+}
+
 static const kiln_dtype f32 = KILN_DTYPE_F32;
 static const kiln_dtype f16 = KILN_DTYPE_F16;
 static const kiln_dtype bf16 = KILN_DTYPE_BF16;
 
 KILN_TEST_MAIN("unit/plugins/row_chains", KILN_TEST_PARAM(test_chains, "f32", &f32),
                KILN_TEST_PARAM(test_chains, "f16", &f16),
-               KILN_TEST_PARAM(test_chains, "bf16", &bf16))
+               KILN_TEST_PARAM(test_chains, "bf16", &bf16), KILN_TEST(test_shapes_stay_views))
