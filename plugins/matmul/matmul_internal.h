@@ -350,6 +350,8 @@ void mm_left_row_name(const mm_plan *plan, char name[32]);
 /// May the direct form read whole tiles (panels) of the operand where they lie?
 uint32_t mm_left_in_place(const mm_plan *plan);
 uint32_t mm_right_in_place(const mm_plan *plan);
+/// Whether the right operand lies dense along the sum, and not along its columns.
+uint32_t mm_right_is_turned(const mm_plan *plan);
 uint32_t mm_asks_ahead(const mm_plan *plan); ///< for the next batch, while it sums one
 /// What is done with the vector `sum` of a result at `row` and `col`, of which `count` elements
 /// are.

@@ -7,7 +7,7 @@
 // anything; past the end of the sum nothing is read.
 #include "matmul_internal.h"
 
-enum { TURNED = 4 }; ///< lines of an operand that are turned together
+enum { TURNED = 8 }; ///< lines of an operand that are turned together
 
 void mm_stride_name(const mm_plan *plan, uint32_t value, int axis, char name[32])
 {
@@ -114,25 +114,48 @@ static void emit_turn(kf_text *text, const mm_plan *plan, const char *count)
                  count, plan->rows, plan->rows, plan->width);
 }
 
+/// The largest square of whole vectors by which so many lines are turned.
+static uint32_t square_side(const mm_plan *plan, uint32_t lines)
+{
+    return lines % 8 == 0 && plan->width % 8 == 0 ? 8 : lines % 4 == 0 ? 4 : 2;
+}
+
+/// Turns the square of the vectors r0, r1 and so on: blocks beside the diagonal are exchanged, the
+/// largest first. Answers the letter of the vectors that hold the columns.
+static char emit_square(kf_text *text, const mm_plan *plan, uint32_t side)
+{
+    char from = 'r';
+    for (uint32_t block = side / 2; block > 0; block /= 2, from++) {
+        for (uint32_t i = 0; i < side; i++) {
+            uint32_t upper = i & ~block, first = i & block;
+            kf_text_addf(text, "                const %s%u %c%u = (%s%u)(", plan->type, side,
+                         from + 1, i, plan->type, side);
+            for (uint32_t e = 0; e < side; e++) {
+                kf_text_addf(text, "%s%c%u.s%u", e == 0 ? "" : ", ", from,
+                             upper + ((e & block) != 0 ? block : 0), (e & ~block) + first);
+            }
+            kf_text_add(text, ");\n");
+        }
+    }
+    return from;
+}
+
 /// Turns the whole vectors in `square`, one for each of `lines` lines, term by term to `to`, where
-/// a term is `step` elements behind the one before: in squares of 4 or 2 terms and lines.
+/// a term is `step` elements behind the one before.
 static void emit_turn_whole(kf_text *text, const mm_plan *plan, uint32_t lines, uint32_t step,
                             const char *to)
 {
-    static const char *const parts = "xyzw";
-    uint32_t side = lines % 4 == 0 ? 4 : 2;
+    uint32_t side = square_side(plan, lines);
     for (uint32_t i = 0; i < lines; i += side) {
         kf_text_addf(text, "            for (int e = 0; e < %u; e += %u) {\n", plan->width, side);
         for (uint32_t r = 0; r < side; r++) {
             kf_text_addf(text, "                const %s%u r%u = vload%u(0, square + %u + e);\n",
                          plan->type, side, r, side, (i + r) * plan->width);
         }
+        char turned = emit_square(text, plan, side);
         for (uint32_t e = 0; e < side; e++) {
-            kf_text_addf(text, "                vstore%u((%s%u)(", side, plan->type, side);
-            for (uint32_t r = 0; r < side; r++) {
-                kf_text_addf(text, "%sr%u.%c", r == 0 ? "" : ", ", r, parts[e]);
-            }
-            kf_text_addf(text, "), 0, %s + (e + %u) * %u + %u);\n", to, e, step, i);
+            kf_text_addf(text, "                vstore%u(%c%u, 0, %s + (e + %u) * %u + %u);\n",
+                         side, turned, e, to, e, step, i);
         }
         kf_text_add(text, "            }\n");
     }
@@ -268,7 +291,6 @@ uint32_t mm_right_in_place(const mm_plan *plan)
 /// has whole ones.
 static void emit_rows_turned(kf_text *text, const mm_plan *plan, const char *step)
 {
-    static const char *const parts = "xyzw";
     uint32_t side = plan->rows % 4 == 0 ? 4 : 2;
     kf_text_addf(text,
                  "    const int there = (int)min((long)%u, m - tile * %u);\n"
@@ -283,12 +305,10 @@ static void emit_rows_turned(kf_text *text, const mm_plan *plan, const char *ste
         kf_text_addf(text, "                const %s%u r%u = vload%u(0, p + %u * (long)%s + i);\n",
                      plan->type, side, e, side, e, step);
     }
+    char turned = emit_square(text, plan, side);
     for (uint32_t r = 0; r < side; r++) {
-        kf_text_addf(text, "                vstore%u((%s%u)(", side, plan->type, side);
-        for (uint32_t e = 0; e < side; e++) {
-            kf_text_addf(text, "%sr%u.%c", e == 0 ? "" : ", ", e, parts[r]);
-        }
-        kf_text_addf(text, "), 0, to + (i + %u) * %u + t - first);\n", r, plan->depth);
+        kf_text_addf(text, "                vstore%u(%c%u, 0, to + (i + %u) * %u + t - first);\n",
+                     side, turned, r, r, plan->depth);
     }
     kf_text_addf(text,
                  "            }\n"
@@ -410,13 +430,20 @@ static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *col
                  narrow ? ", " : " = ", w, narrow ? ")" : "");
 }
 
+uint32_t mm_right_is_turned(const mm_plan *plan)
+{
+    const mm_operand *right = &plan->block->right;
+    return !mm_is_unit(plan->block, right->source, right->outer) &&
+           mm_is_unit(plan->block, right->source, right->inner);
+}
+
 void mm_emit_right_panels(kf_text *text, const mm_plan *plan)
 {
     const mm_operand *right = &plan->block->right;
     char column[32], step[32];
     mm_stride_name(plan, right->source, right->outer, column);
     mm_stride_name(plan, right->source, right->inner, step);
-    if (strcmp(column, "1") != 0 && strcmp(step, "1") == 0) {
+    if (mm_right_is_turned(plan)) {
         emit_pack_turned(text, plan, column);
     } else {
         kf_text_addf(text, "    if ((panel + wide) * %u <= n) {\n", plan->columns);

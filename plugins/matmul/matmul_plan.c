@@ -10,6 +10,7 @@ enum {
     DEPTH = 1024, // bytes of terms for which a panel of the right operand stays in the first level
     CHUNK = 16, // cache, and CHUNK tiles of the left one, with ACROSS panels, in the second
     ACROSS = 8,
+    TURNED_ACROSS = 4, // of an operand that each line of work-items turns again: lines are longer
     SPLIT_ACROSS = 2, // of a part of the sum: a wider work-item would need more parts
     SMALL_DEPTH = 512, // where private memory is no cache
     SMALL_CHUNK = 4, // there, too
@@ -424,6 +425,10 @@ static void size_block(mm_plan *plan)
     plan->depth = (small ? SMALL_DEPTH : DEPTH) / plan->compute_bytes;
     plan->chunk = plan->device->is_cpu ? CHUNK : SMALL_CHUNK;
     plan->across = !plan->device->is_cpu ? 1 : plan->split ? SPLIT_ACROSS : ACROSS;
+    if (plan->form == MM_FORM_DIRECT && plan->across == ACROSS && mm_right_is_turned(plan)) {
+        plan->across = TURNED_ACROSS;
+        plan->chunk *= ACROSS / TURNED_ACROSS;
+    }
     plan->across = mm_share(plan->across, mm_products(plan->block)); // as much in the caches
     if (plan->form == MM_FORM_BYTES) {
         plan->lanes = MM_BYTES_LANES;
