@@ -76,8 +76,8 @@ static void fill_facts(const kilni_fuse_block_view *view, uint32_t tensor, kf_te
         out->flags |= KF_TENSOR_EXTERNAL;
     }
     out->flags |= (info->facts & KILNI_FUSE_FACT_CONST) != 0 ? KF_TENSOR_CONST : 0;
-    out->facts = info->facts &
-                 (KF_FACT_CONTIGUOUS | KF_FACT_ZERO_OFFSET | KF_FACT_FITS_I32 | KF_FACT_TURNED);
+    out->facts = info->facts & (KF_FACT_CONTIGUOUS | KF_FACT_ZERO_OFFSET | KF_FACT_FITS_I32 |
+                                KF_FACT_TURNED | KF_FACT_LINES | KF_FACT_COLUMNS);
     out->align_log2 = info->align_log2;
 }
 

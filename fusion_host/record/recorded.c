@@ -10,7 +10,7 @@
 
 static const uint32_t dropped_unseen = 1u << 30;
 
-enum { RANK_SHIFT = 8, FACTS_SHIFT = 12, ALIGN_SHIFT = 17 };
+enum { RANK_SHIFT = 8, FACTS_SHIFT = 12, ALIGN_SHIFT = 19 };
 
 enum { ATTR_COUNT_SHIFT = 8, SCALAR_PLACE = 1u << 7 };
 
@@ -286,6 +286,8 @@ static void set_external(kilni_fuse_recorded *recorded, const kiln_tensor_desc *
     }
     info->align_log2 = align_class(recorded, desc);
     info->facts = (desc->flags & KILN_TENSOR_CONST) != 0 ? KILNI_FUSE_FACT_CONST : 0;
+    info->facts |= (desc->flags & KILN_TENSOR_LINES) != 0 ? KILNI_FUSE_FACT_LINES : 0;
+    info->facts |= (desc->flags & KILN_TENSOR_COLUMNS) != 0 ? KILNI_FUSE_FACT_COLUMNS : 0;
     if ((desc->flags & (KILN_TENSOR_CONTIGUOUS | KILN_TENSOR_TURNED)) == 0) {
         return;
     }
@@ -316,6 +318,59 @@ static bool is_turned(const kiln_op_record *record)
     return true;
 }
 
+/// The axis along which elements lie side by side, as far as facts say; -1: none.
+static int dense_axis(const kiln_tensor_desc *desc, uint32_t facts)
+{
+    if ((facts & (KILNI_FUSE_FACT_CONTIGUOUS | KILNI_FUSE_FACT_LINES)) != 0) {
+        return (int)desc->rank - 1;
+    }
+    return (facts & (KILNI_FUSE_FACT_TURNED | KILNI_FUSE_FACT_COLUMNS)) != 0 ? (int)desc->rank - 2
+                                                                             : -1;
+}
+
+/// Where a view has that axis of its input; -1: nowhere, or it is not known.
+static int dense_axis_of_view(const kiln_op_record *record, int axis)
+{
+    const kiln_tensor_desc *in = &record->inputs[0], *out = &record->outputs[0];
+    const kiln_attr *axes = kiln_op_attr(record, KILN_KEY_AXES);
+    const kiln_attr *steps = kiln_op_attr(record, KILN_KEY_STEPS);
+    int to = axis + (int)out->rank - (int)in->rank;
+    switch (record->op) {
+    case KILN_OP_PERMUTE:
+        for (uint32_t i = 0; i < out->rank; i++) {
+            bool listed = axes != NULL && axes->type == KILN_ATTR_I64_LIST && axes->count > 0;
+            int64_t from = listed ? axes->v.ints[i] : (int64_t)out->rank - 1 - i;
+            if ((from < 0 ? from + out->rank : from) == axis) {
+                return (int)i;
+            }
+        }
+        return -1;
+    case KILN_OP_SLICE:
+        return steps == NULL || steps->type != KILN_ATTR_I64_LIST || (int)steps->count <= axis ||
+                       steps->v.ints[axis] == 1
+                   ? axis
+                   : -1;
+    case KILN_OP_RESHAPE: // also where it copies
+        return axis + 1 == (int)in->rank && to >= 0 && in->dims[axis] == out->dims[to] ? to : -1;
+    case KILN_OP_EXPAND:
+        return in->dims[axis] == out->dims[to] ? to : -1;
+    default:
+        return -1;
+    }
+}
+
+/// What is known of a view that is neither contiguous nor turned.
+static uint32_t view_lies(const kiln_op_record *record, const kiln_tensor_desc *desc,
+                          uint32_t input_facts)
+{
+    int axis = dense_axis(&record->inputs[0], input_facts);
+    int to = axis < 0 ? -1 : dense_axis_of_view(record, axis);
+    return to < 0                      ? 0
+           : to + 1 == (int)desc->rank ? KILNI_FUSE_FACT_LINES
+           : to + 2 == (int)desc->rank ? KILNI_FUSE_FACT_COLUMNS
+                                       : 0;
+}
+
 /// An unfused operation gives a dense result, save a view, which shares its input's memory.
 static void set_produced(kilni_fuse_recorded *recorded, const kiln_op_record *record,
                          const uint32_t *refs, const kiln_tensor_desc *desc,
@@ -331,7 +386,9 @@ static void set_produced(kilni_fuse_recorded *recorded, const kiln_op_record *re
         uint32_t kept = turned ? KILNI_FUSE_FACT_ZERO_OFFSET | KILNI_FUSE_FACT_FITS_I32
                                : (uint32_t)~KILNI_FUSE_FACT_CONST;
         info->facts = same || turned ? (uint8_t)(input->facts & kept) : 0;
-        info->facts |= turned ? KILNI_FUSE_FACT_TURNED : 0;
+        info->facts |= turned ? KILNI_FUSE_FACT_TURNED
+                       : same ? 0
+                              : (uint8_t)view_lies(record, desc, input->facts);
         info->align_log2 = same || turned ? input->align_log2 : natural_align(desc->dtype);
     }
     info->facts |= KILNI_FUSE_FACT_PRODUCED;

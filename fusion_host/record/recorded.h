@@ -7,13 +7,15 @@
 
 #include "fuse_map.h"
 
-enum { ///< kilni_fuse_tensor_info.facts: the first four have the ABI's numbers
+enum { ///< kilni_fuse_tensor_info.facts: the first six have the ABI's numbers
     KILNI_FUSE_FACT_CONTIGUOUS = 1u,
     KILNI_FUSE_FACT_ZERO_OFFSET = 2u,
     KILNI_FUSE_FACT_FITS_I32 = 4u,
     KILNI_FUSE_FACT_TURNED = 8u, ///< contiguous once the last two axes are swapped
-    KILNI_FUSE_FACT_CONST = 16u,
-    KILNI_FUSE_FACT_PRODUCED = 32u ///< defined on this recorded segment
+    KILNI_FUSE_FACT_LINES = 16u, ///< neither, but the last axis has stride 1
+    KILNI_FUSE_FACT_COLUMNS = 32u, ///< none of these, but the axis before the last has
+    KILNI_FUSE_FACT_CONST = 64u,
+    KILNI_FUSE_FACT_PRODUCED = 128u ///< defined on this recorded segment
 };
 
 #define KILNI_FUSE_NEW_TENSOR (1u << 31) ///< of a tensor's word: a word for each axis follows

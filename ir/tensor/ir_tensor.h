@@ -18,7 +18,9 @@ enum { ///< facts about a tensor's memory, known when `KILN_TENSOR_PLACED`
     KILN_TENSOR_CONTIGUOUS = 2u, ///< dense, row-major
     KILN_TENSOR_CONST = 4u, ///< never changes and outlives plans (weights)
     KILN_TENSOR_ZERO_OFFSET = 8u, ///< its first element is its buffer's first
-    KILN_TENSOR_TURNED = 16u ///< a transposed matrix: dense once the last two axes are swapped
+    KILN_TENSOR_TURNED = 16u, ///< a transposed matrix: dense once the last two axes are swapped
+    KILN_TENSOR_LINES = 32u, ///< neither, but along its last axis elements lie side by side
+    KILN_TENSOR_COLUMNS = 64u ///< nothing of these, but along the axis before the last they do
 };
 
 typedef struct kiln_tensor_desc {

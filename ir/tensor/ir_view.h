@@ -32,6 +32,9 @@ KILN_API bool kiln_view_is_contiguous(const kiln_view *view);
 /// Whether it is a transposed matrix, or many: not dense, but dense with the last two axes swapped.
 KILN_API bool kiln_view_is_turned(const kiln_view *view);
 
+/// Whether elements lie side by side along the axis, counted from the end: 1 is the last one.
+KILN_API bool kiln_view_is_dense_along(const kiln_view *view, uint32_t from_end);
+
 /// Lowest byte and one past the highest byte that a view touches, relative to its buffer.
 KILN_API void kiln_view_extent(const kiln_view *view, int64_t *out_begin, int64_t *out_end);
 

@@ -54,6 +54,12 @@ bool kiln_view_is_turned(const kiln_view *view)
     return kiln_view_is_contiguous(&back);
 }
 
+bool kiln_view_is_dense_along(const kiln_view *view, uint32_t from_end)
+{
+    return from_end <= view->rank && view->dims[view->rank - from_end] != 1 &&
+           view->strides[view->rank - from_end] == 1;
+}
+
 void kiln_view_extent(const kiln_view *view, int64_t *out_begin, int64_t *out_end)
 {
     int64_t size = (int64_t)kiln_dtype_size(view->dtype);

@@ -41,6 +41,8 @@ typedef struct kf_dim { // frozen
 #define KF_FACT_ZERO_OFFSET 2u // its first element is the buffer's first
 #define KF_FACT_FITS_I32 4u // every element index, offset and strides included, is below 2^31
 #define KF_FACT_TURNED 8u // contiguous once the last two axes are swapped: a transposed matrix
+#define KF_FACT_LINES 16u // neither of both, but its last axis has stride 1
+#define KF_FACT_COLUMNS 32u // none of these, but the axis before the last has stride 1
 // Unknown fact bits are promises that one need not use: ignore them.
 
 typedef struct kf_tensor {

@@ -48,6 +48,8 @@ typedef struct kf_chain_value {
     uint8_t dropped;
     uint8_t contiguous;
     uint8_t turned; ///< contiguous once the last two axes are swapped
+    uint8_t lines; ///< neither, but the last axis has stride 1
+    uint8_t columns; ///< none of these, but the axis before the last has
     uint8_t zero_offset;
     uint8_t fits_i32;
     uint16_t div_by;
@@ -164,6 +166,8 @@ static inline uint32_t kf_chain_add_value(kf_chain *chain, const kf_tensor *tens
     value->computed = (uint8_t)computed;
     value->contiguous = computed || (tensor->facts & KF_FACT_CONTIGUOUS) != 0;
     value->turned = !computed && (tensor->facts & KF_FACT_TURNED) != 0;
+    value->lines = !computed && (tensor->facts & KF_FACT_LINES) != 0;
+    value->columns = !computed && (tensor->facts & KF_FACT_COLUMNS) != 0;
     value->zero_offset = computed || (tensor->facts & KF_FACT_ZERO_OFFSET) != 0;
     value->fits_i32 = (tensor->facts & KF_FACT_FITS_I32) != 0;
     value->div_by = (uint16_t)(tensor->div_by == 0 ? 1 : tensor->div_by);

@@ -264,8 +264,8 @@ static uint32_t lies_as(const mm_block *block, const mm_operand *a, const mm_ope
     const kf_chain_value *x = &block->chain.values[a->source], *y = &block->chain.values[b->source];
     return a->outer == b->outer && a->inner == b->inner && a->constant == b->constant &&
            x->rank == y->rank && x->dtype == y->dtype && x->contiguous == y->contiguous &&
-           x->turned == y->turned && x->zero_offset == y->zero_offset &&
-           same_symbols(x->symbols, y->symbols, x->rank);
+           x->turned == y->turned && x->lines == y->lines && x->columns == y->columns &&
+           x->zero_offset == y->zero_offset && same_symbols(x->symbols, y->symbols, x->rank);
 }
 
 /// A further product of the left operand, by another constant of the same shape.

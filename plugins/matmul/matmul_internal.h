@@ -265,7 +265,8 @@ static inline uint32_t mm_is_unit(const mm_block *block, uint32_t value, int axi
 {
     const kf_chain_value *v = &block->chain.values[value];
     if (axis < 0 || (!v->contiguous && !v->turned)) {
-        return 0;
+        int dense = v->lines ? v->rank - 1 : v->columns ? v->rank - 2 : -1;
+        return axis >= 0 && axis == dense;
     }
     if (v->turned) {
         return axis + 2 == v->rank || (axis + 1 == v->rank && v->symbols[axis - 1] == 0);

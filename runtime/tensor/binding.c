@@ -130,9 +130,11 @@ void kilni_binding_describe(kilni_binding *binding)
     if (binding->fault != NULL) {
         return;
     }
-    binding->flags |= kiln_view_is_contiguous(&binding->view) ? KILN_TENSOR_CONTIGUOUS
-                      : kiln_view_is_turned(&binding->view)   ? KILN_TENSOR_TURNED
-                                                              : 0;
+    binding->flags |= kiln_view_is_contiguous(&binding->view)       ? KILN_TENSOR_CONTIGUOUS
+                      : kiln_view_is_turned(&binding->view)         ? KILN_TENSOR_TURNED
+                      : kiln_view_is_dense_along(&binding->view, 1) ? KILN_TENSOR_LINES
+                      : kiln_view_is_dense_along(&binding->view, 2) ? KILN_TENSOR_COLUMNS
+                                                                    : 0;
     if ((binding->flags & (KILN_TENSOR_CONTIGUOUS | KILN_TENSOR_TURNED)) != 0 &&
         binding->view.offset_bytes == 0) {
         binding->flags |= KILN_TENSOR_ZERO_OFFSET;

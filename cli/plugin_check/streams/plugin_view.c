@@ -112,6 +112,7 @@ static uint32_t facts_of(const stream_tensor *t)
     facts |= t->layout == STREAM_DENSE || t->layout == STREAM_SHIFTED ? KF_FACT_CONTIGUOUS : 0;
     facts |= t->layout == STREAM_DENSE || t->layout == STREAM_SWAPPED ? KF_FACT_ZERO_OFFSET : 0;
     facts |= t->layout == STREAM_SWAPPED ? KF_FACT_TURNED : 0;
+    facts |= t->layout == STREAM_PADDED ? KF_FACT_LINES : 0;
     return facts;
 }
 

@@ -253,6 +253,10 @@ pub const KILN_TENSOR_CONST: c_int = 4;
 pub const KILN_TENSOR_ZERO_OFFSET: c_int = 8;
 /// a transposed matrix: dense once the last two axes are swapped
 pub const KILN_TENSOR_TURNED: c_int = 16;
+/// neither, but along its last axis elements lie side by side
+pub const KILN_TENSOR_LINES: c_int = 32;
+/// nothing of these, but along the axis before the last they do
+pub const KILN_TENSOR_COLUMNS: c_int = 64;
 /// What a device is, and what it has counted. Any thread may call what is here. No pointer is NULL
 /// unless a function takes it.
 pub type kiln_device_type = c_uint;

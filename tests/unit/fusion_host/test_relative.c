@@ -203,7 +203,7 @@ static void test_facts_of_results(void)
         kiln_tensor_desc d = fixture_op(&f, KILN_OP_PERMUTE, &c, NULL);
         kiln_tensor_desc e = fixture_record(&f, KILN_OP_RESHAPE, &a, 1, &attr, 1);
         kiln_tensor_desc g = fixture_op(&f, KILN_OP_EXP, &d, NULL);
-        kiln_tensor_desc h = fixture_op(&f, KILN_OP_PERMUTE, &d, NULL); // turned back: not known
+        kiln_tensor_desc h = fixture_op(&f, KILN_OP_PERMUTE, &d, NULL); // turned back
         kiln_attr stays = {
             .type = KILN_ATTR_I64_LIST, .count = 2, .v = {.ints = (int64_t[]){0, 1}}};
         kiln_tensor_desc i = fixture_record(&f, KILN_OP_PERMUTE, &c, 1, &stays, 1);
@@ -213,10 +213,61 @@ static void test_facts_of_results(void)
         KILN_CHECK_INT(info_of(&f, &c)->facts, DENSE | KILNI_FUSE_FACT_PRODUCED);
         KILN_CHECK_INT(info_of(&f, &d)->facts, TURNED | KILNI_FUSE_FACT_PRODUCED);
         KILN_CHECK_INT(info_of(&f, &d)->align_log2, 7);
-        KILN_CHECK_INT(info_of(&f, &h)->facts, KILNI_FUSE_FACT_PRODUCED);
-        KILN_CHECK_INT(info_of(&f, &i)->facts, KILNI_FUSE_FACT_PRODUCED);
+        KILN_CHECK_INT(info_of(&f, &h)->facts, KILNI_FUSE_FACT_LINES | KILNI_FUSE_FACT_PRODUCED);
+        KILN_CHECK_INT(info_of(&f, &i)->facts, KILNI_FUSE_FACT_LINES | KILNI_FUSE_FACT_PRODUCED);
         KILN_CHECK_INT(info_of(&f, &e)->facts, KILNI_FUSE_FACT_PRODUCED);
         KILN_CHECK_INT(info_of(&f, &g)->facts, DENSE | KILNI_FUSE_FACT_PRODUCED);
+    }
+    fixture_close(&f);
+}
+
+static kiln_attr list(uint32_t count, const int64_t *ints)
+{
+    return (kiln_attr){.type = KILN_ATTR_I64_LIST, .count = count, .v = {.ints = ints}};
+}
+
+static kiln_tensor_desc view(fuse_fixture *f, kiln_op op, const kiln_tensor_desc *x,
+                             const kiln_attr *attrs, uint8_t n_attrs)
+{
+    return fixture_record(f, op, x, 1, attrs, n_attrs);
+}
+
+/* Which axis of a view is dense, as heads of attention are cut out of one product. */
+static void test_facts_of_views(void)
+{
+    enum { LINES = KILNI_FUSE_FACT_LINES, COLUMNS = KILNI_FUSE_FACT_COLUMNS };
+    static const int64_t five[] = {2, 8, 3, 4, 16}, four[] = {2, 8, 4, 16}, heads[] = {0, 2, 1, 3},
+                         turned[] = {0, 2, 3, 1}, first[] = {3, 0, 1, 2}, zero[] = {0, 0, 0, 0, 0},
+                         ends[] = {2, 8, 1, 4, 16}, ones[] = {1, 1, 1, 1, 1},
+                         twos[] = {1, 1, 1, 1, 2}, split[] = {2, 8, 4, 4, 4},
+                         wide[] = {2, 2, 8, 4, 16};
+    fuse_fixture f;
+    if (fixture_open(&f, NULL)) {
+        kiln_tensor_desc a = fixture_input(&f, 5, five);
+        kiln_attr cut[] = {list(5, zero), list(5, ends), list(5, ones)};
+        kiln_attr skip[] = {list(5, zero), list(5, ends), list(5, twos)};
+        kiln_attr to[] = {list(4, four),  list(4, heads), list(4, turned),
+                          list(4, first), list(5, split), list(5, wide)};
+        kiln_tensor_desc dense = fixture_op(&f, KILN_OP_NEG, &a, NULL);
+        kiln_tensor_desc sliced = view(&f, KILN_OP_SLICE, &dense, cut, 3);
+        kiln_tensor_desc skipped = view(&f, KILN_OP_SLICE, &dense, skip, 3);
+        kiln_tensor_desc shaped = view(&f, KILN_OP_RESHAPE, &sliced, &to[0], 1);
+        kiln_tensor_desc by_head = view(&f, KILN_OP_PERMUTE, &shaped, &to[1], 1);
+        kiln_tensor_desc across = view(&f, KILN_OP_PERMUTE, &shaped, &to[2], 1);
+        kiln_tensor_desc last = view(&f, KILN_OP_PERMUTE, &shaped, &to[3], 1);
+        kiln_tensor_desc parted = view(&f, KILN_OP_RESHAPE, &shaped, &to[4], 1);
+        kiln_tensor_desc repeated = view(&f, KILN_OP_EXPAND, &shaped, &to[5], 1);
+        kiln_tensor_desc again = fixture_op(&f, KILN_OP_NEG, &by_head, NULL);
+        const uint8_t made = KILNI_FUSE_FACT_PRODUCED;
+        KILN_CHECK_INT(info_of(&f, &sliced)->facts, LINES | made);
+        KILN_CHECK_INT(info_of(&f, &skipped)->facts, made);
+        KILN_CHECK_INT(info_of(&f, &shaped)->facts, LINES | made);
+        KILN_CHECK_INT(info_of(&f, &by_head)->facts, LINES | made);
+        KILN_CHECK_INT(info_of(&f, &across)->facts, COLUMNS | made);
+        KILN_CHECK_INT(info_of(&f, &last)->facts, made);
+        KILN_CHECK_INT(info_of(&f, &parted)->facts, made);
+        KILN_CHECK_INT(info_of(&f, &repeated)->facts, LINES | made);
+        KILN_CHECK_INT(info_of(&f, &again)->facts, DENSE | made);
     }
     fixture_close(&f);
 }
@@ -231,6 +282,9 @@ static void test_facts_of_inputs(void)
         {KILN_TENSOR_PLACED, 0},
         {KILN_TENSOR_PLACED | KILN_TENSOR_TURNED, KILNI_FUSE_FACT_TURNED},
         {KILN_TENSOR_PLACED | KILN_TENSOR_TURNED | KILN_TENSOR_ZERO_OFFSET, TURNED},
+        {KILN_TENSOR_PLACED | KILN_TENSOR_LINES, KILNI_FUSE_FACT_LINES},
+        {KILN_TENSOR_PLACED | KILN_TENSOR_COLUMNS, KILNI_FUSE_FACT_COLUMNS},
+        {KILN_TENSOR_LINES, 0}, // no memory yet
         {KILN_TENSOR_PLACED | KILN_TENSOR_CONTIGUOUS, KILNI_FUSE_FACT_CONTIGUOUS},
         {KILN_TENSOR_PLACED | KILN_TENSOR_CONTIGUOUS | KILN_TENSOR_ZERO_OFFSET, DENSE},
     };
@@ -371,6 +425,7 @@ static void test_attributes_shown(void)
 
 KILN_TEST_MAIN("unit/fusion_host/relative", KILN_TEST(test_what_makes_a_program),
                KILN_TEST(test_operands_and_attributes), KILN_TEST(test_facts_of_results),
-               KILN_TEST(test_facts_of_inputs), KILN_TEST(test_facts_are_carried_over),
+               KILN_TEST(test_facts_of_views), KILN_TEST(test_facts_of_inputs),
+               KILN_TEST(test_facts_are_carried_over),
                KILN_TEST(test_large_tensors_do_not_fit_32_bits), KILN_TEST(test_op_view),
                KILN_TEST(test_attributes_shown))

@@ -164,6 +164,11 @@ void mini_tensor_place(mini_host *mini, uint32_t id, const int64_t *strides, int
     memcpy(t->strides, strides, t->view.rank * sizeof(strides[0]));
     t->offset = offset;
     t->view.facts = KF_FACT_FITS_I32 | (offset == 0 ? KF_FACT_ZERO_OFFSET : 0);
+    if (t->view.rank >= 1 && strides[t->view.rank - 1] == 1) {
+        t->view.facts |= KF_FACT_LINES;
+    } else if (t->view.rank >= 2 && strides[t->view.rank - 2] == 1) {
+        t->view.facts |= KF_FACT_COLUMNS;
+    }
     t->view.align_log2 = 0;
     t->bytes = elements * kf_dtype_of(t->view.dtype).bytes;
     free(t->data);
