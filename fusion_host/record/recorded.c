@@ -371,6 +371,14 @@ static uint32_t view_lies(const kiln_op_record *record, const kiln_tensor_desc *
                                        : 0;
 }
 
+/// Whether a view of a contiguous tensor has all of its elements in their order.
+static bool keeps_all(const kiln_op_record *record)
+{
+    const kiln_tensor_desc *in = &record->inputs[0], *out = &record->outputs[0];
+    return record->op == KILN_OP_RESHAPE ||
+           (record->op == KILN_OP_EXPAND && kiln_desc_count(in) == kiln_desc_count(out));
+}
+
 /// An unfused operation gives a dense result, save a view, which shares its input's memory.
 static void set_produced(kilni_fuse_recorded *recorded, const kiln_op_record *record,
                          const uint32_t *refs, const kiln_tensor_desc *desc,
@@ -380,8 +388,7 @@ static void set_produced(kilni_fuse_recorded *recorded, const kiln_op_record *re
         set_dense(recorded, desc, info);
     } else {
         const kilni_fuse_tensor_info *input = &recorded->infos[refs[0]];
-        bool same =
-            record->op == KILN_OP_RESHAPE && (input->facts & KILNI_FUSE_FACT_CONTIGUOUS) != 0;
+        bool same = (input->facts & KILNI_FUSE_FACT_CONTIGUOUS) != 0 && keeps_all(record);
         bool turned = (input->facts & KILNI_FUSE_FACT_CONTIGUOUS) != 0 && is_turned(record);
         uint32_t kept = turned ? KILNI_FUSE_FACT_ZERO_OFFSET | KILNI_FUSE_FACT_FITS_I32
                                : (uint32_t)~KILNI_FUSE_FACT_CONST;

@@ -206,8 +206,6 @@ void at_emit_barriers(kf_text *text);
 /// The same for groups that share one row.
 void at_emit_parts(kf_text *text, const at_plan *plan);
 void at_emit_parts_functions(kf_text *text, const at_plan *plan);
-/// The query, in local memory as f32, and what the operators before the product make of it.
-void at_emit_part_query(kf_text *text, const at_plan *plan);
 /// The same by bulk copies. Does the device have them, and are lines as they need them?
 uint32_t at_streams(const at_block *block, const kf_chain_device *device);
 /// Keys that are copied at once.

@@ -73,7 +73,8 @@ void at_emit_parts_functions(kf_text *text, const at_plan *plan)
                       "}\n");
 }
 
-void at_emit_part_query(kf_text *text, const at_plan *plan)
+/// The query, in local memory as f32, and what the operators before the product make of it.
+static void emit_part_query(kf_text *text, const at_plan *plan)
 {
     const at_block *block = plan->block;
     const char *name = kf_dtype_of(block->element).name;
@@ -293,7 +294,7 @@ void at_emit_parts(kf_text *text, const at_plan *plan)
                 "    const int item = get_local_id(0), part = get_group_id(0);\n"
                 "    const int parts = get_num_groups(0), from = part * TILE;\n"
                 "    const int keys = min(n - from, TILE);\n");
-    at_emit_part_query(text, plan);
+    emit_part_query(text, plan);
     emit_part_products(text, plan);
     emit_part_scores(text, plan);
     emit_part_weights(text);

@@ -182,6 +182,20 @@ void at_emit_stream_functions(kf_text *text, const at_plan *plan)
 
 // ---- the kernel ----
 
+/// Does each head's matrix begin at a buffer's beginning or behind the one before, line by line?
+static uint32_t lies_whole(const at_block *block, const at_matrix *matrix)
+{
+    const kf_chain_value *v = &block->chain.values[matrix->source];
+    return v->contiguous && v->zero_offset && matrix->row + 2 == v->rank &&
+           matrix->column + 1 == v->rank;
+}
+
+/// Is it known without a look at strides and addresses that chunks are copied at once?
+static uint32_t known_whole(const at_plan *plan)
+{
+    return lies_whole(plan->block, &plan->block->key) && lies_whole(plan->block, &plan->block->values);
+}
+
 /// The part's keys, and the first chunks asked for. Chunks count on from keys to values; what is
 /// not copied takes its place between barriers.
 static void emit_stream_begin(kf_text *text, const at_plan *plan)
@@ -189,7 +203,6 @@ static void emit_stream_begin(kf_text *text, const at_plan *plan)
     kf_text_addf(
         text,
         "    __local uchar memory[SLOTS * CHUNK_BYTES] __attribute__((aligned(1024)));\n"
-        "    __local float q[DEPTH] __attribute__((aligned(16)));\n"
         "    __local float s[MOST] __attribute__((aligned(16)));\n"
         "    __local float sums[WARPS * (WIDTH + 4)] __attribute__((aligned(16)));\n"
         "    __local ulong bars[2 * SLOTS];\n"
@@ -204,10 +217,12 @@ static void emit_stream_begin(kf_text *text, const at_plan *plan)
         "    const int copies_k = is_copied(k, k_row, k_col), copies_v = is_copied(v, v_row, "
         "v_col);\n",
         plan->block->key.source, plan->block->values.source);
+    kf_text_addf(text, "    const int whole = %s;\n",
+                 known_whole(plan) ? "1"
+                                   : "copies_k & copies_v & (k_row == DEPTH) & (v_row == DEPTH)");
     kf_text_add(
         text,
         "#define LINES(i) min(keys - (i) * CHUNK, CHUNK)\n"
-        "    const int whole = copies_k & copies_v & (k_row == DEPTH) & (v_row == DEPTH);\n"
         "#define ASK(c) do { \\\n"
         "    if (WHOLE) { \\\n"
         "        if (lane == 0) { \\\n"
@@ -250,13 +265,44 @@ static void emit_stream_begin(kf_text *text, const at_plan *plan)
 
 /// A loop for chunks that all are copied at once, and the same for others: what these need is not
 /// in the way of those.
-static void emit_stream_both(kf_text *text, void (*loop)(kf_text *text))
+static void emit_stream_both(kf_text *text, const at_plan *plan, void (*loop)(kf_text *text))
 {
     kf_text_add(text, "    if (whole) {\n#define WHOLE 1\n");
     loop(text);
-    kf_text_add(text, "#undef WHOLE\n    } else {\n#define WHOLE 0\n");
-    loop(text);
     kf_text_add(text, "#undef WHOLE\n    }\n");
+    if (!known_whole(plan)) {
+        kf_text_add(text, "    if (!whole) {\n#define WHOLE 0\n");
+        loop(text);
+        kf_text_add(text, "#undef WHOLE\n    }\n");
+    }
+}
+
+/// The work-item's piece of the query, and what the operators before the product make of it. Each
+/// reads its own: through local memory the first keys would wait for it.
+static void emit_stream_query(kf_text *text, const at_plan *plan)
+{
+    const at_block *block = plan->block;
+    kf_text_addf(text,
+                 "    float4 query[QUADS];\n"
+                 "    if (is_copied((__global const raw *)b%u, 0, q_col)) {\n"
+                 "        floats_of(*(__global const uint4 *)(b%u + piece * ONCE), query);\n"
+                 "    } else {\n"
+                 "        for (int i = 0; i < QUADS; i++) {\n"
+                 "            query[i] = part_%s(b%u + (piece * ONCE + 4 * i) * q_col, q_col, 4);\n"
+                 "        }\n"
+                 "    }\n"
+                 "    for (int i = 0; i < QUADS; i++) {\n"
+                 "        const vec v%u = query[i];\n",
+                 block->query.source, block->query.source, kf_dtype_of(block->element).name,
+                 block->query.source, block->query.loaded);
+    for (uint32_t i = 0; i < block->product; i++) {
+        kf_chain_op_text(text, &block->chain, &block->chain.ops[i], plan->width, "        ");
+    }
+    kf_text_addf(text,
+                 "        query[i] = v%u;\n"
+                 "    }\n"
+                 "    barrier(CLK_LOCAL_MEM_FENCE);\n",
+                 block->query.value);
 }
 
 /// The scores, into s[]. A warp has OWN times 512 bytes of a chunk; of the sums of its work-items
@@ -305,13 +351,9 @@ static void emit_stream_scores(kf_text *text)
         "    }\n");
 }
 
-static void emit_stream_products(kf_text *text)
+static void emit_stream_products(kf_text *text, const at_plan *plan)
 {
-    kf_text_add(text, "    float4 query[QUADS];\n"
-                      "    for (int i = 0; i < QUADS; i++) {\n"
-                      "        query[i] = *(__local const float4 *)(q + piece * ONCE + 4 * i);\n"
-                      "    }\n");
-    emit_stream_both(text, emit_stream_scores);
+    emit_stream_both(text, plan, emit_stream_scores);
     kf_text_add(text, "    barrier(CLK_LOCAL_MEM_FENCE);\n");
 }
 
@@ -377,14 +419,14 @@ static void emit_stream_sums(kf_text *text)
         "    }\n");
 }
 
-static void emit_stream_values(kf_text *text)
+static void emit_stream_values(kf_text *text, const at_plan *plan)
 {
     kf_text_add(text, "    float4 o[QUADS];\n"
                       "    float all = 0;\n"
                       "    for (int i = 0; i < QUADS; i++) {\n"
                       "        o[i] = (float4)(0);\n"
                       "    }\n");
-    emit_stream_both(text, emit_stream_sums);
+    emit_stream_both(text, plan, emit_stream_sums);
 }
 
 /// What the part has: its sums, the sum of its weights and its maximum.
@@ -475,10 +517,10 @@ static void emit_stream_join(kf_text *text, const at_plan *plan)
 void at_emit_stream(kf_text *text, const at_plan *plan)
 {
     emit_stream_begin(text, plan);
-    at_emit_part_query(text, plan);
-    emit_stream_products(text);
+    emit_stream_query(text, plan);
+    emit_stream_products(text, plan);
     emit_stream_weights(text, plan);
-    emit_stream_values(text);
+    emit_stream_values(text, plan);
     emit_stream_result(text);
     emit_stream_join(text, plan);
 }

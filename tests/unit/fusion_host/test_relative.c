@@ -258,6 +258,9 @@ static void test_facts_of_views(void)
         kiln_tensor_desc parted = view(&f, KILN_OP_RESHAPE, &shaped, &to[4], 1);
         kiln_tensor_desc repeated = view(&f, KILN_OP_EXPAND, &shaped, &to[5], 1);
         kiln_tensor_desc again = fixture_op(&f, KILN_OP_NEG, &by_head, NULL);
+        kiln_attr whole[] = {list(5, five), list(5, ends)};
+        kiln_tensor_desc kept = view(&f, KILN_OP_EXPAND, &dense, &whole[0], 1);
+        kiln_tensor_desc cut_down = view(&f, KILN_OP_EXPAND, &sliced, &whole[1], 1);
         const uint8_t made = KILNI_FUSE_FACT_PRODUCED;
         KILN_CHECK_INT(info_of(&f, &sliced)->facts, LINES | made);
         KILN_CHECK_INT(info_of(&f, &skipped)->facts, made);
@@ -268,6 +271,8 @@ static void test_facts_of_views(void)
         KILN_CHECK_INT(info_of(&f, &parted)->facts, made);
         KILN_CHECK_INT(info_of(&f, &repeated)->facts, LINES | made);
         KILN_CHECK_INT(info_of(&f, &again)->facts, DENSE | made);
+        KILN_CHECK_INT(info_of(&f, &kept)->facts, DENSE | made);
+        KILN_CHECK_INT(info_of(&f, &cut_down)->facts, LINES | made);
     }
     fixture_close(&f);
 }
