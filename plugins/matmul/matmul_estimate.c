@@ -8,13 +8,14 @@
 /// a tile of a direct or packed product however small, and for operators behind it.
 enum { NS = 1024000, DIRECT_TILE_NS = 70, PACKED_TILE_NS = 150, ADDITIONS_PER_NS = 10 };
 
-/// Whether work-items that copy the rows they need copy them element by element: the rows lie
-/// across, as those of a transposed matrix do.
+/// Whether the rows that a work-item needs lie across, as those of a transposed matrix do, so that
+/// it copies them element by element, or far apart, as those of heads cut out of one product do.
 static uint32_t copies_across(const mm_plan *plan)
 {
     const mm_operand *left = &plan->block->left;
+    const kf_chain_value *v = &plan->block->chain.values[left->source];
     return plan->form == MM_FORM_DIRECT && plan->device->is_cpu &&
-           !mm_is_unit(plan->block, left->source, left->inner);
+           (v->lines || !mm_is_unit(plan->block, left->source, left->inner));
 }
 
 /// Of the device's f32 rate, in percent.

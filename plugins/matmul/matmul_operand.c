@@ -430,13 +430,6 @@ static void emit_pack_turned(kf_text *text, const mm_plan *plan, const char *col
                  narrow ? ", " : " = ", w, narrow ? ")" : "");
 }
 
-uint32_t mm_right_is_turned(const mm_plan *plan)
-{
-    const mm_operand *right = &plan->block->right;
-    return !mm_is_unit(plan->block, right->source, right->outer) &&
-           mm_is_unit(plan->block, right->source, right->inner);
-}
-
 void mm_emit_right_panels(kf_text *text, const mm_plan *plan)
 {
     const mm_operand *right = &plan->block->right;

@@ -414,6 +414,13 @@ static mm_form choose_form(const mm_plan *plan, uint32_t small, uint32_t few)
     return mm_is_unit(block, right->source, right->inner) ? MM_FORM_DOT : MM_FORM_PACKED;
 }
 
+uint32_t mm_right_is_turned(const mm_plan *plan)
+{
+    const mm_operand *right = &plan->block->right;
+    return !mm_is_unit(plan->block, right->source, right->outer) &&
+           mm_is_unit(plan->block, right->source, right->inner);
+}
+
 static void size_block(mm_plan *plan)
 {
     uint32_t registers = plan->device->vector_bytes >= 64 ? 32 : 16;
