@@ -193,7 +193,8 @@ static uint32_t lies_whole(const at_block *block, const at_matrix *matrix)
 /// Is it known without a look at strides and addresses that chunks are copied at once?
 static uint32_t known_whole(const at_plan *plan)
 {
-    return lies_whole(plan->block, &plan->block->key) && lies_whole(plan->block, &plan->block->values);
+    return lies_whole(plan->block, &plan->block->key) &&
+           lies_whole(plan->block, &plan->block->values);
 }
 
 /// The part's keys, and the first chunks asked for. Chunks count on from keys to values; what is
@@ -288,7 +289,8 @@ static void emit_stream_query(kf_text *text, const at_plan *plan)
                  "        floats_of(*(__global const uint4 *)(b%u + piece * ONCE), query);\n"
                  "    } else {\n"
                  "        for (int i = 0; i < QUADS; i++) {\n"
-                 "            query[i] = part_%s(b%u + (piece * ONCE + 4 * i) * q_col, q_col, 4);\n"
+                 "            query[i] = part_%s(b%u + (piece * ONCE + 4 * i) * q_col, "
+                 "q_col, 4);\n"
                  "        }\n"
                  "    }\n"
                  "    for (int i = 0; i < QUADS; i++) {\n"
