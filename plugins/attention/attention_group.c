@@ -38,9 +38,7 @@ static void emit_group_query(kf_text *text, const at_plan *plan)
                  "                              p[min(d + 2, DEPTH - 1) * q_col],\n"
                  "                              p[min(d + 3, DEPTH - 1) * q_col]);\n",
                  block->query.source, block->query.source);
-    for (uint32_t i = 0; i < block->product; i++) {
-        kf_chain_op_text(text, &block->chain, &block->chain.ops[i], plan->width, "        ");
-    }
+    at_emit_query_operators(text, plan);
     kf_text_addf(text,
                  "        float lanes[4];\n"
                  "        vstore4(v%u, 0, lanes);\n"

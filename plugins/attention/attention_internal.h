@@ -212,6 +212,8 @@ uint32_t at_streams(const at_block *block, const kf_chain_device *device);
 uint32_t at_chunk(const at_block *block);
 void at_emit_stream(kf_text *text, const at_plan *plan);
 void at_emit_stream_functions(kf_text *text, const at_plan *plan);
+/// What the operators before the product make of the vector of the query that is loaded.
+void at_emit_query_operators(kf_text *text, const at_plan *plan);
 /// Declares what the operators on the scores read at `row` (NULL: there is one) and `col`, `count`
 /// elements of a vector that goes along rows or, for one row and in groups, along keys; and the
 /// operators.

@@ -83,9 +83,7 @@ static void emit_part_query(kf_text *text, const at_plan *plan)
                  "        const vec v%u = part_%s(b%u + min(d, DEPTH - 1) * q_col, q_col, DEPTH - "
                  "d);\n",
                  block->query.loaded, name, block->query.source);
-    for (uint32_t i = 0; i < block->product; i++) {
-        kf_chain_op_text(text, &block->chain, &block->chain.ops[i], plan->width, "        ");
-    }
+    at_emit_query_operators(text, plan);
     kf_text_addf(text,
                  "        *(__local float4 *)(q + d) = select((float4)(0), v%u, (int4)(d, d + 1, d "
                  "+ 2, d + 3) < (int4)(DEPTH));\n"

@@ -18,9 +18,7 @@ static void emit_row_query(kf_text *text, const at_plan *plan)
                  "        }\n"
                  "        const vec v%u = vload%u(0, lanes);\n",
                  block->query.source, block->query.source, plan->width);
-    for (uint32_t i = 0; i < block->product; i++) {
-        kf_chain_op_text(text, &block->chain, &block->chain.ops[i], plan->width, "        ");
-    }
+    at_emit_query_operators(text, plan);
     kf_text_addf(text, "        vstore%u(v%u, 0, q + d);\n    }\n", plan->width,
                  block->query.value);
 }

@@ -37,6 +37,14 @@ static void emit_score_input(kf_text *text, const at_plan *plan, uint32_t value,
     kf_text_add(text, ");\n");
 }
 
+void at_emit_query_operators(kf_text *text, const at_plan *plan)
+{
+    const kf_chain *chain = &plan->block->chain;
+    for (uint32_t i = 0; i < plan->block->product; i++) {
+        kf_chain_op_text(text, chain, &chain->ops[i], plan->width, "        ");
+    }
+}
+
 void at_emit_scores(kf_text *text, const at_plan *plan, const char *indent)
 {
     const at_block *block = plan->block;

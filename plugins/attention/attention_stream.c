@@ -297,9 +297,7 @@ static void emit_stream_query(kf_text *text, const at_plan *plan)
                  "        const vec v%u = query[i];\n",
                  block->query.source, block->query.source, kf_dtype_of(block->element).name,
                  block->query.source, block->query.loaded);
-    for (uint32_t i = 0; i < block->product; i++) {
-        kf_chain_op_text(text, &block->chain, &block->chain.ops[i], plan->width, "        ");
-    }
+    at_emit_query_operators(text, plan);
     kf_text_addf(text,
                  "        query[i] = v%u;\n"
                  "    }\n"

@@ -430,9 +430,7 @@ static void emit_tensor_query(kf_text *text, const at_plan *plan)
         "        const vec v%u = (vec)(one_%s(of + min(d, DEPTH - 1) * q_col), one_%s(of + "
         "min(d + 1, DEPTH - 1) * q_col));\n",
         kf_dtype_of(block->element).storage, source, block->query.loaded, name, name);
-    for (uint32_t i = 0; i < block->product; i++) {
-        kf_chain_op_text(text, &block->chain, &block->chain.ops[i], plan->width, "        ");
-    }
+    at_emit_query_operators(text, plan);
     kf_text_addf(text,
                  "        *(__local ushort2 *)(memory + PLACE(0, r, d / 8) + d %% 8 * 2) = "
                  "bits_%s((vec)(d < DEPTH ? v%u.x : 0, d + 1 < DEPTH ? v%u.y : 0));\n"
