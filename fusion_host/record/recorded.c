@@ -299,6 +299,16 @@ static void set_external(kilni_fuse_recorded *recorded, const kiln_tensor_desc *
     }
 }
 
+/// The axis of its input that axis `i` of a permuted tensor is.
+static int permuted_from(const kiln_op_record *record, uint32_t i)
+{
+    int rank = record->inputs[0].rank;
+    const kiln_attr *axes = &record->attrs[0];
+    bool listed = axes->type == KILN_ATTR_I64_LIST && (int)axes->count == rank;
+    int from = listed ? (int)axes->v.ints[i] : rank - 1 - (int)i;
+    return from < 0 ? from + rank : from;
+}
+
 /// Whether a view of a contiguous tensor has its last two axes swapped, and no others.
 static bool is_turned(const kiln_op_record *record)
 {
@@ -307,11 +317,8 @@ static bool is_turned(const kiln_op_record *record)
         return false;
     }
     for (uint32_t i = 0; i < rank; i++) {
-        const kiln_attr *axes = &record->attrs[0];
-        bool listed = axes->type == KILN_ATTR_I64_LIST && axes->count == rank;
-        int64_t axis = listed ? axes->v.ints[i] : rank - 1 - i;
-        int64_t swapped = i + 2 < rank ? i : i + 1 < rank ? rank - 1 : rank - 2;
-        if ((axis < 0 ? axis + rank : axis) != swapped) {
+        uint32_t swapped = i + 2 < rank ? i : i + 1 < rank ? rank - 1 : rank - 2;
+        if (permuted_from(record, i) != (int)swapped) {
             return false;
         }
     }
@@ -332,15 +339,12 @@ static int dense_axis(const kiln_tensor_desc *desc, uint32_t facts)
 static int dense_axis_of_view(const kiln_op_record *record, int axis)
 {
     const kiln_tensor_desc *in = &record->inputs[0], *out = &record->outputs[0];
-    const kiln_attr *axes = kiln_op_attr(record, KILN_KEY_AXES);
     const kiln_attr *steps = kiln_op_attr(record, KILN_KEY_STEPS);
     int to = axis + (int)out->rank - (int)in->rank;
     switch (record->op) {
     case KILN_OP_PERMUTE:
         for (uint32_t i = 0; i < out->rank; i++) {
-            bool listed = axes != NULL && axes->type == KILN_ATTR_I64_LIST && axes->count > 0;
-            int64_t from = listed ? axes->v.ints[i] : (int64_t)out->rank - 1 - i;
-            if ((from < 0 ? from + out->rank : from) == axis) {
+            if (permuted_from(record, i) == axis) {
                 return (int)i;
             }
         }
@@ -360,15 +364,14 @@ static int dense_axis_of_view(const kiln_op_record *record, int axis)
 }
 
 /// What is known of a view that is neither contiguous nor turned.
-static uint32_t view_lies(const kiln_op_record *record, const kiln_tensor_desc *desc,
-                          uint32_t input_facts)
+static uint8_t view_lies(const kiln_op_record *record, uint32_t input_facts)
 {
-    int axis = dense_axis(&record->inputs[0], input_facts);
+    int axis = dense_axis(&record->inputs[0], input_facts), rank = record->outputs[0].rank;
     int to = axis < 0 ? -1 : dense_axis_of_view(record, axis);
-    return to < 0                      ? 0
-           : to + 1 == (int)desc->rank ? KILNI_FUSE_FACT_LINES
-           : to + 2 == (int)desc->rank ? KILNI_FUSE_FACT_COLUMNS
-                                       : 0;
+    return to < 0           ? 0
+           : to + 1 == rank ? KILNI_FUSE_FACT_LINES
+           : to + 2 == rank ? KILNI_FUSE_FACT_COLUMNS
+                            : 0;
 }
 
 /// Whether a view of a contiguous tensor has all of its elements in their order.
@@ -388,15 +391,17 @@ static void set_produced(kilni_fuse_recorded *recorded, const kiln_op_record *re
         set_dense(recorded, desc, info);
     } else {
         const kilni_fuse_tensor_info *input = &recorded->infos[refs[0]];
-        bool same = (input->facts & KILNI_FUSE_FACT_CONTIGUOUS) != 0 && keeps_all(record);
-        bool turned = (input->facts & KILNI_FUSE_FACT_CONTIGUOUS) != 0 && is_turned(record);
-        uint32_t kept = turned ? KILNI_FUSE_FACT_ZERO_OFFSET | KILNI_FUSE_FACT_FITS_I32
-                               : (uint32_t)~KILNI_FUSE_FACT_CONST;
-        info->facts = same || turned ? (uint8_t)(input->facts & kept) : 0;
-        info->facts |= turned ? KILNI_FUSE_FACT_TURNED
-                       : same ? 0
-                              : (uint8_t)view_lies(record, desc, input->facts);
-        info->align_log2 = same || turned ? input->align_log2 : natural_align(desc->dtype);
+        bool dense = (input->facts & KILNI_FUSE_FACT_CONTIGUOUS) != 0;
+        info->align_log2 = input->align_log2;
+        if (dense && keeps_all(record)) {
+            info->facts = (uint8_t)(input->facts & ~KILNI_FUSE_FACT_CONST);
+        } else if (dense && is_turned(record)) {
+            uint32_t kept = KILNI_FUSE_FACT_ZERO_OFFSET | KILNI_FUSE_FACT_FITS_I32;
+            info->facts = (uint8_t)((input->facts & kept) | KILNI_FUSE_FACT_TURNED);
+        } else {
+            info->facts = view_lies(record, input->facts);
+            info->align_log2 = natural_align(desc->dtype);
+        }
     }
     info->facts |= KILNI_FUSE_FACT_PRODUCED;
 }

@@ -20,17 +20,21 @@ void kilni_fuse_position_init(kilni_fuse_position *position)
     *position = (kilni_fuse_position){0};
 }
 
+static void reset_builder(const kiln_fuse_engine *engine, uint32_t fuser, kilni_fuse_trial *trial)
+{
+    const kf_plugin *table = &engine->fusers[fuser].plugin->table;
+    mark_position(engine, fuser, KILNI_FUSE_CALL_BUILDER);
+    if (trial->builder != NULL && table->builder_reset(trial->builder) != KF_OK) {
+        table->builder_destroy(trial->builder);
+        trial->builder = NULL;
+    }
+    mark_position(engine, fuser, KILNI_FUSE_CALL_NONE);
+}
+
 void kilni_fuse_position_reset(kilni_fuse_position *position, const kiln_fuse_engine *engine)
 {
     for (uint32_t i = 0; position->started && i < engine->n_fusers; i++) {
-        kilni_fuse_trial *trial = &position->trials[i];
-        const kf_plugin *table = &engine->fusers[i].plugin->table;
-        mark_position(engine, i, KILNI_FUSE_CALL_BUILDER);
-        if (trial->builder != NULL && table->builder_reset(trial->builder) != KF_OK) {
-            table->builder_destroy(trial->builder);
-            trial->builder = NULL;
-        }
-        mark_position(engine, i, KILNI_FUSE_CALL_NONE);
+        reset_builder(engine, i, &position->trials[i]);
     }
     position->started = false;
     kilni_fuse_hazards_forget(&position->hazards);
@@ -413,13 +417,7 @@ static void begin_again(kiln_fuse_engine *engine, kilni_fuse_position *position,
                         uint8_t kept)
 {
     kilni_fuse_trial *trial = &position->trials[fuser];
-    const kf_plugin *table = &engine->fusers[fuser].plugin->table;
-    mark_position(engine, fuser, KILNI_FUSE_CALL_BUILDER);
-    if (table->builder_reset(trial->builder) != KF_OK) {
-        table->builder_destroy(trial->builder);
-        trial->builder = NULL;
-    }
-    mark_position(engine, fuser, KILNI_FUSE_CALL_NONE);
+    reset_builder(engine, fuser, trial);
     start_trial(engine, fuser, trial, trial->view.recorded, position->seed);
     for (uint32_t op = 0; op < trial->marks_capacity; op++) {
         trial->marks[op] &= kept;

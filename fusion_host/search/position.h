@@ -18,7 +18,7 @@ typedef struct kilni_fuse_trial {
     bool finished; ///< takes no more, whatever comes
     bool ready;
     bool broken; ///< broke the contract: no candidate
-    uint8_t *marks; ///< per operation of the recorded segment: KILNI_FUSE_INSIDE, KILNI_FUSE_BEHIND
+    uint8_t *marks; ///< per operation of the recorded segment, as below
     uint32_t marks_capacity;
     kilni_fuse_diag diag; ///< why it left the first operation out after the last that it took
     uint32_t diag_op; ///< that operation, or KILNI_FUSE_NONE
