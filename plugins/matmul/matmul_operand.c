@@ -291,7 +291,7 @@ uint32_t mm_right_in_place(const mm_plan *plan)
 /// has whole ones.
 static void emit_rows_turned(kf_text *text, const mm_plan *plan, const char *step)
 {
-    uint32_t side = plan->rows % 4 == 0 ? 4 : 2;
+    uint32_t side = square_side(plan, plan->rows);
     kf_text_addf(text,
                  "    const int there = (int)min((long)%u, m - tile * %u);\n"
                  "    if (there %% %u == 0) {\n"
