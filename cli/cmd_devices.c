@@ -212,6 +212,9 @@ static kiln_status show_devices(const shower *s, kiln_error *err)
     if (status != KILN_STATUS_OK || asked != NULL) {
         return status != KILN_STATUS_OK || shown ? status : show_device(s, asked, NULL, false, err);
     }
+    if (!shown) {
+        fprintf(stderr, "kiln devices: there is no OpenCL device; `kiln doctor` says why\n");
+    }
     return check_choice(s, option, found, err);
 }
 

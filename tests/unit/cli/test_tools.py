@@ -142,6 +142,8 @@ def doctor_looks_at_everything():
         os.mkdir(os.path.join(folder, "vendors"))
         run = kiln("doctor", KILN_CACHE_DIR=folder, OCL_ICD_VENDORS=os.path.join(folder, "vendors"), KILN_DEVICE="")
         expect(run, 1, "names no OpenCL driver", "there is no OpenCL device", "mend: install")
+        run = kiln("devices", OCL_ICD_VENDORS=os.path.join(folder, "vendors"), KILN_DEVICE="")
+        assert (run.returncode, run.stdout) == (0, "") and "kiln doctor" in run.stderr, run
         with open(os.path.join(folder, "vendors", "gone.icd"), "w", encoding="ascii") as file:
             file.write("libthere_is_no_such_driver.so.1\n")
         run = kiln("doctor", KILN_CACHE_DIR=folder, OCL_ICD_VENDORS=os.path.join(folder, "vendors"), KILN_DEVICE="")
